@@ -3,13 +3,11 @@ PYTHON ?= python3
 VENV ?= .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
-# pip compiles on one core; all of them do it afterwards. (Some packages hold files that are no Python 3: no error of ours.)
-PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile
 # torch comes first and by name, from the index that suits the machine (README: the CPU one, the GPU one).
 TORCH ?= torch==2.13.0
 TORCH_INDEX ?=
-# Tests start many short processes: they find compiled modules, whatever the environment says.
-unexport PYTHONDONTWRITEBYTECODE
+# No setting of the caller's interpreter counts: tests start many short processes, which find compiled modules, and have asserts.
+unexport PYTHONDONTWRITEBYTECODE PYTHONOPTIMIZE PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONWARNINGS PYTHONINSPECT PYTHONHASHSEED
 # Three workers, as some tests wait (for limits of time, for processes of their own) while a core stands by. Each begins with
 # a third of the tests in their order, so that modules build what they share once.
 PYTEST := $(PY) -m pytest -q -n 3 --dist worksteal
@@ -18,7 +16,7 @@ HEAVY := $(PY) -m pytest -q -n 2 --dist loadgroup
 # The modules that name a mark: to collect all the others too took each worker ten seconds. tests/conftest.py holds that no
 # test has a mark that its module does not name.
 MARKED = $$(grep -rl --include="test_*.py" "mark\.$(1)\b" tests | sort)
-.PHONY: demo demo-full test pytest test-data data-there test-heavy test-integrations lint types style imports golden suites docs bench kill-test fault-matrix coverage scaling ablations learn \
+.PHONY: demo demo-full test pytest test-skipped test-data data-there test-heavy test-integrations lint types style imports golden suites docs bench kill-test fault-matrix coverage scaling ablations learn \
   sandbox sandbox-latency sandbox-abuse sandbox-kills clean
 
 demo: $(READY)
@@ -33,8 +31,13 @@ test: $(READY)
 	$(MAKE) --no-print-directory -j 2 style imports
 	$(MAKE) --no-print-directory -j 2 types pytest
 
+# What skips for a need (tests/needs.py) is listed in the file SKIPPED, where one is named.
 pytest: $(READY)
-	$(PYTEST) -m "not heavy and not data"
+	$(PYTEST) -m "not heavy and not data" $(if $(SKIPPED),--skipped-to "$(SKIPPED)")
+
+# The tests of that list, once what they need is there.
+test-skipped: $(READY)
+	@if [ -s "$(SKIPPED)" ]; then $(PYTEST) "@$(SKIPPED)"; else echo "no test was skipped"; fi
 
 # What needs real data (docs/data.md), from the folder that AGENT_ENVS_DATA names. Without it nothing is skipped: it fails.
 test-data: data-there $(READY)
@@ -127,11 +130,8 @@ clean:
 	rm -rf $(VENV) .venv-vllm demo demo-full runs build dist *.egg-info
 
 $(READY): pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) "$(TORCH)"
-	$(PIP) -e ".[dev]"
-	$(PY) -m compileall -qq -j 0 $(VENV)/lib || true
-	touch $@
+	@$(PYTHON) .ci/install.py "$(VENV)" --torch "$(TORCH)" --torch-index "$(TORCH_INDEX)"
+	@touch $@
 
 # vLLM's community build for CPUs, in an environment of its own: tests only.
 .venv-vllm/.ready: pyproject.toml trainers/vllm_venv.sh

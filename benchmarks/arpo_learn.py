@@ -35,6 +35,7 @@ from benchmarks.arpo_bound import saved
 from benchmarks.training_runs import (
     about,
     ahead,
+    end_trainers_with_us,
     percent,
     points,
     report_seeds,
@@ -306,4 +307,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    end_trainers_with_us()
     main()

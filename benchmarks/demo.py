@@ -38,7 +38,7 @@ from agent_envs.evaluation.suites.suite import load_suite
 from benchmarks import demo_board, demo_page
 from benchmarks.demo_log import BUDGET, TASKS, Log, Step, Tell, by_share, read_log
 from benchmarks.demo_model import MODEL
-from benchmarks.training_runs import report_seeds, trained
+from benchmarks.training_runs import end_trainers_with_us, report_seeds, trained
 from trainers.command_line import SETTINGS_FILE
 
 AGENTS = {"random": "sampler", "heuristic": "heuristic", "solver": "solver"}
@@ -247,4 +247,5 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    end_trainers_with_us()
     main()

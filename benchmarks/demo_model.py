@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from benchmarks.training_runs import report_seeds, trained
+from benchmarks.training_runs import end_trainers_with_us, report_seeds, trained
 
 PRESET = "tiny-minute"
 MODEL = Path(__file__).parent / "results" / "demo_model"
@@ -35,6 +35,7 @@ def make(out: Path) -> None:
 
 
 if __name__ == "__main__":
+    end_trainers_with_us()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder of the model")
     make(parser.parse_args().out)

@@ -23,6 +23,7 @@ from typing import Any
 from benchmarks.sweeps import read_sweep
 from benchmarks.training_runs import (
     about,
+    end_trainers_with_us,
     mean_line,
     over_seeds,
     percent,
@@ -286,4 +287,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    end_trainers_with_us()
     main()

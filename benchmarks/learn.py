@@ -19,6 +19,7 @@ from typing import Any
 
 from benchmarks.training_runs import (
     about,
+    end_trainers_with_us,
     mean_line,
     percent,
     report_seeds,
@@ -98,4 +99,5 @@ def draw(folders: dict[str, list[Path]], out: Path) -> None:
 
 
 if __name__ == "__main__":
+    end_trainers_with_us()
     main()

@@ -23,7 +23,7 @@ from agent_envs.evaluation.runs.evaluate import evaluate
 from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.evaluation.suites.suite import Suite
-from benchmarks.training_runs import about, ahead, over_seeds, percent, points, trained
+from benchmarks.training_runs import about, ahead, end_trainers_with_us, over_seeds, percent, points, trained
 from trainers.command_line import load_preset
 from trainers.grpo import GRPOSettings
 
@@ -259,4 +259,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    end_trainers_with_us()
     main()

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.training_runs import about, report_seeds, seeds_told, trained, write
+from benchmarks.training_runs import about, end_trainers_with_us, report_seeds, seeds_told, trained, write
 from trainers.trained_agent import evaluation_command
 
 # row: the trainer, its preset, what differs from the preset
@@ -90,4 +90,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    end_trainers_with_us()
     raise SystemExit(main())

@@ -11,17 +11,19 @@ import math
 import os
 import platform
 import re
+import signal
 import statistics
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from agent_envs.base.errors import UsageError
 from agent_envs.evaluation.statistics.student import t_quantile
 
+_RUNNING: set[subprocess.Popen[bytes]] = set()
 CHOSEN_ON = (0, 1, 2)
 REPORTED = 5
 
@@ -78,9 +80,40 @@ def trained(program: str, options: Sequence[str], seed: int, folder: Path) -> di
         with (folder / "log.txt").open("a", encoding="utf-8") as log:
             command = [sys.executable, "-m", f"trainers.{program}", *words]
             quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
-            subprocess.run(command, check=True, env=quiet, stdout=log, stderr=subprocess.STDOUT)
+            run_trainer(command, quiet, log)
     found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
     return found
+
+
+def run_trainer(command: Sequence[str], env: Mapping[str, str], log: IO[str]) -> None:
+    """Run a trainer to its end; `end_trainers_with_us` knows it meanwhile.
+
+    Raises:
+        subprocess.CalledProcessError: it failed.
+    """
+    trainer = subprocess.Popen(command, env=env, stdout=log, stderr=subprocess.STDOUT)
+    _RUNNING.add(trainer)
+    try:
+        code = trainer.wait()
+    finally:
+        trainer.kill()
+        _RUNNING.discard(trainer)
+    if code:
+        raise subprocess.CalledProcessError(code, list(command))
+
+
+def end_trainers_with_us() -> None:
+    """Have SIGTERM and Ctrl-C end the trainers that run, in whatever thread, and then this process by the same signal."""
+
+    def end(number: int, frame: object) -> None:
+        for trainer in list(_RUNNING):
+            trainer.terminate()
+        print("stopped; the same command goes on from here", file=sys.stderr, flush=True)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
 
 
 def about(command: str) -> dict[str, str]:

@@ -26,6 +26,7 @@ from typing import Any
 from benchmarks.training_runs import (
     about,
     ahead,
+    end_trainers_with_us,
     percent,
     points,
     report_seeds,
@@ -246,4 +247,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    end_trainers_with_us()
     main()

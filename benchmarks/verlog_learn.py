@@ -39,6 +39,7 @@ from agent_envs.rollout.policy import CompanionPolicy
 from benchmarks.training_runs import (
     about,
     ahead,
+    end_trainers_with_us,
     mean_line,
     percent,
     points,
@@ -279,4 +280,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    end_trainers_with_us()
     main()

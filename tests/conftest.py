@@ -1,4 +1,4 @@
-"""Rules of all tests: they are hermetic, but for those marked `data`, which read real data that AGENT_ENVS_DATA names."""
+"""Rules of all tests: they are hermetic, but for what they ask for (`tests.needs`), and no setting of a shell is seen."""
 
 import contextlib
 import gc
@@ -13,17 +13,20 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import ROOT
+from tests import ROOT, environment, needs
 
-DATA = os.environ.get("AGENT_ENVS_DATA", "")
 # Machines are shared: no test fails for the time that an example took, or that its making did.
 settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared machine")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give the session a cache folder of its own, so that nobody's downloads or indexes are found."""
-    if not hasattr(config, "workerinput"):  # the workers of pytest-xdist inherit it
+    """Clear the environment, hide what tests have to ask for, and give the session a cache folder of its own."""
+    if not hasattr(config, "workerinput"):  # the workers of pytest-xdist inherit what is set here
+        environment.clear()
+    needs.begin_session()
+    config.add_cleanup(lambda: needs.links.cache_info().currsize and needs.links().cleanup())
+    if not hasattr(config, "workerinput"):
         folder = tempfile.TemporaryDirectory(prefix="agent-envs-tests-")
         os.environ["AGENT_ENVS_CACHE"] = folder.name
         config.add_cleanup(folder.cleanup)
@@ -58,7 +61,7 @@ def import_own_share(config: pytest.Config) -> None:
     files = sorted(file for file in (ROOT / "tests").rglob("test_*.py") if (file.parent / "__init__.py").exists())
     for file in stretch(files, int(worker["workerid"].removeprefix("gw")), worker["workercount"]):
         # What cannot be imported, or skips itself, does so again when it is collected, and is told then.
-        with contextlib.suppress(Exception, pytest.skip.Exception):
+        with contextlib.suppress(Exception, pytest.skip.Exception, pytest.fail.Exception):
             importlib.import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
 
 
@@ -80,9 +83,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Let a test marked `data` see the folder of real data, and no other test; before any fixture is made."""
-    os.environ.pop("AGENT_ENVS_DATA", None)
-    if item.get_closest_marker("data"):
-        if not DATA:
-            pytest.skip("AGENT_ENVS_DATA is not set; make test-data runs this test")
-        os.environ["AGENT_ENVS_DATA"] = DATA
+    """Give a test what it asked for, and hide the rest from it."""
+    needs.begin(item)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the file that takes the ids of skipped tests: CI plays them once it has brought what they need."""
+    parser.addoption("--skipped-to", metavar="FILE", help="write the ids of tests that skip for a need to a file")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was skipped, a line for each need."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    for line in needs.summary(report.longrepr[2] for report in skipped):
+        terminalreporter.write_line(line)
+    file = terminalreporter.config.getoption("--skipped-to")
+    if file:
+        ids = [f"{report.nodeid}\n" for report in skipped if report.longrepr[2].startswith("Skipped: needs ")]
+        Path(file).write_text("".join(ids), encoding="utf-8")

@@ -7,6 +7,7 @@ import pytest
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.core.registry import TABLE
+from tests.needs import needs
 from tests.rows import each_row
 
 ODD = (
@@ -22,6 +23,7 @@ CASES = (  # made when they are tested, not wherever tests are collected: each i
 
 
 @each_row(("env_id", "name"), CASES)
+@needs("[envs]")
 def test_a_value_of_another_type_is_refused_or_accepted(env_id, name):
     for value in ODD:
         try:

@@ -17,6 +17,7 @@ from agent_envs.cli import app as cli
 from agent_envs.core.env import INFO_KEYS
 from agent_envs.core.registry import TABLE
 from tests import ROOT
+from tests.needs import needs
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.S)
@@ -73,6 +74,7 @@ def test_the_readmes_claims_come_true(tmp_path):
 
 
 @pytest.mark.parametrize("page", [README, EVALUATION], ids=["README", "evaluation"])
+@needs("[envs]")
 def test_commands_run_in_their_order(page, tmp_path, monkeypatch, capsys):
     """In this process: tests/cli has what is to be seen of processes of their own."""
     monkeypatch.chdir(tmp_path)
@@ -126,9 +128,9 @@ TRAIN_LINES = [line.partition("  #")[0].split(" --out ")[0].strip() for line in 
                if line.startswith("python -m trainers.")]  # fmt: skip
 
 
+@needs("[train]")
 def test_the_training_commands_are_understood(tmp_path):
     """Each is read as it stands; tests/trainers runs the small ones to their end."""
-    pytest.importorskip("torch")
     from benchmarks.sweeps import sweep_names
     from trainers.arpo import ARPOSettings
     from trainers.command_line import parse

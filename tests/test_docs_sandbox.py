@@ -18,6 +18,7 @@ from agent_envs.tools.sandbox.records import DEFAULT_MEMORY_MB
 from docs.divergences import KNOWN_DIVERGENCES, divergence_table
 from docs.sections import abuse, latency, pages, with_part
 from tests import ROOT
+from tests.needs import needs
 
 SANDBOX, DATA = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("sandbox.md", "data.md"))
 BLOCKS = {name: re.findall(r"```python\n(.*?)```", text, flags=re.S) for name, text in (("s", SANDBOX), ("d", DATA))}
@@ -68,6 +69,7 @@ def test_the_limits_are_those_of_the_code():
     assert said == {name: f"{getattr(limits, name):,g}" for name in said}
 
 
+@needs("[envs]")
 def test_the_tables_are_those_of_the_code():
     made = pages()
     assert made[ROOT / "docs" / "sandbox.md"] == SANDBOX and made[ROOT / "docs" / "data.md"] == DATA, "run make docs"

@@ -1,6 +1,7 @@
-"""Tests see no data and no cache of the machine that they run on, unless they are marked `data`."""
+"""Tests see no data, no cache and no setting of the machine that they run on, unless they ask for it."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,17 @@ import pytest
 from tests import ROOT
 
 JUNK = "/nowhere/junk"
+# What shells set for other programs; each has broken a test of somebody's.
+HOSTILE = {
+    "HF_HUB_OFFLINE": "1", "HF_HOME": JUNK, "HF_ENDPOINT": "http://127.0.0.1:9", "TRANSFORMERS_OFFLINE": "1",
+    **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9"),
+    "no_proxy": "", "OPENAI_API_KEY": "theirs", "OPENAI_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_API_KEY": "theirs",
+    "PYTHONHASHSEED": "7", "PYTHONPATH": JUNK, "PYTHONWARNINGS": "error", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii",
+    "LANG": "tr_TR.ISO-8859-9", "LC_ALL": "C", "TZ": "Pacific/Kiritimati", "XDG_CACHE_HOME": JUNK, "XDG_CONFIG_HOME": JUNK,
+    "AGENT_ENVS_CACHE": JUNK, "AGENT_ENVS_DATA": JUNK, "COLUMNS": "20", "FORCE_COLOR": "1", "GIT_DIR": JUNK, "RANK": "1",
+    "CUDA_VISIBLE_DEVICES": "7", "MAKEFLAGS": "-k", "CI": "1",
+}  # fmt: skip
+PLAYED = ("tests/datasets/test_download.py", "tests/cli/test_doctor.py", "tests/base/test_terminal.py")
 
 
 def test_a_test_sees_neither_real_data_nor_a_cache_of_the_machine():
@@ -28,4 +40,29 @@ def test_what_the_environment_names_is_hidden_from_all_tests_but_those_of_data()
     environment = {**os.environ, "AGENT_ENVS_DATA": JUNK, "AGENT_ENVS_CACHE": JUNK}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", "sees"]
     ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert "2 passed, 1 deselected" in ran.stdout, ran.stdout
+    assert "2 passed, 3 deselected" in ran.stdout, ran.stdout
+
+
+def test_no_setting_of_the_callers_shell_moves_a_test():
+    """Each of these variables stood where a test, or a process of one, could read it."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-n",
+        "1",
+        *PLAYED,
+        "-m",
+        "not heavy and not data",
+    ]
+    ran = subprocess.run(command, cwd=ROOT, env=os.environ | HOSTILE, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0 and re.search(r"\d{2,} passed", ran.stdout), ran.stdout + ran.stderr
+
+
+def test_asserts_that_python_drops_are_no_tests():
+    command = [sys.executable, "-O", "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "--co"]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode != 0 and "python -O drops the asserts" in ran.stdout + ran.stderr

@@ -9,6 +9,7 @@ from agent_envs import UsageError
 from agent_envs.base.serialization import canonical_json
 from agent_envs.core.registry import TABLE
 from tests.golden import load, recording, variants
+from tests.needs import needs
 from tests.rows import each_row
 from tests.test_docs import page_of
 
@@ -38,6 +39,7 @@ def lacking(row, reward, recorded, page):
 
 
 @each_row("row", [row for row in TABLE])
+@needs("[envs]")
 def test_every_reward_is_promised(row):
     missing = [line for name in taken(row) for line in lacking(row, name, load(row.id), page_of(row.name))]
     assert not missing, "\n".join(missing)

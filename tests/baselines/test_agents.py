@@ -1,5 +1,9 @@
 """Every agent plays whole episodes over both wire formats; procedures ask what they should; faults are no reward."""
 
+from tests.needs import require
+
+require("[envs]")
+
 import json
 
 import gymnasium as gym

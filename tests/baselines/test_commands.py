@@ -1,5 +1,9 @@
 """The commands of baselines: tables with plan, estimate, published numbers and resumption; best of n; several attempts."""
 
+from tests.needs import require
+
+require("[train]")
+
 import json
 from pathlib import Path
 

@@ -1,5 +1,9 @@
 """Chat templates are checked for being append-only, and what they change is named."""
 
+from tests.needs import require
+
+require("[train]")
+
 import sys
 
 import pytest

@@ -1,6 +1,9 @@
 """The demo: its length by the log of a measured one, what a log accounts for, and what a killed demo goes on with."""
 
 import json
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -11,11 +14,13 @@ from benchmarks.demo_log import BUDGET, MEASURED, TASKS, Log, Step, by_share, ex
 from benchmarks.demo_model import MODEL
 from benchmarks.training_runs import report_seeds
 from tests import ROOT
+from tests.needs import needs
 
 STEPS = [Step("play", "evaluation", 10), Step("learn", "training"), Step("page", "page")]
 HEAD = {"demo": "1"}
 
 
+@needs("[envs]")
 def test_the_measured_demo_is_the_planned_one_and_kept_within_its_budget(monkeypatch):
     monkeypatch.delenv("AGENT_ENVS_DATA", raising=False)
     head, rows = read_log(MEASURED)
@@ -44,12 +49,14 @@ def test_the_training_that_is_told_is_the_demos_own():
     assert f"[{before} to {after} % of {kept['after']['tasks']} test tasks]" in readme
 
 
+@needs("[envs]")
 def test_every_environment_is_played_by_random_heuristic_and_solver(monkeypatch):
     monkeypatch.delenv("AGENT_ENVS_DATA", raising=False)
     played = {(name.split("-")[0], agent) for name, (agent, _) in demo.runs(TASKS).items()}
     assert played >= {(row.name.lower(), agent) for row in TABLE for agent in ("random", "heuristic", "solver")}
 
 
+@needs("[envs]")
 def test_the_full_demo_has_the_rest(monkeypatch):
     monkeypatch.delenv("AGENT_ENVS_DATA", raising=False)
     short, full = (demo.planned(*how) for how in ((TASKS, False), (demo.FULL_TASKS, True)))
@@ -110,3 +117,25 @@ def test_a_submission_that_is_not_accepted_ends_the_demo(tmp_path, monkeypatch):
     monkeypatch.setattr(demo_board, "add", lambda *_: Verdict)
     with pytest.raises(UsageError, match="is rejected, not accepted"):
         demo_board.run_here("add", [tmp_path / "packed", "--board", tmp_path, "--who", "me"], print)
+
+
+PARENT = """
+import os, sys
+from concurrent.futures import ThreadPoolExecutor
+from benchmarks.training_runs import end_trainers_with_us, run_trainer
+end_trainers_with_us()
+trainer = [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(60)"]
+with ThreadPoolExecutor(1) as pool:
+    pool.submit(run_trainer, trainer, os.environ, sys.stdout).result()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_demo_that_is_stopped_ends_its_trainer_too(number):
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert parent.stdout.readline().strip().isdigit()  # the trainer runs
+    parent.send_signal(number)
+    _, errors = parent.communicate(timeout=30)  # it returns when the trainer, too, has closed its output
+    assert parent.returncode == -number and "the same command goes on" in errors

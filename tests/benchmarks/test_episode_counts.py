@@ -1,5 +1,9 @@
 """Test episodes are counted as one population for every method, and beside it as the release counts, under its name."""
 
+from tests.needs import require
+
+require("[train]")
+
 import json
 
 import pytest

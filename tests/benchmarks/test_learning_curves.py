@@ -4,8 +4,9 @@ import pytest
 
 from agent_envs.base.errors import UsageError
 from benchmarks.learning_curves import mean_curve, plot_curves, points, smoothed, smoothing
+from tests.needs import require
 
-pytest.importorskip("matplotlib")
+require("[train]")
 
 
 def rows(offset, count=6):

@@ -1,5 +1,9 @@
 """Tables of sweeps as the papers print them: sets, averages, what is left out; from made-up results, and from a real run."""
 
+from tests.needs import require
+
+require("[train]")
+
 import json
 import os
 from pathlib import Path

@@ -1,5 +1,9 @@
 """Sweeps: tables whose cells are runs in processes of their own, finished, killed and failing ones among them."""
 
+from tests.needs import require
+
+require("[train]")
+
 import json
 import os
 import re

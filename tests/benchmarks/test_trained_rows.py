@@ -1,5 +1,9 @@
 """The stored rows of trained models are those of the command, and the page tells them as they are stored."""
 
+from tests.needs import require
+
+require("[train]")
+
 import json
 
 from benchmarks.trained_rows import ROWS

@@ -1,5 +1,9 @@
 """Runs of long horizons are of seeds that no setting was chosen on, and the page tells them as they are stored."""
 
+from tests.needs import require
+
+require("[train]")
+
 import json
 
 import pytest

@@ -1,5 +1,9 @@
 """Verlog's critic and gradients are looked at on the same turns, whatever way they are cut, and no weight moves."""
 
+from tests.needs import require
+
+require("[train]")
+
 import json
 
 import pytest

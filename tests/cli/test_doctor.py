@@ -9,6 +9,9 @@ from agent_envs.cli import doctor as module
 from agent_envs.core.registry import TABLE
 from agent_envs.tools.sandbox.mounts import bwrap_version
 from tests.cli.conftest import strict
+from tests.needs import require
+
+require("[sandbox]")  # it asks the sandbox monty for its version
 
 EXTRAS = importlib.metadata.metadata("agent-envs").get_all("Provides-Extra")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import UNTIMED, shell, strict
+from tests.needs import needs
 
 
 @pytest.fixture
@@ -32,6 +33,7 @@ def test_resume_takes_no_other_argument(run, folder):
     assert code == 2 and "is no folder of a run" in err
 
 
+@needs("[envs]")
 def test_a_suite_and_its_refusals(run, tmp_path):
     code, out, _ = run("eval", "--suite", "core", "-n", "2", "--json", "--out", tmp_path / "r")
     row = strict(out)

@@ -11,6 +11,7 @@ import agent_envs
 from agent_envs.cli import app as cli
 from tests.cli.conftest import ROOT, shell, strict
 from tests.envs.search_qa.conftest import write_folder
+from tests.needs import needs
 
 
 def commands(group, path=()):
@@ -230,6 +231,7 @@ def test_play_ends_with_its_input():
         assert "Traceback" not in ran.stderr
 
 
+@needs("[envs]")
 def test_a_reader_that_leaves_is_told_nothing():
     for verb, reader in (("show SearchQA", "head -c 10"), ("list --json", "true")):
         command = f"{sys.executable} -m agent_envs {verb} | {reader}"

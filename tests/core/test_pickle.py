@@ -20,6 +20,7 @@ from agent_envs.envs.expa import DiscreteActions
 from agent_envs.tau2 import dual_control
 from agent_envs.wrappers import ForcedAnswer, Memory, TurnLimit, VerbalFeedback
 from tests import ROOT
+from tests.needs import needs
 from tests.toy import ID
 
 ELSEWHERE = "from tests.core.test_pickle import unpickle_and_go_on; unpickle_and_go_on()"
@@ -78,6 +79,7 @@ def recorded(env_id):
     return wrapped(gym.make(env_id, max_episode_steps=20)), actions
 
 
+@needs("[envs]")
 def test_every_id_goes_on_under_its_wrappers_in_another_process():
     rows, futures = [], []
     for env_id in agent_envs.env_ids():
@@ -94,6 +96,7 @@ def test_every_id_goes_on_under_its_wrappers_in_another_process():
     assert elsewhere(rows) == futures
 
 
+@needs("[envs]")
 def test_a_tool_session_a_numeric_view_and_dual_control_go_on():
     tools = gym.make("agent_envs/ToolReasoning-v0")
     tools.reset(seed=0)

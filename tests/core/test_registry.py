@@ -14,6 +14,7 @@ from agent_envs.core.env import companion
 from agent_envs.core.registry import NAMESPACE, TABLE, full_id, register_all, row_of
 from agent_envs.wrappers import Memory
 from tests import ROOT
+from tests.needs import needs
 from tests.toy import ID, TRIES, Guess
 
 
@@ -159,6 +160,7 @@ def test_an_environment_that_was_not_made_by_gymnasium_is_refused():
         spec_json(Memory(Guess(), turns=1))
 
 
+@needs("[envs]")
 def test_ids_work_through_the_module_prefix():
     for env_id in env_ids():
         assert gym.make(f"agent_envs:{env_id}").unwrapped.env_id == env_id

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs import Reward, RewardSpec, Term
+from tests.needs import needs
 from tests.toy import ID, REWARD
 
 
@@ -31,6 +32,7 @@ def test_a_term_outside_its_bounds_is_an_error_that_names_it(value):
 
 
 @given(st.lists(st.floats(0.0, 1.0), max_size=5))
+@needs("[envs]")
 def test_terms_sum_to_the_total(values):
     given_spec = spec(*((0.0, 1.0, "", lambda _, value=value: value) for value in values))
     reward = given_spec(trajectory("a"))

@@ -12,6 +12,7 @@ from agent_envs.base.errors import DataMissing, MissingExtra, UsageError
 from agent_envs.datasets import safe_rows as rows_module
 from agent_envs.datasets.catalogue import DATASETS, load_corpus, load_questions
 from agent_envs.datasets.readers import FORMATS, Question, read_file, read_questions
+from tests.needs import needs
 
 
 def jsonl(path: Path, *rows: object) -> Path:
@@ -110,9 +111,11 @@ def test_bamboogle_table(tmp_path: Path, ending: str, mark: str) -> None:
     assert read(path) == (Question("toy_dev_0", "toy", "dev", "Who, then?", ("Ada",)),)
 
 
+@needs("[data]")
 def test_verl_parquet(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow", reason="the data extra is not installed")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+    from pyarrow import parquet
+
     row = {
         "data_source": "nq",
         "prompt": [{"role": "user", "content": "Answer it.\nQuestion: who sang it?\n"}],

@@ -16,6 +16,7 @@ from agent_envs.datasets.download import get
 from agent_envs.datasets.listing import data_rows
 from agent_envs.datasets.readers import Question
 from agent_envs.datasets.reasoning_sets import REASONING_SETS, last_boxed, read_reasoning
+from tests.needs import needs
 from tests.rows import each_row
 
 TRAIN = "train"
@@ -76,9 +77,11 @@ def test_math_rows_in_both_spellings(tmp_path: Path) -> None:
     )
 
 
+@needs("[data]")
 def test_math_parquet(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow", reason="the data extra is not installed")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+    from pyarrow import parquet
+
     row = {"problem": "p", "level": "Level 3", "solution": r"$\boxed{4}$", "type": "Algebra"}
     parquet.write_table(pyarrow.Table.from_pylist([row]), tmp_path / "a.parquet")
     assert read_reasoning(tmp_path / "a.parquet", "math", TRAIN).questions == (

@@ -17,8 +17,9 @@ from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.evaluation.suites.suite import load_suite, suite_text
 from tests import ROOT
+from tests.needs import needs
 
-pytestmark = pytest.mark.heavy
+pytestmark = [pytest.mark.heavy, needs("network")]
 # One worker has all of them: the wheel is built once, and so is the venv of what every id needs.
 of_the_wheel = pytest.mark.xdist_group("wheel")
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")

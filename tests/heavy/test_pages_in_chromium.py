@@ -1,11 +1,9 @@
 """The pages of a run in a real browser: a hostile run gives no dialog, no request and no message, and the pages work.
 
-Needs Chromium (Debian's) and playwright from the dev extra, without its own browsers. Skips where there is no Chromium, unless
-CI_HAS_CHROMIUM=1 says that there is one.
+Needs Chromium (Debian's) and playwright from the dev extra, without its own browsers.
 """
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -36,15 +34,14 @@ from leaderboard.standings import standings
 from leaderboard.verify import How
 from tests.evaluation.html.test_conversation_html import everywhere
 from tests.hostile_texts import EVERYTHING, HOSTILE, MARKUP, episode, hostile_run, plain_row, plain_suite, write_run
+from tests.needs import needs
 
-CHROMIUM = shutil.which("chromium")
-PROMISED = os.environ.get("CI_HAS_CHROMIUM") == "1"
 COLOUR = "getComputedStyle(node).{}.match(/[0-9.]+/g).slice(0, 3).map(Number)"
 LOOKS = {"light": ("light", 1280), "dark": ("dark", 1280), "phone": ("light", 360)}
 pytestmark = [
     pytest.mark.heavy,
     pytest.mark.xdist_group("chromium"),
-    pytest.mark.skipif(CHROMIUM is None and not PROMISED, reason="Chromium is not installed"),
+    needs("chromium", "[dev]"),
 ]
 
 
@@ -52,9 +49,8 @@ pytestmark = [
 def browser():
     from playwright.sync_api import sync_playwright
 
-    assert CHROMIUM, "CI_HAS_CHROMIUM=1, and there is no chromium"
     with sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        running = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         yield running
         running.close()
 

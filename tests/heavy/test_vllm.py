@@ -6,34 +6,29 @@ import os
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from agent_envs.base.errors import MissingExtra
 from tests import ROOT
+from tests.needs import needs
 
 # One worker has all of them: what they judge is measured once.
-pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("vllm")]
+pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("vllm"), needs("[train]")]
 VENV = ROOT / ".venv-vllm"
 # Far over what rounding does in float32, far under what one step of training does.
 CLOSE = 1e-4
 
 
-@pytest.fixture(scope="module")
-def python():
+@pytest.fixture(scope="module", params=[pytest.param("cpu", marks=needs("vllm"))])
+def python(request):
     """The interpreter of the venv that VLLM_VENV names, else of ours, which make builds where it is missing or too old."""
     if "VLLM_VENV" in os.environ:
         return Path(os.environ["VLLM_VENV"]) / "bin" / "python"
-    if not os.environ.get("NO_NETWORK"):
-        # Without what a make above this one says to its children: it counts no jobs of ours.
-        own = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
-        command = ["make", f"PYTHON={sys.executable}", f"{VENV.name}/.ready"]
-        built = subprocess.run(command, cwd=ROOT, env=own, capture_output=True, text=True, check=False)
-        assert built.returncode == 0, f"{built.stdout[-2000:]}\n{built.stderr[-4000:]}"
-    elif not (VENV / ".ready").exists():
-        pytest.skip(f"NO_NETWORK is set, and there is no {VENV.name}")
+    command = ["make", f"PYTHON={sys.executable}", f"{VENV.name}/.ready"]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, f"{built.stdout[-2000:]}\n{built.stderr[-4000:]}"
     return VENV / "bin" / "python"
 
 
@@ -181,8 +176,8 @@ def test_episodes_are_rebuilt_from_the_record_without_drift(measured):
     assert row["trained"] == row["sampled"] > 0
 
 
-@pytest.mark.skipif(find_spec("vllm") is not None, reason="this environment has vllm")
-def test_without_vllm_one_line_says_what_to_install(tmp_path):
+def test_without_vllm_one_line_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vllm", None)
     from trainers.engines import VLLMEngine
 
     with pytest.raises(MissingExtra, match=r'^VLLMEngine needs vllm.*: pip install "agent-envs\[train-gpu\]"$'):

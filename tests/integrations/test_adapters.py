@@ -23,6 +23,7 @@ from tests.integrations import (
     toys,  # noqa: F401 (registers them)
 )
 from tests.integrations.tokenizer import PAIR, PlantedTokenizer
+from tests.needs import needs
 from tests.toy import ID
 
 TOY = f"tests.toy:{ID}"
@@ -169,9 +170,11 @@ def test_tokens_are_refused_where_the_context_is_replaced_or_a_template_rewrites
 
 
 @pytest.mark.parametrize("row", [row for row in TABLE if not row.twin], ids=lambda row: row.name)
+@needs("[train]")
 def test_methods_have_the_schemas_of_their_tools(row):
     """As transformers reads them: what TRL shows a model."""
-    get_json_schema = pytest.importorskip("transformers.utils").get_json_schema
+    from transformers.utils import get_json_schema
+
     player = trl.environment(row.id)()
     for view in tool_view(gym.make(row.id)):
         made = get_json_schema(getattr(player, view.name))

@@ -4,6 +4,10 @@ On the stubs of upstream/ here; `make test-integrations` runs the same on the re
 hosts whose package is installed.
 """
 
+from tests.needs import require
+
+require("[envs]")
+
 import os
 
 import pytest

@@ -12,6 +12,7 @@ import agent_envs
 from agent_envs import UsageError, task_rows
 from agent_envs.services.chat import ScriptedChat
 from tests import ROOT
+from tests.needs import needs
 from tests.toy import ID
 
 HERE = [(env_id, {}) for env_id in agent_envs.env_ids()]
@@ -35,6 +36,7 @@ def answer():
     print(json.dumps([all_rows(), [prompt_of(row) for row in given]]))
 
 
+@needs("[envs]")
 def test_rows_are_the_same_in_another_process_and_resets_show_their_prompts():
     rows = all_rows()
     ran = subprocess.run(

@@ -1,5 +1,9 @@
 """A verified submission in the forms of others, read by their own readers."""
 
+from tests.needs import require
+
+require("[data]")
+
 import json
 import sys
 

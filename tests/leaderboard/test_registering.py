@@ -18,8 +18,10 @@ from leaderboard.standings import standings
 from leaderboard.verify import How, verify
 from tests.evaluation.submission.packing import play, small_suite
 from tests.leaderboard.boards import made_up, many_tasks
+from tests.needs import needs
 
 
+@needs("[envs]")
 def test_a_nonce_draws_other_tasks_of_the_same_entries_each_time():
     names = ("SearchQA-v0", "Count-v0", "Sort-v0", "BabyAI-v0", "ToolReasoning-v0", "Tau2Retail-v0")
     whole = load_suite("demo")
@@ -55,6 +57,7 @@ def test_a_registered_run_is_known_and_another_agents_is_not(tmp_path):
         verify(tmp_path / "packed", how)
 
 
+@needs("[envs]")
 def test_the_command_names_what_is_left_out_and_refuses_odd_names(tmp_path, capsys):
     registry = ["--registry", str(tmp_path / "board"), "--json"]
     with pytest.raises(SystemExit) as end:

@@ -1,5 +1,9 @@
 """Chat models as agents: whole episodes over real HTTP, with services that fail at every place."""
 
+from tests.needs import require
+
+require("[anthropic]")
+
 import gc
 import itertools
 import json

@@ -10,6 +10,7 @@ import agent_envs.rollout.context as context
 from agent_envs import EpisodeWalk, Reply, Request, TrajectoryTree, UsageError, run_episode
 from agent_envs.rollout.episode_runner import turn_seed
 from agent_envs.wrappers import Memory
+from tests.needs import needs
 from tests.toy import ID, solver
 
 LINES = ["<compare>50</compare>", "<luck>x</luck>", "<answer>3</answer>"]
@@ -150,6 +151,7 @@ def test_memory_replaces_the_context_of_a_walk():
 
 
 @pytest.mark.parametrize("env_id", [ID, "agent_envs/SortExpA-v0", "agent_envs/Tau2Retail-v0"])
+@needs("[envs]")
 def test_a_walk_goes_on_from_its_json_as_if_nothing_had_been(env_id):
     def made():
         return Memory(gym.make(env_id), turns=1) if env_id == ID else gym.make(env_id)

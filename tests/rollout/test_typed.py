@@ -9,6 +9,7 @@ import agent_envs
 from agent_envs import solve, tool_view
 from agent_envs.rollout.typed import BEGUN, TypedActions
 from agent_envs.tools.forms import filled
+from tests.needs import needs
 
 
 def reader(*lines):
@@ -93,6 +94,7 @@ def test_lists_of_objects_are_asked_for_object_by_object():
     assert arguments == {"reservation_id": "AB12", "cabin": "economy", "flights": flights, "payment_id": "card_1"}
 
 
+@needs("[envs]")
 def test_a_program_goes_on_to_its_end_over_empty_lines():
     assert typed("ToolReasoning", "python", "a = 1", "", "print(a)", "</python>")[0] == [
         "<python>\na = 1\n\nprint(a)\n</python>"
@@ -172,6 +174,7 @@ def test_a_number_that_nothing_has_is_no_turn(env_id, line):
     assert TypedActions(gym.make(f"agent_envs/{env_id}-v0"), tool_view).actions(line, reader()[0]) == []
 
 
+@needs("[envs]")
 def test_a_turn_of_text_says_so_once():
     read, prompts = reader("more words", "")
     assert TypedActions(gym.make("agent_envs/BabyAI-v0"), tool_view).actions("go forwrd", read) == [

@@ -1,5 +1,9 @@
 """Judges: verdicts of a model over real HTTP, recorded and replayed, and never a reward from a failed one."""
 
+from tests.needs import require
+
+require("[anthropic]")
+
 import json
 from pathlib import Path
 

@@ -3,9 +3,7 @@
 import random
 
 import pytest
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
+import torch
 
 torch.set_num_threads(1)
 

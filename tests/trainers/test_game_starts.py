@@ -4,7 +4,6 @@ import random
 from types import SimpleNamespace
 
 import gymnasium as gym
-import pytest
 
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.text_games.scoring import facts_of
@@ -12,13 +11,14 @@ from agent_envs.evaluation.runs.episode_numbers import valid_turn
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.wrappers import Memory
 from agent_envs.wrappers.memory import acting_tags
+from tests.needs import require
 from tests.rows import each_row
 from tests.trainers.players import SEARCH
 from trainers.imitation.demonstrations import Flaws, demonstrations, with_another_action, without_tags
 from trainers.tiny import environment_tokenizer
 from trainers.turn_texts import in_words, reasoning, texts_told
 
-pytest.importorskip("minigrid")
+require("[babyai]")
 NAMES = ["turn left", "turn right", "go forward", "pick up", "drop", "toggle"]
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from transformers import AutoTokenizer
 
 from benchmarks import grpo_world
@@ -123,7 +122,6 @@ def test_the_use_of_a_gpu_counts_every_token_four_times_forward() -> None:
     assert long / short - 1 == pytest.approx(4 * 36 * CONFIG["hidden_size"] * 4096 / (2 * PARAMETERS), rel=1e-3)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_its_benchmark_refuses_in_one_line(tmp_path: Path) -> None:
     assert ended(started("benchmarks.gpu_step", err=str(tmp_path / "errors"))) == 1
     errors = (tmp_path / "errors").read_text("utf-8")

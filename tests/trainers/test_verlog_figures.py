@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks import training_runs, verlog_learn
 from tests import ROOT
+from tests.needs import needs
 
 
 def result(seed, after, steps=400):
@@ -83,8 +84,8 @@ def test_one_seed_could_have_shown_nothing():
     assert verlog_learn.smallest_shown({"by_seed": {"7": 0.1}}) is None and verlog_learn.smallest_shown(None) is None
 
 
+@needs("[babyai]")
 def test_built_in_agents_play_the_tasks_that_runs_are_measured_on():
-    pytest.importorskip("minigrid")
     solver, random = (verlog_learn.built_in(agent, 16, 12) for agent in ("solver", "random"))
     assert solver["success"] == 1.0 and solver["tasks"] == 12 and random["success"] < 0.6
 

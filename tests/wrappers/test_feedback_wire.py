@@ -1,5 +1,9 @@
 """Feedback over Anthropic's real wire format: caching, 429 and 529, limits, concurrency, and replays without a key."""
 
+from tests.needs import require
+
+require("[anthropic]")
+
 import json
 import threading
 

@@ -17,6 +17,7 @@ from agent_envs.services.run_services import Services
 from agent_envs.tools.retrieval.build import make_retriever
 from agent_envs.tools.retrieval.remote import RemoteRetriever
 from agent_envs.tools.retrieval.wire import read_request, wire_hit
+from tests.needs import needs
 from tests.retriever_server import running_server
 from tests.servers import FAULTS, FaultServer
 
@@ -212,10 +213,15 @@ def test_the_identity_says_that_the_corpus_is_outside(url):
     assert len({env.unwrapped.spec_digest for env in (near, far, other)}) == 3
 
 
-@pytest.mark.parametrize("retriever", ["bm25_okapi", "rank_bm25", "tantivy"])
+@pytest.mark.parametrize(
+    "retriever",
+    [
+        "bm25_okapi",
+        pytest.param("rank_bm25", marks=needs("[rank-bm25]")),
+        pytest.param("tantivy", marks=needs("[tantivy]")),
+    ],
+)
 def test_the_other_local_retrievers(retriever):
-    if retriever != "bm25_okapi":
-        pytest.importorskip(retriever)
     env = make(retriever=retriever)
     result = agent_envs.run_episode(env, CompanionPolicy("solver"), task=0, split="test")
     assert result.success and result.trajectory.turns[0].results[0].ids

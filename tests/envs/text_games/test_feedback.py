@@ -1,5 +1,9 @@
 """Scripted feedback of the games: who does what good hints say wins more, who does what bad ones say hardly ever."""
 
+from tests.needs import require
+
+require("[envs]")
+
 import random
 import re
 

@@ -1,20 +1,20 @@
-r"""Comparing answers by name. What needs math-verify and bubblewrap skips without them, unless CI_HAS_BWRAP=1 promises both."""
+r"""Comparing answers by name: exactly, and by math-verify in the sandbox bwrap."""
 
 import sys
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
 from threading import Thread
 
 import pytest
 
 from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
 from agent_envs.envs.tool_reasoning import equality as module
-from agent_envs.envs.tool_reasoning.equality import EQUALITIES, PACKAGE, SPEC, VERSION, make_equality
+from agent_envs.envs.tool_reasoning.equality import EQUALITIES, SPEC, VERSION, make_equality
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.tools.sandbox import Limits
 from tests.grading.math.pairs import EQUAL, UNEQUAL
+from tests.needs import needs
 from tests.rows import each_row
-from tests.tools.sandbox.backends import PROMISED, need
 
 HOSTILE = (
     "\"'\\\n7", '"""\n__import__("os").abort()\n"""', "']); True #", "%s %(answer)s {answer}", "__import__", "\\", "}", "{",
@@ -22,15 +22,11 @@ HOSTILE = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def verifier():
-    need("bwrap")
-    try:
-        version(PACKAGE)
-    except PackageNotFoundError:
-        assert not PROMISED, f"CI_HAS_BWRAP=1, and {PACKAGE} is not installed"
-        pytest.skip(f"{PACKAGE} is not installed")
-    return make_equality("math_verify")
+@pytest.fixture(
+    scope="module", params=[pytest.param("math_verify", marks=needs("bwrap", "[sandbox]", "[math-verify]"))]
+)
+def verifier(request):
+    return make_equality(request.param)
 
 
 def recorded(path, rows):

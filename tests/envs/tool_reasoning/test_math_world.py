@@ -17,6 +17,7 @@ from agent_envs.core.trajectory import Task
 from agent_envs.datasets.world.names import name_words
 from agent_envs.envs.tool_reasoning.content import ToolReasoningData, ToolReasoningScenario, labels_of
 from agent_envs.envs.tool_reasoning.math_world import KINDS, SIZES, MathWorldSource
+from tests.needs import needs
 from tests.rows import each_row
 
 RUN_ALL = """
@@ -76,9 +77,10 @@ def test_code_run_in_a_process_of_its_own_prints_the_answer() -> None:
     assert all(scenario(task).answer == task.gold[0] for task in asked)
 
 
+@needs("[sandbox]")
 def test_code_run_in_the_default_sandbox_prints_the_answer() -> None:
-    pytest.importorskip("pydantic_monty", reason="the sandbox extra is not installed")
-    sandbox = pytest.importorskip("agent_envs.tools.sandbox")
+    from agent_envs.tools import sandbox
+
     with sandbox.open_sandbox() as first:
         for task in with_needs("python", "both")[:150]:
             with first.fork() as session:
@@ -133,14 +135,12 @@ def test_shares_are_exact_in_every_125_tasks() -> None:
 
 
 def test_levels_get_harder_in_every_subject() -> None:
-    for needs in ("python", "both"):
+    for kind in ("python", "both"):
         for subject in KINDS:
             rows = [data(task) for split in SIZES for task in tasks(split) if data(task).subject == subject]
-            steps = {
-                level: [row.steps for row in rows if (row.needs, row.level) == (needs, level)] for level in "12345"
-            }
+            steps = {level: [row.steps for row in rows if (row.needs, row.level) == (kind, level)] for level in "12345"}
             means = [sum(found) / len(found) for found in steps.values()]
-            assert means[0] < means[2] < means[4] and means[1] < means[3], (needs, subject, means)
+            assert means[0] < means[2] < means[4] and means[1] < means[3], (kind, subject, means)
     assert {(data(task).level, data(task).steps) for task in with_needs("search")} == {(str(n), n) for n in range(1, 6)}
 
 

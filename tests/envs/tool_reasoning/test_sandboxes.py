@@ -4,20 +4,20 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import PackageNotFoundError, version
 
 import gymnasium as gym
 import pytest
 
 import agent_envs
-from agent_envs.envs.tool_reasoning.equality import PACKAGE
 from agent_envs.services.recording import Recording, read_answers
 from agent_envs.services.run_services import Services
 from agent_envs.tools import sandbox
-from agent_envs.tools.sandbox import BACKENDS, close_sandboxes, sandbox_version
-from tests.tools.sandbox.backends import PROMISED, need
+from agent_envs.tools.sandbox import close_sandboxes, sandbox_version
+from tests.needs import needs
+from tests.tools.sandbox.backends import BWRAP, MONTY
 
 ID = "agent_envs/ToolReasoning-v0"
+MATH_VERIFY = needs("bwrap", "[sandbox]", "[math-verify]")
 BLOCKED = """
 import sys
 from pathlib import Path
@@ -49,9 +49,8 @@ print(env.step("<python>rows, twice(21), random.random()</python>")[0])
 """
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=[MONTY, BWRAP])
 def backend(request):
-    need(request.param)
     return request.param
 
 
@@ -66,15 +65,6 @@ def run(code):
     return f"<think>x</think><python>{code}</python>"
 
 
-def need_math_verify():
-    need("bwrap")
-    try:
-        version(PACKAGE)
-    except PackageNotFoundError:
-        assert not PROMISED, f"CI_HAS_BWRAP=1, and {PACKAGE} is not installed"
-        pytest.skip(f"{PACKAGE} is not installed")
-
-
 def in_another_process(code, *arguments, seed):
     environment = {**os.environ, "PYTHONHASHSEED": seed}
     told = subprocess.run(
@@ -87,8 +77,8 @@ def in_another_process(code, *arguments, seed):
 BEGIN = "import random\nrows = [random.random()]\ndef twice(x):\n    return 2 * x"
 
 
+@needs("bwrap", "[sandbox]")
 def test_the_whole_of_python_and_its_prompt():
-    need("bwrap")
     env = begun("bwrap")
     text = env.unwrapped.episode.prompt[0].content
     assert "The interpreter is Python 3 with its standard library, numpy and sympy." in text and "subset" not in text
@@ -153,10 +143,8 @@ def test_an_episode_survives_its_workers(backend):
     assert env.step(run("rows"))[0] == "\n<result>\n[0, 1, 2, 3, 4, 5]\n</result>\n"
 
 
-@pytest.mark.parametrize("equality", ["exact", "math_verify"])
+@pytest.mark.parametrize("equality", ["exact", pytest.param("math_verify", marks=MATH_VERIFY)])
 def test_a_replay_needs_no_sandbox_and_no_package(backend, equality, tmp_path):
-    if equality == "math_verify":
-        need_math_verify()
     actions = [run(BEGIN), run("len(rows) / 3"), run("while True: pass"), run("twice(rows)[1:] == rows")]
     actions.append("<think>x</think><answer>\\boxed{0}</answer>")
     externals = tmp_path / "externals.jsonl"
@@ -174,11 +162,11 @@ def test_a_replay_needs_no_sandbox_and_no_package(backend, equality, tmp_path):
     assert told == "".join(f"{step}\n" for step in steps)
 
 
+@MATH_VERIFY
 @pytest.mark.parametrize(
     ("gold", "answer", "success"), [("1/3", "0.333333", True), ("(x+1)^2", "x^2+2x+1", True), ("7", "8", False)]
 )
 def test_answers_may_be_compared_by_math_verify(gold, answer, success):
-    need_math_verify()
     env = begun("monty", equality="math_verify", reward="accuracy")
     task = env.unwrapped.episode.task
     asked = agent_envs.Task("t", "test", "How much?", (gold,), data=task.data, hidden=())

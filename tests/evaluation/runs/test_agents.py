@@ -7,6 +7,7 @@ from agent_envs.evaluation.runs.evaluate import make_agent
 from agent_envs.rollout.chat_policy import ChatPolicy
 from agent_envs.rollout.policy import CompanionPolicy, NullPolicy
 from agent_envs.services.recording import Recording
+from tests.needs import needs
 
 OWN = """
 class Echo:
@@ -58,6 +59,7 @@ def test_built_in_agents_take_no_options(name):
 
 
 @pytest.mark.parametrize("name", ["openai:gpt-x", "anthropic:claude-x@20250514", "openai:a/b:7@http://localhost:8000"])
+@needs("[anthropic]")
 def test_chat_agents(key, name):
     policy = make_agent(name, temperature=0.5, max_tokens=9)
     assert isinstance(policy, ChatPolicy)

@@ -1,5 +1,9 @@
 """Feedback in evaluation: what is played and under which label, what it costs, one limit for all, and what is packed."""
 
+from tests.needs import require
+
+require("[envs]")
+
 import json
 import re
 import sys

@@ -35,6 +35,7 @@ from agent_envs.evaluation.suites.suite import (
 )
 from agent_envs.rollout.episode_runner import EpisodeResult
 from leaderboard.write_suites import CANARY, CORE, DATA_SUITES, core_suite, generated_suites
+from tests.needs import needs
 from tests.rows import each_row
 
 SMALL = {"world": {"passages": 60, "questions_per_world": 2}}
@@ -44,6 +45,7 @@ def small(**changes_):
     return adhoc_suite(Choice(**{"env_id": "SearchQA", "arguments": SMALL, **changes_}))
 
 
+@needs("[envs]")
 def test_the_shipped_suites_are_what_they_would_be_today():
     """Fails when a task, a reward or a family changed: `make suites`, and a line under Scores in the CHANGELOG."""
     suite = load_suite("core")
@@ -67,6 +69,7 @@ def test_the_shipped_suites_are_what_they_would_be_today():
         load_suite("core@0.9")
 
 
+@needs("[envs]")
 def test_suites_of_papers_are_what_they_would_be_today_in_their_first_tasks():
     """All of their tasks are made again by the heavy test below: that takes ten seconds."""
     for name, labels in {
@@ -133,6 +136,7 @@ def test_a_part_of_a_suite_keeps_the_averages_over_what_is_left():
     assert "averages" not in plain.to_json() and [*plain.episodes()] == [*suite.episodes()]
 
 
+@needs("[envs]")
 def test_demo_is_a_part_of_core_and_leaves_out_what_is_not_installed(monkeypatch):
     core, demo = load_suite("core"), load_suite("demo@1")
     assert [entry.label for entry in demo.entries] == [entry.label for entry in core.entries] and demo.trials == 1

@@ -6,8 +6,12 @@ from fractions import Fraction
 import pytest
 
 from agent_envs.grading.math import math_equal
+from tests.needs import require
 
-sympy = pytest.importorskip("sympy", reason="comes with torch")
+require("[sandbox]")
+
+import sympy
+
 X, Y = sympy.symbols("x y")
 
 

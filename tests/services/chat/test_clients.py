@@ -1,5 +1,9 @@
 """The two clients against services that answer well, oddly and malformed."""
 
+from tests.needs import require
+
+require("[anthropic]")
+
 import copy
 import json
 

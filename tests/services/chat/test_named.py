@@ -17,6 +17,7 @@ from agent_envs.services.chat import (
 )
 from agent_envs.services.chat.model import ChatRequest
 from agent_envs.services.recording import CallSite, Recording
+from tests.needs import needs
 from tests.rows import each_row
 from tests.servers import FaultServer
 from tests.services.chat.wire import AnthropicWire, Said
@@ -115,6 +116,7 @@ def test_a_port_needs_the_key_unless_it_replays(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("package", ["anthropic", "httpx2"])  # the second comes with the first from 1.0 on
+@needs("[anthropic]")
 def test_a_port_needs_the_sdk_unless_it_replays(monkeypatch, tmp_path, serve, package):
     wire, path, asked = (
         AnthropicWire(lambda body: Said("yes")),
@@ -161,6 +163,7 @@ def test_a_recording_of_something_else_is_a_fault(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["openai:m", "openai-text:m", "anthropic:m"])
+@needs("[anthropic]")
 def test_a_greeting_asks_for_the_list_of_models_and_takes_any_answer_but_a_refused_key(name, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")

@@ -3,6 +3,7 @@
 So the fakes that all other tests use, and the clients, speak the real formats.
 """
 
+import importlib
 import json
 import tomllib
 from dataclasses import replace
@@ -12,18 +13,21 @@ from pydantic import TypeAdapter
 
 from agent_envs.services.chat import AnthropicChat, ChatOptions, ChatRequest, OpenAIChat, OpenAIText
 from tests import ROOT
+from tests.needs import needs
 from tests.services.chat.wire import AnthropicWire, OpenAITextWire, OpenAIWire, Said
+
+pytestmark = needs("[anthropic]", "[dev]")
 
 
 @pytest.fixture
 def anthropic():
     """An SDK, imported where a test runs: each worker collects this module, and the SDKs take two seconds."""
-    return pytest.importorskip("anthropic")
+    return importlib.import_module("anthropic")
 
 
 @pytest.fixture
 def openai():
-    return pytest.importorskip("openai")
+    return importlib.import_module("openai")
 
 
 PARAMETERS = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}

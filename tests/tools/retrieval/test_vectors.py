@@ -1,7 +1,6 @@
 """FAISS' indexes against plain arithmetic: what they find, ties, recall, and the files they are kept in."""
 
 import shutil
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +8,9 @@ import pytest
 from numpy.typing import NDArray
 
 from agent_envs.tools.retrieval.vectors import KINDS, VectorIndex, build_index, get_vector_index, measured_recall
+from tests.needs import needs
 
-pytestmark = pytest.mark.skipif(find_spec("faiss") is None, reason="the extra dense is not installed")
+pytestmark = needs("[dense]")
 
 
 def unit_vectors(rows: int, width: int = 16, seed: int = 0) -> NDArray[np.float32]:

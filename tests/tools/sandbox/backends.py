@@ -1,35 +1,16 @@
-"""These helpers skip tests of `bwrap` where it cannot run, and fail them instead where CI_HAS_BWRAP=1 is set."""
+"""The backends as parameters that ask for what they need, and a thread that kills a process in use."""
 
-import functools
-import os
 import signal
 import threading
 import time
 
 import pytest
 
-from agent_envs.base.errors import UsageError
-from agent_envs.tools.sandbox import SandboxSpec, Session, open_sandbox
 from agent_envs.tools.sandbox.processes import Process
+from tests.needs import needs
 
-PROMISED = os.environ.get("CI_HAS_BWRAP") == "1"
-
-
-@functools.cache
-def why_not() -> str:
-    """Return why `bwrap` cannot be tested here; empty where it can."""
-    try:
-        open_sandbox(SandboxSpec(backend="bwrap", preload=False)).close()
-    except UsageError as error:
-        return str(error)
-    return ""
-
-
-def need(backend: str) -> None:
-    """Skip the test where the backend cannot run, unless CI promises that it can."""
-    if backend == "bwrap" and why_not():
-        assert not PROMISED, f"CI_HAS_BWRAP=1, and {why_not()}"
-        pytest.skip(why_not())
+MONTY = pytest.param("monty", marks=needs("[sandbox]"))
+BWRAP = pytest.param("bwrap", marks=needs("bwrap", "[sandbox]"))
 
 
 def killer_in_use(cell: Process, target: Process, number: int = signal.SIGKILL) -> threading.Thread:
@@ -45,9 +26,3 @@ def killer_in_use(cell: Process, target: Process, number: int = signal.SIGKILL) 
         target.send(number)
 
     return threading.Thread(target=kill)
-
-
-def opened(backend: str, **arguments: object) -> Session:
-    """Return a session of a backend, or skip."""
-    need(backend)
-    return open_sandbox(SandboxSpec(backend=backend, **arguments))  # type: ignore[arg-type]

@@ -3,7 +3,7 @@
 import pytest
 
 from agent_envs.tools.sandbox import close_sandboxes, open_sandbox
-from tests.tools.sandbox.backends import need
+from tests.tools.sandbox.backends import BWRAP, MONTY
 from tests.tools.sandbox.probes import PROBES, attack, spec, surroundings
 
 
@@ -14,9 +14,8 @@ def facts():
         yield found
 
 
-@pytest.fixture(scope="module", params=("monty", "bwrap"))
+@pytest.fixture(scope="module", params=[MONTY, BWRAP])
 def session(request, facts):
-    need(request.param)
     with open_sandbox(spec(request.param)) as opened:
         yield opened
 

@@ -14,7 +14,8 @@ from agent_envs.tools.sandbox import ExecResult, Limits, SandboxSpec, open_sandb
 from agent_envs.tools.sandbox.bwrap import BwrapBackend
 from agent_envs.tools.sandbox.fork_server import ForkServer, Starter
 from agent_envs.tools.sandbox.mounts import bwrap_command, bwrap_version
-from tests.tools.sandbox.backends import killer_in_use, need
+from tests.needs import needs
+from tests.tools.sandbox.backends import BWRAP, killer_in_use
 
 SPEC = SandboxSpec(backend="bwrap", preload=False, limits=Limits(cpu_seconds=0.5, wall_seconds=2.0))
 # Reads the cell's nonce out of the harness's frames, answers in its name, and goes on.
@@ -31,9 +32,8 @@ while True:
 """
 
 
-@pytest.fixture
+@pytest.fixture(params=[BWRAP])
 def session():
-    need("bwrap")
     with open_sandbox(SPEC) as opened:
         yield opened
 
@@ -42,8 +42,8 @@ def process_of(session):
     return session._live.interpreter.process
 
 
+@needs("bwrap", "[sandbox]")
 def test_numpy_and_sympy_work():
-    need("bwrap")
     with open_sandbox(SandboxSpec(backend="bwrap")) as session:
         assert (
             session.run("import sympy as sp\nx = sp.symbols('x')\nsp.integrate(x * sp.exp(x), x)").value
@@ -61,8 +61,8 @@ def test_numpy_and_sympy_work():
         assert session.run("sp.nope").error == "AttributeError: module 'sympy' has no attribute 'nope'"
 
 
+@needs("bwrap", "[sandbox]")
 def test_the_version_names_all_parts():
-    need("bwrap")
     names = [part.split()[0] for part in bwrap_version().split(", ")]
     assert names == ["bubblewrap", "CPython", "numpy", "sympy", "mpmath"]
     assert open_sandbox(SPEC).spec.version == bwrap_version()
@@ -187,8 +187,8 @@ def test_what_the_kernel_refuses_is_an_error_in_python(session):
         assert session.run(f"{libc}(libc.{call}, ctypes.get_errno())").value == "(-1, 1)", call
 
 
+@needs("bwrap", "[sandbox]")
 def test_sessions_see_nothing_of_each_other():
-    need("bwrap")
     with open_sandbox(SPEC) as one, open_sandbox(SPEC) as other:
         one.run("import builtins, math\nbuiltins.shared = math.shared = 1")
         assert (
@@ -200,8 +200,8 @@ def test_sessions_see_nothing_of_each_other():
         )
 
 
+@needs("bwrap", "[sandbox]")
 def test_too_little_memory_is_told():
-    need("bwrap")
     with pytest.raises(UsageError, match="memory_mb=256 is address space"):
         open_sandbox(SandboxSpec(backend="bwrap", limits=Limits(memory_mb=256)))
 
@@ -229,8 +229,8 @@ def test_other_systems_are_told(monkeypatch):
         ("Traceback: something else", r"the harness did not start: Traceback: something else", EnvFault),
     ],
 )
+@needs("bwrap", "[sandbox]")
 def test_a_system_that_refuses_is_told(tmp_path, monkeypatch, said, told, error):
-    need("bwrap")
     bwrap_command()
     program = tmp_path / "bwrap"
     program.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n", encoding="utf-8")
@@ -240,8 +240,8 @@ def test_a_system_that_refuses_is_told(tmp_path, monkeypatch, said, told, error)
         ForkServer(Starter(), preload=False)
 
 
+@needs("bwrap", "[sandbox]")
 def test_a_sandbox_outlives_the_thread_that_asked_for_it():
-    need("bwrap")
     made = []
     thread = threading.Thread(target=lambda: made.append(open_sandbox(SPEC)))
     thread.start()
@@ -255,9 +255,9 @@ def test_a_sandbox_outlives_the_thread_that_asked_for_it():
     session.close()
 
 
+@needs("bwrap", "[sandbox]")
 def test_fifty_kills_while_idle_and_while_running():
     """The session, and now and then the fork server: a call is right or ends as a fault, and the next one is right."""
-    need("bwrap")
     with open_sandbox(SPEC) as session:
         session.run("x = 0")
         for number in range(50):
@@ -275,8 +275,8 @@ def test_fifty_kills_while_idle_and_while_running():
         assert session.drift == 0
 
 
+@needs("bwrap", "[sandbox]")
 def test_nothing_is_left_after_close():
-    need("bwrap")
     backend = BwrapBackend()
     spec = open_sandbox(SPEC).spec
     backend.open(spec, None).close()
@@ -304,6 +304,7 @@ def test_nothing_is_left_after_close():
     assert not os.path.exists(f"/proc/{fork_server._bwrap.pid}")
 
 
+@needs("bwrap", "[sandbox]")
 def test_a_long_text_ends_its_cell_before_it_is_copied_whole():
     """300 MB may be held once within 512 MB, not twice: what is printed is encoded piece by piece."""
     with open_sandbox(SandboxSpec(backend="bwrap", preload=False, limits=Limits(memory_mb=512))) as session:

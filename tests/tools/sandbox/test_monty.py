@@ -28,7 +28,8 @@ from agent_envs.tools.sandbox.monty import MontyBackend
 from agent_envs.tools.sandbox.monty_package import monty_version
 from agent_envs.tools.sandbox.sessions import MOST_SAVED_BYTES
 from docs.divergences import KNOWN_DIVERGENCES, divergence_table
-from tests.tools.sandbox.backends import killer_in_use, opened
+from tests.needs import needs
+from tests.tools.sandbox.backends import killer_in_use
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +47,10 @@ def test_a_known_divergence_is_as_written_in_monty(monty, known):
     assert outcome(monty.fork().run(known.code)) == known.monty
 
 
+@needs("bwrap", "[sandbox]")
 def test_known_divergences_are_as_written_in_cpython():
     for known in KNOWN_DIVERGENCES:
-        with opened("bwrap") as session:
+        with open_sandbox(SandboxSpec(backend="bwrap")) as session:
             found = outcome(session.run(known.code))
         if known.exact:
             assert found == known.cpython, known.about

@@ -31,7 +31,7 @@ from agent_envs.tools.sandbox import monty as monty_module
 from agent_envs.tools.sandbox.port import SESSION_LOST
 from agent_envs.tools.sandbox.processes import out_of_memory_kills
 from agent_envs.tools.sandbox.sessions import Session
-from tests.tools.sandbox.backends import need
+from tests.needs import needs
 
 SHORT = Limits(cpu_seconds=0.2, wall_seconds=2.0)
 SPEC = SandboxSpec(backend="bwrap", preload=False, limits=SHORT)
@@ -105,8 +105,8 @@ def no_fault(session):
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
+@needs("bwrap", "[sandbox]")
 def test_a_cell_of_bwrap_cannot_make_a_fault(attack):
-    need("bwrap")
     with open_sandbox(SPEC) as session, open_sandbox(SPEC) as other:
         assert session.run(attack).status in STATUSES
         values = no_fault(session)
@@ -125,9 +125,9 @@ def test_a_cell_of_bwrap_cannot_make_a_fault(attack):
         ("puts another file in its place", "killed"),
     ],
 )
+@needs("bwrap", "[sandbox]")
 def test_a_forged_end_is_none(attack, status):
     """The cell counts as what it did, and leaves the session as it was."""
-    need("bwrap")
     with open_sandbox(SPEC) as session:
         session.run("x = 7")
         result = session.run(ATTACKS[attack])
@@ -136,8 +136,8 @@ def test_a_forged_end_is_none(attack, status):
         assert len(session.snapshot().cells) == 2
 
 
+@needs("bwrap", "[sandbox]")
 def test_a_forger_that_serves_a_while_harms_itself_alone():
-    need("bwrap")
     serve = (
         f"{FORGE}\nanswer(mine)\nfor _ in range(2):\n    size = struct.unpack('!I', os.read(3, 4))[0]\n"
         "    answer(json.loads(os.read(3, size))['nonce'])\nos._exit(0)"
@@ -149,8 +149,8 @@ def test_a_forger_that_serves_a_while_harms_itself_alone():
             assert session.run("6 * 7").status in ("ok", "killed")
 
 
+@needs("bwrap", "[sandbox]")
 def test_connections_that_do_not_wait_are_made_to():
-    need("bwrap")
     with open_sandbox(SPEC) as session:
         session.run(ATTACKS["does not wait"])
         interpreter = session._live.interpreter
@@ -175,8 +175,8 @@ REPLAYED = {
 
 
 @pytest.mark.parametrize("attack", REPLAYED.values(), ids=REPLAYED.keys())
+@needs("bwrap", "[sandbox]")
 def test_what_comes_at_the_second_run_alone_makes_no_fault(attack):
-    need("bwrap")
     with open_sandbox(SPEC) as session:
         assert session.run(LATER.format(now=int(time.time())) + attack).status == "ok"
         assert session.run("7").value == "7"
@@ -184,9 +184,9 @@ def test_what_comes_at_the_second_run_alone_makes_no_fault(attack):
         assert set(no_fault(session)) <= {"42", ""}
 
 
+@needs("bwrap", "[sandbox]")
 def test_an_end_is_told_alike_however_busy_the_machine_is(monkeypatch):
     """A process that closes its connection by ending may take a while to be gone: it ended, and misused nothing."""
-    need("bwrap")
     ended = bwrap_module.Process.ended
     with open_sandbox(SPEC) as session:
         session.start()
@@ -232,9 +232,9 @@ def test_a_narrow_output_limit_does_not_hide_that_a_session_is_lost(limits):
     assert run_cell(lie, "1") == (LOST, record_of(spec))
 
 
+@needs("bwrap", "[sandbox]")
 def test_an_end_that_comes_with_the_true_clock_is_no_fault_of_the_episode(tmp_path):
     """The attack on a reward of -1: an episode in a fault is dropped from training and from comparisons."""
-    need("bwrap")
     close_sandboxes()
     arguments = {"sandbox": "bwrap", "cpu_seconds": 0.3, "max_programs": 20, "max_generations": 20}
     told = []
@@ -276,8 +276,8 @@ def test_a_memory_that_is_not_taken_back_is_made_again_from_the_cells():
         spoilt.close()
 
 
+@needs("bwrap", "[sandbox]")
 def test_a_session_that_the_system_ends_for_want_of_memory_is_out_of_memory(monkeypatch):
-    need("bwrap")
     with open_sandbox(SPEC) as session:
         session.run("x = 7")
         kills = itertools.count()
@@ -299,8 +299,8 @@ def test_a_worker_that_the_system_ends_for_want_of_memory_is_out_of_memory(monke
     assert monty_module._crashed(watch, "died of SIGSEGV", 4)[0] == "killed"
 
 
+@needs("bwrap", "[sandbox]")
 def test_forks_of_an_episode_survive_what_one_of_them_did():
-    need("bwrap")
     env = gym.make("agent_envs/ToolReasoning-v0", sandbox="bwrap", cpu_seconds=0.3, max_programs=9)
     env.reset(seed=0)
     env.step("<python>x = 7</python>")

@@ -4,19 +4,15 @@ from agent_envs.base.errors import MissingExtra, UsageError
 from agent_envs.tools.sandbox import SandboxSpec, open_sandbox, record_of
 from agent_envs.tools.sandbox.mounts import bwrap_command, bwrap_version
 from agent_envs.tools.sandbox.port import MORE_PACKAGES
-from tests.tools.sandbox.backends import PROMISED, need
+from tests.needs import needs
 
 SPEC = SandboxSpec(backend="bwrap", preload=False)
 
 
+@needs("bwrap", "[sandbox]", "[math-verify]")
 def test_further_packages_are_there_for_those_who_ask():
-    need("bwrap")
     spec = SandboxSpec(backend="bwrap", packages=("math-verify",))
-    try:
-        version = bwrap_version(spec.packages)
-    except MissingExtra:
-        assert not PROMISED, "CI_HAS_BWRAP=1, and math-verify is not installed"
-        pytest.skip("math-verify is not installed")
+    version = bwrap_version(spec.packages)
     names = [part.split()[0] for part in version.split(", ")]
     assert names[5:] == ["math-verify", "latex2sympy2-extended", "antlr4-python3-runtime"]
     with open_sandbox(spec) as session:
@@ -38,8 +34,8 @@ def test_unknown_packages_are_refused():
             record_of(SandboxSpec(backend=backend, packages=packages))
 
 
+@needs("bwrap", "[sandbox]")
 def test_a_package_that_is_not_installed_is_told_with_its_extra(monkeypatch):
-    need("bwrap")
     monkeypatch.setitem(MORE_PACKAGES, "nothing", {"nothing_at_all": "nothing-at-all"})
     with pytest.raises(MissingExtra, match=r"needs nothing-at-all: pip install \"agent-envs\[nothing\]\""):
         bwrap_version(("nothing",))

@@ -216,7 +216,8 @@ def bent(output):
 
 
 def test_under_lora_the_head_trains_beside_the_adapter_and_both_are_saved(tiny_model, tmp_path):
-    peft = pytest.importorskip("peft")
+    import peft
+
     config = peft.LoraConfig(r=2, target_modules="all-linear", task_type="CAUSAL_LM")
     torch.manual_seed(0)
     model = peft.get_peft_model(tiny_model().to(torch.bfloat16), config)

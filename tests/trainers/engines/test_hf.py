@@ -50,7 +50,8 @@ def gpt2():
 
 def with_adapter():
     """A Qwen2 with LoRA adapters that do something."""
-    peft = pytest.importorskip("peft")
+    import peft
+
     model = peft.get_peft_model(qwen2(), peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj", "up_proj"]))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -573,7 +574,8 @@ def test_models_whose_cache_it_cannot_keep_are_refused():
 
 
 def test_learnt_prompts_are_refused():
-    peft = pytest.importorskip("peft")
+    import peft
+
     model = peft.get_peft_model(qwen2(), peft.PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=3))
     with pytest.raises(UsageError, match="learnt prompts"):
         HFEngine(model, None)

@@ -101,7 +101,8 @@ def test_a_copy_shares_what_does_not_train(tiny_model):
 
 
 def test_under_lora_it_has_an_adapter_of_its_own(tiny_model, random_rows):
-    peft = pytest.importorskip("peft")
+    import peft
+
     model = peft.get_peft_model(tiny_model(), peft.LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM"))
     critic, parts = Critic(model, CriticSettings(clip=0.0)), parts_of(model)
     before = {name: weight.clone() for name, weight in model.named_parameters()}

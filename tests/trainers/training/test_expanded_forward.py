@@ -173,7 +173,8 @@ def test_what_is_shown_may_be_learnt_as_well():
 
 
 def test_a_merged_model_keeps_its_head(tmp_path):
-    peft = pytest.importorskip("peft")
+    import peft
+
     model = peft.get_peft_model(make_model(), peft.LoraConfig(r=2, target_modules=["q_proj"]))
     attach_head(model, [VocabularyRow(n, row.token_id, row.start, row.description) for n, row in enumerate(ROWS)])
     save_model(model, word_tokenizer(["one two"]), tmp_path / "merged", merge=True)

@@ -167,9 +167,8 @@ def test_what_is_not_there_is_told_in_a_line(tmp_path, folder, monkeypatch):
 
 def test_types_and_mixed_precision_follow_the_settings():
     assert compute_dtype(ModelSettings(dtype="bfloat16")) == torch.bfloat16
-    if not torch.cuda.is_available():
-        assert compute_dtype(ModelSettings()) == torch.float32
-        assert make_accelerator(ModelSettings()).mixed_precision == "no"
+    assert compute_dtype(ModelSettings()) == torch.float32
+    assert make_accelerator(ModelSettings()).mixed_precision == "no"
 
 
 def test_mixed_precision_computes_in_bfloat16_and_keeps_float32_weights(folder, micro):

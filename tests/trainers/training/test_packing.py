@@ -76,7 +76,8 @@ def bare_and_decoder(model):
 def test_shared_beginnings_change_neither_losses_nor_gradients(kind, lora, budget, monkeypatch):
     model = make(kind)
     if lora:
-        peft = pytest.importorskip("peft")
+        import peft
+
         model = peft.get_peft_model(model, peft.LoraConfig(r=2, target_modules="all-linear", init_lora_weights=False))
     assert packable(*bare_and_decoder(model))
     found = backward(model, budget)

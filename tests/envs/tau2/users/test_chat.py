@@ -18,6 +18,7 @@ from agent_envs.envs.tau2.users.chat import ChatPartner, scenario_of
 from agent_envs.envs.tau2.users.persona import MANNERS, PERSONAS
 from agent_envs.services.chat import AnthropicChat, ChatReply, OpenAIChat, ScriptedChat
 from agent_envs.services.recording import Recording
+from tests.needs import needs
 from tests.rows import each_row
 from tests.services.chat.faulty import FaultyServer
 from tests.services.chat.wire import AnthropicWire, OpenAIWire, Said
@@ -96,6 +97,7 @@ def shown(dialogue):
 
 
 @pytest.mark.parametrize("client", CLIENTS)
+@needs("[anthropic]")
 def test_both_sides_at_once_recorded_and_replayed(client, tmp_path):
     wire_type, make = CLIENTS[client]
     wire, path = wire_type(model, key="sk-secret"), tmp_path / "r.jsonl"

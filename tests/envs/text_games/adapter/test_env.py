@@ -19,6 +19,7 @@ from agent_envs.envs.text_games.scoring import facts_of, metrics_of
 from agent_envs.rollout.episode_runner import solve
 from tests import ROOT
 from tests.envs.text_games.adapter.stairs import NAMES, Climb, Locked, LockedClimb, Stairs, adapted, dry, told
+from tests.needs import needs
 from tests.rows import each_row
 
 PAGE = (ROOT / "docs" / "text_games.md").read_text(encoding="utf-8")
@@ -54,8 +55,8 @@ def test_frozen_lake_passes_every_check(example, slippery):
     all_pass(example(0, "text_game_lake").Lake(slippery=slippery), episodes=2, hostile=300)
 
 
+@needs("[babyai]")
 def test_a_level_of_minigrid_passes_every_check(example):
-    pytest.importorskip("minigrid")
     all_pass(example(1, "text_game_door").DoorKey(), episodes=2, hostile=100)
 
 

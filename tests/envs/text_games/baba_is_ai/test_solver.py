@@ -11,6 +11,7 @@ from agent_envs.envs.text_games.baba_is_ai.levels import KINDS
 from agent_envs.envs.text_games.baba_is_ai.solver import MOST_KEPT, next_action, plan, remaining
 from agent_envs.envs.text_games.game import random_action
 from tests.envs.text_games.baba_is_ai.boards import board
+from tests.needs import needs
 
 
 def playing(kind="mixed", task=0, **arguments):
@@ -94,6 +95,7 @@ def test_the_random_player_takes_every_action():
     }
 
 
+@needs("[envs]")
 def test_it_plays_no_other_environment():
     for other in ("CartPole-v1", "agent_envs/BabyAI-v0"):
         with pytest.raises(UsageError, match=f"^BabaIsAI's solver plays BabaIsAI, not '{other}'$"):

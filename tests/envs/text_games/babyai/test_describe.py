@@ -5,7 +5,6 @@ import re
 from collections import defaultdict
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from agent_envs.base.serialization import canonical_json, decode_state, encode_s
 from agent_envs.envs.text_games.babyai.describe import NOTHING, describe
 from agent_envs.envs.text_games.babyai.grid import HALF, VIEW, WALL, identity, mark, visible
 from tests.envs.text_games.babyai.rooms import drawn, random_world
+from tests.needs import needs
 
 SEEDS = st.integers(0, 1_000_000)
 THING = re.compile(r"an? (?:(open|closed|locked) )?(\w+) (key|ball|box|door) (.+)")
@@ -184,8 +184,8 @@ def test_worlds_that_read_the_same_show_the_same():
     assert all(each == group[0] for group in groups.values() for each in group)
 
 
+@needs("[babyai]")
 def test_a_restored_episode_reads_the_same():
-    pytest.importorskip("minigrid")
     from agent_envs import Snapshot, restore, snapshot
     from agent_envs.envs.text_games.babyai.env import BabyAI
     from agent_envs.envs.text_games.game import random_action

@@ -7,20 +7,22 @@ from dataclasses import replace
 
 import pytest
 
-pytest.importorskip("minigrid")
+from tests.needs import require
 
-from agent_envs import UsageError, fork, snapshot  # noqa: E402
-from agent_envs.base.errors import Unsolvable  # noqa: E402
-from agent_envs.base.serialization import decode_state, encode_state  # noqa: E402
-from agent_envs.core.env import Task  # noqa: E402
-from agent_envs.envs.text_games.babyai.describe import describe  # noqa: E402
-from agent_envs.envs.text_games.babyai.env import ACTIONS, BabyAI, BabyGame  # noqa: E402
-from agent_envs.envs.text_games.babyai.instructions import played  # noqa: E402
-from agent_envs.envs.text_games.babyai.levels import KINDS, named_level  # noqa: E402
-from agent_envs.envs.text_games.babyai.mission import surface  # noqa: E402
-from agent_envs.envs.text_games.babyai.planner import plan  # noqa: E402
-from agent_envs.envs.text_games.babyai.tasks import baby_source, labels_of  # noqa: E402
-from agent_envs.envs.text_games.scoring import facts_of, metrics_of  # noqa: E402
+require("[babyai]")
+
+from agent_envs import UsageError, fork, snapshot
+from agent_envs.base.errors import Unsolvable
+from agent_envs.base.serialization import decode_state, encode_state
+from agent_envs.core.env import Task
+from agent_envs.envs.text_games.babyai.describe import describe
+from agent_envs.envs.text_games.babyai.env import ACTIONS, BabyAI, BabyGame
+from agent_envs.envs.text_games.babyai.instructions import played
+from agent_envs.envs.text_games.babyai.levels import KINDS, named_level
+from agent_envs.envs.text_games.babyai.mission import surface
+from agent_envs.envs.text_games.babyai.planner import plan
+from agent_envs.envs.text_games.babyai.tasks import baby_source, labels_of
+from agent_envs.envs.text_games.scoring import facts_of, metrics_of
 from tests.rows import each_row
 
 LIMITS = {"goto": 64, "pickup": 64, "open": 128, "putnext": 128, "pick_up_seq_go_to": 128}

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("minigrid")
+from tests.needs import require
 
-from agent_envs.base.serialization import canonical_json, decode_state, encode_state  # noqa: E402
-from agent_envs.envs.text_games.babyai.grid import (  # noqa: E402
+require("[babyai]")
+
+from agent_envs.base.serialization import canonical_json, decode_state, encode_state
+from agent_envs.envs.text_games.babyai.grid import (
     CARRIED,
     DROP,
     EAST,
@@ -31,9 +33,9 @@ from agent_envs.envs.text_games.babyai.grid import (  # noqa: E402
     moved,
     visible,
 )
-from agent_envs.envs.text_games.babyai.levels import KINDS, _registered, local_level, named_level  # noqa: E402
-from agent_envs.envs.text_games.babyai.mission import BabyClause, BabyDesc  # noqa: E402
-from tests.envs.text_games.babyai.mirror import begun, reset, run, step  # noqa: E402
+from agent_envs.envs.text_games.babyai.levels import KINDS, _registered, local_level, named_level
+from agent_envs.envs.text_games.babyai.mission import BabyClause, BabyDesc
+from tests.envs.text_games.babyai.mirror import begun, reset, run, step
 
 MISSION = BabyClause("goto", BabyDesc("ball", "", "", False, ()))
 

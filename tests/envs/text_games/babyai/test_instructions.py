@@ -5,15 +5,17 @@ from collections import Counter
 
 import pytest
 
-pytest.importorskip("minigrid")
+from tests.needs import require
 
-from minigrid.envs.babyai.core.levelgen import LevelGen  # noqa: E402
-from minigrid.utils.baby_ai_bot import BabyAIBot  # noqa: E402
+require("[babyai]")
 
-from agent_envs.envs.text_games.babyai.instructions import located  # noqa: E402
-from agent_envs.envs.text_games.babyai.levels import local_level, named_level  # noqa: E402
-from agent_envs.envs.text_games.babyai.mission import BabyClause, BabyDesc, BabySequence, surface  # noqa: E402
-from tests.envs.text_games.babyai.mirror import begun, reset, restless, run, step  # noqa: E402
+from minigrid.envs.babyai.core.levelgen import LevelGen
+from minigrid.utils.baby_ai_bot import BabyAIBot
+
+from agent_envs.envs.text_games.babyai.instructions import located
+from agent_envs.envs.text_games.babyai.levels import local_level, named_level
+from agent_envs.envs.text_games.babyai.mission import BabyClause, BabyDesc, BabySequence, surface
+from tests.envs.text_games.babyai.mirror import begun, reset, restless, run, step
 
 BALL = BabyDesc("ball", "red", "", False, (0,))
 BOX = BabyDesc("box", "", "left", True, (1, 2))

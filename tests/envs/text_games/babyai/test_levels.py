@@ -5,11 +5,13 @@ from collections import Counter
 
 import pytest
 
-pytest.importorskip("minigrid")
+from tests.needs import require
 
-from agent_envs.base.errors import MissingExtra, UsageError  # noqa: E402
-from agent_envs.envs.text_games.babyai.grid import CARRIED, NOWHERE, identity  # noqa: E402
-from agent_envs.envs.text_games.babyai.levels import (  # noqa: E402
+require("[babyai]")
+
+from agent_envs.base.errors import MissingExtra, UsageError
+from agent_envs.envs.text_games.babyai.grid import CARRIED, NOWHERE, identity
+from agent_envs.envs.text_games.babyai.levels import (
     DOOR_COLORS,
     EXCLUDED,
     KINDS,
@@ -19,8 +21,8 @@ from agent_envs.envs.text_games.babyai.levels import (  # noqa: E402
     named_level,
     world_of,
 )
-from agent_envs.envs.text_games.babyai.mission import surface  # noqa: E402
-from tests.envs.text_games.babyai.mirror import original  # noqa: E402
+from agent_envs.envs.text_games.babyai.mission import surface
+from tests.envs.text_games.babyai.mirror import original
 
 LIMITS = {"goto": 64, "pickup": 64, "open": 128, "putnext": 128, "pick_up_seq_go_to": 128}
 

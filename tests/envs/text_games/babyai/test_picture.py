@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from agent_envs.envs.text_games.babyai.grid import EMPTY, UNSEEN, WALL, identity, visible
 from agent_envs.envs.text_games.babyai.picture import CELL, drawing, picture
 from tests.envs.text_games.babyai.rooms import clause, drawn, random_world
+from tests.needs import needs
 
 SVG = "{http://www.w3.org/2000/svg}"
 RUN = re.compile(r"M(\d+) (\d+)h(\d+)v(\d+)h-(\d+)z")
@@ -132,8 +133,8 @@ def test_drawings_are_plain_and_name_all_that_stands_there(seed):
 
 
 @pytest.mark.parametrize(("name", "most"), [("GoToLocal", 2_500), ("BossLevel", 6_500), ("OneRoomS20", 2_500)])
+@needs("[babyai]")
 def test_pictures_stay_small(name, most):
-    pytest.importorskip("minigrid")
     from agent_envs.envs.text_games.babyai.levels import named_level
 
     sizes = [len(picture(named_level(name).world(seed)).encode()) for seed in range(5)]

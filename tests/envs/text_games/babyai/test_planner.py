@@ -11,6 +11,7 @@ from agent_envs.envs.text_games.babyai.grid import DROP, GO_FORWARD, NOWHERE, PI
 from agent_envs.envs.text_games.babyai.instructions import FAILURE, SUCCESS, played
 from agent_envs.envs.text_games.babyai.planner import plan
 from tests.envs.text_games.babyai.rooms import both, clause, drawn
+from tests.needs import needs
 
 LEFT, RIGHT, GO = TURN_LEFT, TURN_RIGHT, GO_FORWARD
 
@@ -162,8 +163,8 @@ def test_what_cannot_be_won_is_said():
         plan(replace(world, limit=5, steps=5))
 
 
+@needs("[babyai]")
 def test_plans_of_one_clause_are_as_short_as_can_be():
-    pytest.importorskip("minigrid")
     from agent_envs.envs.text_games.babyai.levels import local_level
 
     for kind in ("goto", "pickup"):
@@ -173,8 +174,8 @@ def test_plans_of_one_clause_are_as_short_as_can_be():
 
 
 @pytest.mark.parametrize("kind", ["goto", "pickup", "open", "putnext", "pick_up_seq_go_to"])
+@needs("[babyai]")
 def test_the_kinds_are_won_with_and_without_distractors(kind):
-    pytest.importorskip("minigrid")
     from agent_envs.envs.text_games.babyai.levels import local_level
 
     for distractors in (0, 12):
@@ -190,16 +191,16 @@ def test_the_kinds_are_won_with_and_without_distractors(kind):
         "OpenDoorDebug",
     ],
 )  # fmt: skip
+@needs("[babyai]")
 def test_levels_of_minigrid_are_won(name):
-    pytest.importorskip("minigrid")
     from agent_envs.envs.text_games.babyai.levels import named_level
 
     for seed in range(8):
         assert won(named_level(name).world(seed))
 
 
+@needs("[babyai]")
 def test_it_wins_after_anything_that_leaves_a_way():
-    pytest.importorskip("minigrid")
     from agent_envs.envs.text_games.babyai.levels import named_level
 
     outcomes = Counter()

@@ -12,6 +12,7 @@ from agent_envs.envs.text_games.babyai.planner import plan
 from agent_envs.envs.text_games.babyai.solver import next_action, remaining, to_do
 from agent_envs.envs.text_games.game import random_action
 from tests.envs.text_games.babyai.rooms import both, clause, drawn
+from tests.needs import needs
 
 LEFT, RIGHT, GO = TURN_LEFT, TURN_RIGHT, GO_FORWARD
 
@@ -45,8 +46,8 @@ def test_the_thought_tells_what_is_left_to_do():
     assert to_do(world.instructions) == "go to the red ball after you go to the box"
 
 
+@needs("[babyai]")
 def test_it_plays_the_environment():
-    pytest.importorskip("minigrid")
     from agent_envs.envs.text_games.babyai.env import BabyAI
 
     env, rng = BabyAI(), random.Random(1)
@@ -64,8 +65,8 @@ def test_it_plays_the_environment():
             next_action(env)
 
 
+@needs("[babyai]")
 def test_too_few_turns_are_unsolvable():
-    pytest.importorskip("minigrid")
     from agent_envs.envs.text_games.babyai.env import BabyAI
     from agent_envs.wrappers import TurnLimit
 
@@ -75,8 +76,8 @@ def test_too_few_turns_are_unsolvable():
         next_action(env)
 
 
+@needs("[babyai]")
 def test_the_random_player_draws_all_actions_alike():
-    pytest.importorskip("minigrid")
     from agent_envs.envs.text_games.babyai.env import ACTIONS, BabyAI
 
     env, rng = BabyAI(), random.Random(0)

@@ -496,7 +496,8 @@ def test_a_cache_that_grows_and_rows_that_leave_change_nothing():
 
 
 def test_lora_plays_as_its_merged_model_does():
-    peft = pytest.importorskip("peft")
+    import peft
+
     base, chat, spec = model_for("SortExpA", size=3, dtype=torch.float64)
     rows = head_of(base).rows
     del base.expanded_head

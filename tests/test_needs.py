@@ -1,0 +1,159 @@
+"""A test gets what it asked for and nothing else, on any machine; what is missing skips it, or fails it where promised."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+from tests.needs import EXTRAS
+
+NEEDS = """
+import os, shutil, sys
+from importlib.util import find_spec
+import pytest
+from agent_envs.base.documents import MemoryCorpus, Passage
+from agent_envs.tools.retrieval.build import make_retriever
+from agent_envs.tools.sandbox import SandboxSpec, open_sandbox
+from tests.needs import needs
+
+def search():
+    return make_retriever("tantivy", MemoryCorpus([Passage("p", "", "red fox")])).search("fox", 1)
+
+def test_a_look_at_a_package_is_no_use_of_it():
+    assert find_spec("tantivy") and find_spec("torch")
+
+def test_unasked_package():
+    import torch
+
+def test_unasked_package_behind_our_own_code():
+    search()
+
+def test_unasked_package_in_a_thread():
+    from concurrent.futures import ThreadPoolExecutor
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(search).result()
+
+@needs("[tantivy]")
+def test_asked_package():
+    assert search()
+
+def test_unasked_sandbox():
+    open_sandbox(SandboxSpec(backend="bwrap"))
+
+BOTH = [pytest.param(name, marks=needs(name)) for name in ("bwrap", "chromium")]
+
+@pytest.mark.parametrize("program", BOTH)
+def test_asked_program(program):
+    assert shutil.which(program) and not shutil.which({"bwrap": "chromium", "chromium": "bwrap"}[program])
+
+def test_nothing_asked():
+    assert not shutil.which("bwrap") and not shutil.which("chromium") and shutil.which("beside")
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "" and not {"AGENT_ENVS_DATA", "https_proxy"} & set(os.environ)
+
+@needs("gpu", "data", "network")
+def test_asked_for_the_rest():
+    names = ("AGENT_ENVS_DATA", "CUDA_VISIBLE_DEVICES", "https_proxy")
+    assert [os.environ[name] for name in names] == ["junk", "7", "p"]
+
+@needs("bwrap", "[crafter]")
+def test_asked_again():
+    import crafter
+"""
+WHOLE_MODULE = """
+from tests.needs import require
+require("[rank-bm25]")
+import rank_bm25
+def test_the_module_asked():
+    assert rank_bm25
+"""
+UNASKED_MODULE = "import faiss\ndef test_it():\n    assert faiss\n"
+FAIL = {"package", "package_behind_our_own_code", "package_in_a_thread", "sandbox"}
+
+
+def play(folder: Path, programs: tuple[str, ...], **variables: str) -> str:
+    """Play three modules in a session of their own, on a machine that has some programs, and return what it prints."""
+    for name, text in (("silent", NEEDS), ("whole", WHOLE_MODULE), ("unasked", UNASKED_MODULE)):
+        (folder / f"test_{name}.py").write_text(text, encoding="utf-8")
+    (folder / "bin").mkdir()
+    for program in (*programs, "beside"):
+        (folder / "bin" / program).write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
+        (folder / "bin" / program).chmod(0o755)
+    path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])  # which hides those of this machine from us
+    environment = {**os.environ, "PATH": path, "HOME": str(folder), "PYTHONPATH": str(ROOT), **variables}
+    options = ["-q", "--tb=line", "-p", "tests.conftest", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml")]
+    more = ["--skipped-to", str(folder / "list"), "--continue-on-collection-errors", str(folder)]
+    command = [sys.executable, "-m", "pytest", *options, *more]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False).stdout
+
+
+def test_what_was_not_asked_for_is_hidden_or_fails_where_it_is_installed(tmp_path):
+    printed = play(
+        tmp_path, ("bwrap", "chromium", "nvidia-smi"), AGENT_ENVS_DATA="junk", CUDA_VISIBLE_DEVICES="7", https_proxy="p"
+    )
+    assert set(re.findall(r"FAILED \S+::test_unasked_(\w+)", printed)) == FAIL, printed
+    assert re.findall(r"ERROR \S+test_(\w+)\.py", printed) == ["unasked"], printed
+    assert "torch is imported, and this test did not ask for it: pytest.mark.needs('[dense] or [train]')" in printed
+    assert f"{len(FAIL)} failed, 8 passed, 1 error" in printed, printed
+    assert (tmp_path / "list").read_text(encoding="utf-8") == ""
+
+
+def test_what_is_missing_skips_in_a_line_a_need_and_fails_where_it_is_promised(tmp_path):
+    printed = play(
+        tmp_path,
+        (),
+        AGENT_ENVS_TESTS_HIDE="[tantivy] [crafter] [rank-bm25]",
+        AGENT_ENVS_TESTS_PROMISED="chromium",
+        NO_NETWORK="1",
+    )
+    lines = re.findall(r"^skipped (\d+): needs (\S+): (.*)$", printed, flags=re.M)
+    assert {(need, count) for count, need, _ in lines} == {
+        ("[tantivy]", "1"), ("[crafter]", "1"), ("[rank-bm25]", "1"), ("bwrap", "1"), ("data", "1"),
+    }, printed  # fmt: skip
+    assert 'pip install -e ".[tantivy]"' in printed and "apt-get install bubblewrap" in printed
+    assert (
+        "test_asked_program[chromium]" in printed and "PROMISED has chromium, and chromium is not installed" in printed
+    )
+    again = (tmp_path / "list").read_text(encoding="utf-8").splitlines()
+    assert sorted(name.rpartition("/")[2] for name in again) == sorted(
+        ["test_silent.py::test_asked_package", "test_silent.py::test_asked_program[bwrap]", "test_silent.py::test_asked_again",
+         "test_silent.py::test_asked_for_the_rest", "test_whole.py"]
+    )  # fmt: skip
+
+
+MODULES = {
+    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")
+}
+PLATFORM = r"sys\.platform|not hasattr\(os|not Path\(\"/dev/full|\"inspect_ai\" not in NAMES"
+OWN_WAYS = rf"importorskip\(\"(?!fcntl|readline)|skipif\((?!{PLATFORM})|pytest\.skip\("
+IMPORTS = r"^\s*(?:import|from) ({})\b"
+
+
+def asked_in(name: str) -> set[str]:
+    """Return all that a module and the folders around it ask for."""
+    texts = [MODULES[name], *(MODULES.get(f"{folder}/__init__.py", "") for folder in map(str, Path(name).parents))]
+    calls = [call for text in texts for call in re.findall(r"\b(?:needs|require)\(([^)]*)\)", text)]
+    return {need for call in calls for need in re.findall(r'"([^"]+)"', call)}
+
+
+@pytest.mark.parametrize("extra", sorted({package for packages in EXTRAS.values() for package in packages}))
+def test_a_module_that_imports_a_package_asks_for_an_extra_that_has_it(extra):
+    ways = {need for need, packages in EXTRAS.items() if extra in packages}
+    importing = [
+        name
+        for name, text in MODULES.items()
+        if "/test_" in name and re.search(IMPORTS.format(extra), text, flags=re.M)
+    ]
+    assert [name for name in importing if not ways & asked_in(name) and name != "tests/test_needs.py"] == []
+
+
+def test_nothing_skips_in_a_way_of_its_own():
+    others = {
+        name: re.findall(OWN_WAYS, text)
+        for name, text in MODULES.items()
+        if name not in ("tests/needs.py", "tests/test_needs.py")
+    }
+    assert {name: ways for name, ways in others.items() if ways} == {}
