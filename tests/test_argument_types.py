@@ -22,8 +22,8 @@ CASES = (  # made when they are tested, not wherever tests are collected: each i
 )
 
 
-@each_row(("env_id", "name"), CASES)
 @needs("[envs]")
+@each_row(("env_id", "name"), CASES)
 def test_a_value_of_another_type_is_refused_or_accepted(env_id, name):
     for value in ODD:
         try:

@@ -38,8 +38,8 @@ def lacking(row, reward, recorded, page):
     return [f"{row.id}: reward {reward!r} has {line}" for line in missing]
 
 
-@each_row("row", [row for row in TABLE])
 @needs("[envs]")
+@each_row("row", [row for row in TABLE])
 def test_every_reward_is_promised(row):
     missing = [line for name in taken(row) for line in lacking(row, name, load(row.id), page_of(row.name))]
     assert not missing, "\n".join(missing)

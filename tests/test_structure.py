@@ -99,8 +99,8 @@ def test_a_name_that_is_not_there_is_found():
     ]
 
 
-@each_row("name", PAGES)
 @needs("[envs]", "[train]")
+@each_row("name", PAGES)
 def test_short_names_in_pages_are_of_something_that_is_there(name):
     """`core/env.py` is the end of a path, and `episode.Episode` a name in a module whose path ends so."""
     wrong = []

@@ -2,7 +2,7 @@
 
 from tests.needs import require
 
-require("[envs]")
+require("[envs]", "[anthropic]")
 
 import json
 

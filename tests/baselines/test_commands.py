@@ -2,7 +2,7 @@
 
 from tests.needs import require
 
-require("[train]")
+require("[train]", "[envs]")
 
 import json
 from pathlib import Path
