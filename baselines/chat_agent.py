@@ -3,13 +3,15 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
-from agent_envs.base.errors import UsageError
+from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
 from agent_envs.rollout.policy import Reply, Request
 from agent_envs.services.chat import ChatModel, ChatReply, ChatRequest, ask, chat_port, make_chat_model
 from agent_envs.services.chat.port import ChatPort
+from agent_envs.services.chat.spending import Budget
 from agent_envs.services.recording import CallSite, Recording
 from baselines.view import View
 
@@ -91,6 +93,12 @@ class ChatAgent:
         self._max_tokens = max_tokens
         self._port = chat_port(chat, recording=recording, wait=wait)
 
+    def charged(self, budget: Budget) -> Self:
+        """Return this agent with every attempt at a call paid from a budget."""
+        agent = copy(self)
+        agent._port = self._port.charged(budget)
+        return agent
+
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
         """Return one action a request, with the tokens of all calls that it took.
 
@@ -105,5 +113,9 @@ class ChatAgent:
 
     def _reply(self, request: Request) -> Reply:
         talk = Talk(self._port, request, self._max_tokens)
-        action = self.turn(View.of(request), talk)
+        try:
+            action = self.turn(View.of(request), talk)
+        except (EnvFault, BudgetSpent) as end:
+            end.usage = dict(talk.usage + Counter(end.usage))  # with the calls of this turn that were answered
+            raise
         return Reply(action, usage=dict(talk.usage))

@@ -15,12 +15,13 @@ from agent_envs.base.errors import EnvFault
 from agent_envs.base.serialization import digest
 from agent_envs.envs.legal_search.library import Library, Section
 from agent_envs.envs.legal_search.outcomes import abstains
+from agent_envs.evaluation.runs.suite_feedback import recorded_counts
 from agent_envs.grading.text_answers import normalise_answer
 from agent_envs.services.chat import ChatModel, ChatRequest, ask
 from agent_envs.services.chat.prices import PriceTable, check_limit
-from agent_envs.services.chat.spending import LimitedChat, Purse
+from agent_envs.services.chat.spending import Budget, Limits, Metered
 from agent_envs.services.judges import Judge, NoVerdict
-from agent_envs.services.recording import CallSite, ExternalPort, read_answers
+from agent_envs.services.recording import CallSite, ExternalPort
 from agent_envs.tools.retrieval.bm25 import STOP_WORDS
 from benchmarks.recall import contains_answer
 
@@ -268,22 +269,19 @@ def _content(question: str) -> frozenset[str]:
     return frozenset(words(question)).difference(STOP_WORDS)
 
 
-def limited_chats(models: Sequence[ChatModel], most_usd: float, table: PriceTable, recorded: Path) -> list[LimitedChat]:
+def limited_chats(models: Sequence[ChatModel], most_usd: float, table: PriceTable, recorded: Path) -> list[Metered]:
     """Return models under one limit, of which what a recording holds is spent already.
 
     Args:
         models: who is asked; two of one name have one price.
         most_usd: US dollars, for all of them together.
         table: the prices.
-        recorded: what an earlier run was answered; it need not be there. A call that failed for good is not in it.
+        recorded: what an earlier run was answered; it need not be there. What was spent is kept beside it.
 
     Raises:
         UsageError: the limit is not above 0, or a model has no price.
     """
     prices = {model.name: check_limit(most_usd, table.price(model.name), model.name) for model in models}
-    purse = Purse(prices[models[0].name], most_usd)
-    for row in read_answers(recorded):
-        for name, price in prices.items():
-            if row["port"] == name or row["port"].startswith(f"{name}#"):  # a digest of settings behind the name
-                purse.pay(row["response"].get("usage", {}), price)
-    return [LimitedChat(model, prices[model.name], purse) for model in models]
+    kept = recorded.with_name(f"{recorded.name}.spent.json")
+    budget = Budget(Limits(usd=most_usd), prices, kept=kept, before=recorded_counts(recorded, prices))
+    return [Metered(model, budget) for model in models]

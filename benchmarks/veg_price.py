@@ -11,9 +11,9 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.services.chat.prices import load_prices
+from agent_envs.services.chat.prices import cost_of, load_prices
 from agent_envs.wrappers import VerbalFeedback
-from agent_envs.wrappers.feedback_costs import FeedbackCost, feedback_usage
+from agent_envs.wrappers.feedback_costs import feedback_usage
 from agent_envs.wrappers.feedback_models import FeedbackModel, Moment
 from agent_envs.wrappers.feedback_prompts import read_templates
 
@@ -81,5 +81,5 @@ def price_of(folder: Path) -> dict[str, Any]:
         "model": PRICED,
         "input_usd": price.input,
         "output_usd": price.output,
-        "usd_an_episode": round(FeedbackCost(len(results), used, price).episode_usd, 6),
+        "usd_an_episode": round(cost_of(price, used) / len(results), 6),
     }

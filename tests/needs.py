@@ -41,6 +41,7 @@ EXTRAS = {
     "[train]": ("torch", "transformers", "accelerate", "peft", "safetensors", "tyro", "matplotlib", "tensorboard", "sympy",
                 "huggingface_hub", "pyarrow"),
     "[envs]": ("wordllama", "minigrid", "crafter", "pydantic_monty", "sympy", "math_verify"),
+    "[serve]": ("starlette", "uvicorn"),
     "[anthropic]": ("anthropic",),
     "[dev]": ("openai", "playwright"),
 }  # fmt: skip

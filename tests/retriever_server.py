@@ -10,7 +10,7 @@ from agent_envs.tools.retrieval.server import RetrieverServer
 def running_server(retriever, corpus=None, **arguments):
     """Yield the URL; see `RetrieverServer` for the arguments."""
     with RetrieverServer(retriever, corpus, **{"port": 0, **arguments}) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
             yield server.url

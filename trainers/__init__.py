@@ -32,13 +32,13 @@ Modules, in reading order:
     imitation/: the warm start, and the episodes that it and SFT imitate: solver with flaws, gold answers, own successes.
     spread_tasks: tasks from all over a source, where few are taken.
     measuring, examining: success rate with confidence interval, paired gain; validation and test splits of a run.
-    costs: what a run pays to outside services: nothing, unless an algorithm's parts say otherwise.
+    costs: what a run pays to chat models: calls, tokens and US dollars over all resumes, and limits on them.
     trained_agent: a trained policy as an agent for `agent-envs eval`.
     engines/: generation of tokens with transformers or vLLM: KV cache, prefill, decoding, weight sync.
     tokens/: conversations as tokens, chat templates, control tokens.
     training/: models, LoRA, forward pass, optimiser, checkpoints, metrics, several processes.
     earl_parts/: EARL's own: expanded actions and their head, counterfactuals, figures of sorting policies.
-    veg_parts/: VEG's own: settings of verbal feedback, and what it costs.
+    veg_parts/: VEG's own: settings of verbal feedback.
     arpo_parts/: ARPO's own: rules that say where a rollout branches, trees of rollouts, credit of their leaves.
     tiny/: tiny models and tokenizers made from nothing, for tests and CPUs.
 """

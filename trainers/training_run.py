@@ -20,7 +20,7 @@ from agent_envs.base.errors import BudgetSpent, UsageError
 from agent_envs.base.serialization import digest
 from agent_envs.rollout.run_log import Planned
 from trainers.command_line import METRICS_FILE, write_result
-from trainers.costs import Costs, Paid
+from trainers.costs import Costs, Paid, curve_points, in_words
 from trainers.environments import Settings, ceilings
 from trainers.examining import Examiner, change_in_words
 from trainers.measuring import distinct_calls
@@ -69,12 +69,11 @@ class TrainingRun:
         self.step, self.memory = 0, dict[str, Any]()
         self._kept: dict[str, Part] = {}
         self._state = {"cpu_seconds": 0.0, "sampled_tokens": 0, "num_tokens": 0, "env_steps": 0, "before": None}
-        self._state |= {"spent": [], "unmeasured": False, "tool_calls": {}}
+        self._state |= {"unmeasured": False, "tool_calls": {}}
         self.fresh = not self._resume()
         self._saved_step, self._sampled = self.step, 0
         self._spending = spending or Costs()
-        mine, all_of_us = accelerator.process_index, accelerator.num_processes
-        self._spending.begin(out / "answers" / str(mine), self.step, self._state["spent"][mine::all_of_us])
+        self._spending.begin(out, accelerator.process_index, accelerator.num_processes)
         self._serve()
         self.weights_changed()
         self._metrics = Metrics(out, settings.log, total_steps=settings.steps, enabled=accelerator.is_main_process)
@@ -182,7 +181,7 @@ class TrainingRun:
             told |= self._evaluate()
         except BudgetSpent as end:
             unpaid = end
-        self._metrics.log(self.step, told | self._spending.points(self.paid))
+        self._metrics.log(self.step, told | curve_points(self.paid))
         if groups and self._settings.log.episodes:
             keep_episodes(groups, self.step, self.parts.out / f"episodes-{self.parts.accelerator.process_index}.jsonl")
         if unpaid is not None:
@@ -260,7 +259,7 @@ class TrainingRun:
     def catch_up(self) -> None:
         """Make the evaluation that the last step could not pay for."""
         if self._state["unmeasured"]:
-            self._metrics.log(self.step, self._evaluate() | self._spending.points(self.paid))
+            self._metrics.log(self.step, self._evaluate() | curve_points(self.paid))
             self._save()
 
     def stopped(self, end: BudgetSpent) -> BudgetSpent:
@@ -268,7 +267,7 @@ class TrainingRun:
         self.parts.policy.sampled_tokens = self._sampled  # the step that is not finished is played again
         if self._saved_step < self.step:
             self._save()
-        where = f"stopped after step {self.step} of {self._settings.steps}: {end}{self._spending.in_words(self.paid)}"
+        where = f"stopped after step {self.step} of {self._settings.steps}: {end}{in_words(self.paid)}"
         return BudgetSpent(
             f"{where}; go on with --resume {self.parts.out} and a higher --max-calls or --max-cost, 0 for none"
         )
@@ -310,7 +309,6 @@ class TrainingRun:
             "tokenizer": self._tokenizer_digest(),
             "sampled_tokens": self.sampled_tokens,
             "cpu_seconds": self._cpu_seconds(),
-            "spent": gather_object([self._spending.before(self.step)]),
         }
         if self.parts.accelerator.is_main_process:
             self._checkpoints.save(self.step, self.parts.bare, self.parts.optimiser, state, self._kept)

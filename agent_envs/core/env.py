@@ -90,7 +90,7 @@ class TurnEnv(gym.Env[str, Any]):
     context = "append"
     render_mode: str | None = None
     arguments: dict[str, Any]
-    services = Services()  # recordings and costs of outside services; a runner sets it before the reset
+    services = Services(charged=None)  # recordings and costs of outside services; a runner sets it before the reset
     _chosen: dict[str, Any]
     _episode: Episode | None = None
     _digest = ""

@@ -53,9 +53,9 @@ class Row:
 _CALCULATOR = {"reward": ("em", "numeric", "em_format", "released"), "env_prompt": (True, False),
                "decimal_point": (True, False), "protocol": ("tags", "json")}  # fmt: skip
 _TAU2 = {
-    "tasks": ("generated", "builtin"),
+    "tasks": ("generated",),
     "side": ("agent", "user"),
-    "user": ("scripted", "replay"),
+    "user": ("scripted",),
     "agent": ("scripted", "heuristic"),
     "persona": ("task", "plain", "terse", "talkative", "impatient", "insistent", "piecemeal", "forgetful", "mistaken",
                 "typing"),

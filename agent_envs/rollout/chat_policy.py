@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 
 from agent_envs.rollout.policy import Reply, Request
 from agent_envs.services.chat import ChatModel, ChatRequest, ask, chat_port
+from agent_envs.services.chat.spending import Budget
 from agent_envs.services.recording import CallSite, Recording
 
 
@@ -53,6 +55,12 @@ class ChatPolicy:
         self._port = chat_port(
             model, recording=recording, deadline_seconds=deadline_seconds, attempt_seconds=attempt_seconds, wait=wait
         )
+
+    def charged(self, budget: Budget) -> "ChatPolicy":
+        """Return this agent with every attempt at a call paid from a budget."""
+        policy = copy(self)
+        policy._port = self._port.charged(budget)
+        return policy
 
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
         """Return the model's turns; raises EnvFault where the service failed for good."""

@@ -99,8 +99,8 @@ class PolicyTraits:
 class Policy(Protocol):
     """An agent. `batch` = 1: called from every worker thread with one request at a time.
 
-    Optional attributes: those of `PolicyTraits`, and `meets(env)` (evaluation calls it with an environment of each entry
-    before it plays: a chance to warn).
+    Optional attributes: those of `PolicyTraits`; `meets(env)` (evaluation calls it with an environment of each entry
+    before it plays: a chance to warn); `charged(budget)`, this policy with each attempt at its `model` paid from a `Budget`.
     """
 
     name: str

@@ -65,8 +65,8 @@ class _Metered:
         started = time.perf_counter()
         try:
             replies = checked_replies(self.name, self._actor.act(requests), len(requests))
-        except EnvFault as fault:
-            self._count(fault.usage)
+        except (EnvFault, BudgetSpent) as end:
+            self._count(end.usage)
             raise
         finally:
             self.seconds += time.perf_counter() - started

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
 from agent_envs.base.jsonl_log import Journal, read_journal, read_places, read_row
 from agent_envs.base.process_cache import Uncopied
 from agent_envs.base.serialization import canonical_json, digest, state_type
@@ -222,6 +222,9 @@ class ExternalPort:
         for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
                 return self._checked(self._with_waste(self._backend(request, seconds), wasted))
+            except BudgetSpent as end:
+                end.usage = dict(wasted)
+                raise
             except EnvFault as fault:
                 wasted.update(fault.usage)
                 fault.usage = dict(wasted)

@@ -1,9 +1,8 @@
-"""`Services` are what a run hands to its environments: a recording of outside answers, and what counts the cost of feedback."""
+"""`Services` are what a run hands to its environments: a recording of outside answers, and the budgets of feedback models."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from agent_envs.services.chat import ChatModel
+from agent_envs.services.chat.spending import Charged, RunBudgets
 from agent_envs.services.recording import Recording
 
 
@@ -13,11 +12,11 @@ class Services:
 
     Attributes:
         recording: where answers are recorded, or replayed from; a journal's `RunLog` may bring one instead.
-        charged: makes of a chat model that gives feedback one that counts what it costs, and may raise BudgetSpent.
+        charged: puts a chat model that gives feedback behind a budget of the run; None leaves it to that of its environment.
     """
 
     recording: Recording | None = None
-    charged: Callable[[ChatModel], ChatModel] | None = None
+    charged: Charged | None = field(default_factory=RunBudgets)
 
     @property
     def replayed(self) -> bool:

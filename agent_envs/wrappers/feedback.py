@@ -23,7 +23,7 @@ from agent_envs.core.snapshot import Snapshot, restore, snapshot
 from agent_envs.core.trajectory import Header, Turn
 from agent_envs.core.wrapper_stack import core_of, shown_messages, turn_wrappers
 from agent_envs.services.chat import ChatModel
-from agent_envs.wrappers.feedback_costs import PREFIX, LimitSettings
+from agent_envs.wrappers.feedback_costs import PREFIX, feedback_limits
 from agent_envs.wrappers.feedback_models import Moment, added, chance_key, make_feedback_model
 from agent_envs.wrappers.feedback_prompts import EPSILON, read_templates
 from agent_envs.wrappers.memory import Memory
@@ -74,7 +74,8 @@ class VerbalFeedback(TurnWrapper):
                 chat model's name (`anthropic:MODEL`, `openai:MODEL@URL`), or a chat model.
             epsilon: how often it is to explore; in [0, 1] (the paper's default: 0.1).
             templates: of a chat model: a folder with explore.md and exploit.md, or their texts by these names; "" for ours.
-            max_calls: of the chat model, by this process; 0 for no limit.
+            max_calls: attempts at calls of the chat model, by this environment and its forks, or by all that a run plays which
+                have the same limits; 0 for no limit.
             max_cost: US dollars for these, 0 for no limit.
             prices: the path of a table of prices, "" for the one that comes with the package.
             options: of a chat model that is named, as `make_chat_model` takes them.
@@ -85,12 +86,14 @@ class VerbalFeedback(TurnWrapper):
         name = core_of(env).env_id
         portion(f"{name}: VerbalFeedback", "epsilon", epsilon)
         texts, chosen = read_templates(templates), _checked(name, options)
-        limits = LimitSettings(max_calls, max_cost, prices)
+        limits = feedback_limits(max_calls, max_cost)
+        if not isinstance(prices, str):
+            raise UsageError(f"{name}: VerbalFeedback: prices={prices!r}; give the path of a table of prices as a text")
         given = {"feedback": feedback, "epsilon": epsilon, "templates": texts.texts if templates else "",
                  "max_calls": max_calls, "max_cost": max_cost, "prices": prices, "options": chosen}  # fmt: skip
         super().__init__(env, **given)
         self.epsilon = float(epsilon)
-        self.model = make_feedback_model(env, feedback, texts, chosen, limits)
+        self.model = make_feedback_model(env, feedback, texts, chosen, limits, prices)
         self.templates = self.model.templates
         # What shapes the feedback, and not what it may cost: snapshots fit where only a limit differs.
         self.label = f"VerbalFeedback({canonical_json({'epsilon': self.epsilon, **self.model.told})})"

@@ -21,8 +21,9 @@ from agent_envs.rollout.episode_runner import turn_seed
 from agent_envs.services.chat import ChatModel, ChatPort, ChatReply, ChatRequest, ask, chat_port, make_chat_model
 from agent_envs.services.chat.conversation import clean
 from agent_envs.services.chat.named import FORMS, is_chat_model, is_chat_name
+from agent_envs.services.chat.spending import Budget, Charged, Limits, Metered
 from agent_envs.services.recording import CallSite, Recording, asks_anew
-from agent_envs.wrappers.feedback_costs import Limits, LimitSettings, MeteredChat
+from agent_envs.wrappers.feedback_costs import feedback_budget
 from agent_envs.wrappers.feedback_prompts import Templates
 from agent_envs.wrappers.scripted_feedback import QUALITIES
 
@@ -36,7 +37,6 @@ _NUDGE = "(Your last reply was empty. Write the advice now, in plain words.)"
 _SENTENCE_END = re.compile(r"[.!?](?=\s)")
 
 Given = tuple[str, dict[str, int]]  # a message and the tokens that it took
-Charged = Callable[[ChatModel], ChatModel]
 
 
 @dataclass(frozen=True)
@@ -122,16 +122,17 @@ class ChatFeedback(Uncopied):
         self,
         model: ChatModel,
         templates: Templates,
-        limits: Limits = Limits(),  # noqa: B008 - it is frozen
+        budget: Budget | None = None,
         *,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Take the model, the templates, and the most that may be asked in this process."""
+        """Take the model, the templates, and the budget that it pays from where the run has none; None for no limit."""
         self.name = self.service = model.name
         self.templates = templates.digest
         settings = getattr(model, "settings", None) or {}
         self.told = {"feedback": self.name, "templates": self.templates, **({"settings": settings} if settings else {})}
-        self._model, self._texts, self._wait = MeteredChat(model, limits), templates, wait
+        self.budget = budget or Budget()
+        self._model, self._texts, self._wait = model, templates, wait
         self._port: tuple[Recording | None, Charged | None, ChatPort] | None = None
         self._known: SharedCache[Given] = OrderedDict()
 
@@ -164,7 +165,7 @@ class ChatFeedback(Uncopied):
     def _port_now(self, moment: Moment) -> ChatPort:
         made, recording, charged = self._port, moment.recording, moment.charged
         if made is None or made[0] is not recording or made[1] is not charged:
-            model = self._model if charged is None else charged(self._model)
+            model = (charged or Metered)(self._model, self.budget)
             port = chat_port(model, recording=recording, wait=self._wait)
             port.name = PORT + port.name
             # Rebound as a whole, so that forks and threads that share the voice are never in each other's way.
@@ -177,7 +178,8 @@ def make_feedback_model(
     feedback: str | ChatModel,
     templates: Templates,
     options: dict[str, Any],
-    limits: LimitSettings,
+    limits: Limits,
+    prices: str = "",
 ) -> FeedbackModel:
     """Return who gives the feedback of an environment.
 
@@ -195,7 +197,7 @@ def make_feedback_model(
         forms = ", ".join((*(SCRIPTED + one for one in QUALITIES), *FORMS))
         bare = "; for none, leave the wrapper out" if feedback == "none" else ""
         raise UsageError(f"{name}: VerbalFeedback: feedback={feedback!r}; give one of {forms}, or a chat model{bare}")
-    return ChatFeedback(feedback, templates, limits.of(feedback.name))
+    return ChatFeedback(feedback, templates, feedback_budget(feedback.name, limits, prices))
 
 
 def _scripted(env: gym.Env[Any, Any], quality: str) -> ScriptedFeedback:

@@ -10,7 +10,7 @@ import gymnasium as gym
 import pytest
 
 import agent_envs
-from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
 from agent_envs.core.registry import spec_json
 from agent_envs.evaluation.runs.evaluate import make_agent
 from agent_envs.rollout.episode_runner import run_episode
@@ -19,7 +19,7 @@ from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
 from agent_envs.services.chat import AnthropicChat, ChatReply, ChatRequest, OpenAIChat, ScriptedChat
 from agent_envs.services.chat.prices import Price
-from agent_envs.services.chat.spending import Purse
+from agent_envs.services.chat.spending import Budget, Limits
 from baselines.agents import AGENTS, agent_class
 from baselines.chat_agent import ChatAgent
 from baselines.prompted_tools import example_for
@@ -230,10 +230,38 @@ def test_short_names_reach_the_runner_and_say_what_is_wrong():
 
 
 def test_a_turn_without_a_model_costs_nothing_under_a_limit():
-    purse = Purse(Price(input=1, output=1), 1.0)
-    purse.pay_reply("a", {"calls": 0})
-    with pytest.raises(UsageError, match="counts no tokens"):
-        purse.pay_reply("a", {"calls": 1})
+    class Thrifty(ChatAgent):
+        short = "thrifty"
+
+        def turn(self, view, talk):
+            return talk.ask([{"role": "user", "content": "?"}]) if talk.request.turn else "free"
+
+    silent = ScriptedChat(lambda request: ChatReply("x"), "m")
+    agent = Thrifty(silent).charged(Budget(Limits(usd=1.0), {"m": Price(input=1, output=1)}))
+    assert agent.act([Request("k", 0, ())])[0].action == "free"
+    with pytest.raises(UsageError, match="m: a reply counts no tokens"):
+        agent.act([Request("k", 1, ())])
+
+
+def test_calls_that_a_turn_made_before_a_fault_or_the_limit_are_counted():
+    class Twice(ChatAgent):
+        short = "twice"
+
+        def turn(self, view, talk):
+            talk.ask([{"role": "user", "content": "one"}])
+            return talk.ask([{"role": "user", "content": "two"}])
+
+    def say(request):
+        if request.messages[0]["content"] == "two":
+            raise EnvFault("down", retryable=False)
+        return ChatReply("x", usage={"input": 1_000_000, "output": 5, "calls": 1})
+
+    agent = Twice(ScriptedChat(say, "m"))
+    with pytest.raises(EnvFault, match="down") as fault:
+        agent.act([Request("k", 0, ())])
+    with pytest.raises(BudgetSpent, match=r"m: 1\.0000 of 1\.0000 USD") as end:
+        agent.charged(Budget(Limits(usd=1.0), {"m": Price(input=1, output=0)})).act([Request("k", 0, ())])
+    assert fault.value.usage == end.value.usage == {"input": 1_000_000, "output": 5, "calls": 1}
 
 
 def test_answers_are_found_in_every_form():

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs.envs.tau2.actions import read_action
-from agent_envs.envs.tau2.builtin import builtin_domain, builtin_rows
+from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.dialogue import Line, recording_of
 from agent_envs.envs.tau2.partners import played
 from agent_envs.envs.tau2.scene import Scene
@@ -23,6 +23,7 @@ from agent_envs.envs.tau2.users.scripted import ScriptedUser
 from benchmarks.user_faults.rules import KINDS, MOST, user_faults
 from tests.benchmarks import user_fault_cases as fault_cases
 from tests.benchmarks.user_fault_cases import AIRLINE, RETAIL, SHORT, TELECOM, cases
+from tests.envs.tau2.recorded import builtin_rows
 from tests.rows import each_row
 
 ROWS = {

@@ -1,5 +1,9 @@
 """A retriever server started from the command line, and an evaluation that searches through it."""
 
+from tests.needs import require
+
+require("[serve]")
+
 import json
 import os
 import signal

@@ -27,7 +27,6 @@ BESIDE = {
     "agent": lambda value: {"side": "user", "agent": value},
     "policy": lambda value: {"tasks": "official", "policy": value},
     "guidelines": lambda value: {"tasks": "official", "side": "user", "guidelines": value},
-    "user": lambda value: {"user": value} if value != "replay" else {"user": value, "tasks": "builtin"},
 }
 # Of games, whose episodes are long, some variants are kept as digests too: the defaults and the rewards stand there whole.
 DIGESTED = {"kind", "goal", "on_invalid", "prompt_role"}

@@ -11,8 +11,7 @@ from agent_envs.evaluation.runs.evaluate import BudgetedPolicy
 from agent_envs.rollout.batching import Batcher
 from agent_envs.rollout.policy import PolicyTraits, traits_of
 from agent_envs.rollout.run_many import _Metered
-from agent_envs.services.chat.prices import Price
-from agent_envs.services.chat.spending import Purse
+from agent_envs.services.chat.spending import Budget
 from tests import ROOT
 
 TRAITS = [trait.name for trait in fields(PolicyTraits)]
@@ -32,7 +31,7 @@ class Plain:
 
 
 def budgeted(policy):
-    return BudgetedPolicy(policy, Purse(Price(input=0.0, output=0.0), 1.0))
+    return BudgetedPolicy(policy, Budget())
 
 
 def begun(policy):

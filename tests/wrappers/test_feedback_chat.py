@@ -9,11 +9,11 @@ import pytest
 
 from agent_envs import BudgetSpent, EnvFault, UsageError, fork, restore, run_episode, snapshot
 from agent_envs.services.chat import ChatReply
-from agent_envs.services.chat.prices import Price, load_prices
+from agent_envs.services.chat.prices import Price, cost_of, load_prices
 from agent_envs.services.recording import Recording, read_answers
 from agent_envs.services.run_services import Services
 from agent_envs.wrappers import Memory, VerbalFeedback
-from agent_envs.wrappers.feedback_costs import FeedbackCost, feedback_usage, forget_meters, meter_of
+from agent_envs.wrappers.feedback_costs import feedback_usage
 from agent_envs.wrappers.feedback_models import MOST_CHARACTERS, REMEMBERED, readable
 from agent_envs.wrappers.feedback_prompts import MOST_CONVERSATION
 from tests import ROOT
@@ -24,11 +24,6 @@ from tests.wrappers.test_feedback import Says
 RULES = "Guess the number."
 PAGE = (ROOT / "docs" / "veg.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
-
-
-@pytest.fixture(autouse=True)
-def fresh_meters():
-    forget_meters()
 
 
 def advised(spy, epsilon=0.5, **arguments):
@@ -123,21 +118,33 @@ def test_a_live_answer_is_remembered_so_that_forks_and_second_attempts_agree():
     assert len(spy.asked) == 5 and env.usage["feedback_calls"] == 1  # found again, and still what the episode took
 
 
-def test_a_limit_on_calls_holds_over_all_environments_of_a_process():
+def test_a_limit_on_calls_is_of_an_environment_and_its_forks():
     spies = Spy(name="few"), Spy(name="few")
-    one, other = (advised(spy, max_calls=5) for spy in spies)
+    one, other = (advised(spy, max_calls=3) for spy in spies)
     for env in (one, other):
         env.reset(seed=0)
         env.step(COMPARE)
+    fork(one, branch="b").step(COMPARE)
+    before = snapshot(one)
+    with pytest.raises(BudgetSpent, match="few: all 3 calls of max_calls are made"):
+        one.step(COMPARE)
+    assert snapshot(one) == before and one.model.budget.counts["few"]["calls"] == 3
+    other.step(COMPARE)
+    assert [len(spy.asked) for spy in spies] == [3, 3]
+
+
+def test_in_a_run_environments_with_the_same_limit_count_together_and_others_apart():
+    services = Services()
+    envs = [advised(Spy(name="few"), max_calls=most) for most in (5, 5, 6)]
+    for env in envs:
+        env.unwrapped.services = services
+        env.reset(seed=0)
+        env.step(COMPARE)
+    one, other, third = envs
     one.step(COMPARE)
-    before = snapshot(other)
-    with pytest.raises(BudgetSpent, match="feedback by few: all 5 calls of max_calls are made"):
+    with pytest.raises(BudgetSpent, match="few: all 5 calls"):
         other.step(COMPARE)
-    assert snapshot(other) == before and meter_of("few").calls == 5
-    more = advised(Spy(name="few"), max_calls=6)
-    more.reset(seed=1)
-    with pytest.raises(BudgetSpent, match="all 6 calls"):
-        more.step(COMPARE)
+    third.step(COMPARE)
 
 
 def prices(tmp_path, **models):
@@ -155,13 +162,12 @@ def test_a_limit_in_dollars(tmp_path):
     env.reset(seed=0)
     env.step(COMPARE)
     env.step(COMPARE)
-    with pytest.raises(BudgetSpent, match=r"feedback by dear: 0\.0600 of max_cost=0\.0500 USD are spent"):
+    with pytest.raises(BudgetSpent, match=r"dear: 0\.0600 of 0\.0500 USD are spent"):
         env.step(COMPARE)
     with pytest.raises(UsageError, match="no price is known for 'cheap'"):
         advised(Spy(name="cheap"), max_cost=0.05, prices=prices(tmp_path, dear=10.0))
     silent = Spy(lambda request, number: ChatReply("Go."), name="dear")
-    forget_meters()
-    with pytest.raises(UsageError, match="counts no tokens, so max_cost cannot hold"):
+    with pytest.raises(UsageError, match=r"dear: a reply counts no tokens, .* so that no limit in US dollars can hold"):
         advised(silent, max_cost=0.05, prices=prices(tmp_path, dear=10.0)).reset(seed=0)
 
 
@@ -174,8 +180,8 @@ def test_what_a_failed_call_was_billed_counts(tmp_path):
     env = advised(Spy(say, name="dear"), max_cost=0.05, prices=prices(tmp_path, dear=10.0))
     with pytest.raises(EnvFault, match="cut off"):
         env.reset(seed=0)
-    assert meter_of("dear").usage == {"input": 4000, "output": 200}
-    with pytest.raises(BudgetSpent, match=r"0\.0600 of max_cost=0\.0500 USD are spent"):
+    assert env.model.budget.counts == {"dear": {"calls": 1, "input": 4000, "output": 200}}
+    with pytest.raises(BudgetSpent, match=r"0\.0600 of 0\.0500 USD are spent"):
         env.reset(seed=0)
 
 
@@ -194,10 +200,10 @@ def test_an_episode_tells_what_its_feedback_took():
 def test_costs_as_the_paper_computes_them():
     """Section 3.3: about 1,550 tokens in and 150 out an episode, 350 steps x 512 prompts x 5 samples."""
     sonnet = load_prices().price("anthropic:claude-sonnet-4-20250514")
-    cost = FeedbackCost(1, {"input": 1550, "output": 150, "calls": 2}, sonnet)
-    assert cost.episode_usd == pytest.approx(0.0069) and cost.episode_usd * 350 * 512 * 5 == pytest.approx(6182.4)
-    many = FeedbackCost(4, {"input": 4000, "output": 400, "cached": 2000}, Price(input=3.0, output=15.0, cached=0.3))
-    assert many.total_usd == pytest.approx(0.0126) and many.episode_usd == pytest.approx(0.00315)
+    episode = cost_of(sonnet, {"input": 1550, "output": 150, "calls": 2})
+    assert episode == pytest.approx(0.0069) and episode * 350 * 512 * 5 == pytest.approx(6182.4)
+    cached = cost_of(Price(input=3.0, output=15.0, cached=0.3), {"input": 4000, "output": 400, "cached": 2000})
+    assert cached == pytest.approx(0.0126)
 
 
 def test_a_recording_is_replayed_without_asking(tmp_path):

@@ -14,11 +14,11 @@ from agent_envs import EnvFault, UsageError, replay, run_episode, spec_json
 from agent_envs.rollout.run_log import Planned, RunLog
 from agent_envs.rollout.run_many import run_many
 from agent_envs.services.chat import AnthropicChat, OpenAIChat
-from agent_envs.services.chat.prices import load_prices
+from agent_envs.services.chat.prices import cost_of, load_prices
 from agent_envs.services.recording import Recording, read_answers
 from agent_envs.services.run_services import Services
 from agent_envs.wrappers import VerbalFeedback
-from agent_envs.wrappers.feedback_costs import FeedbackCost, feedback_usage, forget_meters, meter_of
+from agent_envs.wrappers.feedback_costs import feedback_usage
 from agent_envs.wrappers.feedback_models import ChatFeedback
 from agent_envs.wrappers.feedback_prompts import read_templates
 from tests.servers import FaultServer
@@ -27,11 +27,6 @@ from tests.wrappers.advised import COMPARE, ID
 from tests.wrappers.test_feedback import Says
 
 MODEL = "anthropic:claude-sonnet-4-20250514"
-
-
-@pytest.fixture(autouse=True)
-def fresh_meters():
-    forget_meters()
 
 
 class CachingWire(AnthropicWire):
@@ -79,7 +74,7 @@ def test_what_is_sent_and_what_the_cache_saves(serve, monkeypatch):
     assert (used["calls"], used["output"], used["cache_write"], used["cached"]) == (6, 240, prefix, 5 * prefix)
     price = load_prices().price(MODEL)
     full = {"input": used["input"], "output": used["output"]}
-    saved = FeedbackCost(1, full, price).total_usd - FeedbackCost(1, used, price).total_usd
+    saved = cost_of(price, full) - cost_of(price, used)
     assert saved == pytest.approx((5 * 0.9 - 0.25) * prefix * 3e-6)
 
 
@@ -129,32 +124,28 @@ def test_an_account_whose_money_is_spent_is_not_asked_again(serve, make, error):
 
 def test_a_run_stops_at_its_limit_and_goes_on_from_what_it_has(serve, tmp_path):
     """Never a silent absence of feedback: an episode that could be given none is not played."""
-    url = serve(CachingWire())
+    url = serve(wire := CachingWire())
     with Recording(tmp_path / "r.jsonl", "record") as recording:
         log = RunLog(tmp_path / "j.jsonl", recording=recording)
         found = {item.key: result for item, result in run_many(plan(url, 3, max_calls=4), Says(), journal=log)}
     assert {key: result.status for key, result in found.items()} == {"k0": "truncated", "k1": "budget"}
     assert "all 4 calls of max_calls are made" in found["k1"].fault and found["k1"].usage["feedback_calls"] == 1
-    forget_meters()
     with Recording(tmp_path / "r.jsonl", "record") as recording:
         log = RunLog(tmp_path / "more.jsonl", recording=recording)
         found = [result for _, result in run_many(plan(url, 3), Says(), journal=log)]
     assert [result.status for result in found] == ["truncated"] * 3
     assert {result.usage["feedback_calls"] for result in found} == {3}
-    assert meter_of(f"{MODEL}@{url}").calls == 5 and len(list(read_answers(tmp_path / "r.jsonl"))) == 9
+    assert len(wire.bodies) == 9 and len(list(read_answers(tmp_path / "r.jsonl"))) == 9
 
 
 def test_a_limit_in_dollars_with_the_prices_of_the_package(serve):
     """About 600 tokens in and 40 out a call of Sonnet 4: between a tenth of a cent and a cent."""
-    env = VerbalFeedback(gym.make(ID, turns=9), feedback=f"{MODEL}@{serve(CachingWire())}", max_cost=0.01)
-    found = run_many(
-        [Planned("k", spec_json(env), 0, "train", 0, trial) for trial in range(1)], Says()
-    )  # fmt: skip
-    ((_, result),) = list(found)
-    meter = meter_of(env.model.name)
-    spent = FeedbackCost(1, meter.usage, load_prices().price(MODEL)).total_usd
-    assert result.status == "budget" and 0.01 <= spent < 0.015 and meter.calls < 9
-    assert "of max_cost=0.0100 USD are spent" in result.fault
+    url = serve(wire := CachingWire())
+    env = VerbalFeedback(gym.make(ID, turns=9), feedback=f"{MODEL}@{url}", max_cost=0.01)
+    ((_, result),) = run_many([Planned("k", spec_json(env), 0, "train", 0)], Says())
+    spent = cost_of(load_prices().price(MODEL), feedback_usage(result.usage))
+    assert result.status == "budget" and 0.01 <= spent < 0.015 and len(wire.bodies) < 9
+    assert "of 0.0100 USD are spent" in result.fault
 
 
 def test_many_episodes_wait_for_feedback_at_once():
@@ -168,7 +159,7 @@ def test_many_episodes_wait_for_feedback_at_once():
     with FaultServer(slow) as server:
         found = list(run_many(plan(server.url, 16, turns=2), Says(), concurrency=8))
     assert len(found) == 16 and {result.status for _, result in found} == {"truncated"}
-    assert meter_of(f"{MODEL}@{server.url}").calls == 32
+    assert len(server.requests) == 32
 
 
 def test_a_recorded_run_replays_without_a_key_or_a_server(tmp_path, monkeypatch):

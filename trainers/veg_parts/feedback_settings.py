@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from agent_envs.base.errors import UsageError
 from agent_envs.services.chat import make_chat_model
 from agent_envs.services.chat.named import is_chat_name
-from agent_envs.wrappers.feedback_costs import LimitSettings
+from agent_envs.wrappers.feedback_costs import feedback_limits
 from agent_envs.wrappers.feedback_prompts import read_templates
-from trainers.veg_parts.spending import Spending
+from trainers.costs import Costs
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class FeedbackSettings:
         """
         if self.test_feedback == "none":
             raise UsageError("test_feedback='none': name who gives feedback; what there is without is measured anyway")
-        LimitSettings(self.max_calls, self.max_cost, self.prices)
+        feedback_limits(self.max_calls, self.max_cost)
         self._options()
         if self.templates and not self.templates.startswith("{"):
             object.__setattr__(self, "templates", json.dumps(read_templates(self.templates).texts))
@@ -72,7 +72,7 @@ class FeedbackSettings:
         given = {"feedback": feedback, **{name: getattr(self, name) for name in names}, "templates": self._texts()}
         return {"VerbalFeedback": given | ({"options": self._options()} if is_chat_name(feedback) else {})}
 
-    def spending(self) -> Spending:
+    def spending(self) -> Costs:
         """Return who counts what the feedback costs; nobody is paid for a script.
 
         Raises:
@@ -82,7 +82,8 @@ class FeedbackSettings:
 
         names = set(self.chat_models.values())
         table = load_prices(Path(self.prices) if self.prices else None) if names else None
-        return Spending({name: table.price(name) if table else None for name in sorted(names)})
+        prices = {name: table.price(name) if table else None for name in sorted(names)}
+        return Costs(prices, feedback_limits(self.max_calls, self.max_cost))
 
     def told(self) -> str:
         """Return who gives feedback and by which templates, as a line for the screen; "" where nobody is asked."""

@@ -14,7 +14,7 @@ Modules, in reading order:
     telecom_device, telecom_phone, telecom_faults, telecom_tables: the phone: user's tools, rules, faults, records.
     compat: switches for the original's bugs ("tau2-1.0.1" or "fixed").
     tasks, task_schema, official: task sources and splits, the typed task with its criteria, the official data files.
-    builtin/, task_generator/: small tasks with recorded dialogues, and generated tasks of every difficulty.
+    builtin/, task_generator/: small databases with their policies, and generated tasks of every difficulty.
     task_states, evaluation: database states before, after and as expected; the official score, its components, the judge.
     scoring: the rewards by name with their terms and metrics; the fraction of state changes reached.
     metrics: labels and metrics of reports; the score of an agent that does nothing.

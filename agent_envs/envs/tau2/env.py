@@ -1,6 +1,6 @@
 """The environments of tau2 let a policy play an agent, a user, or an agent alone, in one of three domains."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from textwrap import indent
 from typing import Any, ClassVar
@@ -11,7 +11,6 @@ from agent_envs.base.messages import Message
 from agent_envs.base.serialization import digest
 from agent_envs.core.env import Episode, Outcome, Task, TaskSource, TurnEnv
 from agent_envs.envs.tau2.agent_view import SideView, errors_of
-from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.compat import Compat
 from agent_envs.envs.tau2.dialogue import Dialogue
 from agent_envs.envs.tau2.evaluation import Evaluation, Judging, evaluate, expectation_judge
@@ -23,7 +22,7 @@ from agent_envs.envs.tau2.scoring import make_reward, progress_of, reached, resu
 from agent_envs.envs.tau2.task_generator.source import GeneratedSource, generated_domain
 from agent_envs.envs.tau2.task_schema import Tau2Task, read_task, tau2_task
 from agent_envs.envs.tau2.task_states import initial_world
-from agent_envs.envs.tau2.tasks import BuiltinSource, OfficialSource
+from agent_envs.envs.tau2.tasks import OfficialSource
 from agent_envs.envs.tau2.toolkit import Domain, Side
 from agent_envs.envs.tau2.turn_taking import LIMITS, Rules, opened, other
 from agent_envs.envs.tau2.users.chat import ChatPartner
@@ -33,7 +32,13 @@ from agent_envs.services.chat.named import judge_model
 from agent_envs.services.judges import Judge
 from agent_envs.services.recording import CallSite, Recording, asks_anew
 
-TASKS = ("generated", "builtin", "official")
+# Tasks that are not generated, by the name that `tasks` gives them: from domain, compat, whether the policy is "workflow".
+SOURCES: dict[str, Callable[[str, str, bool], tuple[Domain, TaskSource]]] = {
+    "official": lambda domain, compat, workflow: (
+        load_domain(domain, compat, workflow=workflow),
+        OfficialSource(domain),
+    ),
+}
 SIDES: dict[str, Side] = {"agent": "assistant", "user": "user", "solo": "assistant"}
 POLICIES, PLANS, GUIDELINES = ("standard", "workflow"), ("none", "oracle"), ("own", "official")
 _PAGE = files(__package__).joinpath("page.md").read_text(encoding="utf-8").strip()
@@ -84,7 +89,7 @@ class Tau2Env(TurnEnv):
         """
         self.render_mode = render_mode
         name = type(self).__name__
-        choice(name, "tasks", tasks, TASKS)
+        choice(name, "tasks", tasks, ("generated", *SOURCES))
         choice(name, "side", side, SIDES)
         if policy == "workflow" and side == "user":
             raise UsageError(
@@ -100,7 +105,7 @@ class Tau2Env(TurnEnv):
         Compat.named(compat)
         self.reward, self.reward_spec = reward, make_reward(reward)
         self._model = judge_model(name, judge)
-        self.partner = _partner(name, side, {"user": user, "agent": agent}, persona, tasks, guidelines)
+        self.partner = _partner(name, side, {"user": user, "agent": agent}, persona, guidelines)
         self._plan, self._guidelines = plan, guidelines
         # Last, so that a wrong argument is told wherever the official data lies.
         domain, self.source = self._world(tasks, policy, compat, difficulty, world)
@@ -125,9 +130,7 @@ class Tau2Env(TurnEnv):
             return generated_domain(domain, compat, world), source
         if (difficulty, world) != ("mixed", 0):
             raise UsageError(f"{name}: difficulty= and world= choose among generated tasks; leave them out")
-        if tasks == "official":
-            return load_domain(domain, compat, workflow=policy == "workflow"), OfficialSource(domain)
-        return builtin_domain(domain, compat), BuiltinSource(domain)
+        return SOURCES[tasks](domain, compat, policy == "workflow")
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Start an episode; see `TurnEnv.reset`. All starts of one task and seed share the words before the first turn."""
@@ -248,13 +251,11 @@ class Tau2Env(TurnEnv):
 
 
 def _partner(
-    name: str, side: str, players: Mapping[str, Any], persona: str | Mapping[str, Any], tasks: str, guidelines: str
+    name: str, side: str, players: Mapping[str, Any], persona: str | Mapping[str, Any], guidelines: str
 ) -> Partner | None:
     """Return who plays the other side; nobody in solo mode."""
     role = "agent" if side == "user" else "user"
-    if players[role] == "replay" and tasks != "builtin":
-        raise UsageError(f"{name}: tasks={tasks!r} hold no words of the {role} to replay; use tasks='builtin'")
-    if persona != "task" and (side != "agent" or players[role] == "replay"):
+    if persona != "task" and side != "agent":
         raise UsageError(f"{name}: persona={persona!r} has no meaning without a simulated user; leave it out")
     made = make_partner("assistant" if side == "user" else "user", players[role], persona, guidelines)
     choice(name, "guidelines", guidelines, GUIDELINES)

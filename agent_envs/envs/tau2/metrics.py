@@ -9,7 +9,6 @@ from collections.abc import Callable
 from agent_envs.core.env import TurnEnv
 from agent_envs.core.trajectory import Task, Trajectory
 from agent_envs.envs.tau2 import scoring
-from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.dialogue import Line
 from agent_envs.envs.tau2.env import Tau2Env
 from agent_envs.envs.tau2.evaluation import Evaluation, evaluate
@@ -29,7 +28,6 @@ def idle_score(domain: Domain, task: Tau2Task) -> Evaluation:
 _KNOWN: dict[str, float] = {}
 _DOMAINS: dict[str, Callable[[str, Task], Domain]] = {
     "official": lambda name, task: load_domain(name),
-    "builtin": lambda name, task: builtin_domain(name),
     "generated": lambda name, task: generated_domain(name, world=world_of(task.id)),
 }
 
@@ -77,7 +75,7 @@ def shows_gold(env: TurnEnv) -> str:
 def null_policy(task: Task) -> float | None:
     """Return `reward_without_nl` of a conversation in which nothing is done, by the original's rules.
 
-    A task that comes from neither the official tasks nor the package's own has None.
+    A task that is neither official nor generated has None.
     """
     kind, _, name = task.data.get("source", "").partition("-")
     if kind not in _DOMAINS:

@@ -1,6 +1,6 @@
 """Partners are made by name: the simulated user or agent on the other side of a conversation, whose lines `played` adds."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from agent_envs.envs.tau2.agent_view import SideView
 from agent_envs.envs.tau2.dialogue import Dialogue, Line
 from agent_envs.envs.tau2.gold_agent import GoldAgent
 from agent_envs.envs.tau2.heuristics import act
-from agent_envs.envs.tau2.scene import Partner, Replay, Scene
+from agent_envs.envs.tau2.scene import Partner, Scene
 from agent_envs.envs.tau2.toolkit import Side
 from agent_envs.envs.tau2.turn_taking import answered
 from agent_envs.envs.tau2.users.chat import ChatPartner
@@ -19,8 +19,6 @@ from agent_envs.envs.tau2.users.scripted import ScriptedUser
 from agent_envs.rollout.policy import Request
 from agent_envs.services.chat import ChatModel
 from agent_envs.services.chat.named import is_chat_model, is_chat_name
-
-USERS, AGENTS = ("scripted", "replay"), ("scripted", "heuristic", "replay")
 
 
 class HeuristicAgent:
@@ -41,6 +39,14 @@ class HeuristicAgent:
         return Line("assistant", text), scene.memory
 
 
+# Who plays a side, by name; each takes the persona of a simulated user.
+PLAYERS: dict[tuple[Side, str], Callable[[Any], Partner]] = {
+    ("user", "scripted"): ScriptedUser,
+    ("assistant", "scripted"): lambda persona: GoldAgent(),
+    ("assistant", "heuristic"): lambda persona: HeuristicAgent(),
+}
+
+
 def make_partner(
     side: Side, who: str | ChatModel, persona: str | Mapping[str, Any] = "task", guidelines: str = "own"
 ) -> Partner:
@@ -48,21 +54,16 @@ def make_partner(
 
     Args:
         side: "user" or "assistant".
-        who: `scripted`, `replay`, for the assistant `heuristic`, too; or a chat model, as an object or by name
-            (`openai:MODEL@URL`, `anthropic:MODEL`).
+        who: `scripted`, for the assistant `heuristic`, too; or a chat model, as an object or by name (`openai:MODEL@URL`,
+            `anthropic:MODEL`).
         persona: of a simulated user; `task` takes the task's own.
         guidelines: of a chat model as user, `own` or `official`.
     """
-    if who == "replay":
-        return Replay()
-    if who == "scripted" and side == "user":
-        return ScriptedUser(persona)
-    if who == "scripted":
-        return GoldAgent()
-    if who == "heuristic" and side == "assistant":
-        return HeuristicAgent()
+    if isinstance(who, str) and (side, who) in PLAYERS:
+        return PLAYERS[side, who](persona)
     if not (is_chat_name(who) if isinstance(who, str) else is_chat_model(who)):
-        role, known = ("user", USERS) if side == "user" else ("agent", AGENTS)
+        role = "user" if side == "user" else "agent"
+        known = (name for of_side, name in PLAYERS if of_side == side)
         raise UsageError(f"tau2: {role}={who!r}; choose {', '.join(known)}, openai:MODEL@URL or anthropic:MODEL")
     return ChatPartner(who, persona, guidelines=guidelines)
 

@@ -7,7 +7,6 @@ both sides. `partners` makes partners by name.
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Task
 from agent_envs.envs.tau2.dialogue import Dialogue, Line, recording_of
 from agent_envs.envs.tau2.task_schema import Tau2Task
@@ -76,21 +75,6 @@ class Partner(Protocol):
         Raises EnvFault: an outside service failed.
         """
         ...
-
-
-class Replay:
-    """Says the recorded lines in order, whatever is said to it; where they end, it stops."""
-
-    name, service = "replay", ""
-
-    def speak(self, scene: Scene) -> tuple[Line | None, Any]:
-        """Return the next recorded line."""
-        place, lines = scene.memory or 0, recorded_lines(scene.task, scene.side)
-        if type(place) is not int or place < 0:
-            raise UsageError(
-                "tau2: the stored state of the replayed side cannot be read: it is no place in a recording"
-            )
-        return (lines[place], place + 1) if place < len(lines) else (None, place)
 
 
 def recorded_lines(task: Task, side: Side) -> tuple[Line, ...]:

@@ -4,6 +4,7 @@ The calculator reads what Python reads as arithmetic of plain numbers and gives 
 numbers are exact, `**` binds tighter than a sign on its left), but never evaluates code and never grows without bound.
 """
 
+import ast
 import operator
 import re
 from collections.abc import Callable
@@ -12,13 +13,10 @@ from typing import Any
 from agent_envs.envs.tau2.toolkit import Kit, ToolFailure, World
 
 _ALLOWED = "0123456789+-*/(). "
-_TOKEN = re.compile(r" *(\d+\.\d*|\.\d+|\d+|\*\*|//|[-+*/()]|$)")
-_LONGEST, _DEEPEST, _MOST_BITS = 10_000, 90, 20_000
-_POWER = 3  # how tightly `**` binds; a sign on its left binds less, and nothing else more
-_OPERATORS: dict[str, tuple[int, Callable[[Any, Any], Any]]] = {
-    "+": (1, operator.add), "-": (1, operator.sub), "*": (2, operator.mul), "/": (2, operator.truediv),
-    "//": (2, operator.floordiv),
-}  # fmt: skip
+_SIGN = re.compile(r"\*\*|//|[-+*/]")
+_SIGNS = re.compile(r"([-+])((?: *[-+])+)")
+_LONGEST, _DEEPEST, _MOST_SIGNS, _MOST_BITS = 10_000, 90, 300, 20_000
+_DIVISIONS: dict[type[ast.operator], str] = {ast.Div: "/", ast.FloorDiv: "//"}
 _ZERO_DIVISORS = {
     ("/", False): "division by zero",
     ("/", True): "float division by zero",
@@ -52,65 +50,40 @@ def calculate(world: World, expression: str) -> str:
     """
     if not all(character in _ALLOWED for character in expression):
         raise ToolFailure("Invalid characters in expression")
-    tokens = _tokens(expression)
-    value = _value(tokens)
-    if tokens[-1]:
-        raise ValueError("invalid syntax")
-    return str(round(float(value), 2))
+    return str(round(float(_value(_parsed(expression))), 2))
 
 
-def _tokens(expression: str) -> list[str]:
-    """Return the tokens of an expression, the first one last, behind an empty one that ends it."""
+def _parsed(expression: str) -> ast.expr:
+    """Return the expression as Python reads it; what could exhaust its parser is refused first."""
     if len(expression) > _LONGEST:
         raise ValueError("the expression is too long")
-    tokens, position = [""], 0
-    while position < len(expression):
-        found = _TOKEN.match(expression, position)
-        if found is None:
-            raise ValueError("invalid syntax")
-        tokens.append(found.group(1))
-        position = found.end()
-    # An expression that ends in spaces has an empty token of its own.
-    return [""] + [token for token in reversed(tokens) if token]
+    # Of a run of signs, the first of which may stand between two numbers, the others are one, so that a long one is not deep.
+    text = _SIGNS.sub(lambda run: run[1] + "+-"[run[2].count("-") % 2], expression).strip()
+    depth = 0
+    for mark in text:
+        depth += (mark == "(") - (mark == ")")
+        if depth > _DEEPEST:
+            raise ValueError("too many nested parentheses")
+    if len(_SIGN.findall(text)) > _MOST_SIGNS:
+        raise ValueError("the expression is too long")
+    try:
+        return ast.parse(text, mode="eval").body
+    except SyntaxError:  # whose words differ from one Python to the next
+        raise ValueError("invalid syntax") from None
 
 
-def _value(tokens: list[str], least: int = 1, depth: int = 0) -> Any:
-    """Take off and compute what binds at least so tightly; errors are ValueErrors and Python's arithmetic ones."""
-    if depth > _DEEPEST:
-        raise ValueError("too many nested parentheses")
-    negative = False
-    while tokens[-1] in ("+", "-"):
-        negative ^= tokens.pop() == "-"
-    value = _operand(tokens, depth)
-    if tokens[-1] == "**":
-        tokens.pop()
-        value = _power(value, _value(tokens, _POWER, depth + 1))
-    value = -value if negative else value
-    while tokens[-1] in _OPERATORS and _OPERATORS[tokens[-1]][0] >= least:
-        sign = tokens.pop()
-        binds, function = _OPERATORS[sign]
-        right = _value(tokens, binds + 1, depth)
-        if sign in ("/", "//") and right == 0:
-            raise ToolFailure(_ZERO_DIVISORS[sign, isinstance(value, float) or isinstance(right, float)])
-        value = function(value, right)
-    return value
-
-
-def _operand(tokens: list[str], depth: int) -> Any:
-    """Take off a number, or something in brackets."""
-    token = tokens[-1] and tokens.pop()
-    if token == "(":
-        value = _value(tokens, depth=depth + 1)
-        if (tokens[-1] and tokens.pop()) != ")":
-            raise ValueError("'(' was never closed")
-        return value
-    if not token or not (token[0].isdigit() or token[0] == "."):
+def _value(node: ast.expr) -> Any:
+    """Compute; errors are ValueErrors and Python's arithmetic ones."""
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:
+        return _UNARY[type(node.op)](_value(node.operand))
+    if not isinstance(node, ast.BinOp) or type(node.op) not in _BINARY:
         raise ValueError("invalid syntax")
-    if "." in token:
-        return float(token)
-    if token[0] == "0" and token.strip("0"):
-        raise ValueError("leading zeros in decimal integer literals are not permitted")
-    return int(token)
+    left, right = _value(node.left), _value(node.right)
+    if right == 0 and (sign := _DIVISIONS.get(type(node.op))):
+        raise ToolFailure(_ZERO_DIVISORS[sign, isinstance(left, float) or isinstance(right, float)])
+    return _BINARY[type(node.op)](left, right)
 
 
 def _power(base: Any, exponent: Any) -> Any:
@@ -118,3 +91,10 @@ def _power(base: Any, exponent: Any) -> Any:
     if whole and abs(base) > 1 and base.bit_length() * exponent > _MOST_BITS:
         raise OverflowError("the number is too large")
     return base**exponent
+
+
+_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Pow: _power,
+}  # fmt: skip

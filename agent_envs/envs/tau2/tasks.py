@@ -1,4 +1,4 @@
-"""Task sources serve the official tasks and the small ones that the package brings along, by split.
+"""Task sources over rows serve the official tasks, by split.
 
 Splits of the official tasks: the original's (train, test, base; telecom has small and full, too), and four of ours, drawn
 80/20 from base: `train80` and `test20` within the domain, `pooled_train80` and `pooled_test20` over the 278 base tasks of all
@@ -14,12 +14,12 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.process_cache import Uncopied
 from agent_envs.base.serialization import digest as digest_of
 from agent_envs.core.trajectory import Task
-from agent_envs.envs.tau2.builtin import DOMAINS, builtin_rows, known_domain
+from agent_envs.envs.tau2.builtin import DOMAINS
 from agent_envs.envs.tau2.official import BLOBS, COMMIT, deck
 from agent_envs.envs.tau2.task_schema import Tau2Task, core_task, read_task, tau2_task
 
 __all__ = [
-    "BuiltinSource", "OfficialSource", "RowSource", "Tau2Task", "core_task", "drawn_split", "read_task", "tau2_task",
+    "OfficialSource", "RowSource", "Tau2Task", "core_task", "drawn_split", "read_task", "tau2_task",
 ]  # fmt: skip
 TEST_SHARE, SEED = 0.2, 0  # of the splits that we draw
 _OURS = {
@@ -65,17 +65,6 @@ class RowSource(Uncopied):
     @cached_property
     def _members(self) -> dict[str, frozenset[str]]:
         return {split: frozenset(self.ids(split)) for split in self.splits}
-
-
-class BuiltinSource(RowSource):
-    """The small tasks of a domain that come with the package, in train, dev and test."""
-
-    def __init__(self, domain: str) -> None:
-        """Take the tasks. Raises UsageError: an unknown domain."""
-        rows = builtin_rows(known_domain(domain))
-        splits = {split: tuple(str(row["id"]) for row in of_split) for split, of_split in rows.items()}
-        by_id = {row["id"]: row for of_split in rows.values() for row in of_split}
-        super().__init__(f"builtin-{domain}", by_id.__getitem__, splits)
 
 
 class OfficialSource(RowSource):

@@ -2,8 +2,8 @@
 
 import re
 import sys
-from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,7 +31,7 @@ from agent_envs.evaluation.runs.run_folder import (
     same_identity,
     save_results,
 )
-from agent_envs.evaluation.runs.suite_feedback import FeedbackCharge, check_priced, feedback_cost
+from agent_envs.evaluation.runs.suite_feedback import check_priced, feedback_cost, feedback_models, recorded_counts
 from agent_envs.evaluation.runs.summary import Summary, averages_of, measured, score_of, summarise, total_cost
 from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suites.plan import entry_env, notes_on, plan_of
@@ -44,10 +44,11 @@ from agent_envs.rollout.run_many import run_many
 from agent_envs.services.chat.http import HttpChat
 from agent_envs.services.chat.named import FORMS, is_chat_name, make_chat_model
 from agent_envs.services.chat.prices import Price, check_limit, cost_of
-from agent_envs.services.chat.spending import Purse
+from agent_envs.services.chat.spending import Budget, Counts, Limits, RunBudgets
 from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
 from agent_envs.wrappers.feedback_costs import PREFIX
+from agent_envs.wrappers.feedback_models import PORT
 
 BUILT_IN = ("random", "heuristic", "solver", "null")
 # Agents of a checkout by short names: the class, and the option that is what stands behind the colon.
@@ -188,16 +189,33 @@ def _cast(suite: Suite, settings: Settings, policy: Policy | None, prices: Price
     return _Cast(settings, actor, prices)
 
 
-def _behind_a_limit(cast: _Cast, suite: Suite, run: Run | None) -> tuple[Policy, FeedbackCharge | None]:
-    """Return the agent, and what stands before feedback models, under one limit, if there is one."""
-    most, prices = cast.settings.max_cost_usd, cast.prices
+def _with_budget(cast: _Cast, suite: Suite, run: Run | None) -> tuple[Policy, Services]:
+    """Return the agent, and the services with its feedback models, under one limit in dollars, if there is one."""
+    actor, most, price = cast.actor, cast.settings.max_cost_usd, cast.prices.agent
     if most is None:
-        return cast.actor, None
-    purse = Purse(prices.agent or FREE, most)
-    for row in read_journal(run.log().path) if run is not None else ():
-        purse.pay(row.get("usage", {}))
-    charge = FeedbackCharge(suite, prices.feedback, purse, run.externals if run is not None else None)
-    return cast.actor if prices.agent is None else BudgetedPolicy(cast.actor, purse), charge
+        return actor, Services()
+    models = feedback_models(suite)
+    prices = {model: cast.prices.feedback[name] for name, model in models.items()}
+    charged = getattr(actor, "charged", None)
+    payer = actor.name if charged is None else actor.model.name  # type: ignore[attr-defined]
+    if price is not None:
+        prices[payer] = price
+    before = _spent_before(run, payer, models.values()) if run is not None else {}
+    budget = Budget(
+        Limits(usd=most), prices, kept=run.folder / "spent.json" if run is not None else None, before=before
+    )
+    if price is not None:
+        actor = BudgetedPolicy(actor, budget) if charged is None else charged(budget)
+    return actor, Services(charged=RunBudgets(dict.fromkeys(prices, budget)))
+
+
+def _spent_before(run: Run, payer: str, models: Iterable[str]) -> Counts:
+    """Return what journal and recording tell of earlier parts of a run, some of which may have had no limit."""
+    counts = recorded_counts(run.externals, models, PORT)
+    for row in read_journal(run.log().path):
+        used = {name: count for name, count in row.get("usage", {}).items() if not name.startswith(PREFIX)}
+        counts.setdefault(payer, Counter()).update(used)
+    return counts
 
 
 def _play(
@@ -210,12 +228,12 @@ def _play(
             meets(entry_env(entry))
     if asks_a_model(suite, settings, cast.prices):
         plan, pilot = pilot_first(suite, plan)
-    actor, charged = _behind_a_limit(cast, suite, run)
+    actor, services = _with_budget(cast, suite, run)
     measures, log = Measures(), None
     with ExitStack() as stack:
         if run is not None:
             log = replace(run.log(), recording=stack.enter_context(Recording(run.externals, "record")))
-        episodes = partial(run_many, plan, actor, journal=log, services=Services(charged=charged))
+        episodes = partial(run_many, plan, actor, journal=log, services=services)
         if tell is not None and log is not None and 0 < pilot < len(plan):
             tell(_estimated(suite, cast, plan[:pilot], episodes, progress))
         played = stack.enter_context(closing(episodes(concurrency=settings.concurrency)))
@@ -352,25 +370,26 @@ def _own_agent(name: str, options: dict[str, Any]) -> Policy:
 
 
 class BudgetedPolicy:
-    """A policy that stops asking when the purse is empty."""
+    """A policy that is asked nothing more when the budget is spent, for one whose single calls cannot be paid."""
 
-    def __init__(self, policy: Policy, purse: Purse) -> None:
+    def __init__(self, policy: Policy, budget: Budget) -> None:
         self.name, self.batch = policy.name, policy.batch
         self.traits = traits_of(policy)
-        self._policy, self._purse = policy, purse
+        self._policy, self._budget = policy, budget
 
     def begin(self, env: gym.Env[Any, Any]) -> "BudgetedPolicy":
         """Return this agent for one episode of `env`."""
-        return BudgetedPolicy(self._policy.begin(env), self._purse)  # type: ignore[attr-defined]
+        return BudgetedPolicy(self._policy.begin(env), self._budget)  # type: ignore[attr-defined]
 
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
         """Ask the policy, and pay for its replies."""
-        self._purse.check()
+        self._budget.begin(self.name)
         try:
             replies = self._policy.act(requests)
         except EnvFault as fault:
-            self._purse.pay(fault.usage)
+            self._budget.pay(self.name, fault.usage, failed=True)
             raise
         for reply in replies:
-            self._purse.pay_reply(self.name, reply.usage)
+            # An agent's turn may need no model.
+            self._budget.pay(self.name, reply.usage, failed=reply.usage.get("calls") == 0)
         return replies

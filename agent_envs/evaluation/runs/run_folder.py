@@ -4,6 +4,7 @@ config.json      who plays, and everything that must stay equal when a killed ru
 suite.json       what is played
 journal.jsonl    every finished episode, appended as it finishes
 externals.jsonl  what outside services answered to the environments, where there are any
+spent.json       under a cost limit: calls and tokens by model, as they were paid
 results.json     the numbers; they can be computed again from the rest
 """
 

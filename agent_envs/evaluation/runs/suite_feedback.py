@@ -1,6 +1,7 @@
-"""Feedback models are chosen, priced and limited here: `--feedback`, and one `--max-cost` over agent and feedback."""
+"""Feedback models are chosen and priced here: `--feedback`, and what it costs."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,12 @@ from pydantic import ValidationError
 
 from agent_envs.base.errors import UsageError
 from agent_envs.evaluation.suites.suite import Feedback, Suite
-from agent_envs.services.chat import ChatModel, make_chat_model
+from agent_envs.services.chat import make_chat_model
 from agent_envs.services.chat.named import is_chat_name
 from agent_envs.services.chat.prices import Price, PriceTable, cost_of
-from agent_envs.services.chat.spending import LimitedChat, Purse
+from agent_envs.services.chat.spending import Counts
 from agent_envs.services.recording import read_answers
 from agent_envs.wrappers.feedback_costs import feedback_usage
-from agent_envs.wrappers.feedback_models import PORT
 from agent_envs.wrappers.feedback_prompts import EPSILON, read_templates
 
 NONE = "none"
@@ -102,19 +102,11 @@ def feedback_cost(usage: Mapping[str, int], feedback: Feedback | None, prices: M
     return None if price is None else cost_of(price, part)
 
 
-class FeedbackCharge:
-    """Puts one purse before the feedback models of a suite; what an earlier part of the run was answered is spent."""
-
-    def __init__(self, suite: Suite, prices: Mapping[str, Price], purse: Purse, recorded: Path | None) -> None:
-        """Take the suite, its prices (see `check_priced`), the purse, and what an earlier part of the run was answered."""
-        self._prices = {model: prices[name] for name, model in feedback_models(suite).items()}
-        self._purse = purse
-        for row in read_answers(recorded) if recorded is not None and recorded.exists() else ():
-            for model, price in self._prices.items():
-                if row["port"] == PORT + model or row["port"].startswith(f"{PORT}{model}#"):
-                    purse.pay(row["response"].get("usage", {}), price)
-
-    def __call__(self, model: ChatModel) -> ChatModel:
-        """Return a feedback model behind the purse."""
-        price = self._prices.get(model.name)
-        return model if price is None else LimitedChat(model, price, self._purse)
+def recorded_counts(path: Path, models: Iterable[str], prefix: str = "") -> Counts:
+    """Return what the answers in a recording took, by the names of models that stand behind `prefix` in its ports."""
+    counts: Counts = {name: Counter() for name in models}
+    for row in read_answers(path) if path.exists() else ():
+        for name, used in counts.items():
+            if row["port"] == prefix + name or row["port"].startswith(f"{prefix}{name}#"):  # a digest of its settings
+                used.update({"calls": 1, **row["response"].get("usage", {})})
+    return counts

@@ -2,12 +2,12 @@
 
 import json
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from agent_envs.base.errors import MissingExtra
 from agent_envs.base.messages import ToolCall
 from agent_envs.services.chat.conversation import Spoken, clean, conversation, read_native_call
-from agent_envs.services.chat.http import HttpChat, count, member
+from agent_envs.services.chat.http import HttpChat, member
 from agent_envs.services.chat.model import ChatReply, ChatRequest
 
 SAMPLING_VERSION = "2023-06-01"  # the last version of the format that has a temperature
@@ -28,6 +28,13 @@ class AnthropicChat(HttpChat):
     default_variable = "ANTHROPIC_API_KEY"
     provider, path, default_url = "anthropic", "v1/messages", "https://api.anthropic.com"
     endings, takes_temperature = ("/messages", "/v1"), False
+    token_places: ClassVar = {
+        "input": ("input_tokens",),
+        "output": ("output_tokens",),
+        "cached": ("cache_read_input_tokens",),
+        "cache_write": ("cache_creation_input_tokens",),
+        "reasoning": ("output_tokens_details", "thinking_tokens"),
+    }
 
     def require_key(self) -> None:
         """Raise where the service cannot be asked, for want of a key or of the SDK; a replay needs neither.
@@ -109,10 +116,11 @@ class AnthropicChat(HttpChat):
         calls: list[ToolCall] = []
         for block in blocks:
             if block["type"] == "text":
-                text += self._field(block, "text", answer)
+                if (words := member(block, "text", str)) is None:
+                    raise self.malformed("has a text block without text", answer)
+                text += words
             elif block["type"] == "tool_use":
-                name = self._field(block, "name", answer)
-                call = read_native_call(member(block, "id", str) or "", name, block.get("input"))
+                call = read_native_call(member(block, "id", str) or "", member(block, "name", str), block.get("input"))
                 if isinstance(call, ToolCall):
                     calls.append(call)
                 else:
@@ -124,24 +132,9 @@ class AnthropicChat(HttpChat):
         return ChatReply(clean(text), tuple(calls), self.usage(answer), reason)
 
     def usage(self, answer: Any) -> dict[str, int]:
-        """Return the tokens that an answer counts, by name."""
-        usage = member(answer, "usage", dict)
-        cached = count(usage, "cache_read_input_tokens")
-        written = count(usage, "cache_creation_input_tokens")
-        return {
-            "input": count(usage, "input_tokens") + cached + written,
-            "output": count(usage, "output_tokens"),
-            "cached": cached,
-            "cache_write": written,
-            "reasoning": count(usage, "output_tokens_details", "thinking_tokens"),
-            "calls": 1,
-        }
-
-    def _field(self, block: dict[str, Any], name: str, answer: Any) -> str:
-        found = member(block, name, str)
-        if found is None:
-            raise self.malformed(f"has a {block['type']} block without {name}", answer)
-        return found
+        """Return the tokens that an answer counts, by name; its input is without those that a cache has to do with."""
+        usage = super().usage(answer)
+        return usage | {"input": usage["input"] + usage["cached"] + usage["cache_write"]}
 
 
 def _sdk(name: str) -> tuple[ModuleType, ModuleType]:

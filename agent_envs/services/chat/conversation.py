@@ -60,8 +60,8 @@ def conversation(request: ChatRequest) -> list[Spoken]:
     return [*turns, Spoken("user", f"Begin your reply with {clean(request.prefill)}")] if request.prefill else turns
 
 
-def read_native_call(call_id: str, name: str, arguments: Any) -> ToolCall | str:
-    """Return a service's call; where its arguments are no JSON object, the text that shows the policy's mistake."""
+def read_native_call(call_id: str, name: str | None, arguments: Any) -> ToolCall | str:
+    """Return a service's call; where it has no name, or no JSON object, the text that shows the policy's mistake."""
     if isinstance(arguments, str):
         try:
             value = json.loads(arguments) if arguments.strip() else {}
@@ -73,6 +73,9 @@ def read_native_call(call_id: str, name: str, arguments: Any) -> ToolCall | str:
         text = canonical_json(value).encode("utf-8", "replace").decode("utf-8")
     except (ValueError, RecursionError):
         value, text = arguments, canonical_json(str(arguments))
+    if name is None:
+        inner = clean(text).replace(_CLOSING, "<\\/tool_call>")
+        return f'{_OPENING}\n{{"arguments": {inner}}}\n{_CLOSING}'
     call = ToolCall(call_id, clean(name), text)
     return call if isinstance(value, dict) else clean(ToolCallProtocol.render([call]))
 

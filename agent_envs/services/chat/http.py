@@ -2,13 +2,14 @@
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.process_cache import Uncopied
-from agent_envs.services.chat.model import ChatReply, ChatRequest
+from agent_envs.services.chat.model import UNCOUNTED, ChatReply, ChatRequest
 from agent_envs.services.chat.options import ChatOptions
 from agent_envs.services.http import HttpClient, TransportFault, http_parts
 
@@ -28,6 +29,7 @@ class HttpChat(Uncopied):
     default_url: str
     default_variable: str
     takes_temperature = True
+    token_places: ClassVar[Mapping[str, tuple[str, ...]]]  # where the counts stand in the usage of an answer
 
     def __init__(
         self,
@@ -123,6 +125,8 @@ class HttpChat(Uncopied):
             return self.read(answer, request)
         except EnvFault as fault:
             fault.usage = self.usage(answer)  # an answer of no use costs what a good one does
+            if member(answer, "usage", object) is None:  # most of these are errors, which nobody bills
+                fault.usage.pop(UNCOUNTED)
             raise
 
     def base(self, url: str, name: str) -> str:
@@ -150,8 +154,8 @@ class HttpChat(Uncopied):
         raise NotImplementedError
 
     def usage(self, answer: Any) -> dict[str, int]:
-        """Return the tokens that an answer counts, by name; 0 where it does not."""
-        raise NotImplementedError
+        """Return the tokens that an answer counts, by name; 0 where it does not, with a note that it does not."""
+        return token_counts(member(answer, "usage", dict), self.token_places)
 
     def malformed(self, what: str, answer: Any) -> EnvFault:
         """Return the fault of an answer that is JSON of another form; some servers put an error there."""
@@ -172,12 +176,17 @@ def member(value: Any, name: str, kind: type[T]) -> T | None:
     return found if isinstance(found, kind) else None
 
 
-def count(value: Any, *names: str) -> int:
-    """Return the whole number under a path of names; 0 where there is none."""
-    for name in names[:-1]:
-        value = member(value, name, dict)
-    found = member(value, names[-1], int)
-    return min(found, MOST_TOKENS) if found is not None and not isinstance(found, bool) and found > 0 else 0
+def token_counts(usage: Any, places: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    """Return the counts at their places in a service's usage, 0 where there is none; input and output have to be there."""
+    counts, sound = {}, True
+    for name, path in places.items():
+        value = usage
+        for part in path:
+            value = member(value, part, object)
+        whole = type(value) is int and value >= 0
+        counts[name] = min(value, MOST_TOKENS) if whole else 0
+        sound &= whole or (value is None and name not in ("input", "output"))
+    return {**counts, "calls": 1} if sound else {**counts, "calls": 1, UNCOUNTED: 1}
 
 
 def base_url(url: str, endings: tuple[str, ...], model: str) -> str:

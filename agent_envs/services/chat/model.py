@@ -8,6 +8,8 @@ from agent_envs.base.errors import EnvFault
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import ToolCallProtocol
 
+UNCOUNTED = "uncounted"  # in a usage: replies whose tokens are not all counted in whole numbers
+
 
 @dataclass(frozen=True)
 class ChatRequest:
@@ -54,7 +56,8 @@ class ChatReply:
         text: without the tool calls; calls whose arguments are no JSON object stand in it as they were written.
         tool_calls: the native calls, with the service's ids.
         usage: tokens by name. `input` counts all tokens read, of them `cached` from a cache and `cache_write` into one;
-            `output` all tokens written, of them `reasoning` unseen; `calls` is 1.
+            `output` all tokens written, of them `reasoning` unseen; `calls` is 1; `uncounted` is 1 where the service does not
+            say how many, or not in whole numbers, which count 0 here.
         stop_reason: in the service's words.
     """
 

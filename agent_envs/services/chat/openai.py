@@ -4,14 +4,14 @@
 """
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.serialization import canonical_json
 from agent_envs.services.chat.conversation import Spoken, clean, conversation, read_native_call
-from agent_envs.services.chat.http import HttpChat, count, member
+from agent_envs.services.chat.http import HttpChat, member
 from agent_envs.services.chat.model import ChatReply, ChatRequest
 
 OPENAI_STOPS = 4
@@ -30,6 +30,13 @@ class OpenAIChat(HttpChat):
     default_variable = "OPENAI_API_KEY"
     provider, path, default_url = "openai", "chat/completions", "https://api.openai.com/v1"
     endings, others = ("/chat/completions",), ("/completions", "base models: openai-text")
+    token_places: ClassVar = {
+        "input": ("prompt_tokens",),
+        "output": ("completion_tokens",),
+        "cached": ("prompt_tokens_details", "cached_tokens"),
+        "cache_write": ("prompt_tokens_details", "cache_write_tokens"),
+        "reasoning": ("completion_tokens_details", "reasoning_tokens"),
+    }
 
     def base(self, url: str, name: str) -> str:
         """Return the URL up to `/v1`, which is added where there is no path.
@@ -69,28 +76,15 @@ class OpenAIChat(HttpChat):
         text = self._text(message, answer) + _met_stop(choices[0], message.get("content"), request)
         calls: list[ToolCall] = []
         for row in member(message, "tool_calls", list) or ():
-            function = member(row, "function", dict)
-            name = member(function, "name", str)
-            if function is None or name is None:
-                raise self.malformed("has a tool call without a name", answer)
-            call = read_native_call(member(row, "id", str) or "", name, function.get("arguments"))
+            function = member(row, "function", dict) or {}
+            call = read_native_call(
+                member(row, "id", str) or "", member(function, "name", str), function.get("arguments")
+            )
             if isinstance(call, ToolCall):
                 calls.append(call)
             else:
                 text = f"{text}\n{call}" if text else call
         return ChatReply(clean(text), tuple(calls), self.usage(answer), member(choices[0], "finish_reason", str) or "")
-
-    def usage(self, answer: Any) -> dict[str, int]:
-        """Return the tokens that an answer counts, by name."""
-        usage = member(answer, "usage", dict)
-        return {
-            "input": count(usage, "prompt_tokens"),
-            "output": count(usage, "completion_tokens"),
-            "cached": count(usage, "prompt_tokens_details", "cached_tokens"),
-            "cache_write": count(usage, "prompt_tokens_details", "cache_write_tokens"),
-            "reasoning": count(usage, "completion_tokens_details", "reasoning_tokens"),
-            "calls": 1,
-        }
 
     def _text(self, message: dict[str, Any], answer: Any) -> str:
         content = message.get("content")

@@ -3,11 +3,13 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import Any
 
 from agent_envs.base.errors import EnvFault
 from agent_envs.base.serialization import digest
 from agent_envs.services.chat.model import ChatModel, ChatReply, ChatRequest
+from agent_envs.services.chat.spending import Budget, Metered
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 
 
@@ -15,6 +17,13 @@ class ChatPort(ExternalPort):
     """A port to a chat model. A reply's usage holds what failed attempts at it were billed."""
 
     takes_temperature = True
+
+    def charged(self, budget: Budget) -> "ChatPort":
+        """Return this port with every attempt paid from a budget, where it asks a model at all."""
+        port = copy(self)
+        if isinstance(self._backend, _Backend):
+            port._backend = _Backend(Metered(self._backend.model, budget))
+        return port
 
     def _with_waste(self, response: Any, wasted: Mapping[str, int]) -> Any:
         return {**response, "usage": dict(Counter(response["usage"]) + Counter(wasted))} if wasted else response
@@ -24,11 +33,11 @@ class _Backend:
     """A model as a function from JSON to JSON."""
 
     def __init__(self, model: ChatModel) -> None:
-        self._model = model
+        self.model = model
         self.close: Callable[[], None] | None = getattr(model, "close", None)
 
     def __call__(self, request: Any, seconds: float) -> Any:
-        return self._model.complete(ChatRequest.from_json(request), seconds).to_json()
+        return self.model.complete(ChatRequest.from_json(request), seconds).to_json()
 
 
 def chat_port(

@@ -1,58 +1,164 @@
-"""`Purse` and `LimitedChat` limit what the calls of chat models may cost together, in US dollars."""
+"""`Budget` counts and limits what the calls of chat models cost; `Metered` is a model that pays from one.
 
+A budget is asked before each attempt at a call, and paid after it, whether the attempt succeeded or not. With a file of its own
+it goes on from what a killed run had spent.
+"""
+
+import json
+import os
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
-from agent_envs.services.chat.model import ChatModel, ChatReply, ChatRequest
-from agent_envs.services.chat.prices import Price, cost_of
+from agent_envs.base.process_cache import Uncopied
+from agent_envs.base.serialization import canonical_json
+from agent_envs.services.chat.model import UNCOUNTED, ChatModel, ChatReply, ChatRequest
+
+if TYPE_CHECKING:
+    from agent_envs.services.chat.prices import Price
+
+SPENT_SCHEMA = "agent-envs/spent@1"
+Counts = dict[str, Counter[str]]  # calls and tokens by the name of a model
 
 
-class Purse:
-    """What a run may still spend. Shared by threads."""
+@dataclass(frozen=True)
+class Limits:
+    """The most that may be spent: calls, each attempt being one, and US dollars; 0 for no limit."""
 
-    def __init__(self, price: Price, most_usd: float) -> None:
-        """Start with `most_usd`, at a price that holds where no other is said."""
-        self.price, self.most_usd, self.spent_usd = price, most_usd, 0.0
-        self._lock = threading.Lock()
+    calls: int = 0
+    usd: float = 0.0
 
-    def pay(self, usage: Mapping[str, int], price: Price | None = None) -> None:
-        """Count tokens."""
+
+class Budget(Uncopied):
+    """What calls of chat models took, and may still take. Shared by threads, and by models that have one limit together."""
+
+    def __init__(
+        self,
+        limits: Limits = Limits(),  # noqa: B008 - it is frozen
+        prices: "Mapping[str, Price] | None" = None,
+        *,
+        kept: Path | None = None,
+        before: Mapping[str, Mapping[str, int]] | None = None,
+    ) -> None:
+        """Begin with nothing spent, or go on.
+
+        Args:
+            limits: the most that may be spent.
+            prices: of models, by their names; one without a price costs no dollars.
+            kept: the file that holds what is spent, one writer's at a time; a UsageError where it holds something else.
+            before: what is known to be spent from elsewhere: of each count the larger one holds.
+        """
+        self.limits, self.prices = limits, dict(prices or {})
+        self._kept, self._lock = kept, threading.Lock()
+        self._counts = read_spent(kept) if kept is not None and kept.exists() else {}
+        for name, counts in (before or {}).items():
+            self._counts[name] = self._counts.get(name, Counter()) | Counter(counts)
+        self._keep()
+
+    @property
+    def counts(self) -> Counts:
+        """Calls and tokens so far, by model."""
         with self._lock:
-            self.spent_usd += cost_of(price or self.price, usage)
+            return {name: Counter(counts) for name, counts in self._counts.items()}
 
-    def pay_reply(self, name: str, usage: Mapping[str, int], price: Price | None = None) -> None:
-        """Count the tokens of a reply; a UsageError where it counts none, because then no limit can hold."""
-        asked = usage.get("calls") != 0  # an agent's turn may need no model
-        if asked and not (usage.get("input") or usage.get("output")):
-            raise UsageError(f"agent {name}: a reply counts no tokens, so --max-cost cannot hold: leave it out")
-        self.pay(usage, price)
+    def begin(self, name: str) -> None:
+        """Count an attempt that begins; those that are under way may still go over a limit in dollars by their own cost.
 
-    def check(self) -> None:
-        """Raise BudgetSpent when nothing is left; calls that are under way may still go over by their own cost."""
-        if self.spent_usd >= self.most_usd:
-            raise BudgetSpent(f"{self.spent_usd:.4f} of {self.most_usd:.4f} USD are spent")
+        Raises BudgetSpent: a limit is reached.
+        """
+        with self._lock:
+            most, calls = self.limits, sum(counts["calls"] for counts in self._counts.values())
+            if most.calls and calls >= most.calls:
+                raise BudgetSpent(f"{name}: all {most.calls} calls of max_calls are made")
+            if most.usd and (spent := self._dollars(self._counts)) >= most.usd:
+                raise BudgetSpent(f"{name}: {spent:.4f} of {most.usd:.4f} USD are spent")
+            self._counts.setdefault(name, Counter())["calls"] += 1
+            self._keep()
+
+    def pay(self, name: str, usage: Mapping[str, int], *, failed: bool = False) -> None:
+        """Count the tokens of an attempt; a `failed` one may have counted none, and is not taken to be billed then.
+
+        Raises UsageError: a limit in dollars cannot hold, as the tokens are not counted, or not as whole numbers.
+        """
+        tokens = {what: n for what, n in usage.items() if type(n) is int and n >= 0 and what != "calls"}
+        with self._lock:
+            self._counts.setdefault(name, Counter()).update(tokens)
+            self._keep()
+        sound = len(tokens) + ("calls" in usage) == len(usage) and not tokens.get(UNCOUNTED)
+        if self.limits.usd and not (sound and (failed or tokens.get("input") or tokens.get("output"))):
+            raise UsageError(
+                f"{name}: a reply counts no tokens, or not all in whole numbers, so that no limit in US dollars can hold: "
+                f"leave --max-cost or max_cost out, or limit the calls (usage: {str(dict(usage))[:200]})"
+            )
+
+    def _dollars(self, counts: Counts) -> float:
+        from agent_envs.services.chat.prices import cost_of
+
+        return sum(cost_of(self.prices[name], used) for name, used in counts.items() if name in self.prices)
+
+    def _keep(self) -> None:
+        if self._kept is None:
+            return
+        self._kept.parent.mkdir(parents=True, exist_ok=True)
+        part = self._kept.with_suffix(".part")
+        part.write_text(canonical_json({"schema": SPENT_SCHEMA, "counts": self._counts}), encoding="utf-8")
+        os.replace(part, self._kept)
 
 
-class LimitedChat:
-    """A chat model that is asked nothing more when the purse is empty."""
+class Metered:
+    """A chat model that pays from a budget, and is asked nothing more when that is spent."""
 
-    def __init__(self, model: ChatModel, price: Price, purse: Purse) -> None:
+    def __init__(self, model: ChatModel, budget: Budget) -> None:
         self.name = model.name
-        self._model, self._price, self._purse = model, price, purse
+        self._model, self._budget = model, budget
 
     def __getattr__(self, name: str) -> Any:
         """Return what a model may have beside: settings, `require_key`, `close`."""
         return getattr(self._model, name)
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
-        """Ask the model, and pay for its reply."""
-        self._purse.check()
+        """Ask the model in one attempt, and pay for it; raises BudgetSpent, and UsageError, as the budget does."""
+        self._budget.begin(self.name)
         try:
             reply = self._model.complete(request, seconds)
         except EnvFault as fault:
-            self._purse.pay(fault.usage, self._price)
+            self._budget.pay(self.name, fault.usage, failed=True)
             raise
-        self._purse.pay_reply(self.name, reply.usage, self._price)
+        self._budget.pay(self.name, reply.usage)
         return reply
+
+
+Charged = Callable[[ChatModel, Budget], ChatModel]  # puts a model behind a budget of its environment's, or of a run's
+
+
+class RunBudgets(Uncopied):
+    """The budgets of one run: environments that limit a model alike count together."""
+
+    def __init__(self, totals: Mapping[str, Budget] | None = None) -> None:
+        """Take what all calls of a model pay from besides, by the names of models."""
+        self._totals, self._lock = {} if totals is None else totals, threading.Lock()
+        self._budgets: dict[tuple[str, Limits], Budget] = {}
+
+    def __call__(self, model: ChatModel, own: Budget) -> ChatModel:
+        """Return a model behind the run's budgets; the first environment's own becomes that of those alike."""
+        with self._lock:
+            budget = self._budgets.setdefault((model.name, own.limits), own)
+        metered, total = Metered(model, budget), self._totals.get(model.name)
+        return metered if total is None else Metered(metered, total)
+
+
+def read_spent(path: Path) -> Counts:
+    """Return what the file of a budget holds; raises UsageError where it is no such file."""
+    try:
+        row = json.loads(path.read_bytes())
+        if row["schema"] != SPENT_SCHEMA:
+            raise ValueError(f"its schema is {row['schema']!r}")
+        return {
+            str(name): Counter({str(what): int(n) for what, n in row["counts"][name].items()}) for name in row["counts"]
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path} does not say what was spent: {error}; begin a run anew, or delete it") from None

@@ -422,7 +422,7 @@ def test_a_limit_on_the_cost_holds_over_both_models_and_over_runs(corpus, tmp_pa
     assert quiz.calls == 8
     assert made(100.0).questions == 12
     with pytest.raises(BudgetSpent):  # all that the work took is counted
-        limited(quiz.kinds.count("ask") * 0.01 + (quiz.calls - quiz.kinds.count("ask")) * 0.10)[0].complete(None)
+        limited(quiz.kinds.count("ask") * 0.01 + (quiz.calls - quiz.kinds.count("ask")) * 0.10 - 1e-9)[0].complete(None)
     plain = tmp_path / "plain.jsonl"
     make_qa(str(corpus), counted(Quiz()), plain, single, judge=counted(Quiz(), "openai:check"))
     assert rows_of(out) == rows_of(plain)

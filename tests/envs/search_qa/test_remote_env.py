@@ -1,5 +1,9 @@
 """Search QA over a search server: the same episodes as in process, and a fault wherever the server fails."""
 
+from tests.needs import require
+
+require("[serve]")
+
 import copy
 from functools import partial
 

@@ -12,8 +12,8 @@ import agent_envs
 from agent_envs import UsageError
 from agent_envs.base.protocol import ToolCallProtocol
 from agent_envs.envs.tau2 import dual_control
-from agent_envs.envs.tau2.builtin import builtin_rows
 from agent_envs.envs.tau2.dialogue import recording_of
+from tests.envs.tau2.recorded import builtin_rows
 from tests.rows import each_row
 
 DOMAINS = ("retail", "airline", "telecom")

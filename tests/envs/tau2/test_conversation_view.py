@@ -10,7 +10,6 @@ import pytest
 import agent_envs
 from agent_envs.core.builtin_agents import companion
 from agent_envs.core.conversation_view import Check, ConversationView, ViewEntry
-from agent_envs.envs.tau2.builtin import builtin_rows
 from agent_envs.envs.tau2.database import frozen
 from agent_envs.envs.tau2.scoring import result_of
 from agent_envs.envs.tau2.solver import random_action
@@ -21,6 +20,7 @@ from agent_envs.evaluation.runs.evaluate import evaluate
 from agent_envs.evaluation.runs.run_folder import Settings
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.rollout.policy import CompanionPolicy, Reply, Request
+from tests.envs.tau2.recorded import builtin_rows
 from tests.envs.tau2.users.test_chat import model as customer
 from tests.evaluation.html.test_page import Reader
 from tests.evaluation.html.test_view import FORBIDDEN, checked

@@ -4,13 +4,14 @@ import gymnasium as gym
 import pytest
 
 import agent_envs
-from agent_envs.envs.tau2.builtin import SPLITS, builtin_domain, builtin_rows
+from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.dialogue import Dialogue
 from agent_envs.envs.tau2.scoring import reached, state_changes
 from agent_envs.envs.tau2.task_schema import read_task
 from agent_envs.envs.tau2.task_states import expected_arguments, initial_world, solved_world
 from agent_envs.envs.tau2.toolkit import call
 from agent_envs.rollout.episode_runner import run_episode
+from tests.envs.tau2.recorded import SPLITS, builtin_rows
 from tests.rows import each_row
 
 DOMAINS = ("retail", "airline", "telecom")

@@ -11,14 +11,17 @@ from agent_envs import DataMissing, EnvFault, UsageError, fork, restore, snapsho
 from agent_envs.base.serialization import canonical_json, encode_state
 from agent_envs.core.rewards import Reward
 from agent_envs.core.snapshot import Snapshot
-from agent_envs.envs.tau2.builtin import builtin_domain, builtin_rows
+from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.database import Changes
+from agent_envs.envs.tau2.env import SOURCES
 from agent_envs.envs.tau2.official import official_bytes
+from agent_envs.envs.tau2.partners import PLAYERS
 from agent_envs.envs.tau2.turn_taking import GREETING
 from agent_envs.evaluation.runs.episode_numbers import tool_calls
 from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.services.chat import ScriptedChat
 from tests.envs.tau2.hashes import original_hash
+from tests.envs.tau2.recorded import builtin_rows
 from tests.rows import each_row
 
 IDS = {name: f"agent_envs/Tau2{name.title()}-v0" for name in ("retail", "airline", "telecom")}
@@ -275,14 +278,11 @@ def test_episodes_leave_the_shared_databases_alone():
         ("retail", {"side": "solo"}, "retail has no solo mode"),
         ("airline", {"side": "solo"}, "airline has no solo mode"),
         ("retail", {"side": "both"}, "agent, user, solo"),
-        ("retail", {"tasks": "mine"}, "generated, builtin, official"),
-        ("retail", {"user": "you"}, "user='you'; choose scripted, replay, openai"),
-        ("retail", {"agent": "me", "side": "user"}, "agent='me'; choose scripted, heuristic, replay"),
-        ("retail", {"user": "replay"}, "no words of the user to replay"),
-        ("retail", {"agent": "replay", "side": "user", "tasks": "official"}, "no words of the agent to replay"),
+        ("retail", {"tasks": "mine"}, "give one of generated, official"),
+        ("retail", {"user": "you"}, "user='you'; choose scripted, "),
+        ("retail", {"agent": "me", "side": "user"}, "agent='me'; choose scripted, heuristic, "),
         ("retail", {"persona": "odd"}, "odd"),
         ("retail", {"persona": "terse", "side": "user"}, "persona='terse' has no meaning"),
-        ("retail", {"persona": "terse", "user": "replay", "tasks": "builtin"}, "persona='terse' has no meaning"),
         ("retail", {"difficulty": "mad"}, "difficulty='mad'"),
         ("retail", {"world": -1}, "world=-1"),
         ("retail", {"world": 2, "tasks": "builtin"}, "choose among generated tasks"),
@@ -296,6 +296,15 @@ def test_episodes_leave_the_shared_databases_alone():
 def test_what_cannot_be_is_refused_by_name(name, arguments, why):
     with pytest.raises(UsageError, match=why):
         gym.make(IDS[name], **arguments)
+
+
+def test_what_only_tests_know_is_no_value_of_an_argument(monkeypatch):
+    monkeypatch.delitem(SOURCES, "builtin")
+    monkeypatch.delitem(PLAYERS, ("user", "replay"))
+    with pytest.raises(UsageError, match="tasks='builtin'; give one of generated, official$"):
+        gym.make(IDS["retail"], tasks="builtin")
+    with pytest.raises(UsageError, match="user='replay'; choose scripted, openai:MODEL@URL or anthropic:MODEL"):
+        gym.make(IDS["retail"], user="replay")
 
 
 def test_solo_mode_ends_by_done_and_words_are_an_error():

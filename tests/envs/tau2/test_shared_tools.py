@@ -28,6 +28,8 @@ def content(expression):
         ("-7//2", "-4.0"), ("2**3**2", "512.0"), ("-2**2", "-4.0"), ("2**-1", "0.5"), ("(1 + 2) * 3", "9.0"),
         ("8 / 4 / 2", "1.0"), ("--3", "3.0"), ("2 - -3", "5.0"), ("1.", "1.0"), (".5", "0.5"), ("00", "0.0"),
         (" 1 ", "1.0"), ("2.675", "2.67"), ("10/3", "3.33"), ("1**999999", "1.0"), ("007.5", "7.5"), ("-0.001", "-0.0"),
+        ("7 - -7//2", "11.0"), ("7 - - -7//2", "4.0"), ("7 + -7//2", "3.0"), ("(7)--7//2", "11.0"), ("7*- -2", "14.0"),
+        ("2--31//3.5", "11.0"), ("--31//3.5", "8.0"), ("1 - - -1", "0.0"), ("+".join(["1"] * 250), "250.0"),
     ],
 )  # fmt: skip
 def test_values(expression, result):
@@ -39,7 +41,10 @@ def test_values(expression, result):
     [
         ("2 % 2", "Invalid characters in expression"), ("__import__", "Invalid characters in expression"),
         ("1/0", "division by zero"), ("1.0/0", "float division by zero"), ("1//0", "integer division or modulo by zero"),
-        ("1//0.0", "float floor division by zero"),
+        ("1//0.0", "float floor division by zero"), ("(5", "invalid syntax"), ("007", "invalid syntax"),
+        ("...", "invalid syntax"), ("()", "invalid syntax"), ("(1)(2)", "invalid syntax"), ("1.5.5", "invalid syntax"),
+        ("(" * 91 + "1" + ")" * 91, "too many nested parentheses"), ("+".join(["1"] * 302), "the expression is too long"),
+        ("2**" * 400 + "1", "the expression is too long"), ("1" * 10_001, "the expression is too long"),
     ],
 )  # fmt: skip
 def test_exact_errors(expression, text):

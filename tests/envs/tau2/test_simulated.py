@@ -10,7 +10,6 @@ from agent_envs import EnvFault, UsageError, fork, restore, snapshot
 from agent_envs.base.jsonl_log import read_journal
 from agent_envs.core.snapshot import Snapshot
 from agent_envs.core.wrapper_stack import core_of
-from agent_envs.envs.tau2.builtin import SPLITS
 from agent_envs.envs.tau2.scoring import MARK, metrics
 from agent_envs.envs.tau2.users.chat import ChatPartner
 from agent_envs.rollout.policy import CompanionPolicy, NullPolicy
@@ -18,6 +17,7 @@ from agent_envs.services.chat import ScriptedChat
 from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
 from benchmarks.user_faults.runs import episode_faults
+from tests.envs.tau2.recorded import SPLITS
 
 IDS = {name: f"agent_envs/Tau2{name.title()}-v0" for name in ("retail", "airline", "telecom")}
 

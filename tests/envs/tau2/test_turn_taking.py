@@ -7,12 +7,13 @@ import pytest
 from agent_envs import UsageError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.serialization import canonical_json, decode_state, encode_state
-from agent_envs.envs.tau2.builtin import builtin_domain, builtin_rows
+from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.dialogue import Line, ToolReply, calls_of, recording_of
 from agent_envs.envs.tau2.task_schema import read_task
 from agent_envs.envs.tau2.task_states import initial_world
 from agent_envs.envs.tau2.turn_taking import GREETING, Rules, answered, opened, seen_by, spoke, stopped, stumbled
 from tests.envs.tau2.hashes import original_hash
+from tests.envs.tau2.recorded import builtin_rows
 
 TELECOM = builtin_domain("telecom")
 RETAIL = builtin_domain("retail")

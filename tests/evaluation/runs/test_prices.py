@@ -11,7 +11,7 @@ from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.rollout.policy import CompanionPolicy, PolicyTraits
 from agent_envs.services.chat.prices import Price, PriceTable, cost_of, load_prices
-from agent_envs.services.chat.spending import Purse
+from agent_envs.services.chat.spending import Budget, Limits
 from benchmarks.agents import Instant
 
 
@@ -53,23 +53,22 @@ def test_a_file_that_is_no_table(text, tmp_path):
         load_prices(str(tmp_path / "q.json"))
 
 
-def test_a_purse_is_shared_by_threads():
-    purse = Purse(Price(input=1.0, output=0.0), 1.0)
-    threads = [threading.Thread(target=lambda: [purse.pay({"input": 10}) for _ in range(1000)]) for _ in range(8)]
+def test_a_budget_is_shared_by_threads():
+    budget = Budget(Limits(usd=1.0), {"m": Price(input=1.0, output=0.0)})
+    threads = [threading.Thread(target=lambda: [budget.pay("m", {"input": 10}) for _ in range(1000)]) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert purse.spent_usd == pytest.approx(0.08)
-    purse.check()
-    purse.pay({"input": 1_000_000})
-    with pytest.raises(BudgetSpent):
-        purse.check()
+    assert budget.counts == {"m": {"input": 80_000}}
+    budget.begin("m")
+    budget.pay("m", {"input": 1_000_000})
+    with pytest.raises(BudgetSpent, match=r"m: 1\.0800 of 1\.0000 USD are spent"):
+        budget.begin("m")
 
 
 def test_a_limited_agent_is_the_agent():
-    purse = Purse(Price(input=1.0, output=1.0), 1.0)
-    limited = BudgetedPolicy(CompanionPolicy("solver"), purse)
+    limited = BudgetedPolicy(CompanionPolicy("solver"), Budget(Limits(usd=1.0)))
     assert (limited.name, limited.batch, limited.traits) == ("solver", 1, PolicyTraits(needs_env=True, privileged=True))
 
 
@@ -139,7 +138,7 @@ def test_replies_that_count_nothing_cannot_be_limited(tmp_path):
             return [Reply("", usage={"calls": 1})]
 
     suite = adhoc_suite(Choice("SearchQA", limit=2))
-    with pytest.raises(UsageError, match="a reply counts no tokens, so --max-cost cannot hold"):
+    with pytest.raises(UsageError, match="instant: a reply counts no tokens"):
         evaluate(suite, Settings("instant", max_cost_usd=1.0, prices=str(table(tmp_path))), policy=Silent())
 
 

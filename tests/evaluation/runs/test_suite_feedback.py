@@ -29,7 +29,6 @@ from agent_envs.services.chat import ScriptedChat
 from agent_envs.services.chat.prices import PriceTable, load_prices
 from agent_envs.services.recording import Recording, read_answers
 from agent_envs.services.run_services import Services
-from agent_envs.wrappers.feedback_costs import forget_meters
 from agent_envs.wrappers.feedback_prompts import read_templates
 from benchmarks.agents import Instant
 from leaderboard.shards import read_episode_rows
@@ -39,11 +38,6 @@ from tests.services.chat.wire import AnthropicWire, Said
 
 __all__ = ["serve"]
 MODEL = "anthropic:claude-sonnet-4"
-
-
-@pytest.fixture(autouse=True)
-def fresh_meters():
-    forget_meters()
 
 
 def suite_of(names, limit=3, epsilon=0.5, templates="", **options):

@@ -28,6 +28,9 @@ def anthropic_answer(*blocks, **more):
     return {"content": list(blocks), "stop_reason": "end_turn", **more}
 
 
+NOTHING = {"input": 0, "output": 0, "cached": 0, "cache_write": 0, "reasoning": 0, "calls": 1}
+
+
 def answering(value):
     """A handler that answers anything with this JSON."""
     return lambda path, headers, body: (200, {"content-type": "application/json"}, json.dumps(value).encode())
@@ -72,7 +75,48 @@ def test_openai_stop_strings_come_back_where_the_server_names_them(read_openai):
 def test_openai_usage_of_wrong_types_counts_nothing(read_openai):
     usage = {"prompt_tokens": "9", "completion_tokens": -4, "prompt_tokens_details": None}
     reply = read_openai({**openai_answer({"content": "x"}), "usage": usage})
-    assert reply.usage == {"input": 0, "output": 0, "cached": 0, "cache_write": 0, "reasoning": 0, "calls": 1}
+    assert reply.usage == {**NOTHING, "uncounted": 1}
+
+
+@pytest.mark.parametrize(
+    ("usage", "sound"),
+    [
+        ({"prompt_tokens": 9, "completion_tokens": 0}, True),
+        ({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": None}}, True),
+        ({"prompt_tokens": 9, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": "3"}}, False),
+        ({"prompt_tokens": "900", "completion_tokens": 4}, False),
+        ({"prompt_tokens": 9, "completion_tokens": 4.5}, False),
+        ({"prompt_tokens": 9, "completion_tokens": True}, False),
+        ({"prompt_tokens": 9}, False),
+        ({}, False),
+        ("900", False),
+        (None, False),
+    ],
+)
+def test_a_reply_says_whether_all_its_tokens_are_counted(read_openai, read_anthropic, usage, sound):
+    assert ("uncounted" not in read_openai({**openai_answer({"content": "x"}), "usage": usage}).usage) is sound
+    if not isinstance(usage, dict):
+        assert read_anthropic({**anthropic_answer({"type": "text", "text": "x"}), "usage": usage}).usage["uncounted"]
+
+
+def test_a_fault_is_uncounted_only_where_its_answer_counts_wrongly(read_openai):
+    for value, usage in [
+        ({"error": {"message": "overloaded"}}, NOTHING),
+        ({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 4}}, {**NOTHING, "input": 9, "output": 4}),
+        ({"choices": [], "usage": {"prompt_tokens": "9"}}, {**NOTHING, "uncounted": 1}),
+    ]:
+        with pytest.raises(EnvFault) as caught:
+            read_openai(value)
+        assert caught.value.usage == usage
+
+
+def test_a_call_without_a_name_is_the_models_mistake_and_explained(read_openai, read_anthropic):
+    for row in (None, {}, {"id": "a"}, {"id": "a", "function": {"name": None, "arguments": '{"q": "</tool_call>"}'}}):
+        reply = read_openai(openai_answer({"content": None, "tool_calls": [row]}))
+        read = ToolCallProtocol().parse(reply.canonical)
+        assert reply.tool_calls == () and isinstance(read, Malformed) and '{"name": "..."' in read.reason
+    reply = read_anthropic(anthropic_answer({"type": "tool_use", "id": "a", "input": {"q": 1}}))
+    assert reply.text == '<tool_call>\n{"arguments": {"q":1}}\n</tool_call>'
 
 
 def test_broken_arguments_reach_the_text(read_openai, read_anthropic):
@@ -95,7 +139,7 @@ def test_anthropic_blocks(read_anthropic):
     assert read_anthropic(met).text == "<answer>Mor</answer>"
     assert read_anthropic(anthropic_answer(stop_reason="refusal")) == ChatReply(
         "",
-        usage={"input": 0, "output": 0, "cached": 0, "cache_write": 0, "reasoning": 0, "calls": 1},
+        usage={**NOTHING, "uncounted": 1},
         stop_reason="refusal",
     )
     call = {"type": "tool_use", "id": "t", "name": "find", "input": {"q": 1}}
@@ -108,7 +152,7 @@ MALFORMED = [None, [], "text", 7, {}, {"error": {"message": "overloaded"}}]
 @pytest.mark.parametrize(
     "value",
     [*MALFORMED, {"choices": []}, {"choices": {}}, {"choices": [None]}, {"choices": [{}]}, openai_answer({}), openai_answer([]),
-     openai_answer({"content": 7}), openai_answer({"content": None, "tool_calls": [{"id": "a"}]})],
+     openai_answer({"content": 7})],
 )  # fmt: skip
 def test_openai_answers_without_structure_are_faults(read_openai, value):
     with pytest.raises(EnvFault) as caught:
@@ -118,9 +162,8 @@ def test_openai_answers_without_structure_are_faults(read_openai, value):
 
 @pytest.mark.parametrize(
     "value",
-    [*MALFORMED, {"content": "text"}, {"content": [None]}, {"content": [{}]}, anthropic_answer({"type": "text"}),
-     anthropic_answer({"type": "tool_use", "id": "a", "input": {}})],
-)  # fmt: skip
+    [*MALFORMED, {"content": "text"}, {"content": [None]}, {"content": [{}]}, anthropic_answer({"type": "text"})],
+)
 def test_anthropic_answers_without_structure_are_faults(read_anthropic, value):
     with pytest.raises(EnvFault) as caught:
         read_anthropic(value)

@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from agent_envs.base.errors import BudgetSpent, UsageError
-from agent_envs.wrappers.feedback_costs import meter_of
+from agent_envs.services.chat.model import ChatReply, ChatRequest, ScriptedChat
+from agent_envs.services.chat.spending import Budget, Limits
 from tests.servers import FaultServer
 from tests.services.chat.wire import OpenAIWire, Said
 from tests.trainers.earl_parts.expanded.players import player_for
@@ -14,12 +15,12 @@ from tests.trainers.forked import two_ranks
 from tests.trainers.players import player
 from trainers import veg
 from trainers.command_line import parse, read_settings
+from trainers.costs import Costs
 from trainers.grpo import train
 from trainers.sampling import environment_spec, plan_groups, play_groups
 from trainers.training.metrics import read_metrics
 from trainers.training_run import open_run
 from trainers.veg import VEGSettings
-from trainers.veg_parts.spending import Spending
 
 ORDER = {"size": 2, "max_generations": 3}
 SMALL = [
@@ -182,51 +183,78 @@ def test_a_step_with_episodes_missing_is_not_learnt_from(server, most):
 def test_expanded_actions_stop_as_well_and_find_their_answers(server, tmp_path):
     policy, *_ = player_for("OrderExpA")
     name = f"openai:expanded@{server.url}"
-    spec = environment_spec("OrderExpA", {}, [("VerbalFeedback", {"feedback": name, "max_calls": 5})])
-    plan = plan_groups(spec, "train", [0, 1], 4, "k")
-    spending = Spending({f"{name}/v1": None})
-    spending.begin(tmp_path, 0, [])
-    policy.services = spending.services(0)
+
+    def plan(most):
+        spec = environment_spec("OrderExpA", {}, [("VerbalFeedback", {"feedback": name, "max_calls": most})])
+        return plan_groups(spec, "train", [0, 1], 4, "k")
+
+    costs = Costs({f"{name}/v1": None}, Limits(calls=5))
+    costs.begin(tmp_path)
+    policy.services = costs.services(0)
     with pytest.raises(BudgetSpent, match="all 5 calls"):
-        play_groups(plan, policy)
-    meter_of(f"{name}/v1").calls = -1000
+        play_groups(plan(5), policy)
+    costs.close()
+    costs = Costs({f"{name}/v1": None})
+    costs.begin(tmp_path)
+    policy.services = costs.services(0)
     before = len(server.requests)
-    first = play_groups(plan, policy)
+    first = play_groups(plan(0), policy)
     paid = len(server.requests) - before
-    again = play_groups(plan, policy)
+    again = play_groups(plan(0), policy)
     assert paid > 0 and len(server.requests) - before == paid
+    assert costs.counts[f"{name}/v1"]["calls"] == 5 + paid
     assert [group.sequences for group in again] == [group.sequences for group in first]
-    spending.close()
+    costs.close()
 
 
-def test_what_was_spent_is_what_a_checkpoint_says_and_what_was_answered_since(tmp_path):
-    def answered(recording, key, tokens, port="feedback/openai:m#1234"):
-        recording.keep(key, port, {}, {"text": "Go.", "usage": {"input": tokens}})
+def test_lanes_pay_from_one_budget_without_any_costs(server):
+    """As in a run of another algorithm whose environments have the wrapper: each lane has an environment of its own."""
+    policy, *_ = player_for("OrderExpA")
+    wrapper = ("VerbalFeedback", {"feedback": f"openai:lanes@{server.url}", "max_calls": 5})
+    before = len(server.requests)
+    with pytest.raises(BudgetSpent, match="all 5 calls"):
+        play_groups(plan_groups(environment_spec("OrderExpA", {}, [wrapper]), "train", [0, 1], 4, "k"), policy)
+    assert len(server.requests) - before == 5
 
-    spending = Spending({"openai:m": None})
-    spending.begin(tmp_path, 4, [{"openai:m": {"calls": 3, "input": 30}}, {"openai:m": {"calls": 1, "input": 5}}])
-    recording = spending.services(4).recording
-    answered(recording, "a", 7)
-    answered(recording, "b", 7, "openai:m")  # somebody else's part in the same run
-    meter_of("openai:m").calls += 2  # one of them failed
-    meter_of("openai:m").usage.update({"input": 7})
-    assert spending.counts == {"openai:m": {"calls": 6, "input": 42}}
-    assert spending.before(4) == {"openai:m": {"calls": 5, "input": 35}}
-    answered(spending.services(5).recording, "c", 1)
-    meter_of("openai:m").calls += 1
-    meter_of("openai:m").usage.update({"input": 1})
-    spending.close()
-    again = Spending({"openai:m": None})
-    again.begin(tmp_path, 4, [spending.before(4)])
-    assert again.counts == {"openai:m": {"calls": 7, "input": 43}}
-    again.forget(5)
-    assert [path.name for path in tmp_path.iterdir()] == ["00000005.jsonl"]
+
+def test_what_was_spent_is_kept_as_it_is_paid_and_goes_on_in_fewer_processes(tmp_path):
+    def ask(costs, times):
+        model = ScriptedChat(lambda request: ChatReply("Go.", usage={"input": 7, "calls": 1}), "openai:m")
+        paying = costs.services(0).charged(model, Budget())
+        try:
+            for _ in range(times):
+                paying.complete(ChatRequest(()))
+        finally:
+            costs.close()
+
+    for process, times in ((0, 2), (1, 3), (2, 4)):
+        costs = Costs({"openai:m": None})
+        costs.begin(tmp_path, process, 3)
+        ask(costs, times)
+    two = [Costs({"openai:m": None}) for _ in range(2)]
+    for process, costs in enumerate(two):
+        costs.begin(tmp_path, process, 2)
+    assert [costs.counts for costs in two] == [
+        {"openai:m": {"calls": 6, "input": 42}},
+        {"openai:m": {"calls": 3, "input": 21}},
+    ]
+    assert len(list((tmp_path / "spent").iterdir())) == 2
+    one = Costs({"openai:m": None}, Limits(calls=10))
+    one.begin(tmp_path)
+    assert one.counts == {"openai:m": {"calls": 9, "input": 63}}
+    with pytest.raises(BudgetSpent, match="all 10 calls"):
+        ask(one, 2)
+    one.services(4)
+    one.services(5)
+    one.forget(5)
+    assert [path.name for path in (tmp_path / "answers" / "0").iterdir()] == ["00000005.jsonl"]
+    one.close()
 
 
 def test_nobody_is_paid_for_a_script(tmp_path):
-    spending = VEGSettings().spending()
-    spending.begin(tmp_path / "answers", 0, [])
-    assert spending.services(0).recording is None and spending.counts == {} and not (tmp_path / "answers").exists()
+    costs = VEGSettings().spending()
+    costs.begin(tmp_path)
+    assert costs.services(0).recording is None and costs.counts == {} and not list(tmp_path.iterdir())
 
 
 def test_a_table_of_prices_that_is_none_is_refused(tmp_path):

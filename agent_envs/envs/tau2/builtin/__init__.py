@@ -1,7 +1,6 @@
-"""Small domains of our own come with tasks and recorded dialogues, so that every check holds without outside data.
+"""Small domains of our own come with the package: databases, and the policies of agents.
 
-`DOMAIN.json` holds the databases, `DOMAIN.md` the policy (`DOMAIN_solo.md` that of solo mode), `DOMAIN_tasks.json` the tasks
-by split. A task is a row of the published form with one more member: `recording`, what both sides say (see `dialogue`).
+`DOMAIN.json` holds the databases, `DOMAIN.md` the policy (`DOMAIN_solo.md` that of solo mode).
 """
 
 import json
@@ -18,7 +17,6 @@ from agent_envs.envs.tau2.record_schema import shaped
 from agent_envs.envs.tau2.toolkit import Domain
 
 DOMAINS = ("retail", "airline", "telecom")
-SPLITS = ("train", "dev", "test")
 
 
 def known_domain(name: str) -> str:
@@ -59,13 +57,6 @@ def databases_of(name: str, data: Mapping[str, Any]) -> tuple[Database, ...]:
         for table, shape in shapes.items()
     }
     return (Database(name, tables),)
-
-
-@cache
-def builtin_rows(name: str) -> dict[str, tuple[dict[str, Any], ...]]:
-    """Return a domain's tasks by split, to read only."""
-    rows = json.loads(_text(f"{name}_tasks.json"))
-    return {split: tuple(rows[split]) for split in SPLITS}
 
 
 @cache

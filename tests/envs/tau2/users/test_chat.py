@@ -8,7 +8,7 @@ import pytest
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.serialization import canonical_json, decode_state, encode_state
-from agent_envs.envs.tau2.builtin import builtin_domain, builtin_rows
+from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.partners import played
 from agent_envs.envs.tau2.scene import Scene
 from agent_envs.envs.tau2.task_schema import core_task, read_task, tau2_task
@@ -18,6 +18,7 @@ from agent_envs.envs.tau2.users.chat import ChatPartner, scenario_of
 from agent_envs.envs.tau2.users.persona import MANNERS, PERSONAS
 from agent_envs.services.chat import AnthropicChat, ChatReply, OpenAIChat, ScriptedChat
 from agent_envs.services.recording import Recording
+from tests.envs.tau2.recorded import builtin_rows
 from tests.needs import needs
 from tests.rows import each_row
 from tests.services.chat.faulty import FaultyServer

@@ -7,12 +7,12 @@ import sys
 import pytest
 
 from agent_envs.envs.tau2.builtin import builtin_domain
-from agent_envs.envs.tau2.tasks import BuiltinSource
 from agent_envs.envs.tau2.user_script import Fact, UserScript, Want
 from agent_envs.envs.tau2.users.scripted import ScriptedUser
 from tests import ROOT
 from tests.envs.tau2.official_play import Play, best_play, played_tasks
 from tests.envs.tau2.play_needs import Known
+from tests.envs.tau2.recorded import BuiltinSource
 
 SIZES = {"retail": 114, "airline": 50, "telecom": 114}
 # What a scenario never tells: task 29's customer wants to change a trip, and the expected actions cancel it and book another.

@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs.envs.tau2.task_schema import read_task
-from agent_envs.envs.tau2.tasks import BuiltinSource, tau2_task
+from agent_envs.envs.tau2.tasks import tau2_task
 from agent_envs.envs.tau2.user_script import Check, read_script, script_row
 from agent_envs.envs.tau2.users.persona import PERSONAS
 from agent_envs.envs.tau2.users.prose import LONGEST, first_person, told_sentences
 from agent_envs.envs.tau2.users.scenario import script_of
+from tests.envs.tau2.recorded import BuiltinSource
 from tests.rows import each_row
 
 

@@ -75,18 +75,16 @@ def test_a_client_that_waits_for_a_word_gets_it(url):
 
 
 HEADS = {
-    "no length": (b"POST /retrieve HTTP/1.1\r\nHost: localhost\r\n\r\n", b"411"),
-    "chunked": (b"POST /retrieve HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"411"),
-    "two lengths": (b"POST /retrieve HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}", b"411"),
+    "no length": (b"POST /retrieve HTTP/1.1\r\nHost: localhost\r\n\r\n", b"400"),
+    "chunked": (b"POST /retrieve HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"400"),
+    "two lengths": (b"POST /retrieve HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}", b"400"),
     "negative": (b"POST /retrieve HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", b"400"),
     "hex": (b"POST /retrieve HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0x2\r\n\r\n{}", b"400"),
-    "short": (b"POST /retrieve HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{}", b"408"),
     "no host": (b"GET /health HTTP/1.1\r\n\r\n", b"400"),
     "two hosts": (b"GET /health HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n", b"400"),
     "no HTTP": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", b"400"),
     "old": (b"GET /health\r\n\r\n", b"400"),
-    "long line": (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", b"414"),
-    "many headers": (b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"A: b\r\n" * 200 + b"\r\n", b"431"),
+    "long line": (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", b"400"),
     "path": (b"GET /etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n", b"404"),
     "method": (b"DELETE /retrieve HTTP/1.1\r\nHost: localhost\r\n\r\n", b"405"),
     "get": (b"GET /retrieve HTTP/1.1\r\nHost: localhost\r\n\r\n", b"405"),
@@ -103,6 +101,12 @@ def test_hostile_heads_are_refused(url, name):
     assert ask(url, {"query": "bridge"})[0] == 200
 
 
+def test_a_head_without_end_is_refused_and_costs_no_more_than_a_read(url):
+    received = raw(url, b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"A: b\r\n" * 200_000 + b"\r\n")
+    assert received.startswith(b"HTTP/1.1 400 ") or not received  # it is closed while most of the head is on its way
+    assert ask(url, {"query": "bridge"})[0] == 200
+
+
 def test_an_unread_body_is_never_a_request(url):
     inner = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     for head in (b"DELETE /retrieve", b"POST /nothing", b"GET /health"):
@@ -112,6 +116,7 @@ def test_an_unread_body_is_never_a_request(url):
 
 def test_slow_clients_are_let_go(bm25, monkeypatch):
     monkeypatch.setattr(server, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(server, "LINGER_SECONDS", 0.2)
     with running_server(bm25) as url:
         assert raw(url, b"", wait=False) == b""
         assert raw(url, b"POST /retr", wait=False) == b""

@@ -1,19 +1,23 @@
 """The retriever server: both formats, who may ask, and how it lives and ends."""
 
+import asyncio
 import http.client
+import importlib
 import json
 import socket
+import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 import pytest
 
 from agent_envs.base.documents import Hit, Passage
-from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
 from agent_envs.tools.retrieval.server import RetrieverServer
 from tests.retriever_server import running_server
-from tests.tools.retrieval.remote.conftest import CORPUS, ask
+from tests.tools.retrieval.remote.conftest import CORPUS, ask, raw
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 
@@ -132,7 +136,7 @@ class Broken:
 def test_a_failing_retriever_is_told_without_its_insides():
     lines = []
     with RetrieverServer(Broken(), port=0, tell=lines.append) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
             status, answer, _ = ask(server.url, {"query": "fault"})
@@ -147,17 +151,14 @@ def test_a_failing_retriever_is_told_without_its_insides():
     assert sorted(line.split(":")[1] for line in lines[1:]) == [" ConnectionResetError", " KeyError", " TimeoutError"]
 
 
-def test_the_log_is_a_line_a_minute(bm25, monkeypatch):
+def test_the_log_is_a_line_a_minute(bm25):
     lines = []
     server = RetrieverServer(bm25, port=0, tell=lines.append)
     with server:
         server.note(200, 3, 0.0)
         server.note(400, 0, 0.0)
-        server.service_actions()
-        assert lines == []
-        monkeypatch.setattr("agent_envs.tools.retrieval.server.LOG_SECONDS", 0.0)
-        server.service_actions()
-        server.service_actions()
+        asyncio.run(server.log_counts())
+        asyncio.run(server.log_counts())
         assert lines == ["last minute: 2 requests, 3 queries, 1 refused or failed"]
     with RetrieverServer(bm25, port=0, tell=lines.append, verbose=True) as loud:
         loud.note(200, 3, 0.5)
@@ -208,12 +209,45 @@ def test_a_hundred_idle_connections_lock_nobody_out_and_work_is_never_interrupte
 
 def test_work_alone_fills_the_server(bm25, monkeypatch):
     monkeypatch.setattr("agent_envs.tools.retrieval.server.MAX_CONNECTIONS", 1)
-    server = RetrieverServer(bm25, port=0)
-    with server, socket.socket() as first, socket.socket() as second:
-        assert server.verify_request(first, None)
-        with server.at_work(first):
-            assert not server.verify_request(second, None)
-        assert server.verify_request(second, None)
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Slow:
+        name = "slow"
+
+        def search(self, query, top_k):
+            begun.set()
+            assert go_on.wait(20)
+            return ()
+
+    with running_server(Slow()) as url, ThreadPoolExecutor(1) as pool:
+        place, answer = urlsplit(url), pool.submit(ask, url, {"query": "bridge"})
+        assert begun.wait(20)
+        with socket.create_connection((place.hostname, place.port), timeout=20) as second:
+            assert second.recv(1) == b""
+        go_on.set()
+        assert answer.result()[:2] == (200, {"result": [[]]})
+        assert ask(url, None, "/health", "GET")[0] == 200
+
+
+def test_a_client_that_has_nothing_more_to_say_gets_its_answer(bm25):
+    class Slow:
+        name = "slow"
+
+        def search(self, query, top_k):
+            time.sleep(0.3)
+            return bm25.search(query, top_k)
+
+    body = b'{"query": "bridge"}'
+    head = f"POST /retrieve HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    with running_server(Slow()) as url:
+        assert raw(url, head + body).startswith(b"HTTP/1.1 200 ")
+
+
+def test_without_the_packages_one_line_says_what_brings_them(monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "agent_envs.tools.retrieval.server")
+    with pytest.raises(MissingExtra, match=r'a retriever server needs .*: pip install "agent-envs\[serve\]"$'):
+        importlib.import_module("agent_envs.tools.retrieval.server")
 
 
 def test_closing_the_server_ends_its_connections(bm25):
