@@ -10,7 +10,7 @@ Modules, in reading order:
     veg: VEG, verbal epsilon-greedy: GRPO with verbal feedback before every turn.
     arpo: ARPO, agentic reinforced policy optimisation: GRPO on rollouts that branch after a tool's result.
     sft: SFT, supervised fine-tuning by imitation, rejection sampling; the warm start of the other trainers.
-    presets/: settings of runs as .toml files, by trainer, and the sweeps; a folder of settings, no package.
+    presets/: settings of runs as .toml files, by trainer, and the sweeps that `benchmarks.sweeps` runs; no package.
     advantages: group-relative advantages from rewards: GRPO, Dr. GRPO, RLOO, leave-one-out, per turn; GAE with two discounts.
     losses: policy losses and ratios: PPO clip, GSPO, CISPO, KL to a reference, entropy bonus, token means, engine correction.
     contracts: token sequences, sampling temperature, top-k and top-p, and the interface of an engine.
@@ -40,5 +40,6 @@ Modules, in reading order:
     earl_parts/: EARL's own: expanded actions and their head, counterfactuals, figures of sorting policies.
     veg_parts/: VEG's own: settings of verbal feedback, and what it costs.
     arpo_parts/: ARPO's own: rules that say where a rollout branches, trees of rollouts, credit of their leaves.
-    tiny/: tiny models and tokenizers made from nothing, for tests and CPUs.
+    figures/: learning curves, and the decision trees of sorting policies.
+    tiny/: tiny models and tokenizers made from nothing, and an environment for them, for tests and CPUs.
 """

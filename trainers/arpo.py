@@ -22,7 +22,6 @@ a step of the engine), and none is copied to fill up; rollouts that a fault ende
 
 import contextlib
 import statistics
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -37,7 +36,7 @@ from trainers.arpo_parts.branching import BranchingSettings, deltas
 from trainers.arpo_parts.growing import Tree, grow
 from trainers.arpo_parts.tree_credit import distinct_share, leaf_advantages, shared_once
 from trainers.batching import Row, in_parts
-from trainers.command_line import one_line_errors, parse, sweep_of, write_settings
+from trainers.command_line import one_line_errors, parse, write_settings
 from trainers.grpo import GRPOSettings, bare_rows, penalties, update
 from trainers.imitation import warm_start
 from trainers.lanes import Lanes
@@ -240,9 +239,6 @@ def keep_decisions(trees: Sequence[Tree], run: TrainingRun) -> None:
 def main() -> None:
     """Run the command line."""
     with one_line_errors("arpo"):
-        words = sys.argv[1:]
-        if table := sweep_of("arpo", words):
-            return print(table)
         settings, out = parse(ARPOSettings, program="arpo")
         with open_run(settings, out, settings.steps * settings.epochs * settings.minibatches) as run:
             train(settings, run)

@@ -19,7 +19,7 @@ from accelerate.utils import gather_object
 from agent_envs.base.errors import BudgetSpent, UsageError
 from agent_envs.base.serialization import digest
 from agent_envs.rollout.run_log import Planned
-from trainers.command_line import METRICS_FILE, write_result
+from trainers.command_line import write_result
 from trainers.costs import Costs, Paid
 from trainers.environments import Settings, ceilings
 from trainers.examining import Examiner, change_in_words
@@ -28,7 +28,7 @@ from trainers.mixture import members_of
 from trainers.run_parts import made_parts
 from trainers.sampling import Group, keep_episodes, play_groups
 from trainers.training.checkpoints import Checkpoints, Part
-from trainers.training.metrics import Metrics, read_metrics
+from trainers.training.metrics import METRICS_FILE, Metrics, read_metrics
 from trainers.training.models import leave_out, save_model
 from trainers.training.optimise import Optimiser
 from trainers.training.pooling import means_of_processes
@@ -228,7 +228,7 @@ class TrainingRun:
             )
             made = [self.parts.out / "model"]
             if self._settings.log.curves:
-                from benchmarks.learning_curves import plot_curves
+                from trainers.figures.learning_curves import plot_curves  # of a finished run alone
 
                 made.insert(0, self.parts.out / "curves.png")
                 plot_curves([read_metrics(self.parts.out / METRICS_FILE)], made[0])

@@ -40,7 +40,7 @@ from agent_envs.wrappers.turns import allowance
 from trainers import losses
 from trainers.advantages import DualDiscounts, dual_discount_gae
 from trainers.batching import MicroBatch, Row, in_parts
-from trainers.command_line import one_line_errors, parse, sweep_of
+from trainers.command_line import one_line_errors, parse
 from trainers.fixed_turns import Course, FixedTurns, Point, state_before
 from trainers.further_actions import further_actions_of
 from trainers.imitation import check_flaws, warm_start
@@ -322,9 +322,6 @@ def examination(settings: VerlogSettings, run: TrainingRun, when: str) -> None:
 def main() -> None:
     """Run the command line."""
     with one_line_errors("verlog"):
-        words = sys.argv[1:]
-        if table := sweep_of("verlog", words):
-            return print(table)
         settings, out = parse(VerlogSettings, program="verlog")
         with open_run(settings, out, settings.steps * settings.epochs * settings.minibatches) as run:
             train(settings, run)

@@ -3,7 +3,7 @@
 import pytest
 
 from agent_envs.base.errors import UsageError
-from benchmarks.learning_curves import mean_curve, plot_curves, points, smoothed, smoothing
+from trainers.figures.learning_curves import mean_curve, plot_curves, points, smoothed, smoothing
 
 pytest.importorskip("matplotlib")
 
