@@ -49,8 +49,8 @@ from benchmarks.training_runs import (
     with_points_on_a_line,
 )
 from trainers.command_line import load_preset
-from trainers.measuring import measure_all, tasks_measured
-from trainers.sampling import environment_spec
+from trainers.environments import environment_spec, tasks_measured
+from trainers.evaluation import measure_all
 from trainers.training.metrics import METRICS_FILE, read_metrics
 from trainers.verlog import VerlogSettings
 

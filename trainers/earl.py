@@ -58,18 +58,16 @@ from trainers.earl_parts.counterfactual.optimisation import (
 )
 from trainers.earl_parts.counterfactual.playing import Again, Forkable, forkable, played_again, routes_of
 from trainers.earl_parts.sorting_result import extract, sorting_result
-from trainers.environments import environment
+from trainers.environments import environment, tasks_of_step
 from trainers.imitation import check_flaws, warm_start
-from trainers.measuring import distinct_calls, group_stats
-from trainers.reinforcement_settings import ReinforcementSettings, in_order
 from trainers.rescoring import reference_of, with_reference
-from trainers.sampling import Group, plan_groups, play_groups, tasks_of_step
-from trainers.settings import EnvironmentSettings, at_least_one, not_negative
+from trainers.run import TrainingRun, open_run
+from trainers.sampling import Group, distinct_calls, group_stats, plan_groups, play_groups
+from trainers.settings import EnvironmentSettings, ReinforcementSettings, at_least_one, in_order, not_negative
 from trainers.training.forward import token_scores
 from trainers.training.heads import head_of
 from trainers.training.pooling import mean_by_name
 from trainers.training.updating import gradient_step
-from trainers.training_run import TrainingRun, open_run
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ from dataclasses import replace
 from typing import Any
 
 from trainers.command_line import one_line_errors, parse
+from trainers.environments import wrapper_rows
 from trainers.grpo import GRPOSettings, train
-from trainers.reinforcement_settings import in_order
-from trainers.stacks import wrapper_rows
-from trainers.training_run import open_run
+from trainers.run import open_run
+from trainers.settings import in_order
 from trainers.veg_parts.feedback_settings import FeedbackSettings
 
 TESTS = {"with_feedback": "after_with_feedback", "without_feedback": "after_without"}

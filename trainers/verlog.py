@@ -41,12 +41,13 @@ from trainers import losses
 from trainers.advantages import DualDiscounts, dual_discount_gae
 from trainers.batching import MicroBatch, Row, in_parts
 from trainers.command_line import one_line_errors, parse
+from trainers.evaluation import examined, in_words
+from trainers.expanded_actions import expanded_parts
 from trainers.fixed_turns import Course, FixedTurns, Point, state_before
-from trainers.further_actions import further_actions_of
 from trainers.imitation import check_flaws, warm_start
-from trainers.reinforcement_settings import ReinforcementSettings, in_order
 from trainers.rescoring import reference_of, with_reference
-from trainers.settings import EnvironmentSettings, at_least_one, not_negative
+from trainers.run import TrainingRun, open_run
+from trainers.settings import EnvironmentSettings, ReinforcementSettings, at_least_one, in_order, not_negative
 from trainers.training.critic import (
     Critic,
     CriticSettings,
@@ -62,8 +63,6 @@ from trainers.training.models import ReferenceModel
 from trainers.training.optimise import Optimiser
 from trainers.training.pooling import mean_by_name
 from trainers.training.updating import gradient_step
-from trainers.training_run import TrainingRun, open_run
-from trainers.turn_texts import examined, in_words
 
 Batch = list[list[Point]]  # of lanes
 
@@ -110,7 +109,7 @@ class VerlogSettings(ReinforcementSettings):
     def __post_init__(self) -> None:
         """Refuse what no other part would, with a UsageError."""
         super().__post_init__()
-        if further_actions_of(self.env.id):
+        if expanded_parts(self.env.id):
             raise UsageError(f"env.id={self.env.id!r}: Verlog's data are turns of text; take the id without ExpA")
         check_flaws(self.warm_start.flaws, self.env.id)
         at_least_one(self, "", "n_env", "e_len")

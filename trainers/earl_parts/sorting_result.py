@@ -15,7 +15,7 @@ from agent_envs.rollout.run_log import Planned
 from trainers.environments import Settings
 from trainers.figures.decision_tree import permutation_tasks
 from trainers.figures.tree_files import extracted
-from trainers.training_run import TrainingRun, open_run
+from trainers.run import TrainingRun, open_run
 
 
 def sorting_result(settings: Settings, run: TrainingRun) -> dict[str, Any]:
