@@ -149,9 +149,9 @@ class Trip:
         return len(paths), sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
 
     def _note(self, frame: FrameType, event: str, argument: Any) -> None:
-        code = frame.f_code
-        if event == "call" and code.co_name != "<module>" and code.co_filename.startswith(str(ROOT)):
-            self.files.add(Path(code.co_filename))
+        name, own = frame.f_code.co_filename, (f"{ROOT}/agent_envs/", f"{ROOT}/trainers/")
+        if event == "call" and frame.f_code.co_name != "<module>" and name.startswith(own):
+            self.files.add(Path(name))
 
 
 @contextlib.contextmanager

@@ -45,8 +45,7 @@ from trainers.rescoring import corrected, reference_of, with_reference
 from trainers.run import TrainingRun, open_run
 from trainers.sampling import Group, group_of, group_stats, plan_groups, step_plan
 from trainers.settings import in_order
-from trainers.training.pooling import Ratio, mean_by_name
-from trainers.training.processes import one_budget
+from trainers.training.optimise import Ratio, mean_by_name, one_budget
 
 DECISIONS = "decisions-{}.jsonl"  # in the run's folder, one file a process
 PROBED = 64  # episodes whose median of dH is the paper's tau

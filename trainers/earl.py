@@ -66,8 +66,7 @@ from trainers.sampling import Group, distinct_calls, group_stats, plan_groups, p
 from trainers.settings import EnvironmentSettings, ReinforcementSettings, at_least_one, in_order, not_negative
 from trainers.training.forward import token_scores
 from trainers.training.heads import head_of
-from trainers.training.pooling import mean_by_name
-from trainers.training.updating import gradient_step
+from trainers.training.optimise import gradient_step, mean_by_name
 
 
 @dataclass(frozen=True)

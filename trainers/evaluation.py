@@ -36,7 +36,7 @@ from trainers.environments import (
     wrapper_rows,
 )
 from trainers.sampling import Group, Player, episode_means, plan_groups, play_groups, sampled_tokens
-from trainers.training.processes import one_budget
+from trainers.training.optimise import one_budget
 
 WITHIN, BARE = "within", "bare"
 EPISODES_FILE = "test_episodes.jsonl"

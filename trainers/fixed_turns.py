@@ -17,7 +17,7 @@ from trainers.contracts import TokenSequence
 from trainers.engine_policy import EnginePolicy
 from trainers.environments import tasks_at
 from trainers.lanes import Lane, Lanes, Step
-from trainers.training.pooling import Ratio
+from trainers.training.optimise import Ratio
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,7 @@ from trainers.run import TrainingRun, open_run
 from trainers.sampling import Group, group_stats, step_plan
 from trainers.settings import ReinforcementSettings, at_least_one, in_order, not_negative
 from trainers.training.forward import token_logprobs
-from trainers.training.pooling import mean_by_name
-from trainers.training.updating import gradient_step
+from trainers.training.optimise import gradient_step, mean_by_name
 
 
 @in_order

@@ -12,7 +12,7 @@ from trainers.run import RunParts, TrainingRun
 from trainers.training.checkpoints import load_weights
 from trainers.training.forward import token_logprobs
 from trainers.training.models import ReferenceModel
-from trainers.training.updating import micro_batches_of
+from trainers.training.optimise import micro_batches_of
 
 
 def reference_of(run: TrainingRun) -> ReferenceModel:

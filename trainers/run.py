@@ -28,7 +28,6 @@ from agent_envs.rollout.run_log import Planned
 from trainers.command_line import write_result
 from trainers.contracts import Engine, TokenSequence
 from trainers.costs import Costs, Paid
-from trainers.engine_policy import build_engine, build_policies
 from trainers.environments import Arena, Settings, arenas_of, ceilings, members_of
 from trainers.evaluation import Examiner, change_in_words
 from trainers.expanded_actions import expanded_parts
@@ -37,9 +36,7 @@ from trainers.tokens import ChatTokenizer
 from trainers.training.checkpoints import Checkpoints, Part
 from trainers.training.metrics import METRICS_FILE, Metrics, read_metrics
 from trainers.training.models import build_model, leave_out, make_accelerator, save_model
-from trainers.training.optimise import Optimiser, same_weights
-from trainers.training.pooling import means_of_processes
-from trainers.training.processes import Processes, one_budget
+from trainers.training.optimise import Optimiser, Processes, means_of_processes, one_budget, same_weights
 
 M_ARENA_MAX = -8  # of glibc's malloc.h
 
@@ -129,6 +126,8 @@ def build_parts(settings: Settings, out: Path, updates: int) -> RunParts:
     Raises:
         UsageError: a setting does not fit; the message names it.
     """
+    from trainers.engine_policy import build_engine, build_policies  # who only reads an algorithm meets no player
+
     processes = Processes(make_accelerator(settings.model))
     accelerator = processes.accelerator
     if processes.device.type == "cpu":

@@ -29,7 +29,7 @@ from agent_envs.wrappers.feedback_costs import feedback_usage
 from trainers.contracts import TokenSequence
 from trainers.environments import Arena, tasks_at, tasks_of_step
 from trainers.tokens import drift as drifted
-from trainers.training.pooling import Ratio
+from trainers.training.optimise import Ratio
 
 NOTHING = TokenSequence((), (), (), ())
 Play = Callable[[Sequence[Planned]], dict[str, EpisodeResult]]

@@ -60,9 +60,7 @@ from trainers.training.critic import (
 )
 from trainers.training.forward import token_logprobs
 from trainers.training.models import ReferenceModel
-from trainers.training.optimise import Optimiser
-from trainers.training.pooling import mean_by_name
-from trainers.training.updating import gradient_step
+from trainers.training.optimise import Optimiser, gradient_step, mean_by_name
 
 Batch = list[list[Point]]  # of lanes
 

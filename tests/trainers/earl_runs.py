@@ -14,8 +14,7 @@ from trainers.earl_parts.counterfactual.optimisation import CounterfactualSettin
 from trainers.run import open_run
 from trainers.settings import OptimSettings
 from trainers.training.metrics import read_metrics
-from trainers.training.optimise import Optimiser
-from trainers.training.processes import Processes
+from trainers.training.optimise import Optimiser, Processes
 
 UNTIMED = ("step_time", "cpu_seconds")
 FEW = [

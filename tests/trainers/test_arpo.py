@@ -26,7 +26,7 @@ from trainers.evaluation import Examiner
 from trainers.lanes import Lanes
 from trainers.run import open_run
 from trainers.sampling import group_of, plan_groups
-from trainers.training.processes import Processes
+from trainers.training.optimise import Processes
 
 TREES = [*SMALL, "--branching.roots", "2", "--branching.tokens", "3", "--branching.after", "turn"]
 

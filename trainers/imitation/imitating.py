@@ -22,8 +22,7 @@ from trainers.sampling import trimmed
 from trainers.settings import WarmStartSettings
 from trainers.training.forward import token_logprobs
 from trainers.training.models import leave_out
-from trainers.training.optimise import Optimiser
-from trainers.training.updating import gradient_step
+from trainers.training.optimise import Optimiser, gradient_step
 
 
 def imitate(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None:
