@@ -27,15 +27,15 @@ Modules, in reading order:
     coverage, coverage_cases: simulated coverage of confidence intervals and power of the paired test.
     grpo_step, grpo_world, gpu_step: the cost of a GRPO step beside TRL, on a CPU and on a GPU.
     expa_rollout: rollouts with expanded actions beside plain generation.
-    small_calc_bench: `trainers/SmallCalcBench-v0`, four calculator tasks mixed, for tiny models.
+    small_calc_bench: `trainers/SmallCalcBench-v0` under the name of its module that earlier runs hold.
     learn, earl_learn, training_runs: GRPO and EARL on tiny presets over seeds; runs of trainers as processes.
     veg_learn, veg_chart, veg_episodes, veg_failures, veg_price: VEG beside GRPO: charts, failures, cost of feedback.
     verlog_learn, verlog_values: Verlog beside GRPO at equal environment steps; V along episodes, and what cuts do to gradients.
     verlog_horizons: Verlog on episodes of 100 turns and more, one seed each, within ten CPU-minutes.
-    learning_curves, episode_counts: pictures of a run's metrics; test episodes by method: EARL's Table 4, Figures 5 and 6.
+    episode_counts: test episodes by method: EARL's Table 4, Figures 5 and 6.
     shared_prefixes: updates that compute what rows begin with alike once, beside padded ones.
-    sorting_result, decision_tree, tree_files, tree_drawing: a sorting policy's figures and trees, in text, JSON, pictures.
-    sweeps: tables of a paper as many runs, with several seeds: `--sweep` of the trainers.
+    tree_drawing: pictures of the decision trees that a sorting policy's run wrote.
+    sweeps: tables of a paper as many runs of trainers, with several seeds.
     chat_templates: what a chat template changes in conversations that grow.
     sorting_figures, sorting_plays: what sorting algorithms need and earn, exactly.
     discrete_ppo, learning_chart: MaskablePPO on Sort-3 through `DiscreteActions`.

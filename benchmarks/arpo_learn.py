@@ -143,8 +143,7 @@ def power(folder: Path) -> dict[str, Any]:
 
 def figures_of(folder: Path, result: Run) -> Run:
     """Return what is kept of a run."""
-    from trainers.command_line import METRICS_FILE
-    from trainers.training.metrics import read_metrics
+    from trainers.training.metrics import METRICS_FILE, read_metrics
 
     rows = read_metrics(folder / METRICS_FILE)
     kept = ("seed", "before", "after", "gain", "steps", "env_steps", "tool_calls", "sampled_tokens", "cpu_seconds")

@@ -65,7 +65,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the figures here")
     args = parser.parse_args()
     from trainers.command_line import SETTINGS_FILE
-    from trainers.sampling import environment_spec, plan_groups
+    from trainers.environments import environment_spec
+    from trainers.sampling import plan_groups
     from trainers.trained_agent import TrainedAgent
 
     settings = json.loads((args.run / SETTINGS_FILE).read_text(encoding="utf-8"))

@@ -13,8 +13,17 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.protocol import ToolCallProtocol
-from trainers.tokens.rendering import TODAY, ChatTemplate, Rows, find_template
-from trainers.tokens.template_shape import CALL, TemplateShape, calling, row, shape_of
+from trainers.tokens.rendering import (
+    CALL,
+    TODAY,
+    ChatTemplate,
+    Rows,
+    TemplateShape,
+    calling,
+    find_template,
+    row,
+    shape_of,
+)
 
 
 @dataclass(frozen=True)

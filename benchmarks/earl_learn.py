@@ -153,8 +153,7 @@ def climb(rows: Sequence[dict[str, float]], goal: float = 0.3, window: int = 5) 
 
 def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
     """Return what is kept of a run."""
-    from trainers.command_line import METRICS_FILE
-    from trainers.training.metrics import read_metrics
+    from trainers.training.metrics import METRICS_FILE, read_metrics
 
     kept = (
         "seed",
@@ -183,9 +182,8 @@ def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
 
 def draw(found: dict[str, list[Path]], chosen: Sequence[Experiment], out: Path) -> None:
     """Draw a picture of each experiment's seeds, and the decision tree of the first one that sorts four items."""
-    from benchmarks.learning_curves import plot_curves
-    from trainers.command_line import METRICS_FILE
-    from trainers.training.metrics import read_metrics
+    from trainers.figures.learning_curves import plot_curves
+    from trainers.training.metrics import METRICS_FILE, read_metrics
 
     for experiment in chosen:
         rows = [read_metrics(folder / METRICS_FILE) for folder in found[experiment.name]]
@@ -203,8 +201,7 @@ def draw_climbs(found: dict[str, list[Path]], picture: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from trainers.command_line import METRICS_FILE
-    from trainers.training.metrics import read_metrics
+    from trainers.training.metrics import METRICS_FILE, read_metrics
 
     figure = Figure(figsize=(9.0, 3.6), layout="constrained")
     FigureCanvasAgg(figure)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs.base.errors import MissingExtra
-from benchmarks.learning_curves import Rows, mean_curve, points, smoothed, smoothing
-from trainers.examining import EPISODES_FILE
+from trainers.evaluation import EPISODES_FILE
+from trainers.figures.learning_curves import Rows, mean_curve, points, smoothed, smoothing
 
 EARL = "ExpA+CPO"
 _OTHERS = ("success", "tokens")

@@ -51,7 +51,8 @@ class Bench:
         from trainers.earl_parts.expanded.player import ExpandedPlayer
         from trainers.earl_parts.expanded.sequences import vocabulary_rows
         from trainers.engines import HFEngine
-        from trainers.sampling import environment_spec, plan_groups
+        from trainers.environments import environment_spec
+        from trainers.sampling import plan_groups
         from trainers.tiny import word_tokenizer
         from trainers.tokens import ChatTokenizer
 

@@ -150,7 +150,7 @@ def settings_of(cell: dict[str, Any]) -> Any:
 def measure(cell: dict[str, Any]) -> dict[str, Any]:
     """Train for a few steps and return what they cost; the first step is not counted."""
     from trainers.grpo import train
-    from trainers.training_run import open_run
+    from trainers.run import open_run
 
     gym.register(id="benchmarks/World-v0", entry_point="benchmarks.grpo_world:World")
     settings = settings_of(cell)

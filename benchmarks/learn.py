@@ -89,9 +89,8 @@ def main() -> None:
 
 def draw(folders: dict[str, list[Path]], out: Path) -> None:
     """Draw the curves of each preset's seeds."""
-    from benchmarks.learning_curves import plot_curves
-    from trainers.command_line import METRICS_FILE
-    from trainers.training.metrics import read_metrics
+    from trainers.figures.learning_curves import plot_curves
+    from trainers.training.metrics import METRICS_FILE, read_metrics
 
     for preset, runs in folders.items():
         rows = [read_metrics(run / METRICS_FILE) for run in runs]

@@ -1,21 +1,37 @@
-"""The modules, lines and parts of `trainers/` that a reader of each algorithm meets are counted from the sources.
+"""The modules, lines and parts of `trainers/` that a reader of each algorithm meets are counted; and the files of two trips.
 
     python -m benchmarks.reading_load
 
+A trip is what one opens who follows a call to its end: the files whose functions run, with all their lines. One is a step of
+GRPO, from the plan of its episodes to the weights' update; the other `agent-envs eval SearchQA --agent heuristic -n 4 --json`.
+Each is its second run in a process, so that imports are no part of it. The table is counted from the sources:
 Importing a trainer loads the first; the second adds what functions import where settings ask for it (an engine, a tiny model, a
 warm start, pictures), and modules that code names in a string. Lines are those of files, docstrings and blank lines included.
 """
 
 import ast
+import contextlib
+import io
+import sys
+import tempfile
+import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "trainers"
 ALGORITHMS = ("grpo", "earl", "veg", "sft", "arpo", "verlog", "pretrain")  # those that are there
 HUNDRED = 100
+STEP = [
+    "--preset", "tiny-minute", "--steps", "2", "--model.tokenizer-plays", "64", "--warm-start.demonstrations", "0",
+    "--evaluation.every", "0", "--evaluation.test-tasks", "0", "--log.no-curves", "--log.checkpoint-every", "0",
+]  # fmt: skip
+EVAL = ["agent-envs", "eval", "SearchQA", "--agent", "heuristic", "-n", "4", "--json"]
 
 
 def path_of(module: str) -> Path | None:
@@ -111,5 +127,97 @@ def table(*, rounded: bool = False) -> str:
     return "\n".join(rows)
 
 
+@dataclass
+class Trip:
+    """The files of `agent_envs` and `trainers` whose functions ran, in all threads, while it recorded."""
+
+    files: set[Path] = field(default_factory=set)
+
+    def start(self) -> None:
+        """Record from here on, in this thread and in those that begin."""
+        threading.setprofile(self._note)
+        sys.setprofile(self._note)
+
+    def stop(self) -> None:
+        """Record no more."""
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+    def of(self, package: str) -> tuple[int, int]:
+        """Return how many files of a package were opened, and how many lines they have."""
+        paths = [path for path in self.files if path.is_relative_to(ROOT / package)]
+        return len(paths), sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
+
+    def _note(self, frame: FrameType, event: str, argument: Any) -> None:
+        name, own = frame.f_code.co_filename, (f"{ROOT}/agent_envs/", f"{ROOT}/trainers/")
+        if event == "call" and frame.f_code.co_name != "<module>" and name.startswith(own):
+            self.files.add(Path(name))
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[Path]:
+    """Print nothing for a while, and give a folder for what is written meanwhile."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stderr(io.StringIO()):
+            yield Path(folder)
+
+
+def step_trip() -> Trip:
+    """Train for two steps of GRPO and return the trip of the second, up to the update of the weights."""
+    from trainers.command_line import parse
+    from trainers.grpo import GRPOSettings, train
+    from trainers.run import open_run
+
+    trip = Trip()
+    with _quietly() as folder:
+        settings, out = parse(GRPOSettings, [*STEP, "--out", str(folder / "run")], program="grpo")
+        with open_run(settings, out, settings.steps) as run:
+            end_step: Callable[..., None] = run.end_step
+
+            def between(*values: Any, **named_values: Any) -> None:
+                trip.stop()
+                end_step(*values, **named_values)
+                if run.step == 1:
+                    trip.start()
+
+            run.end_step = between  # type: ignore[method-assign]
+            train(settings, run)
+    return trip
+
+
+def eval_trip() -> Trip:
+    """Evaluate twice and return the trip of the second time.
+
+    Raises:
+        SystemExit: the command failed.
+    """
+    from agent_envs.cli import app
+
+    trip, words = Trip(), sys.argv
+    for again in (False, True):
+        with _quietly() as folder:
+            sys.argv = [*EVAL, "--out", str(folder / "run")]
+            if again:
+                trip.start()
+            try:
+                app.main()
+            except SystemExit as end:
+                if end.code:
+                    raise
+            finally:
+                trip.stop()
+                sys.argv = words
+    return trip
+
+
+def trips() -> str:
+    """Return both trips as a Markdown table."""
+    rows = ["| trip | files of trainers/ | lines | files of agent_envs/ | lines |", "|---|---|---|---|---|"]
+    for name, trip in (("a step of GRPO", step_trip()), ("`agent-envs eval`", eval_trip())):
+        counts = [f"{count:,}" for package in ("trainers", "agent_envs") for count in trip.of(package)]
+        rows.append(f"| {name} | {' | '.join(counts)} |")
+    return "\n".join(rows)
+
+
 if __name__ == "__main__":
-    print(table())
+    print(table(), trips(), sep="\n\n")

@@ -1,11 +1,11 @@
 """A sweep makes a table of a paper by one command: each cell is a run of a trainer, in a folder and process of its own.
 
-    python -m trainers.earl --sweep table5 --out runs/table5
-    python -m trainers.earl --sweep tiny-methods --seeds 0,1,2 --out runs/methods
+    python -m benchmarks.sweeps earl table5 --out runs/table5
+    python -m benchmarks.sweeps earl tiny-methods --seeds 0,1,2 --out runs/methods
 
 A sweep is a file under trainers/presets/PROGRAM/sweeps: what its cells have in common, and a cell for every entry of the
-table, with its row, its column, its own settings as options and, where another trainer runs it, that `program`. Options beside
-`--sweep` hold for all cells whose trainer has them (`--seed`, `--steps`, another `--preset`). `--seeds` runs every cell once
+table, with its row, its column, its own settings as options and, where another trainer runs it, that `program`. Options behind
+its name hold for all cells whose trainer has them (`--seed`, `--steps`, another `--preset`). `--seeds` runs every cell once
 with each seed: the table has a column for every seed, and one for their mean. A finished run is not made again, a killed one
 goes on: the same command resumes all. Another command does not: a folder with a run of other settings is refused.
 """
@@ -24,17 +24,18 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
+from benchmarks.episode_counts import draw_figures, read_episodes, table_4, table_of_turns
 from trainers.command_line import (
-    METRICS_FILE,
     PRESETS,
     RESULT_FILE,
     SETTINGS_FILE,
+    one_line_errors,
     option,
     option_names,
     parse,
     read_settings,
 )
-from trainers.training.metrics import read_metrics
+from trainers.training.metrics import METRICS_FILE, read_metrics
 
 BARE = " without feedback"  # what the name of a test ends with that has its set without feedback
 MICRO, MACRO = "Avg. (micro)", "Avg. (macro)"
@@ -169,8 +170,6 @@ def run_sweep(program: str, name: str, words: Sequence[str]) -> str:
         code = subprocess.run([sys.executable, "-m", f"trainers.{cell.program}", *options], check=False).returncode
         if code:
             raise AgentEnvsError(f"{_told(cell)} ended with exit code {code}; run the same command to go on")
-    from benchmarks.episode_counts import draw_figures, table_4, table_of_turns  # what draws and counts stands there
-
     results = {cell: json.loads((out / cell.folder / RESULT_FILE).read_text(encoding="utf-8")) for cell in cells}
     episodes, curves = _by_row(out, cells)
     for path in draw_figures(episodes, curves, out):
@@ -187,8 +186,6 @@ def run_sweep(program: str, name: str, words: Sequence[str]) -> str:
 
 def _by_row(out: Path, cells: Sequence[Cell]) -> tuple[dict[str, dict[str, Episodes]], dict[str, list[Rows]]]:
     """Return the test episodes of each row of the table by seed and column, and the metrics of its runs."""
-    from benchmarks.episode_counts import read_episodes
-
     episodes: dict[str, dict[str, Episodes]] = {}
     curves: dict[str, list[Rows]] = {}
     for cell in cells:
@@ -384,3 +381,18 @@ def _entry(found: Summary) -> str:
         return f"{found['success']:.1%}"
     low, high = found["interval"]
     return f"{found['success']:.1%} [{low:.1%}, {high:.1%}]"
+
+
+def main() -> None:
+    """Run the command line."""
+    with one_line_errors("sweeps"):
+        program, name, *words = [*sys.argv[1:], "", ""][: max(2, len(sys.argv) - 1)]
+        if program not in (have := sorted(path.parent.name for path in PRESETS.glob("*/sweeps"))) or not name:
+            raise UsageError(
+                f"name a trainer that has sweeps ({', '.join(have)}), one of them, and options of its runs"
+            )
+        print(run_sweep(program, name, words))
+
+
+if __name__ == "__main__":
+    main()

@@ -18,8 +18,8 @@ from agent_envs.rollout.policy import Reply, Request
 from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
 from trainers.command_line import read_settings
-from trainers.sampling import environment_spec, plan_groups, tasks_of_step
-from trainers.stacks import WrapperRow
+from trainers.environments import WrapperRow, environment_spec, tasks_of_step
+from trainers.sampling import plan_groups
 from trainers.veg import VEGSettings
 
 WHAT = (

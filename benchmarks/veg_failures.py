@@ -24,7 +24,7 @@ def failures(folder: Path) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
         return found
     from benchmarks.veg_episodes import measured_plan, run_settings
-    from trainers.stacks import wrapper_rows
+    from trainers.environments import wrapper_rows
     from trainers.trained_agent import TrainedAgent
 
     settings = run_settings(folder)

@@ -102,8 +102,7 @@ Found = dict[str, list[dict[str, Any]]]
 
 def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
     """Return what is kept of a run."""
-    from trainers.command_line import METRICS_FILE
-    from trainers.training.metrics import read_metrics
+    from trainers.training.metrics import METRICS_FILE, read_metrics
 
     rows = read_metrics(folder / METRICS_FILE)
     kept = ("seed", "before", "after", *SIDES, "bare", "steps", "env_steps", "sampled_tokens", "cpu_seconds")

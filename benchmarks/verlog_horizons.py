@@ -17,8 +17,7 @@ from typing import Any
 
 from benchmarks.training_runs import about, percent, report_seeds, seeds_told, trained, write
 from benchmarks.verlog_learn import KEPT, built_in, curve_of, greedy
-from trainers.command_line import METRICS_FILE
-from trainers.training.metrics import read_metrics
+from trainers.training.metrics import METRICS_FILE, read_metrics
 
 # by preset: where its run was cut, and what was measured less often than the preset has it
 CUT: dict[str, tuple[str, ...]] = {

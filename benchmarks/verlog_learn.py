@@ -49,10 +49,10 @@ from benchmarks.training_runs import (
     trained,
     with_points_on_a_line,
 )
-from trainers.command_line import METRICS_FILE, load_preset
-from trainers.measuring import measure_all, tasks_measured
-from trainers.sampling import environment_spec
-from trainers.training.metrics import read_metrics
+from trainers.command_line import load_preset
+from trainers.environments import environment_spec, tasks_measured
+from trainers.evaluation import measure_all
+from trainers.training.metrics import METRICS_FILE, read_metrics
 from trainers.verlog import VerlogSettings
 
 PRESET = "tiny-babyai-goto"

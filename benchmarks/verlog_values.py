@@ -25,9 +25,9 @@ from benchmarks.training_runs import about, with_points_on_a_line
 from trainers.batching import Row
 from trainers.command_line import read_settings
 from trainers.fixed_turns import Course, FixedTurns, Point
+from trainers.run import TrainingRun, open_run
 from trainers.training.critic import Critic
 from trainers.training.optimise import Optimiser
-from trainers.training_run import TrainingRun, open_run
 from trainers.verlog import Batch, VerlogSettings, judged, update, whitened
 
 OTHER_DRAWS = 1_000_003  # added to the seed of the run: the turns are none that it learnt from

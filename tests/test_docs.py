@@ -125,7 +125,7 @@ def test_links_and_the_annotated_tree_are_true():
 TRAINING = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
 EARL = (ROOT / "docs" / "earl.md").read_text(encoding="utf-8")
 TRAIN_LINES = [line.partition("  #")[0].split(" --out ")[0].strip() for line in (README + TRAINING + EARL).splitlines()
-               if line.startswith("python -m trainers.")]  # fmt: skip
+               if line.startswith(("python -m trainers.", "python -m benchmarks.sweeps "))]  # fmt: skip
 
 
 @needs("[train]")
@@ -144,8 +144,8 @@ def test_the_training_commands_are_understood(tmp_path):
     for number, line in enumerate(TRAIN_LINES):
         _, _, module, *words = shlex.split(line)
         program = module.removeprefix("trainers.")
-        if "--sweep" in words:
-            assert words[1] in sweep_names(program)
+        if module == "benchmarks.sweeps":
+            assert words[1] in sweep_names(words[0])
         elif words[0] not in ("--help", "--resume", "--extract"):
             parse(kinds[program], [*words, "--out", str(tmp_path / str(number))], program=program)
             read += 1

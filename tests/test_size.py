@@ -24,7 +24,7 @@ PARTS = {
     "evaluation, cli": (("evaluation", "cli"), 7_500, 7_500),
     "integrations": (("integrations",), 1_000, 1_000),
     "agent_envs": ((".",), 63_500, 63_500),
-    "trainers": (("../trainers",), 14_080, 14_080),
+    "trainers": (("../trainers",), 13_600, 14_525),
     "leaderboard": (("../leaderboard",), 3_000, 3_000),
     "baselines": (("../baselines",), 4_000, 4_000),
     "tau2's heuristics": (("envs/tau2/heuristics",), 900, 900),

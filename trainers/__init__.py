@@ -10,28 +10,23 @@ Modules, in reading order:
     veg: VEG, verbal epsilon-greedy: GRPO with verbal feedback before every turn.
     arpo: ARPO, agentic reinforced policy optimisation: GRPO on rollouts that branch after a tool's result.
     sft: SFT, supervised fine-tuning by imitation, rejection sampling; the warm start of the other trainers.
-    presets/: settings of runs as .toml files, by trainer, and the sweeps; a folder of settings, no package.
+    presets/: settings of runs as .toml files, by trainer, and the sweeps that `benchmarks.sweeps` runs; no package.
     advantages: group-relative advantages from rewards: GRPO, Dr. GRPO, RLOO, leave-one-out, per turn; GAE with two discounts.
     losses: policy losses and ratios: PPO clip, GSPO, CISPO, KL to a reference, entropy bonus, token means, engine correction.
     contracts: token sequences, sampling temperature, top-k and top-p, and the interface of an engine.
-    settings: hyperparameters that trainers share: model, LoRA, optimiser, sampling, evaluation, log.
-    reinforcement_settings: what every trainer has that plays and learns, as one base class of settings.
+    settings: hyperparameters that trainers share: model, LoRA, optimiser, sampling, evaluation, log; what all have that play.
     command_line: presets, every setting as an option, `--resume`, settings.json and result.json.
-    training_run: a run around its loop: folder, checkpoints, evaluation, resuming, result.
-    run_parts: the parts of a run as one record, made from its settings: model, tokenizer, engine, players, processes.
-    environments, stacks: environments made from settings, and what is refused of them; wrappers around environments.
-    further_actions: how code that algorithms share reaches the parts of environments that have more actions than text.
-    sampling: groups of episodes, played as a rollout batch onto trajectory trees; tasks of a step; token drift.
-    mixture: several environments in one run: shares of a step's groups by weight.
+    run: a run around its loop and what it is made of: folder, checkpoints, resuming, result; model, engine, players.
+    environments: environments and mixtures of them made from settings, wrappers around them, which tasks are played.
+    sampling: groups of episodes, planned over a mixture and played as a rollout batch onto trajectory trees; token drift.
+    evaluation: success rate with confidence interval, paired gain; validation and test splits; what a policy writes.
+    expanded_actions: how code that algorithms share reaches the parts of environments that have more actions than text.
     engine_policy: the policy that samples turns from an engine and keeps conversations as tokens.
     lanes: environments that play on in step, which may be forked between turns, or cut at a fixed number of turns.
     fixed_turns: batches of a fixed number of turns, played in lanes that go on from batch to batch.
-    turn_texts: examination of a policy by what it writes: valid turns, reasoning, kinds of failure.
     batching: rows of tokens into padded micro-batches within a token budget.
     rescoring: log-probabilities of sampled tokens under the reference model and under the trainer's own.
     imitation/: the warm start, and the episodes that it and SFT imitate: solver with flaws, gold answers, own successes.
-    spread_tasks: tasks from all over a source, where few are taken.
-    measuring, examining: success rate with confidence interval, paired gain; validation and test splits of a run.
     costs: what a run pays to chat models: calls, tokens and US dollars over all resumes, and limits on them.
     trained_agent: a trained policy as an agent for `agent-envs eval`.
     engines/: generation of tokens with transformers or vLLM: KV cache, prefill, decoding, weight sync.
@@ -40,5 +35,6 @@ Modules, in reading order:
     earl_parts/: EARL's own: expanded actions and their head, counterfactuals, figures of sorting policies.
     veg_parts/: VEG's own: settings of verbal feedback.
     arpo_parts/: ARPO's own: rules that say where a rollout branches, trees of rollouts, credit of their leaves.
-    tiny/: tiny models and tokenizers made from nothing, for tests and CPUs.
+    figures/: learning curves, and the decision trees of sorting policies.
+    tiny/: tiny models and tokenizers made from nothing, and an environment for them, for tests and CPUs.
 """

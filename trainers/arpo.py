@@ -22,7 +22,6 @@ a step of the engine), and none is copied to fill up; rollouts that a fault ende
 
 import contextlib
 import statistics
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -37,18 +36,16 @@ from trainers.arpo_parts.branching import BranchingSettings, deltas
 from trainers.arpo_parts.growing import Tree, grow
 from trainers.arpo_parts.tree_credit import distinct_share, leaf_advantages, shared_once
 from trainers.batching import Row, in_parts
-from trainers.command_line import one_line_errors, parse, sweep_of, write_settings
+from trainers.command_line import one_line_errors, parse, write_settings
+from trainers.environments import tasks_of_step
 from trainers.grpo import GRPOSettings, bare_rows, penalties, update
 from trainers.imitation import warm_start
 from trainers.lanes import Lanes
-from trainers.measuring import group_stats
-from trainers.mixture import step_plan
-from trainers.reinforcement_settings import in_order
 from trainers.rescoring import corrected, reference_of, with_reference
-from trainers.sampling import Group, group_of, plan_groups, tasks_of_step
-from trainers.training.pooling import Ratio, mean_by_name
-from trainers.training.processes import one_budget
-from trainers.training_run import TrainingRun, open_run
+from trainers.run import TrainingRun, open_run
+from trainers.sampling import Group, group_of, group_stats, plan_groups, step_plan
+from trainers.settings import in_order
+from trainers.training.optimise import Ratio, mean_by_name, one_budget
 
 DECISIONS = "decisions-{}.jsonl"  # in the run's folder, one file a process
 PROBED = 64  # episodes whose median of dH is the paper's tau
@@ -240,9 +237,6 @@ def keep_decisions(trees: Sequence[Tree], run: TrainingRun) -> None:
 def main() -> None:
     """Run the command line."""
     with one_line_errors("arpo"):
-        words = sys.argv[1:]
-        if table := sweep_of("arpo", words):
-            return print(table)
         settings, out = parse(ARPOSettings, program="arpo")
         with open_run(settings, out, settings.steps * settings.epochs * settings.minibatches) as run:
             train(settings, run)

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
+from trainers.training.metrics import METRICS_FILE
 
 S = TypeVar("S")
 
 PRESETS = Path(__file__).with_name("presets")
-SETTINGS_FILE, METRICS_FILE, RESULT_FILE = "settings.json", "metrics.jsonl", "result.json"
+SETTINGS_FILE, RESULT_FILE = "settings.json", "result.json"
 
 
 def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> tuple[S, Path]:
@@ -83,15 +84,6 @@ def option(words: list[str], name: str) -> str:
         if word.startswith(f"{name}="):
             del words[place]
             return word.removeprefix(f"{name}=")
-    return ""
-
-
-def sweep_of(program: str, words: list[str]) -> str:
-    """Run the sweep that a trainer's command line asks for and return its table; "" where it asks for none."""
-    if name := option(words, "--sweep"):
-        from benchmarks.sweeps import run_sweep  # what makes a table of many runs stands there
-
-        return run_sweep(program, name, words)
     return ""
 
 

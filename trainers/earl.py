@@ -13,8 +13,8 @@ task is for the paper's baselines. So its methods are settings:
     Prompt+GRPO       --env.id Countdown     --counterfactual.rule off
     SFT+GRPO          Prompt+GRPO after      --warm_start.demonstrations 10000
 
-Its tables are sweeps over them (`--sweep table1`, `--sweep table5`), and `--extract RUN` draws the decision tree of a policy
-that sorts. Reads from top to bottom; docs/earl.md numbers the details that move results.
+Its tables are sweeps over them (`trainers/presets/earl/sweeps`), and `--extract RUN` writes the decision tree of a policy that
+sorts. Reads from top to bottom; docs/earl.md numbers the details that move results.
 
 Deviations from the paper and its released code (`counterfactual.rule` tells which of the two is followed where they differ):
  1. The group test sees whole groups; the release tests what of a group lies in one process.
@@ -47,7 +47,7 @@ from agent_envs.envs.expa import ExpandedActionEnv
 from agent_envs.rollout.run_log import Planned
 from trainers import losses
 from trainers.batching import MicroBatch, Row, in_parts
-from trainers.command_line import one_line_errors, option, parse, sweep_of
+from trainers.command_line import one_line_errors, option, parse, read_settings
 from trainers.earl_parts.counterfactual.interventions import Interventions
 from trainers.earl_parts.counterfactual.optimisation import (
     CounterfactualSettings,
@@ -57,18 +57,16 @@ from trainers.earl_parts.counterfactual.optimisation import (
     row_of,
 )
 from trainers.earl_parts.counterfactual.playing import Again, Forkable, forkable, played_again, routes_of
-from trainers.environments import environment
+from trainers.earl_parts.sorting_result import extract, sorting_result
+from trainers.environments import environment, tasks_of_step
 from trainers.imitation import check_flaws, warm_start
-from trainers.measuring import distinct_calls, group_stats
-from trainers.reinforcement_settings import ReinforcementSettings, in_order
 from trainers.rescoring import reference_of, with_reference
-from trainers.sampling import Group, plan_groups, play_groups, tasks_of_step
-from trainers.settings import EnvironmentSettings, at_least_one, not_negative
+from trainers.run import TrainingRun, open_run
+from trainers.sampling import Group, distinct_calls, group_stats, plan_groups, play_groups
+from trainers.settings import EnvironmentSettings, ReinforcementSettings, at_least_one, in_order, not_negative
 from trainers.training.forward import token_scores
 from trainers.training.heads import head_of
-from trainers.training.pooling import mean_by_name
-from trainers.training.updating import gradient_step
-from trainers.training_run import TrainingRun, open_run
+from trainers.training.optimise import gradient_step, mean_by_name
 
 
 @dataclass(frozen=True)
@@ -184,8 +182,6 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
         stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
         calls = distinct_calls(groups, [found.result.trajectory for found in again.values()])
         run.end_step(stats | {"tokens": sum(len(row.sequence.ids) for row in rows)}, groups, calls=calls)
-    from benchmarks.sorting_result import sorting_result  # what measures and draws stands there
-
     return run.finish(lambda _: sorting_result(settings, run))
 
 
@@ -314,11 +310,7 @@ def main() -> None:
     with one_line_errors("earl"):
         words = sys.argv[1:]
         if folder := option(words, "--extract"):
-            from benchmarks.sorting_result import extract
-
-            return extract(Path(folder))
-        if table := sweep_of("earl", words):
-            return print(table)
+            return extract(read_settings(EARLSettings, Path(folder)), Path(folder))
         settings, out = parse(EARLSettings, program="earl")
         with open_run(settings, out, settings.steps * settings.epochs * settings.minibatches) as run:
             train(settings, run)

@@ -5,7 +5,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
+
+import gymnasium as gym
 
 from agent_envs.base.errors import BudgetSpent, UsageError
 from agent_envs.core.trajectory import Trajectory
@@ -15,7 +18,14 @@ from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
 from agent_envs.services.run_services import Services
 from trainers.contracts import Engine, Prefix, Sampling, TokenSequence
+from trainers.environments import Settings
+from trainers.expanded_actions import expanded_parts
+from trainers.sampling import Player
 from trainers.tokens import ChatTokenizer, Conversation
+from trainers.training.heads import head_of
+from trainers.training.models import compute_dtype, save_model
+
+TOLERANCES = {"float32": 1e-3, "bfloat16": 0.2}  # of an engine's logprobs after a sync
 
 
 @dataclass(frozen=True)
@@ -289,3 +299,67 @@ class _Turn:
     logprobs: tuple[float, ...] = ()
     entropies: tuple[float, ...] = ()
     begun: Lead = NO_LEAD
+
+
+def build_engine(settings: Settings, model: Any, chat: ChatTokenizer, accelerator: Any, out: Path) -> Engine:
+    """Return the engine; vLLM's is not synced yet.
+
+    Raises:
+        UsageError: vLLM in several processes, or for expanded actions.
+    """
+    sampling, lora = settings.sampling, settings.model.lora_rank
+    own = getattr(model.generation_config, "eos_token_id", None)
+    found = own if isinstance(own, list) else [own, chat.tokenizer.eos_token_id]
+    ends = sorted({*chat.end_ids, *(number for number in found if number is not None)})
+    if sampling.engine == "hf":
+        from trainers.engines import HFEngine
+
+        return HFEngine(model, chat.tokenizer, batch=sampling.batch, eos_ids=ends)
+    if head_of(model) is not None:
+        raise UsageError("sampling.engine=vllm samples text alone; expanded actions are played with hf")
+    if accelerator.num_processes > 1:
+        raise UsageError("sampling.engine=vllm works in one process here; with several use hf")
+    from trainers.engines import VLLMEngine
+
+    folder = out / "engine"
+    if lora:
+        chat.tokenizer.save_pretrained(folder)
+    else:
+        save_model(model, chat.tokenizer, folder, template=chat.template)
+    dtype = str(compute_dtype(settings.model)).removeprefix("torch.")
+    return VLLMEngine(
+        settings.model.name if lora else folder,
+        tokenizer=folder,
+        batch=sampling.batch,
+        eos_ids=ends,
+        max_length=sampling.max_context,
+        lora_rank=lora,
+        dtype=dtype,
+        tolerance=sampling.sync_tolerance or TOLERANCES[dtype],
+        memory_share=sampling.memory_share,
+    )
+
+
+def build_policies(
+    settings: Settings, model: Any, engine: Engine, chat: ChatTokenizer, env: gym.Env[Any, Any], within: Any
+) -> tuple[Player, Player]:
+    """Return the policy that plays training episodes of environments such as `env`, and the one that is measured."""
+    wanted = settings.sampling
+    training = Sampling(wanted.temperature)
+    judged = replace(training, temperature=wanted.eval_temperature, top_k=wanted.eval_top_k, top_p=wanted.eval_top_p)
+    longest = getattr(model.config, "max_position_embeddings", wanted.max_context)
+    limits: dict[str, Any] = {
+        "max_new_tokens": wanted.max_new_tokens,
+        "max_context": min(wanted.max_context, longest),
+        "batch": wanted.batch,
+        "within": within,
+    }
+    named = (("training", training), ("evaluation", judged))
+    if (further := expanded_parts(env)) is not None:
+        players = [further.player(model, chat, drawn, name=name, **limits) for name, drawn in named]
+        return players[0], players[1]
+    from trainers.engine_policy import EnginePolicy
+
+    limits["max_episode_tokens"] = wanted.max_episode_tokens
+    policies = [EnginePolicy(engine, chat, drawn, name=name, **limits) for name, drawn in named]
+    return policies[0], policies[1]

@@ -1,22 +1,28 @@
-"""The environments that a run's settings name are made here, and what they cannot be played for is refused."""
+"""The environments that a run's settings name are made here, one or a mixture, in their wrappers, and their tasks are picked.
+
+What they cannot be played for is refused. Tasks are taken from all over a source where few are taken: neighbours share a world,
+and its words.
+"""
 
 import json
-from collections.abc import Iterator
-from dataclasses import replace
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib import import_module
 from typing import Any, Protocol
 
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
+from agent_envs import wrappers as known
 from agent_envs.base.errors import UsageError
 from agent_envs.core.env import TaskSource, TurnEnv
-from agent_envs.core.registry import full_id
+from agent_envs.core.registry import full_id, spec_json
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa import ExpandedActionEnv
 from agent_envs.evaluation.suites.plan import ceiling_note
-from trainers.measuring import tasks_measured
-from trainers.mixture import Arena, Specs, members_of
-from trainers.sampling import environment_spec
 from trainers.settings import (
     EnvironmentSettings,
     EvalSettings,
@@ -26,7 +32,195 @@ from trainers.settings import (
     SamplingSettings,
     json_object,
 )
-from trainers.stacks import wrapper_rows
+
+WrapperRow = tuple[str, dict[str, Any]]
+STRETCH = 256
+Specs = tuple[tuple[str, str], ...]  # of environments with their names
+
+
+def wrapper_rows(text: str, name: str) -> list[WrapperRow]:
+    """Return the wrappers that a setting lists as JSON, innermost first: [{"TurnLimit": {"turns": 4}}, ...].
+
+    Args:
+        text: the setting.
+        name: of the setting, for the error.
+
+    Raises:
+        UsageError: this is no such list.
+    """
+    try:
+        rows = [(key, value) for row in json.loads(text) for key, value in row.items()]
+        sound = all(isinstance(value, dict) for _, value in rows)
+    except (ValueError, TypeError, AttributeError):
+        sound = False
+    if not sound:
+        raise UsageError(f'{name}={text!r}: a JSON list of wrappers is needed, as [{{"TurnLimit": {{"turns": 4}}}}]')
+    return rows
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Where a share of a warm start's demonstrations is played.
+
+    Attributes:
+        rows: of wrappers, innermost first; none for the bare environment.
+        flaws: of the demonstrations; "" for those of the others.
+    """
+
+    rows: Sequence[WrapperRow] = ()
+    flaws: str = ""
+
+
+def stacks_of(text: str, name: str) -> list[Stack]:
+    """Return several stacks of wrappers that a setting lists as JSON, each as `wrapper_rows` takes it, [] for none.
+
+    One with flaws of its own is an object: {"wrappers": [...], "flaws": {"early": 0.1}}.
+
+    Raises:
+        UsageError: this is no such list, or an empty one.
+    """
+    try:
+        parts = [{"flaws": "", **(part if isinstance(part, dict) else {"wrappers": part})} for part in json.loads(text)]
+        sound = bool(parts) and all(set(part) == {"wrappers", "flaws"} for part in parts)
+    except (ValueError, TypeError):
+        sound = False
+    if not sound:
+        raise UsageError(f'{name}={text!r}: a JSON list of lists is needed, as [[], [{{"TurnLimit": {{"turns": 4}}}}]]')
+    flaws = [part["flaws"] if isinstance(part["flaws"], str) else json.dumps(part["flaws"]) for part in parts]
+    return [
+        Stack(wrapper_rows(json.dumps(part["wrappers"]), name), own) for part, own in zip(parts, flaws, strict=True)
+    ]
+
+
+def wrapped(env: gym.Env[Any, Any], rows: Sequence[WrapperRow]) -> gym.Env[Any, Any]:
+    """Return an environment with wrappers around it.
+
+    Args:
+        env: what is wrapped.
+        rows: names and arguments, innermost first: of `agent_envs.wrappers`, or as module:Class.
+
+    Raises:
+        UsageError: there is no such wrapper, or it does not take these arguments.
+    """
+    for name, arguments in rows:
+        module, colon, attribute = name.partition(":")
+        try:
+            kind = getattr(import_module(module), attribute) if colon else getattr(known, name)
+            env = kind(env, **arguments)
+        except (ImportError, AttributeError, TypeError) as error:
+            names = ", ".join(known.__all__)
+            raise UsageError(f"no wrapper {name}({arguments}): {error}; there are {names}, or module:Class") from error
+    return env
+
+
+def spread_task(source: TaskSource, split: str, number: int) -> int:
+    """Return the index of the `number`-th task when few are taken of each stretch: words come from many worlds so.
+
+    A source without end is asked beyond its size, where its next tasks lie; one that ends starts again.
+    """
+    size = source.size(split)
+    stretch = min(STRETCH, size)
+    index = number // stretch * size + number % stretch
+    return index if has_task(source, split, index) else number % size
+
+
+def has_task(source: TaskSource, split: str, index: int) -> bool:
+    """Return whether a split has a task at an index: sources without end have, beyond their size too."""
+    try:
+        source.get(split, index)
+    except (KeyError, IndexError):
+        return False
+    return True
+
+
+def environment_spec(name: str, arguments: Mapping[str, Any], wrappers: Sequence[WrapperRow] = ()) -> str:
+    """Return the spec of an environment with its wrappers as JSON, as `run_many` takes it.
+
+    Raises:
+        UsageError: an argument cannot travel, or there is no such wrapper.
+    """
+    return spec_json(wrapped(gym.make(full_id(name), **arguments), wrappers))
+
+
+def tasks_of_step(step: int, count: int, size: int, seed: int) -> list[int]:
+    """Return the task indices of a step (from 0): every task once before any comes again, in an order that the seed sets."""
+    return tasks_at(range(step * count, (step + 1) * count), size, seed)
+
+
+def tasks_at(places: range, size: int, seed: int) -> list[int]:
+    """Return the task indices at places of that order, which begins anew, as another one, where all have come."""
+    return [_order(size, seed, place // size)[place % size] for place in places]
+
+
+@lru_cache(maxsize=2)
+def _order(size: int, seed: int, epoch: int) -> list[int]:
+    return random.Random(f"tasks:{seed}:{epoch}").sample(range(size), size)
+
+
+def tasks_measured(source: TaskSource, split: str, count: int) -> list[int]:
+    """Return which tasks of a split a measurement plays, always the same ones: all where it has not so many.
+
+    A source without end has as many as are asked for: beyond its size lie its next tasks.
+    """
+    size = source.size(split)
+    drawn = tasks_of_step(0, min(count, size), size, seed=0)
+    return drawn + [*range(size, count)] if count > size and has_task(source, split, size) else drawn
+
+
+@dataclass(frozen=True)
+class Member:
+    """One of the environments: its name as the settings have it, its weight, and its settings as if it were alone."""
+
+    name: str
+    weight: float
+    env: EnvironmentSettings
+
+
+@dataclass(frozen=True)
+class Arena:
+    """Where a share of training is played.
+
+    Attributes:
+        weight: of its share.
+        spec: of the environment, as JSON.
+        bare: of the environment without the wrappers of `env.wrappers`.
+        size: how many training tasks it has.
+        tools: schemas that the policy is shown.
+    """
+
+    weight: float
+    spec: str
+    bare: str
+    size: int
+    tools: tuple[Any, ...]
+
+
+def members_of(env: EnvironmentSettings) -> list[Member]:
+    """Return the environments that settings name: `env.id` alone, or all of `env.mixture`.
+
+    Raises:
+        UsageError: `env.mixture` is no mixture that holds `env.id`.
+    """
+    rows = json_object(env.mixture, "env.mixture")
+    if not rows:
+        return [Member(env.id, 1.0, env)]
+    found = [_member(env, name, row) for name, row in rows.items()]
+    names = [full_id(member.name) for member in found]
+    if len(set(names)) < len(names) or full_id(env.id) not in names:
+        raise UsageError(f"env.mixture names {', '.join(rows)}: each once, and env.id={env.id!r} among them")
+    return found
+
+
+def _member(env: EnvironmentSettings, name: str, row: Any) -> Member:
+    given = row if isinstance(row, dict) else {"weight": row}
+    weight = given.get("weight")
+    if set(given) - {"weight", "arguments"} or isinstance(weight, bool) or not isinstance(weight, int | float):
+        raise UsageError(f'env.mixture: {name}: give a weight, or {{"weight": 2, "arguments": {{...}}}}')
+    if not 0 < weight < math.inf:
+        raise UsageError(f"env.mixture: {name}: a weight is > 0, not {weight}")
+    own = json_object(json.dumps(given.get("arguments", {})), f"env.mixture: {name}")
+    arguments = json_object(env.arguments, "env.arguments") | own
+    return Member(name, float(weight), replace(env, id=name, arguments=json.dumps(arguments), mixture="{}"))
 
 
 class Settings(Protocol):

@@ -15,9 +15,9 @@ from agent_envs.evaluation.runs.episode_numbers import valid_turn
 from agent_envs.rollout.run_log import Planned
 from trainers.contracts import TokenSequence
 from trainers.engine_policy import EnginePolicy
+from trainers.environments import tasks_at
 from trainers.lanes import Lane, Lanes, Step
-from trainers.sampling import tasks_at
-from trainers.training.pooling import Ratio
+from trainers.training.optimise import Ratio
 
 
 @dataclass(frozen=True, slots=True)

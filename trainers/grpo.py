@@ -37,16 +37,12 @@ from trainers import losses
 from trainers.batching import MicroBatch, Row, in_parts
 from trainers.command_line import one_line_errors, parse
 from trainers.imitation import check_flaws, warm_start
-from trainers.measuring import group_stats
-from trainers.mixture import step_plan
-from trainers.reinforcement_settings import ReinforcementSettings, in_order
 from trainers.rescoring import corrected, reference_of, with_reference
-from trainers.sampling import Group
-from trainers.settings import at_least_one, not_negative
+from trainers.run import TrainingRun, open_run
+from trainers.sampling import Group, group_stats, step_plan
+from trainers.settings import ReinforcementSettings, at_least_one, in_order, not_negative
 from trainers.training.forward import token_logprobs
-from trainers.training.pooling import mean_by_name
-from trainers.training.updating import gradient_step
-from trainers.training_run import TrainingRun, open_run
+from trainers.training.optimise import gradient_step, mean_by_name
 
 
 @in_order

@@ -8,12 +8,11 @@ import torch
 
 from trainers import losses
 from trainers.batching import Row
-from trainers.run_parts import RunParts
+from trainers.run import RunParts, TrainingRun
 from trainers.training.checkpoints import load_weights
 from trainers.training.forward import token_logprobs
 from trainers.training.models import ReferenceModel
-from trainers.training.updating import micro_batches_of
-from trainers.training_run import TrainingRun
+from trainers.training.optimise import micro_batches_of
 
 
 def reference_of(run: TrainingRun) -> ReferenceModel:

@@ -1,31 +1,35 @@
-"""Groups of episodes that start alike are planned and played for a trainer, onto trajectory trees.
+"""Groups of episodes that start alike are planned and played for a trainer, onto trajectory trees, and counted for its log.
 
 The record of truth is the tree; from it a player rebuilds the very tokens that the model saw, and `Group.drift` counts where
-it could not.
+it could not. A step's groups are shared out among the environments of a mixture: each gets its share, rounded up or down by a
+draw of the step's own, and of its tasks every one comes once before any comes again. All follows from the seed and the step.
 """
 
 import contextlib
 import itertools
+import math
 import random
+import statistics
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
-import gymnasium as gym
-
 from agent_envs.base.errors import AgentEnvsError
 from agent_envs.base.jsonl_log import Journal
-from agent_envs.core.registry import full_id, spec_json
 from agent_envs.core.trajectory import Trajectory, TrajectoryTree
+from agent_envs.evaluation.runs.episode_numbers import tool_calls, valid_turn
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.policy import origin_of
 from agent_envs.rollout.run_log import Planned
 from agent_envs.services.run_services import Services
+from agent_envs.wrappers.feedback_costs import feedback_usage
 from trainers.contracts import TokenSequence
-from trainers.stacks import WrapperRow, wrapped
+from trainers.environments import Arena, tasks_at, tasks_of_step
 from trainers.tokens import drift as drifted
+from trainers.training.optimise import Ratio
 
 NOTHING = TokenSequence((), (), (), ())
 Play = Callable[[Sequence[Planned]], dict[str, EpisodeResult]]
@@ -55,30 +59,6 @@ class Group:
     def turns(self) -> int:
         """Turns of all its episodes."""
         return sum(len(result.trajectory.turns) for result in self.results)
-
-
-def environment_spec(name: str, arguments: Mapping[str, Any], wrappers: Sequence[WrapperRow] = ()) -> str:
-    """Return the spec of an environment with its wrappers as JSON, as `run_many` takes it.
-
-    Raises:
-        UsageError: an argument cannot travel, or there is no such wrapper.
-    """
-    return spec_json(wrapped(gym.make(full_id(name), **arguments), wrappers))
-
-
-def tasks_of_step(step: int, count: int, size: int, seed: int) -> list[int]:
-    """Return the task indices of a step (from 0): every task once before any comes again, in an order that the seed sets."""
-    return tasks_at(range(step * count, (step + 1) * count), size, seed)
-
-
-def tasks_at(places: range, size: int, seed: int) -> list[int]:
-    """Return the task indices at places of that order, which begins anew, as another one, where all have come."""
-    return [_order(size, seed, place // size)[place % size] for place in places]
-
-
-@lru_cache(maxsize=2)
-def _order(size: int, seed: int, epoch: int) -> list[int]:
-    return random.Random(f"tasks:{seed}:{epoch}").sample(range(size), size)
 
 
 def plan_groups(spec: str, split: str, tasks: Sequence[int], group_size: int, key: str) -> list[Planned]:
@@ -190,3 +170,120 @@ def trimmed(sequence: TokenSequence) -> TokenSequence:
     length = max((place + 1 for place, kept in enumerate(sequence.trained) if kept), default=0)
     parts = (getattr(sequence, field.name) for field in fields(sequence))
     return TokenSequence(*(part[:length] for part in parts))
+
+
+def shares(weights: Sequence[float], count: int, seed: int, step: int) -> list[int]:
+    """Return how many of a step's groups each environment gets; over many steps they stand as the weights do."""
+    draw = random.Random(f"mixture:{seed}:{step}").random()
+    marks = [math.floor(count * edge / sum(weights) + draw) for edge in accumulate(weights, initial=0.0)]
+    marks[-1] = count
+    return [stop - start for start, stop in pairwise(marks)]
+
+
+def step_plan(arenas: Sequence[Arena], split: str, counts: tuple[int, int], step: int, seed: int) -> list[Planned]:
+    """Return the plan of a step's groups.
+
+    Args:
+        arenas: where they are played.
+        split: of the tasks.
+        counts: of groups, and of episodes in each.
+        step: from 0.
+        seed: of the order of tasks.
+    """
+    groups, size, key = *counts, f"{seed}/train/{step}"
+    if len(arenas) == 1:
+        return plan_groups(arenas[0].spec, split, tasks_of_step(step, groups, arenas[0].size, seed), size, key)
+    weights = [arena.weight for arena in arenas]
+    given = [shares(weights, groups, seed, earlier) for earlier in range(step + 1)]
+    drawn = []
+    for place, arena in enumerate(arenas):
+        begun = sum(row[place] for row in given[:-1])
+        tasks = tasks_at(range(begun, begun + given[-1][place]), arena.size, seed)
+        drawn += [(arena.spec, task) for task in tasks]
+    random.Random(f"order:{seed}:{step}").shuffle(drawn)  # minibatches take groups as they come
+    plans = [plan_groups(spec, split, [task], size, f"{key}/{place}") for place, (spec, task) in enumerate(drawn)]
+    return [planned for plan in plans for planned in plan]
+
+
+def episode_means(groups: Sequence[Group]) -> dict[str, float]:
+    """Return means over all episodes of groups: what a curve of training shows beside the reward."""
+    episodes = [result.trajectory for group in groups for result in group.results]
+    turns = [turn for episode in episodes for turn in episode.turns]
+    calls = [tool_calls(episode.turns) for episode in episodes]
+    names = sorted({name for call in calls for name in call})
+    tokens = sampled_tokens(groups)
+    return {
+        "reward": _mean([episode.total_reward for episode in episodes]),
+        "turns": _mean([len(episode.turns) for episode in episodes]),
+        "valid_actions": Ratio(sum(valid_turn(turn) for turn in turns), len(turns)),
+        "completions/mean_length": _mean(tokens),
+        "completions/min_length": min(tokens, default=0),
+        "completions/max_length": max(tokens, default=0),
+        "completions/clipped_ratio": _mean([episode.last.truncated for episode in episodes]),
+        "tools/call_frequency": _mean([sum(call.values()) for call in calls]),
+        **{f"tools/{name}": _mean([call[name] for call in calls]) for name in names},
+        **_terms(episodes),
+        **_feedback([result for group in groups for result in group.results]),
+    }
+
+
+def _feedback(results: Sequence[EpisodeResult]) -> dict[str, float]:
+    """Return what verbal feedback took, per episode: messages, and calls and tokens of a chat model that gave it."""
+    said, used = 0, Counter[str]()
+    for result in results:
+        shown = [*result.trajectory.prompt, *(m for turn in result.trajectory.turns for m in turn.observation)]
+        said += sum(message.author == "feedback" for message in shown)
+        used.update(feedback_usage(result.usage))
+    totals = {"messages": said, **used} if said else {}
+    return {f"feedback/{name}": total / len(results) for name, total in totals.items()}
+
+
+def _outcomes(groups: Sequence[Group]) -> dict[str, float]:
+    """Return TRL's numbers of the episodes that no limit ended, without extremes where there are none, and of tools."""
+    episodes = [result.trajectory for group in groups for result in group.results]
+    pairs = zip(sampled_tokens(groups), episodes, strict=True)
+    lengths = [tokens for tokens, episode in pairs if not episode.last.truncated]
+    results = [result for episode in episodes for turn in episode.turns for result in turn.results]
+    extremes = {"min": min(lengths), "max": max(lengths)} if lengths else {}
+    return {
+        "completions/mean_terminated_length": Ratio(sum(lengths), len(lengths)),
+        **{f"completions/{name}_terminated_length": value for name, value in extremes.items()},
+        "tools/failure_frequency": Ratio(sum(bool(result.error) for result in results), len(results)),
+    }
+
+
+def sampled_tokens(groups: Sequence[Group]) -> list[int]:
+    """Return how many tokens were sampled in each episode."""
+    return [sum(map(sum, (sequence.trained for sequence in row))) for group in groups for row in group.sequences]
+
+
+def _terms(episodes: Sequence[Trajectory]) -> dict[str, float]:
+    """Return the mean of each named term of the reward, under TRL's names."""
+    totals = Counter[str]()
+    for turn in (turn for episode in episodes for turn in episode.turns):
+        totals.update(dict(turn.terms))
+    return {f"rewards/{name}/mean": total / len(episodes) for name, total in totals.items()}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / max(1, len(values))
+
+
+def distinct_calls(groups: Sequence[Group], forks: Sequence[Trajectory] = ()) -> Counter[str]:
+    """Return how often each tool was carried out, in groups and in forks of their episodes; in turns that are shared, once."""
+    turns = {name: node.turn for group in groups for name, node in group.tree.nodes.items()}
+    return tool_calls((turns | {turn.node: turn for fork in forks for turn in fork.turns}).values())
+
+
+def group_stats(groups: Sequence[Group]) -> dict[str, float]:
+    """Return what a training step's log says of its episodes."""
+    results = [result for group in groups for result in group.results]
+    rewards = [result.trajectory.total_reward for result in results]
+    return {
+        **episode_means(groups),
+        **_outcomes(groups),
+        "success": _mean([result.success for result in results]),
+        "reward_std": statistics.stdev(rewards) if len(rewards) > 1 else 0.0,
+        "drift": sum(group.drift for group in groups),
+        "faults": sum(group.faults for group in groups),
+    }

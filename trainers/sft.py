@@ -20,10 +20,11 @@ from typing import Literal
 from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Trajectory
 from trainers.command_line import one_line_errors, parse
+from trainers.environments import tasks_of_step
 from trainers.imitation import check_flaws
 from trainers.imitation.episode_sources import accepted, direct_answers, recorded, solved
 from trainers.imitation.imitating import imitation_step, rows_of
-from trainers.sampling import tasks_of_step
+from trainers.run import TrainingRun, open_run
 from trainers.settings import (
     EnvironmentSettings,
     EvalSettings,
@@ -34,7 +35,6 @@ from trainers.settings import (
     at_least_one,
     check_seed,
 )
-from trainers.training_run import TrainingRun, open_run
 
 
 @dataclass(frozen=True)

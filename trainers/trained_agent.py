@@ -37,10 +37,9 @@ from trainers.command_line import SETTINGS_FILE, one_line_errors
 from trainers.contracts import Sampling
 from trainers.engine_policy import EnginePolicy
 from trainers.engines import HFEngine
-from trainers.engines.stops import end_ids
-from trainers.mixture import members_of
+from trainers.engines.decode import end_ids
+from trainers.environments import WrapperRow, members_of, wrapper_rows
 from trainers.settings import EnvironmentSettings, ModelSettings
-from trainers.stacks import WrapperRow, wrapper_rows
 from trainers.tokens import ChatTokenizer
 from trainers.training.checkpoints import WEIGHTS_FILE, Checkpoints
 from trainers.training.heads import head_is_in

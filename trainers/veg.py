@@ -6,8 +6,8 @@ The algorithm is `trainers.grpo`, unchanged: VEG is a wrapper around the environ
 explores with probability epsilon and exploits otherwise. Feedback is a part of the observation: in the context, never in the
 loss, and rewards do not know of it. `--feedback none` is GRPO from the same start.
 
-The paper's Tables 1 to 4 are sweeps: `--sweep table1` and so on. `--sweep epsilon` and `--sweep feedback` are Tables 3 and 4 on
-one core (`--seeds 0,1,2` for several seeds).
+The paper's Tables 1 to 4 are sweeps under `trainers/presets/veg/sweeps`, table1 and so on; epsilon and feedback are Tables 3
+and 4 on one core.
 
 Deviations from the paper: those of `trainers.grpo`; feedback has its own message, of the user's role, with a mark before it;
 templates are in our own words. A run is measured with feedback, as the paper does, and without.
@@ -18,11 +18,11 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from trainers.command_line import one_line_errors, parse, sweep_of
+from trainers.command_line import one_line_errors, parse
+from trainers.environments import wrapper_rows
 from trainers.grpo import GRPOSettings, train
-from trainers.reinforcement_settings import in_order
-from trainers.stacks import wrapper_rows
-from trainers.training_run import open_run
+from trainers.run import open_run
+from trainers.settings import in_order
 from trainers.veg_parts.feedback_settings import FeedbackSettings
 
 TESTS = {"with_feedback": "after_with_feedback", "without_feedback": "after_without"}
@@ -67,9 +67,6 @@ def results(measured: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Run the command line."""
     with one_line_errors("veg"):
-        words = sys.argv[1:]
-        if table := sweep_of("veg", words):
-            return print(table)
         settings, out = parse(VEGSettings, program="veg")
         if told := settings.told():
             print(f"veg: {told}", file=sys.stderr)

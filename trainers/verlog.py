@@ -40,13 +40,14 @@ from agent_envs.wrappers.turns import allowance
 from trainers import losses
 from trainers.advantages import DualDiscounts, dual_discount_gae
 from trainers.batching import MicroBatch, Row, in_parts
-from trainers.command_line import one_line_errors, parse, sweep_of
+from trainers.command_line import one_line_errors, parse
+from trainers.evaluation import examined, in_words
+from trainers.expanded_actions import expanded_parts
 from trainers.fixed_turns import Course, FixedTurns, Point, state_before
-from trainers.further_actions import further_actions_of
 from trainers.imitation import check_flaws, warm_start
-from trainers.reinforcement_settings import ReinforcementSettings, in_order
 from trainers.rescoring import reference_of, with_reference
-from trainers.settings import EnvironmentSettings, at_least_one, not_negative
+from trainers.run import TrainingRun, open_run
+from trainers.settings import EnvironmentSettings, ReinforcementSettings, at_least_one, in_order, not_negative
 from trainers.training.critic import (
     Critic,
     CriticSettings,
@@ -59,11 +60,7 @@ from trainers.training.critic import (
 )
 from trainers.training.forward import token_logprobs
 from trainers.training.models import ReferenceModel
-from trainers.training.optimise import Optimiser
-from trainers.training.pooling import mean_by_name
-from trainers.training.updating import gradient_step
-from trainers.training_run import TrainingRun, open_run
-from trainers.turn_texts import examined, in_words
+from trainers.training.optimise import Optimiser, gradient_step, mean_by_name
 
 Batch = list[list[Point]]  # of lanes
 
@@ -110,7 +107,7 @@ class VerlogSettings(ReinforcementSettings):
     def __post_init__(self) -> None:
         """Refuse what no other part would, with a UsageError."""
         super().__post_init__()
-        if further_actions_of(self.env.id):
+        if expanded_parts(self.env.id):
             raise UsageError(f"env.id={self.env.id!r}: Verlog's data are turns of text; take the id without ExpA")
         check_flaws(self.warm_start.flaws, self.env.id)
         at_least_one(self, "", "n_env", "e_len")
@@ -322,9 +319,6 @@ def examination(settings: VerlogSettings, run: TrainingRun, when: str) -> None:
 def main() -> None:
     """Run the command line."""
     with one_line_errors("verlog"):
-        words = sys.argv[1:]
-        if table := sweep_of("verlog", words):
-            return print(table)
         settings, out = parse(VerlogSettings, program="verlog")
         with open_run(settings, out, settings.steps * settings.epochs * settings.minibatches) as run:
             train(settings, run)

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.chat_templates import check_template, main
 from tests.trainers.tokens.toys import TEMPLATES, bpe
 from trainers.tokens import ChatTokenizer
-from trainers.tokens.template_shape import TemplateShape
+from trainers.tokens.rendering import TemplateShape
 
 REASONS = {
     "strips thoughts": "thinking is stripped",

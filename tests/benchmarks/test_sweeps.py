@@ -18,7 +18,6 @@ import pytest
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from benchmarks import sweeps
 from benchmarks.sweeps import Cell, default_out, read_sweep, run_sweep, sweep_names, table_of
-from trainers import earl
 from trainers.command_line import load_preset, option_names, parse
 from trainers.earl import EARLSettings
 from trainers.sft import SFTSettings
@@ -104,8 +103,8 @@ def test_every_cell_is_run_once_and_becomes_a_table(presets, tmp_path, monkeypat
 def test_help_tells_the_runs_and_makes_none(presets, tmp_path, monkeypatch, capsys):
     runs = Runs()
     monkeypatch.setattr(sweeps.subprocess, "run", runs)
-    monkeypatch.setattr(sys, "argv", ["earl", "--sweep", "pair", "--out", str(tmp_path / "out"), "--help"])
-    earl.main()
+    monkeypatch.setattr(sys, "argv", ["sweeps", "earl", "pair", "--out", str(tmp_path / "out"), "--help"])
+    sweeps.main()
     told = capsys.readouterr().out
     assert told.startswith("pair: 2 runs of trainers.earl, all with --env.id SortExpA")
     assert "\n  ExpA+CPO, tiny: --counterfactual.rule paper\n" in told and "--seeds 0,1,2" in told
@@ -205,9 +204,9 @@ def test_another_preset_has_another_folder():
 
 
 def test_an_unknown_sweep_is_one_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["earl", "--sweep", "table9", "--out", str(tmp_path / "out")])
+    monkeypatch.setattr(sys, "argv", ["sweeps", "earl", "table9", "--out", str(tmp_path / "out")])
     with pytest.raises(SystemExit) as end:
-        earl.main()
+        sweeps.main()
     told = capsys.readouterr().err
     assert end.value.code == 2 and "no sweep 'table9'; there are table1, table5" in told and "Traceback" not in told
 

@@ -9,10 +9,10 @@ import pytest
 
 from baselines.sorting import SortingAgent
 from benchmarks import earl_learn
-from benchmarks.decision_tree import decision_trees
 from benchmarks.tree_drawing import COLOURS, DARK, LETTER, LIGHT, STYLE, drawing, drawn, read_tree
-from benchmarks.tree_files import extracted, tree_text
-from tests.benchmarks.test_decision_tree import COMPARE, SWAP, A, B, C, Scripted, played, tree_of
+from tests.trainers.figures.test_decision_tree import COMPARE, SWAP, A, B, C, Scripted, played, tree_of
+from trainers.figures.decision_tree import decision_trees
+from trainers.figures.tree_files import extracted, tree_text
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -14,7 +14,7 @@ from tests import ROOT
 from tests.trainers.test_verlog import SMALL, point
 from trainers.batching import Row
 from trainers.command_line import parse
-from trainers.training_run import open_run
+from trainers.run import open_run
 from trainers.verlog import VerlogSettings, train
 
 

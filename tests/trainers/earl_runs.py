@@ -11,11 +11,10 @@ from tests.trainers.players import player
 from trainers.command_line import parse
 from trainers.earl import EARLSettings, train
 from trainers.earl_parts.counterfactual.optimisation import CounterfactualSettings
+from trainers.run import open_run
 from trainers.settings import OptimSettings
 from trainers.training.metrics import read_metrics
-from trainers.training.optimise import Optimiser
-from trainers.training.processes import Processes
-from trainers.training_run import open_run
+from trainers.training.optimise import Optimiser, Processes
 
 UNTIMED = ("step_time", "cpu_seconds")
 FEW = [

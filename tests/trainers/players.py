@@ -6,7 +6,7 @@ from functools import cache
 from trainers.contracts import Sampling
 from trainers.engine_policy import EnginePolicy
 from trainers.engines import HFEngine
-from trainers.sampling import environment_spec
+from trainers.environments import environment_spec
 from trainers.tiny import environment_tokenizer, tiny_model
 from trainers.tokens import ChatTokenizer
 

@@ -22,11 +22,11 @@ from trainers.arpo_parts.branching import BranchingSettings
 from trainers.arpo_parts.growing import grow
 from trainers.command_line import parse, read_settings
 from trainers.engine_policy import EnginePolicy
-from trainers.examining import Examiner
+from trainers.evaluation import Examiner
 from trainers.lanes import Lanes
+from trainers.run import open_run
 from trainers.sampling import group_of, plan_groups
-from trainers.training.processes import Processes
-from trainers.training_run import open_run
+from trainers.training.optimise import Processes
 
 TREES = [*SMALL, "--branching.roots", "2", "--branching.tokens", "3", "--branching.after", "turn"]
 

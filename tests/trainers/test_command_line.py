@@ -13,7 +13,7 @@ from trainers.command_line import load_preset, parse, preset_names, read_setting
 from trainers.earl import EARLSettings
 from trainers.grpo import GRPOSettings
 from trainers.imitation.episode_sources import flaws_of
-from trainers.reinforcement_settings import ReinforcementSettings
+from trainers.settings import ReinforcementSettings
 from trainers.sft import SFTSettings
 from trainers.veg import VEGSettings
 

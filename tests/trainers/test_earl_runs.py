@@ -29,8 +29,8 @@ from tests.trainers.earl_runs import (
 from trainers import earl, grpo, sft
 from trainers.command_line import parse
 from trainers.earl import EARLSettings, train
+from trainers.run import open_run
 from trainers.training.metrics import read_metrics
-from trainers.training_run import open_run
 
 QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 FACES = {"Arithmetic": ARITHMETIC, "text Countdown": TEXT_COUNTDOWN}

@@ -7,8 +7,8 @@ import pytest
 
 from agent_envs import AgentEnvsError, EnvFault
 from tests.trainers.players import player
+from trainers.environments import environment_spec
 from trainers.fixed_turns import Course, FixedTurns, state_before
-from trainers.sampling import environment_spec
 
 ORDER = {"size": 2, "max_generations": 3}
 

@@ -14,9 +14,9 @@ from agent_envs.wrappers.memory import acting_tags
 from tests.needs import require
 from tests.rows import each_row
 from tests.trainers.players import SEARCH
+from trainers.evaluation import in_words, reasoning, texts_told
 from trainers.imitation.demonstrations import Flaws, demonstrations, with_another_action, without_tags
 from trainers.tiny import environment_tokenizer
-from trainers.turn_texts import in_words, reasoning, texts_told
 
 require("[babyai]")
 NAMES = ["turn left", "turn right", "go forward", "pick up", "drop", "toggle"]

@@ -17,8 +17,7 @@ from trainers.rescoring import corrected
 from trainers.sampling import plan_groups, play_groups
 from trainers.settings import OptimSettings, SamplingSettings
 from trainers.training.forward import token_logprobs
-from trainers.training.optimise import Optimiser
-from trainers.training.processes import Processes
+from trainers.training.optimise import Optimiser, Processes
 
 TEXT_IDS = [name for name in env_ids() if "ExpA" not in name]
 SGD_LIKE = OptimSettings(learning_rate=1e-3, max_grad_norm=0.0)

@@ -8,9 +8,9 @@ from tests.trainers.earl_runs import ARITHMETIC, TEXT_COUNTDOWN, WARM, expanded_
 from trainers.command_line import load_preset, read_settings
 from trainers.earl import EARLSettings, hold_routes_down, train
 from trainers.earl_parts.expa_head import load_head
+from trainers.run import open_run
 from trainers.settings import ModelSettings
 from trainers.training.heads import head_of
-from trainers.training_run import open_run
 
 
 def test_a_constant_makes_routes_rarer_by_its_exponential_and_nothing_else_moves(tmp_path):

@@ -10,8 +10,9 @@ import pytest
 from agent_envs import BudgetSpent, EnvFault, UsageError
 from agent_envs.core.trajectory import TrajectoryTree
 from tests.trainers.players import SEARCH, player
+from trainers.environments import environment_spec
 from trainers.lanes import Lanes
-from trainers.sampling import environment_spec, plan_groups
+from trainers.sampling import plan_groups
 from trainers.tokens import drift
 
 ARGUMENTS = {**SEARCH, "max_generations": 4}

@@ -8,10 +8,10 @@ from agent_envs.base.messages import ToolResult
 from agent_envs.envs.tool_reasoning.tasks import make_source
 from tests.trainers.players import player
 from trainers.command_line import parse
-from trainers.examining import Examiner
+from trainers.environments import tasks_measured
+from trainers.evaluation import Examiner
 from trainers.grpo import GRPOSettings
-from trainers.measuring import group_stats, tasks_measured
-from trainers.sampling import plan_groups, play_groups
+from trainers.sampling import group_stats, plan_groups, play_groups
 
 
 def played():

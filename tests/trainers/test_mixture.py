@@ -13,13 +13,13 @@ from agent_envs.core.wrapper_stack import core_of
 from tests.trainers.test_training_run import curve
 from trainers.command_line import parse
 from trainers.earl import EARLSettings
-from trainers.environments import ceilings, environment_specs, further_tests
+from trainers.environments import Arena, ceilings, environment_specs, further_tests, members_of
+from trainers.evaluation import Measurement
 from trainers.grpo import GRPOSettings, train
-from trainers.measuring import Measurement
-from trainers.mixture import Arena, members_of, shares, step_plan
+from trainers.run import open_run
+from trainers.sampling import shares, step_plan
 from trainers.settings import EnvironmentSettings, EvalSettings
 from trainers.trained_agent import differences, evaluation_command, how_to_evaluate
-from trainers.training_run import open_run
 
 BOTH = {
     "Order": {"weight": 1, "arguments": {"size": 2, "max_generations": 3}},

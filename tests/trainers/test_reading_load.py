@@ -2,11 +2,21 @@
 
 import importlib
 import sys
+from functools import partial
 
-from benchmarks.reading_load import lines, reached, table
+import pytest
+
+from benchmarks.reading_load import eval_trip, lines, reached, step_trip, table
 from tests.trainers.forked import returned
 
 MOST = 6_500
+# Files that a trip opens, and their lines: these numbers may fall, never rise. A step of GRPO is to open 20 files of trainers
+# at most, which it does, and `agent-envs eval` 40, which it does not yet.
+TRIPS = {
+    "step": (step_trip, {"trainers": (20, 5_300), "agent_envs": (31, 5_100)}),
+    "eval": (eval_trip, {"trainers": (0, 0), "agent_envs": (56, 9_700)}),
+}
+SLACK_FILES, SLACK_LINES = 1, 250  # by which a trip may be shorter before its numbers have to follow
 
 
 def loaded_by_grpo():
@@ -28,3 +38,19 @@ def test_what_is_loaded_at_use_is_counted_beside():
     assert "trainers.engines.hf" in reached("trainers.grpo", at_use=True) - reached("trainers.grpo")
     assert "trainers.earl_parts.expa_head" in reached("trainers.earl")
     assert table().startswith("| trainer |") and "| `veg` |" in table()
+
+
+def opened(trip):
+    """Return the files and lines that a trip opens, by package; for a process of its own."""
+    done = trip()
+    return {package: done.of(package) for package in ("trainers", "agent_envs")}
+
+
+@pytest.mark.parametrize("name", TRIPS)
+def test_a_reader_of_a_trip_opens_no_more_than_is_held(name):
+    trip, held = TRIPS[name]
+    for package, (files, length) in returned(partial(opened, trip)).items():
+        most_files, most_lines = held[package]
+        print(f"{name}, {package}: {files} files, {length} lines, held {most_files} and {most_lines}")
+        assert files <= most_files and length <= most_lines, f"{name} opens {files} files of {package}, {length} lines"
+        assert most_files - files <= SLACK_FILES and most_lines - length <= SLACK_LINES, f"{name}: lower what is held"

@@ -34,7 +34,7 @@ def test_a_finished_run_says_so_and_is_not_played_again(finished, tmp_path):
 
 
 def test_further_tests_are_measured_at_the_end_and_the_test_itself_once(tmp_path, monkeypatch):
-    import trainers.examining as module
+    import trainers.evaluation as module
 
     asked, honest = [], module.measure_all
 

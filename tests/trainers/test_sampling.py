@@ -15,7 +15,8 @@ from tests.toy import ID as GUESS
 from tests.trainers.players import SEARCH, player
 from trainers.batching import Row, micro_batches
 from trainers.contracts import TokenSequence
-from trainers.sampling import plan_groups, play_groups, tasks_of_step, trimmed
+from trainers.environments import tasks_of_step
+from trainers.sampling import plan_groups, play_groups, trimmed
 from trainers.training.forward import token_logprobs
 
 

@@ -15,9 +15,9 @@ from trainers.command_line import parse
 from trainers.imitation.demonstrations import SEARCH_FLAWS, Flaws
 from trainers.imitation.episode_sources import NAMED_FLAWS, direct_answers, flaws_of, recorded
 from trainers.imitation.imitating import everything, rows_of
+from trainers.run import open_run
 from trainers.sft import SFTSettings, train
 from trainers.training.metrics import read_metrics
-from trainers.training_run import open_run
 
 SMALL = [
     "--env.id", "Order", "--env.arguments", '{"size": 2, "max_generations": 3}', "--model.name", "tiny:tiny",

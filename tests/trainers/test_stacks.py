@@ -13,12 +13,11 @@ from agent_envs.wrappers import Memory, TurnLimit
 from tests.trainers.players import SEARCH
 from tests.trainers.test_training_run import SMALL, run
 from trainers.command_line import parse
+from trainers.environments import Stack, environment_spec, stacks_of, wrapped, wrapper_rows
 from trainers.grpo import GRPOSettings
 from trainers.imitation.imitating import demonstrated
-from trainers.sampling import environment_spec
-from trainers.stacks import Stack, stacks_of, wrapped, wrapper_rows
+from trainers.run import open_run
 from trainers.tiny import environment_tokenizer
-from trainers.training_run import open_run
 
 
 class Shouting(TurnWrapper):

@@ -15,7 +15,7 @@ from agent_envs.datasets.world import closed_vocabulary
 from agent_envs.envs.expa.sorting.env import Order
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy
-from trainers.spread_tasks import spread_task
+from trainers.environments import spread_task
 from trainers.tiny import (
     END,
     JOINED,

@@ -24,9 +24,9 @@ from tests import ROOT
 from tests.trainers.test_training_run import SMALL, run
 from trainers import trained_agent
 from trainers.command_line import SETTINGS_FILE, load_preset, parse, preset_names
+from trainers.environments import environment_spec
+from trainers.evaluation import measure_all
 from trainers.grpo import GRPOSettings
-from trainers.measuring import measure_all
-from trainers.sampling import environment_spec
 from trainers.trained_agent import (
     NAME,
     TrainedAgent,

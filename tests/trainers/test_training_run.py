@@ -15,8 +15,8 @@ from safetensors.torch import load_file
 from tests.trainers.forked import ended, started, two_ranks
 from trainers.command_line import parse
 from trainers.grpo import GRPOSettings, main, train
+from trainers.run import open_run
 from trainers.training.metrics import read_metrics
-from trainers.training_run import open_run
 
 SMALL = [
     "--env.id", "Order", "--env.arguments", '{"size": 2, "max_generations": 3}', "--model.name", "tiny:tiny",
@@ -122,7 +122,7 @@ def test_a_killed_run_goes_on_to_the_same_curve(whole, tmp_path):
 
 def test_the_best_is_chosen_on_the_evaluation_split(tmp_path, monkeypatch):
     """The evaluation likes step 2 best; the test split would have liked another, and is not asked."""
-    import trainers.examining as module
+    import trainers.evaluation as module
 
     asked = []
     honest = module.measure_all

@@ -13,12 +13,12 @@ from trainers.command_line import read_settings
 from trainers.contracts import Prefix, Sampling, TokenSequence
 from trainers.engines import HFEngine
 from trainers.grpo import GRPOSettings
+from trainers.run import open_run
 from trainers.settings import ModelSettings
 from trainers.tiny import environment_tokenizer
 from trainers.tiny.tokenizers import ROLES
 from trainers.training.forward import token_logprobs
 from trainers.training.models import ReferenceModel, leave_out, load_model
-from trainers.training_run import open_run
 
 UNSAID = [3, 11, 19]  # of 23
 

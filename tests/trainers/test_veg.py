@@ -15,9 +15,9 @@ from benchmarks.sweeps import Cell, read_sweep, sweep_names, table_of
 from trainers import veg
 from trainers.command_line import load_preset, parse, preset_names
 from trainers.grpo import GRPOSettings, train
+from trainers.run import open_run
 from trainers.settings import EnvironmentSettings
 from trainers.training.metrics import read_metrics
-from trainers.training_run import open_run
 from trainers.veg import VEGSettings
 
 GOOD = [{"VerbalFeedback": {"feedback": "scripted:good", "epsilon": 0.5}}]

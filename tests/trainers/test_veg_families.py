@@ -10,8 +10,9 @@ from tests.trainers.earl_parts.expanded.players import player_for
 from tests.trainers.players import SEARCH, player
 from tests.trainers.test_grpo import rewarded, rows_for, run_of
 from trainers import grpo
+from trainers.environments import environment_spec
 from trainers.grpo import GRPOSettings
-from trainers.sampling import environment_spec, plan_groups, play_groups
+from trainers.sampling import plan_groups, play_groups
 
 QUICK = (  # one of each family, and of each game and kind of action in it
     "SearchQA", "LegalSearch", "Tau2Telecom", "Sort", "SortExpA", "CountdownExpA", "BabyAI", "BabaIsAI", "Crafter",

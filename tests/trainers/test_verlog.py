@@ -20,14 +20,13 @@ from trainers.advantages import DualDiscounts, dual_discount_gae
 from trainers.batching import Row
 from trainers.command_line import load_preset, parse, preset_names
 from trainers.contracts import TokenSequence
+from trainers.environments import environment_spec, wrapper_rows
 from trainers.fixed_turns import Course, FixedTurns, Point
-from trainers.sampling import environment_spec
+from trainers.run import open_run
 from trainers.settings import EnvironmentSettings, OptimSettings
-from trainers.stacks import wrapper_rows
 from trainers.training.critic import Critic, CriticSettings, critic_step
 from trainers.training.metrics import read_metrics
 from trainers.training.optimise import Optimiser
-from trainers.training_run import open_run
 from trainers.verlog import VerlogSettings
 
 TEXT_IDS = [name.split("/")[-1].removesuffix("-v0") for name in env_ids() if "ExpA" not in name]

@@ -18,8 +18,8 @@ from trainers.advantages import DualDiscounts
 from trainers.batching import Row
 from trainers.command_line import parse
 from trainers.fixed_turns import FixedTurns
+from trainers.run import TrainingRun, open_run
 from trainers.training.critic import WarmupSettings, settled
-from trainers.training_run import TrainingRun, open_run
 from trainers.verlog import VerlogSettings
 
 UNTESTED = ("--evaluation.test-tasks", "0", "--evaluation.every", "0")

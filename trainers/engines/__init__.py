@@ -2,11 +2,10 @@
 
 Modules, in reading order:
     hf: HFEngine: generation by a transformers model, plain or with LoRA; keeps conversations' caches from turn to turn.
-    prefill, decode, slots: the pass over the prefixes of a batch; its decoding loop; its places, of which those that ended go.
-    kv_cache: the KV cache: keys and values in one tensor, and sessions that are kept between calls.
-    draws: tokens drawn from logits: temperature, top-k, top-p, allowed ids, seeds, logprobs, entropies.
-    stops: end-of-sequence tokens and stop texts.
-    modes: evaluation mode for a while; the last layer's feed-forward part computed at some places alone.
+    prefill: the pass over the prefixes of a batch.
+    decode: its decoding loop: tokens drawn from logits (temperature, top-k, top-p, seeds, logprobs, entropies), stop texts and
+        end tokens, and the places of rows, of which those that ended go.
+    kv_cache: the KV cache: keys and values in one tensor, sessions that are kept between calls; a model's evaluation mode.
     vllm, vllm_process: VLLMEngine, its sync of weights; vLLM's environment variables and side effects.
     probe: the check after a sync that an engine has the trainer's weights.
 """

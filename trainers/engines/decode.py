@@ -1,16 +1,250 @@
-"""The decoding loop of one batch draws tokens, drops the rows that ended, and runs the model on the drawn tokens."""
+"""The decoding loop of one batch draws tokens, drops the rows that ended, and runs the model on the drawn tokens.
 
-from collections.abc import Callable
-from typing import Any
+Tokens are drawn from logits by one uniform each, through the inverse of the cumulative distribution. A row ends at an
+end-of-sequence token, or at the token that completes a stop text; its place in the batch goes with it.
+"""
 
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 import torch
+from transformers import PreTrainedTokenizerBase
 
+from agent_envs.base.errors import UsageError
 from trainers.contracts import Sampling
-from trainers.engines.draws import allowed_table, draw, uniforms
-from trainers.engines.kv_cache import Kept
-from trainers.engines.prefill import Filled, Row
-from trainers.engines.slots import Slots
-from trainers.engines.stops import StopTexts
+from trainers.engines.kv_cache import Kept, SlotCache
+from trainers.engines.prefill import Filled, Row, additive
+
+_KEYS = 2**128
+_BROKEN = "\N{REPLACEMENT CHARACTER}"
+ROOM = 256  # columns at first: rows may end long before their limits
+_DROP_SHARE = 8  # ended rows are dropped once they are one in so many
+
+
+class Drawn(NamedTuple):
+    """One token a row, each tensor (rows,).
+
+    Attributes:
+        ids: token ids.
+        logprobs: of these tokens, under the distribution that was drawn from.
+        entropies: of that distribution, in nats.
+    """
+
+    ids: torch.Tensor
+    logprobs: torch.Tensor
+    entropies: torch.Tensor
+
+
+def check_sampling(sampling: Sampling) -> None:
+    """Refuse settings that name no distribution."""
+    if not sampling.temperature >= 0:
+        raise UsageError(f"temperature={sampling.temperature}: give 0 (the likeliest token) or more")
+    if sampling.top_k < 0:
+        raise UsageError(f"top_k={sampling.top_k}: give 0 (all tokens) or more")
+    if not 0 < sampling.top_p <= 1:
+        raise UsageError(f"top_p={sampling.top_p}: give a share in (0, 1]")
+
+
+def uniforms(seeds: Sequence[int], lengths: Sequence[int]) -> torch.Tensor:
+    """The uniforms in [0, 1) of each row's tokens: they depend on the row's seed alone. Float64, 0 after a row's end."""
+    table = np.zeros((len(seeds), max(lengths, default=0)))  # (rows, tokens)
+    for row, (seed, length) in enumerate(zip(seeds, lengths, strict=True)):
+        table[row, :length] = np.random.Generator(np.random.Philox(key=seed % _KEYS)).random(length)
+    return torch.from_numpy(table)
+
+
+def allowed_table(allowed: Sequence[tuple[int, ...] | None], vocabulary: int) -> torch.Tensor | None:
+    """Which tokens each row may draw, (rows, vocabulary) of bool; None where every row may draw all."""
+    if all(ids is None for ids in allowed):
+        return None
+    table = torch.zeros(len(allowed), vocabulary, dtype=torch.bool)
+    for row, ids in enumerate(allowed):
+        if ids is None:
+            table[row] = True
+        elif ids and 0 <= min(ids) and max(ids) < vocabulary:
+            table[row, list(ids)] = True
+        else:
+            raise UsageError(f"allowed_ids={ids!r:.80}: give at least one, each from 0 to {vocabulary - 1}")
+    return table
+
+
+def draw(logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling, allowed: torch.Tensor | None = None) -> Drawn:
+    """Draw a token from each row of logits.
+
+    The filters come in this order: allowed ids, temperature, top-k, top-p. The cumulative distribution runs over token
+    ids as they are numbered, in float64, so a change of rounding in the logits moves a draw only where the row's
+    uniform lies at a border. Temperature 0 takes the likeliest token of what the filters leave at temperature 1.
+
+    Args:
+        logits: (rows, vocabulary).
+        uniform: float64 in [0, 1), (rows,).
+        sampling: temperature, top-k and top-p.
+        allowed: which tokens may be drawn, (rows, vocabulary); None for all.
+    """
+    logprobs = log_distribution(logits, sampling, allowed)  # (rows, vocabulary)
+    probs = logprobs.exp()
+    entropies = -(probs * logprobs).sum(-1)
+    if sampling.temperature == 0:
+        ids = logprobs.argmax(-1, keepdim=True)
+    else:
+        cumulative = probs.cumsum(-1, dtype=torch.float64)
+        # The largest uniform, 1 - 2**-53, times the total rounds to less than the total: only a NaN needs the clamp.
+        target = uniform.unsqueeze(-1) * cumulative[:, -1:]
+        ids = torch.searchsorted(cumulative, target, right=True).clamp_(max=logits.shape[-1] - 1)
+    return Drawn(ids.squeeze(-1), logprobs.gather(-1, ids).squeeze(-1), entropies)
+
+
+def log_distribution(logits: torch.Tensor, sampling: Sampling, allowed: torch.Tensor | None = None) -> torch.Tensor:
+    """The distribution that tokens are drawn from, as logarithms: hugely negative, yet finite, where it is 0."""
+    scores = logits if logits.dtype == torch.float64 else logits.float()
+    if allowed is not None:
+        scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
+    if sampling.temperature not in (0, 1):
+        scores = scores / max(sampling.temperature, 1e-6)  # colder would overflow, and changes nothing
+    if 0 < sampling.top_k < scores.shape[-1]:
+        scores = _only(scores, scores.topk(sampling.top_k, dim=-1).indices)
+    if sampling.top_p < 1:
+        scores = _nucleus(scores, sampling.top_p)
+    return scores.log_softmax(-1).clamp_(min=torch.finfo(scores.dtype).min)
+
+
+def _only(scores: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    kept = torch.full_like(scores, torch.finfo(scores.dtype).min)
+    return kept.scatter_(-1, ids, scores.gather(-1, ids))
+
+
+def _nucleus(scores: torch.Tensor, top_p: float) -> torch.Tensor:
+    ordered, order = scores.sort(dim=-1, descending=True, stable=True)
+    probs = ordered.softmax(-1, dtype=torch.float64)
+    before = probs.cumsum(-1) - probs  # what the likelier tokens hold
+    ordered = ordered.masked_fill(before >= top_p, torch.finfo(scores.dtype).min)
+    return torch.empty_like(scores).scatter_(-1, order, ordered)
+
+
+class StopTexts:
+    """Finds stop texts in what is drawn, and looks only where the newest token may complete one."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase | None) -> None:
+        """Remember whose texts the tokens have."""
+        self._tokenizer = tokenizer
+        self._texts: list[str] = []
+        self._lasts: dict[str, frozenset[int]] = {}
+
+    def last_tokens(self, stop: tuple[str, ...]) -> frozenset[int]:
+        """The tokens that may complete one of these texts: those that hold the last character of one."""
+        return frozenset().union(*(self._with(text[-1:]) for text in stop))
+
+    def complete(self, ids: Sequence[int], stop: tuple[str, ...]) -> bool:
+        """Whether the decoded end of `ids` holds a stop text, of which the newest token is part."""
+        longest = max(map(len, stop))
+        needed = longest + len(self._decode(ids[-1:])) + 1
+        window, tail = longest, ""
+        # Tokens may be parts of a character, or have no text: go back until the tail is surely long enough.
+        while len(tail) < needed and window < 2 * len(ids) + longest:
+            window *= 2
+            tail = self._decode(ids[-window:])
+        return any(text in tail for text in stop)
+
+    def _with(self, character: str) -> frozenset[int]:
+        if not character:
+            raise UsageError("stop: an empty text is everywhere; leave it out")
+        if character not in self._lasts:
+            marks = (character,) if character.isascii() else (character, _BROKEN)
+            texts = self._token_texts()
+            self._lasts[character] = frozenset(i for i, text in enumerate(texts) if any(mark in text for mark in marks))
+        return self._lasts[character]
+
+    def _token_texts(self) -> list[str]:
+        if self._tokenizer is None:
+            raise UsageError("stop texts need a tokenizer: give one to HFEngine")
+        if not self._texts:
+            # After another token, since decoders drop a space at the beginning of a text.
+            anchor = self._tokenizer.encode("a", add_special_tokens=False)
+            before = self._decode(anchor)
+            rows = [[*anchor, token] for token in range(len(self._tokenizer))]
+            self._texts = [text.removeprefix(before) for text in self._decode_all(rows)]
+        return self._texts
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        return self._decode_all([list(ids)])[0]
+
+    def _decode_all(self, rows: list[list[int]]) -> list[str]:
+        assert self._tokenizer is not None
+        return self._tokenizer.batch_decode(rows, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
+
+def end_ids(given: Iterable[int] | None, model: object, tokenizer: PreTrainedTokenizerBase | None) -> frozenset[int]:
+    """The tokens that end a row: those given, else the model's and the tokenizer's own."""
+    if given is not None:
+        return frozenset(given)
+    own = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    found = {own} if isinstance(own, int) else set(own or ())
+    if tokenizer is not None and tokenizer.eos_token_id is not None:
+        found.add(tokenizer.eos_token_id)
+    return frozenset(found)
+
+
+class Slots:
+    """Keys, values and attention mask of a batch. A slot is a place in it; several rows may have it one after another.
+
+    Attributes:
+        begin: the first column behind the prefixes.
+    """
+
+    def __init__(self, filled: Filled, steps: int) -> None:
+        """Take over a batch after its prefixes, for at most so many passes."""
+        self.begin = self._column = filled.valid.shape[1]
+        self._most = self.begin + steps
+        self._cache = SlotCache(filled.states.shape[0] // 2, 0, filled.states)
+        self._mask = None
+        if not bool(filled.valid.all()):
+            after = torch.ones(filled.valid.shape[0], steps, dtype=torch.bool)
+            seen = torch.cat([filled.valid, after], 1).to(filled.states.device)
+            # (slots, 1, 1, columns): made once, and sliced in each pass; None if there are no holes.
+            self._mask = additive(seen, filled.states.dtype)[:, None, None]
+
+    @property
+    def states(self) -> torch.Tensor:
+        """Keys and values, (2 * layers, slots, heads, columns, dim)."""
+        assert self._cache.states is not None
+        return self._cache.states
+
+    def next_pass(self) -> dict[str, Any]:
+        """Return what a model is called with so that it writes the next column, one token a slot."""
+        states, column = self.states, self._column
+        if column >= states.shape[3]:  # room for all that can come, or for as many again, whatever is less
+            wider = states.new_empty(*states.shape[:3], min(self._most, 2 * column), states.shape[4])
+            wider[:, :, :, :column] = states
+            self._cache.states = wider
+        self._column = column + 1
+        self._cache.aim(column, self._column)
+        mask = None if self._mask is None else self._mask[..., : self._column]
+        return {"attention_mask": mask, "past_key_values": self._cache, "use_cache": True}
+
+    def drop(self, running: Sequence[int]) -> list[int] | None:
+        """Forget slots once many have ended: the last rows that run move into the places of those that ended.
+
+        Args:
+            running: the slots whose rows still run, in their order.
+
+        Returns:
+            For each slot that stays, which slot it now has its row from; None where too few have ended.
+        """
+        states, count = self.states, len(running)
+        if (states.shape[1] - count) * _DROP_SHARE < states.shape[1]:
+            return None
+        order = list(range(count))
+        free = sorted(set(order) - set(running))
+        moved = [slot for slot in running if slot >= count]
+        for target, source in zip(free, moved, strict=True):
+            order[target] = source
+        if moved:
+            sources, targets = (torch.tensor(slots, device=states.device) for slots in (moved, free))
+            states[:, targets, :, : self._column] = states[:, sources, :, : self._column]
+        self._cache.states = states[:, :count]
+        self._mask = None if self._mask is None else self._mask[torch.tensor(order, device=states.device)]
+        return order
 
 
 class Decoding:

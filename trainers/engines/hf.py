@@ -13,13 +13,9 @@ from transformers import PreTrainedTokenizerBase
 
 from agent_envs.base.errors import UsageError
 from trainers.contracts import Generated, Prefix, Sampling
-from trainers.engines.decode import Decoding
-from trainers.engines.draws import check_sampling
-from trainers.engines.kv_cache import SessionStore, check_cacheable
-from trainers.engines.modes import evaluating
+from trainers.engines.decode import ROOM, Decoding, StopTexts, check_sampling, end_ids
+from trainers.engines.kv_cache import SessionStore, check_cacheable, evaluating
 from trainers.engines.prefill import Row, prefill
-from trainers.engines.slots import ROOM
-from trainers.engines.stops import StopTexts, end_ids
 
 
 class HFEngine:

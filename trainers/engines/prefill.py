@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from trainers.contracts import Prefix, common_beginning
-from trainers.engines.kv_cache import Kept, SlotCache
-from trainers.engines.modes import last_mlp, only_at
+from trainers.engines.kv_cache import Kept, SlotCache, last_mlp, only_at
 
 _TOKENS_A_PASS = 16_384  # bounds activations, and the mask of a pass
 _WORTH_A_PASS = 128  # tokens that a pass of its own for a common beginning must save

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from agent_envs.base.errors import UsageError
-from trainers.engines.modes import evaluating
+from trainers.engines.kv_cache import evaluating
 
 
 class StaleWeights(RuntimeError):

@@ -25,7 +25,7 @@ from transformers import PreTrainedModel
 
 from agent_envs.base.errors import MissingExtra, UsageError
 from trainers.contracts import Generated, Prefix, Sampling
-from trainers.engines.draws import check_sampling
+from trainers.engines.decode import check_sampling
 from trainers.engines.probe import Probe, StaleWeights, check_sync, probe_logprobs
 from trainers.engines.vllm_process import set_variables, silent_saving, undisturbed
 

@@ -10,8 +10,8 @@ Modules, in reading order:
 A trainer without a warm start loads none of them.
 """
 
+from trainers.run import TrainingRun
 from trainers.settings import WarmStartSettings
-from trainers.training_run import TrainingRun
 
 
 def warm_start(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None:

@@ -18,8 +18,8 @@ from agent_envs.core.wrapper_stack import core_of
 from agent_envs.rollout.episode_runner import run_episode, solve
 from agent_envs.rollout.policy import CompanionPolicy, Reply, Request
 from agent_envs.wrappers.turns import allowance
+from trainers.environments import spread_task
 from trainers.imitation.guesses import guess
-from trainers.spread_tasks import spread_task
 
 KINDS = ("early", "hasty", "astray", "repeated", "malformed", "sampled", "detour")
 OTHERS = 64

@@ -14,18 +14,19 @@ from agent_envs.core.trajectory import Trajectory
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import Reply, Request
-from trainers.further_actions import further_actions, further_actions_of
+from trainers.environments import tasks_of_step
+from trainers.expanded_actions import expanded_parts
 from trainers.imitation.demonstrations import SEARCH_FLAWS, TOOL_FLAWS, Flaws, demonstrations
 from trainers.imitation.tool_texts import holds_tool_texts, tool_episodes
-from trainers.sampling import plan_groups, play_groups, tasks_of_step
-from trainers.training_run import TrainingRun
+from trainers.run import TrainingRun
+from trainers.sampling import plan_groups, play_groups
 
 NAMED_FLAWS = {"none": Flaws(), "search": SEARCH_FLAWS, "tools": TOOL_FLAWS}
 
 
 def solved(env: gym.Env, count: int, flaws: str, split: str, seed: int, *, first: int = 0) -> Iterator[Trajectory]:
     """Return episodes of an environment's solver from its `first` task on, led astray as a setting says."""
-    if (further := further_actions(env)) is not None:
+    if (further := expanded_parts(env)) is not None:
         return further.demonstrations(env, count, flaws, split=split, seed=seed, first=first)
     return demonstrations(env, count, flaws_of(flaws), split=split, seed=seed, first=first)
 
@@ -36,7 +37,7 @@ def check_named(text: str, env: str) -> None:
     Raises:
         UsageError: no such name, or no such chance.
     """
-    further = further_actions_of(env)
+    further = expanded_parts(env)
     (flaws_of if further is None else further.check_flaws)(text)
 
 

@@ -15,16 +15,14 @@ from agent_envs.base.progress import stage_lines
 from agent_envs.core.trajectory import Trajectory
 from trainers.batching import MicroBatch, Row
 from trainers.contracts import TokenSequence
+from trainers.environments import stacks_of, tasks_of_step, wrapped
 from trainers.imitation.episode_sources import solved
-from trainers.run_parts import RunParts
-from trainers.sampling import tasks_of_step, trimmed
+from trainers.run import RunParts, TrainingRun
+from trainers.sampling import trimmed
 from trainers.settings import WarmStartSettings
-from trainers.stacks import stacks_of, wrapped
 from trainers.training.forward import token_logprobs
 from trainers.training.models import leave_out
-from trainers.training.optimise import Optimiser
-from trainers.training.updating import gradient_step
-from trainers.training_run import TrainingRun
+from trainers.training.optimise import Optimiser, gradient_step
 
 
 def imitate(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None:

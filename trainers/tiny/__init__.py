@@ -10,6 +10,7 @@ Modules, in reading order:
     models: models with random weights by size, which start where copying is easy to learn.
     tokenizers: word-level and byte-level tokenizers.
     fitting: a tokenizer fitted to an environment by the episodes of its built-in agents.
+    small_calc_bench: `trainers/SmallCalcBench-v0`, four calculator tasks mixed, for tiny models.
 """
 
 from trainers.tiny.fitting import ChosenTokenizer, environment_tokenizer, texts_of

@@ -17,8 +17,7 @@ from agent_envs.core.trajectory import Trajectory
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy, Reply, Request
-from trainers.spread_tasks import spread_task
-from trainers.stacks import WrapperRow, wrapped
+from trainers.environments import WrapperRow, spread_task, wrapped
 from trainers.tiny.tokenizers import ROLES, byte_tokenizer, ids_of, pieces_of, word_tokenizer
 
 COVERED = {"words": 0.999, "digits": 0.9}

@@ -3,8 +3,7 @@
 Modules, in reading order:
     chat: ChatTokenizer and Conversation: what was sampled stays, everything else is encoded once; drift.
     pieces: the text of a conversation rendered piece by piece.
-    rendering: chat templates (chatml, qwen, llama, jinja): found, rendered, messages shaped.
-    template_shape: the shape in which a chat template takes messages: roles, tools, calls.
+    rendering: chat templates (chatml, qwen, llama, jinja): found, rendered, probed for the messages, roles and calls they take.
     control: control tokens, which no message may spell as text (injection); text to tokens and back within a conversation.
 """
 

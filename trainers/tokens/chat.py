@@ -15,8 +15,7 @@ from agent_envs.core.trajectory import Trajectory, Turn, segments
 from trainers.contracts import TokenSequence
 from trainers.tokens.control import Codec, control_tokens
 from trainers.tokens.pieces import Pieces
-from trainers.tokens.rendering import Rows, find_template, with_objects
-from trainers.tokens.template_shape import shape_of
+from trainers.tokens.rendering import Rows, find_template, shape_of, with_objects
 
 T = TypeVar("T")
 Messages = Sequence[Message | Mapping[str, Any]]

@@ -6,8 +6,7 @@ from typing import Any
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import sha256_text
-from trainers.tokens.rendering import ChatTemplate, Rows
-from trainers.tokens.template_shape import TemplateShape
+from trainers.tokens.rendering import ChatTemplate, Rows, TemplateShape
 
 _ASKED = {"role": "user", "content": "?"}
 

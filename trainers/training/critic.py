@@ -17,8 +17,7 @@ from trainers.contracts import TokenSequence
 from trainers.settings import OptimSettings, at_least_one
 from trainers.training.forward import bare_model, trained_states
 from trainers.training.heads import head_of
-from trainers.training.optimise import Optimiser
-from trainers.training.updating import gradient_step, micro_batches_of
+from trainers.training.optimise import Optimiser, gradient_step, micro_batches_of
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from typing import Any
 from agent_envs.base.errors import MissingExtra, UsageError
 from agent_envs.base.jsonl_log import Journal, read_journal
 from agent_envs.base.terminal import show
-from trainers.command_line import METRICS_FILE
 from trainers.settings import LogSettings
 
+METRICS_FILE = "metrics.jsonl"
 SHOWN = ("reward", "eval/success", "loss", "kl", "entropy", "completions/mean_length", "grad_norm", "step_time")
 _LIVE_ROWS = 12
 

@@ -5,7 +5,9 @@ import copy
 import importlib
 import json
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from datetime import timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ import torch
 
 from agent_envs.base.errors import MissingExtra, UsageError
 from trainers.batching import MicroBatch
-from trainers.settings import ModelSettings
+from trainers.environments import Settings, members_of, stacks_of
+from trainers.settings import ModelSettings, WarmStartSettings
+from trainers.tokens import ChatTokenizer
 from trainers.training.folders import whole_folder
 from trainers.training.forward import TokenScores, bare_model, token_scores
 from trainers.training.heads import head_of
@@ -21,6 +25,7 @@ from trainers.training.heads import head_of
 _OWN = ("TokenizersBackend", "PreTrainedTokenizerFast")  # a tokenizer of nobody's kind, in transformers 5 and 4
 _NEVER = -1e4  # a logit; finite, so that entropies stay numbers
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+TINY = "tiny:"
 
 
 def compute_dtype(settings: ModelSettings) -> torch.dtype:
@@ -222,3 +227,44 @@ def _name_for_all(path: Path) -> None:
         config["tokenizer_class"] = _OWN[1]
         config["additional_special_tokens"] = config.pop("extra_special_tokens", [])
         path.write_text(json.dumps(config, indent=2, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def build_model(settings: Settings, accelerator: Any) -> tuple[Any, ChatTokenizer, frozenset[int]]:
+    """Return the model on its device and the tokenizer of its conversations; `tiny:SIZE` is made here, from nothing.
+
+    The third are the tokens of a tiny model that are whole texts of prompts, which its policy may be kept from saying.
+
+    Raises:
+        UsageError: no such model, or a tiny one is to have an adapter.
+    """
+    name, wanted = settings.model.name, settings.sampling.template
+    if not name.startswith(TINY):
+        model, tokenizer = load_model(settings.model, accelerator.device, settings.seed)
+        return model, ChatTokenizer(tokenizer, wanted), frozenset()
+    if settings.model.lora_rank or settings.model.gradient_checkpointing:
+        raise UsageError(f"model.name={name!r}: tiny models are trained whole, without LoRA and checkpointing")
+    from trainers.tiny import tiny_model
+
+    forces = hasattr(settings, "counterfactual")  # EARL's forces tags, and its baselines share its tokenizer
+    start = getattr(settings, "warm_start", WarmStartSettings())
+    envs = [(member.name, member.env.arguments) for member in members_of(settings.env)]
+    if (first := getattr(settings, "curriculum", None)) is not None and first.steps:
+        envs.append((first.id, first.arguments))
+    how = (forces, settings.model.numerals, settings.model.tokenizer_plays, start.stacks)
+    fitted = _fitted(tuple(envs), *how)
+    tokenizer = deepcopy(fitted.tokenizer)
+    tied = settings.sampling.engine != "vllm"  # its build for CPUs cannot reload a head that is the embedding
+    model = tiny_model(tokenizer, name.removeprefix(TINY), seed=settings.seed, tied=tied)
+    chat = ChatTokenizer(tokenizer, "chatml" if wanted == "auto" else wanted)
+    return model.to(accelerator.device), chat, fitted.constant if tied and not forces else frozenset()
+
+
+@lru_cache(maxsize=16)
+def _fitted(envs: tuple[tuple[str, str], ...], tags_apart: bool, numerals: str, plays: int, stacks: str) -> Any:
+    """Return the tokenizer of environments; a process that trains on them again need not play thousands of episodes again."""
+    from trainers.tiny import environment_tokenizer
+
+    (env_id, arguments), *others = [(name, json.loads(text)) for name, text in envs]
+    how: dict[str, Any] = {"tags_apart": tags_apart, "numerals": numerals, "plays": plays}
+    how["stacks"] = [stack.rows for stack in stacks_of(stacks, "warm_start.stacks")]
+    return environment_tokenizer(env_id, **how, others=others, **arguments)

@@ -1,21 +1,30 @@
-"""The optimiser is AdamW with a schedule, and gradients and counts are summed over processes.
+"""AdamW with a schedule takes one gradient step over rows, whatever the loss, and processes sum their numbers.
 
 A trainer calls backward once a micro-batch on losses that already have the denominators of the whole step, so gradients
 add up, over micro-batches and then over processes, to those of one large batch. The model is never wrapped in DDP: that
 would average, and would wait for ever for a process that has fewer micro-batches than the others.
 """
 
+import contextlib
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from typing import Any, TypeVar
 
 import torch
+from accelerate.utils import gather_object
 
-from agent_envs.base.errors import AgentEnvsError
+from agent_envs.base.errors import AgentEnvsError, BudgetSpent, UsageError
+from trainers.batching import MicroBatch, Row, micro_batches
+from trainers.losses import token_mean
 from trainers.settings import OptimSettings
+from trainers.training.forward import laid_out
 
 GOING_BACK = "lower the learning rate in the run's settings.json, delete checkpoints that went wrong, and resume"
 _BUCKET = 2**25  # numbers summed over processes at a time: 128 MB in float32
+COUNTS = ("drift", "faults", "edited")  # summed over processes
+T = TypeVar("T")
+TokenLosses = Callable[[MicroBatch], tuple[torch.Tensor, dict[str, torch.Tensor]]]
+Mean = Callable[[torch.Tensor, torch.Tensor, int, int], torch.Tensor]
 
 
 class Optimiser:
@@ -146,3 +155,181 @@ def same_weights(model: torch.nn.Module, accelerator: Any) -> None:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(broadcast(parameter.data))
+
+
+class Ratio(float):
+    """A total over a count that differs between processes; as a number, 0 where nothing was counted."""
+
+    total: float
+    count: float
+
+    def __new__(cls, total: float, count: float) -> "Ratio":
+        """Keep what the number is made of."""
+        made = super().__new__(cls, total / count if count else 0.0)
+        made.total, made.count = total, count
+        return made
+
+    def __getnewargs__(self) -> tuple[float, float]:  # type: ignore[override]
+        """Travel whole between processes."""
+        return self.total, self.count
+
+
+def extreme(name: str) -> Callable[..., Any] | None:
+    """Return `min` or `max` where a metric's name ends in that word, as TRL's do; tools have names of their own."""
+    words = name.rsplit("/", 1)[-1].split("_")
+    if name.startswith("tools/"):
+        return None
+    return min if "min" in words else max if "max" in words else None
+
+
+def add_up(totals: MutableMapping[str, float], metrics: Mapping[str, Any], weight: float) -> None:
+    """Add a micro-batch's means, times its weight, to totals; of smallest and largest values the extreme one stays."""
+    for name, value in metrics.items():
+        pick, found = extreme(name), float(value)
+        if pick:
+            totals[name] = pick(totals.get(name, found), found)
+        else:
+            totals[name] = totals.get(name, 0.0) + found * weight
+
+
+def averages(totals: Mapping[str, float], weight: float) -> dict[str, float]:
+    """Return what `add_up` added up, over the whole weight."""
+    return {name: value if extreme(name) else value / weight for name, value in totals.items()}
+
+
+def mean_by_name(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the mean of each number over the rows that have it, or its extreme where its name says so."""
+    told = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        values = [row[name] for row in rows if name in row]
+        pick = extreme(name)
+        told[name] = pick(values) if pick else sum(values) / len(values)
+    return told
+
+
+def sums_of_processes(totals: Mapping[str, float]) -> dict[str, float]:
+    """Return the totals of all processes by name, or their extreme; a process may lack some."""
+    return _of_processes(totals, lambda name, values, processes: sum(values))
+
+
+def means_of_processes(stats: Mapping[str, float]) -> dict[str, float]:
+    """Return a step's numbers over all processes, which have equal shares; what a process lacks is 0 there."""
+    return _of_processes(stats, _mean)
+
+
+def _mean(name: str, values: list[float], processes: int) -> float:
+    ratios = [value for value in values if isinstance(value, Ratio)]
+    if ratios:
+        return Ratio(sum(ratio.total for ratio in ratios), sum(ratio.count for ratio in ratios))
+    return sum(values) if name in COUNTS else sum(values) / processes
+
+
+def _of_processes(own: Mapping[str, float], rule: Callable[[str, list[float], int], float]) -> dict[str, float]:
+    everyone = gather_object([dict(own)])
+    told: dict[str, float] = {}
+    for name in dict.fromkeys(name for found in everyone for name in found):
+        values = [found[name] for found in everyone if name in found]
+        pick = extreme(name)
+        told[name] = pick(values) if pick else rule(name, values, len(everyone))
+    return told
+
+
+class Processes:
+    """One of the processes that train together; alone, it is all of them.
+
+    Attributes:
+        accelerator: accelerate's: device, mixed precision, processes.
+        device: of the model.
+    """
+
+    def __init__(self, accelerator: Any) -> None:
+        """Take what accelerate knows of them."""
+        self.accelerator, self.device = accelerator, accelerator.device
+
+    def check_shares(self, tasks: int, *standards: str) -> None:
+        """Refuse, with a UsageError, what several processes would not compute as one does; `standards` divide rewards."""
+        count = self.accelerator.num_processes
+        if tasks % count:
+            raise UsageError(f"{tasks} tasks or rows a step do not share evenly among {count} processes")
+        if count > 1 and {"batch_std", "batch"} & set(standards):
+            raise UsageError(
+                "scale=batch_std and turn_baseline=batch take the std of a whole step: they work in one process"
+            )
+
+    def share(self, items: Sequence[T], together: int = 1) -> list[T]:
+        """Return this process's part of a step's rows, or of its episodes, of which so many in a row stay together."""
+        mine, all_of_us = self.accelerator.process_index, self.accelerator.num_processes
+        return [item for place, item in enumerate(items) if place // together % all_of_us == mine]
+
+    def sums(self, values: Sequence[float]) -> list[float]:
+        """Return numbers summed over processes."""
+        return global_sums(self.accelerator, torch.tensor(values, dtype=torch.float64, device=self.device)).tolist()
+
+    def mean(self, values: Sequence[float]) -> float:
+        """Return the mean over the numbers of all processes, of which there is at least one."""
+        total, count = self.sums([sum(values), len(values)])
+        return total / count
+
+    def sums_by_name(self, values: Mapping[str, float]) -> dict[str, float]:
+        """Return numbers summed over processes by name, of smallest and largest ones the extreme; some may be lacking."""
+        return sums_of_processes(values)
+
+
+@contextlib.contextmanager
+def one_budget() -> Iterator[None]:
+    """Stop every process where one of them may spend nothing more: all of them enter this and leave it.
+
+    Raises:
+        BudgetSpent: in all of them, with the words of the first that was stopped.
+    """
+    told = ""
+    try:
+        yield
+    except BudgetSpent as end:
+        told = str(end)
+    if why := next(filter(None, gather_object([told])), ""):
+        raise BudgetSpent(why)
+
+
+def gradient_step(
+    rows: Sequence[Row],
+    parts: Any,
+    token_losses: TokenLosses,
+    mean: Mean = lambda by_token, trained, tokens, _: token_mean(by_token, trained, tokens),
+    *,
+    token_budget: int,
+    optimiser: Optimiser | None = None,
+) -> dict[str, float]:
+    """Take one gradient step on rows and return its metrics. Denominators are those of all processes together.
+
+    Args:
+        rows: what to train on; without a trained token nothing moves.
+        parts: of the run: model, optimiser, tokenizer, processes.
+        token_losses: the loss of each token of a micro-batch (batch, tokens), and means over its trained ones by name; mixed
+            precision around the model is its matter.
+        mean: of token losses (batch, tokens), which of them are trained (batch, tokens), and the trained tokens and the rows
+            of the whole step: what is differentiated; by default every trained token weighs the same.
+        token_budget: tokens of a micro-batch, as `micro_batches` counts them.
+        optimiser: of what the losses train; None for the run's model.
+    """
+    optimiser = optimiser or parts.optimiser
+    mine = [sum(sum(row.sequence.trained) for row in rows), len(rows)]
+    tokens, count = map(int, parts.processes.sums(mine))
+    told = {"learning_rate": optimiser.learning_rate}
+    if tokens == 0:
+        return told
+    totals: dict[str, float] = {"loss": 0.0}
+    for micro in micro_batches_of(rows, parts, token_budget):
+        by_token, metrics = token_losses(micro)
+        loss = mean(by_token, micro.trained, tokens, count)
+        parts.accelerator.backward(loss)
+        totals["loss"] += float(loss.detach()) * tokens
+        add_up(totals, metrics, int(micro.trained.sum()))
+    whole = averages(parts.processes.sums_by_name(totals), tokens)
+    return told | whole | {"grad_norm": optimiser.step(parts.accelerator)}
+
+
+def micro_batches_of(rows: Sequence[Row], parts: Any, token_budget: int) -> Iterator[MicroBatch]:
+    """Yield rows as micro-batches on the device of a run's model, laid out as it takes them."""
+    for micro in micro_batches(rows, token_budget, parts.chat.pad_id, laid_out=laid_out(parts.model)):
+        yield micro.to(parts.device)

@@ -25,8 +25,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import AttentionInterface
 
 from agent_envs.base.errors import UsageError
-from trainers.engines.kv_cache import check_cacheable
-from trainers.engines.modes import evaluating, last_mlp, only_at
+from trainers.engines.kv_cache import check_cacheable, evaluating, last_mlp, only_at
 
 NAME = "agent_envs_packed"
 LAID_OUT = (

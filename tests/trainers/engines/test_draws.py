@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
 from trainers.contracts import Sampling
-from trainers.engines.draws import allowed_table, check_sampling, draw, log_distribution, uniforms
+from trainers.engines.decode import allowed_table, check_sampling, draw, log_distribution, uniforms
 
 DRAWS = 20_000
 PROBS = torch.tensor([0.05, 0.3, 0.0, 0.15, 0.25, 0.02, 0.13, 0.1])

@@ -274,7 +274,8 @@ def tied(folder):
 def episodes(folder):
     """Whole episodes through run_many, rebuilt from the record without drift."""
     from trainers.engine_policy import EnginePolicy
-    from trainers.sampling import environment_spec, plan_groups, play_groups
+    from trainers.environments import environment_spec
+    from trainers.sampling import plan_groups, play_groups
     from trainers.tokens import ChatTokenizer
 
     tokenizer = byte_tokenizer()

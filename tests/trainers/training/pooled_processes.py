@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trainers.settings import ModelSettings
 from trainers.training.models import make_accelerator
-from trainers.training.pooling import Ratio, means_of_processes, sums_of_processes
+from trainers.training.optimise import Ratio, means_of_processes, sums_of_processes
 
 SHARES = [
     {

@@ -23,8 +23,7 @@ from trainers.training.critic import (
     value_loss,
     values_of,
 )
-from trainers.training.optimise import Optimiser
-from trainers.training.processes import Processes
+from trainers.training.optimise import Optimiser, Processes
 
 FAST = OptimSettings(learning_rate=1e-2)
 

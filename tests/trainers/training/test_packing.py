@@ -9,7 +9,7 @@ import transformers
 from tests.trainers.conftest import VOCABULARY, with_exact_norms
 from trainers.batching import Row, micro_batches
 from trainers.contracts import TokenSequence
-from trainers.engines.modes import last_mlp
+from trainers.engines.kv_cache import last_mlp
 from trainers.training import forward
 from trainers.training.forward import token_logprobs
 from trainers.training.packing import packable, packed

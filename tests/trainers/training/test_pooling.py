@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainers.forked import two_ranks
-from trainers.training.pooling import Ratio, add_up, averages, extreme, mean_by_name, means_of_processes
+from trainers.training.optimise import Ratio, add_up, averages, extreme, mean_by_name, means_of_processes
 
 
 def test_two_processes_have_the_numbers_of_both(tmp_path):

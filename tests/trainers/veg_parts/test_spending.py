@@ -16,10 +16,11 @@ from tests.trainers.players import player
 from trainers import veg
 from trainers.command_line import parse, read_settings
 from trainers.costs import Costs
+from trainers.environments import environment_spec
 from trainers.grpo import train
-from trainers.sampling import environment_spec, plan_groups, play_groups
+from trainers.run import open_run
+from trainers.sampling import plan_groups, play_groups
 from trainers.training.metrics import read_metrics
-from trainers.training_run import open_run
 from trainers.veg import VEGSettings
 
 ORDER = {"size": 2, "max_generations": 3}

@@ -25,7 +25,7 @@ from trainers.advantages import group_advantages
 from trainers.batching import Row
 from trainers.contracts import Sampling, TokenSequence
 from trainers.earl_parts.counterfactual.positions import Rule
-from trainers.engines.draws import draw
+from trainers.engines.decode import draw
 
 CHOSEN = {"paper": "round_robin", "released": "average"}
 DRAWN = {"paper": Sampling(1.0), "released": Sampling(10.0, 10, 0.9)}

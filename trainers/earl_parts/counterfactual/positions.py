@@ -14,7 +14,7 @@ import torch
 from agent_envs.base.errors import UsageError
 from trainers.contracts import TokenSequence
 from trainers.earl_parts.expa_head import ExpandedHead
-from trainers.engines.modes import evaluating
+from trainers.engines.kv_cache import evaluating
 from trainers.engines.prefill import additive
 from trainers.training.forward import LOGITS_AT_ONCE, bare_model
 from trainers.training.heads import head_of

@@ -24,8 +24,8 @@ from agent_envs.envs.expa.sorting.tasks import SortData
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy, Reply, Request
 from trainers.earl_parts.expanded.flaws import ExpandedFlaws, expanded_flaws_of, fixed_order
+from trainers.environments import spread_task
 from trainers.imitation.guesses import guess
-from trainers.spread_tasks import spread_task
 
 __all__ = ["ExpandedFlaws", "FlawedPlayer", "expanded_demonstrations", "expanded_flaws_of"]
 

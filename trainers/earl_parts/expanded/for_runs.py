@@ -1,4 +1,4 @@
-"""Runs reach expanded actions by these functions alone: `trainers.further_actions` names this module."""
+"""Runs reach expanded actions by these functions alone, which `trainers.expanded_actions.expanded_parts` gives them."""
 
 from collections.abc import Iterator
 from pathlib import Path

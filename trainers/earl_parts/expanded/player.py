@@ -26,9 +26,8 @@ from trainers.earl_parts.expa_head import language_model
 from trainers.earl_parts.expanded.episodes import Run, Start, WalkingEpisode
 from trainers.earl_parts.expanded.rollout import LockStep
 from trainers.earl_parts.expanded.sequences import ExpandedChat
-from trainers.engines.draws import check_sampling
-from trainers.engines.kv_cache import check_cacheable
-from trainers.engines.modes import evaluating
+from trainers.engines.decode import check_sampling
+from trainers.engines.kv_cache import check_cacheable, evaluating
 from trainers.tokens import ChatTokenizer
 from trainers.training.heads import head_of
 

@@ -12,9 +12,8 @@ import torch
 
 from trainers.contracts import Prefix, Sampling
 from trainers.earl_parts.expa_head import ExpandedHead, language_model
-from trainers.engines.draws import draw, uniforms
+from trainers.engines.decode import ROOM, Slots, draw, uniforms
 from trainers.engines.prefill import Row, prefill
-from trainers.engines.slots import ROOM, Slots
 
 
 class Walker(Protocol):

@@ -11,7 +11,7 @@ from trainers.contracts import Sampling
 from trainers.earl_parts.expa_head import attach_head
 from trainers.earl_parts.expanded.player import ExpandedPlayer
 from trainers.earl_parts.expanded.sequences import vocabulary_rows
-from trainers.sampling import environment_spec
+from trainers.environments import environment_spec
 from trainers.tiny import byte_tokenizer, tiny_model, word_tokenizer
 from trainers.tokens import ChatTokenizer
 

@@ -19,7 +19,6 @@ from agent_envs.envs.expa.calculator.countdown import check
 from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy
-from benchmarks.decision_tree import permutation_tasks
 from benchmarks.sorting_plays import exact, run
 from tests.trainers.forked import returned
 from trainers.command_line import load_preset
@@ -31,6 +30,7 @@ from trainers.earl_parts.expanded.demonstrations import (
     expanded_flaws_of,
 )
 from trainers.earl_parts.expanded.flaws import fixed_order, neighbour_swaps
+from trainers.figures.decision_tree import permutation_tasks
 from trainers.imitation.guesses import guess
 
 IDS = ("SortExpA", "OrderExpA", "ArithmeticExpA", "CountdownExpA", "CountExpA", "CalcBenchExpA", "GSM8KScaledExpA")

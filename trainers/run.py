@@ -5,34 +5,162 @@ trained model under model/, and result.json.
 """
 
 import contextlib
+import ctypes
 import json
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import torch
 from accelerate.utils import gather_object
+from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.errors import BudgetSpent, UsageError
 from agent_envs.base.serialization import digest
+from agent_envs.core.registry import full_id
+from agent_envs.core.trajectory import Trajectory
 from agent_envs.rollout.run_log import Planned
-from trainers.command_line import METRICS_FILE, write_result
+from trainers.command_line import write_result
+from trainers.contracts import Engine, TokenSequence
 from trainers.costs import Costs, Paid, curve_points, in_words
-from trainers.environments import Settings, ceilings
-from trainers.examining import Examiner, change_in_words
-from trainers.measuring import distinct_calls
-from trainers.mixture import members_of
-from trainers.run_parts import made_parts
-from trainers.sampling import Group, keep_episodes, play_groups
+from trainers.environments import Arena, Settings, arenas_of, ceilings, members_of
+from trainers.evaluation import Examiner, change_in_words
+from trainers.expanded_actions import expanded_parts
+from trainers.sampling import Group, Player, distinct_calls, keep_episodes, play_groups, shares
+from trainers.tokens import ChatTokenizer
 from trainers.training.checkpoints import Checkpoints, Part
-from trainers.training.metrics import Metrics, read_metrics
-from trainers.training.models import leave_out, save_model
-from trainers.training.optimise import Optimiser
-from trainers.training.pooling import means_of_processes
-from trainers.training.processes import one_budget
+from trainers.training.metrics import METRICS_FILE, Metrics, read_metrics
+from trainers.training.models import build_model, leave_out, make_accelerator, save_model
+from trainers.training.optimise import Optimiser, Processes, means_of_processes, one_budget, same_weights
+
+M_ARENA_MAX = -8  # of glibc's malloc.h
+
+
+@dataclass(frozen=True)
+class RunParts:
+    """What a run is made of.
+
+    Attributes:
+        out: its folder.
+        processes: that train together.
+        arenas: the environments that are trained on, by their full ids; one, or those of `env.mixture`.
+        main: of them that of `env.id`.
+        model: that is trained.
+        chat: tokens of conversations.
+        engine: samples; it shares the model, or has a copy that `TrainingRun.weights_changed` keeps up.
+        policy: plays training episodes.
+        judged: plays as it is measured: greedily, say.
+        optimiser: of the model.
+        constant: tokens that are whole texts of prompts; a warm start leaves out those that no demonstration says.
+        train_split: of the environments.
+        max_context: tokens of a conversation.
+        temperature: at which logprobs are computed: that of sampling.
+        seed: of the run.
+    """
+
+    out: Path
+    processes: Processes
+    arenas: dict[str, Arena]
+    main: Arena
+    model: Any
+    chat: ChatTokenizer
+    engine: Engine
+    policy: Player
+    judged: Player
+    optimiser: Optimiser
+    constant: frozenset[int]
+    train_split: str
+    max_context: int
+    temperature: float
+    seed: int
+
+    @property
+    def accelerator(self) -> Any:
+        """Accelerate's: device, mixed precision, processes."""
+        return self.processes.accelerator
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.processes.device
+
+    @property
+    def bare(self) -> Any:
+        """The model without what accelerate may have put around it."""
+        return self.accelerator.unwrap_model(self.model)
+
+    @property
+    def spec(self) -> str:
+        """The environment of `env.id`, as JSON."""
+        return self.main.spec
+
+    @property
+    def train_size(self) -> int:
+        """How many training tasks the environment of `env.id` has."""
+        return self.main.size
+
+    def environment(self) -> gym.Env[Any, Any]:
+        """Return a new environment of the run's kind."""
+        return gym.make(EnvSpec.from_json(self.spec))
+
+    def shared_out(self, count: int) -> list[tuple[gym.Env[Any, Any], int]]:
+        """Return the environments without the wrappers of `env.wrappers`, each with its share of so many episodes."""
+        weights = [arena.weight for arena in self.arenas.values()]
+        parts = zip(self.arenas.values(), shares(weights, count, self.seed, 0), strict=True)
+        return [(gym.make(EnvSpec.from_json(arena.bare)), part) for arena, part in parts]
+
+    def encoded(self, episode: Trajectory) -> list[TokenSequence]:
+        """Return an episode that somebody played as tokens, as the policy would have had them."""
+        arena = self.arenas.get(episode.header.env_id, self.main)
+        return self.policy.demonstrated(episode, arena.spec, arena.tools)
+
+
+def build_parts(settings: Settings, out: Path, updates: int) -> RunParts:
+    """Return the parts of a run; `updates` is how many gradient steps the schedule of the learning rate spans.
+
+    Raises:
+        UsageError: a setting does not fit; the message names it.
+    """
+    from trainers.engine_policy import build_engine, build_policies  # who only reads an algorithm meets no player
+
+    processes = Processes(make_accelerator(settings.model))
+    accelerator = processes.accelerator
+    if processes.device.type == "cpu":
+        torch.set_num_threads(1)  # two were seven times slower on busy machines
+    with contextlib.suppress(OSError, AttributeError):  # another C library than glibc
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)  # episodes play in many short-lived threads, each with an arena
+    arenas = arenas_of(settings)
+    main = arenas[full_id(settings.env.id)]
+    env = gym.make(EnvSpec.from_json(main.bare))
+    model, chat, constant = build_model(settings, accelerator)
+    if (further := expanded_parts(env)) is not None:
+        further.give_head(model, chat, env, settings.model.name, settings.model.expanded_start)
+    same_weights(model, accelerator)
+    bare = accelerator.unwrap_model(model)
+    engine = build_engine(settings, bare, chat, accelerator, out)
+    policy, judged = build_policies(settings, bare, engine, chat, env, accelerator.autocast)
+    return RunParts(
+        out=out,
+        processes=processes,
+        arenas=arenas,
+        main=main,
+        model=model,
+        chat=chat,
+        engine=engine,
+        policy=policy,
+        judged=judged,
+        optimiser=Optimiser(model, settings.optim, updates),
+        constant=constant,
+        train_split=settings.env.train_split,
+        max_context=settings.sampling.max_context,
+        temperature=settings.sampling.temperature,
+        seed=settings.seed,
+    )
 
 
 class TrainingRun:
@@ -57,7 +185,7 @@ class TrainingRun:
         Raises:
             UsageError: a setting does not fit; the message names it.
         """
-        self.parts, self._settings, self._gap = made_parts(settings, out, updates), settings, 0.0
+        self.parts, self._settings, self._gap = build_parts(settings, out, updates), settings, 0.0
         parts, accelerator = self.parts, self.parts.accelerator
         self._examiner = Examiner(settings, parts.judged, accelerator)
         for note in ceilings(settings) if accelerator.is_main_process else ():
@@ -227,7 +355,7 @@ class TrainingRun:
             )
             made = [self.parts.out / "model"]
             if self._settings.log.curves:
-                from benchmarks.learning_curves import plot_curves
+                from trainers.figures.learning_curves import plot_curves  # of a finished run alone
 
                 made.insert(0, self.parts.out / "curves.png")
                 plot_curves([read_metrics(self.parts.out / METRICS_FILE)], made[0])

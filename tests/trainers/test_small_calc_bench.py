@@ -50,4 +50,6 @@ def test_the_solver_solves_each_task_within_the_turns(env: gym.Env[Any, Any]) ->
 
 def test_an_argument_out_of_range_is_refused() -> None:
     with pytest.raises(UsageError, match="digits"):
-        gym.make("benchmarks.small_calc_bench:trainers/SmallCalcBench-v0", arithmetic={"digits": 0}).unwrapped.reset()
+        gym.make(
+            "trainers.tiny.small_calc_bench:trainers/SmallCalcBench-v0", arithmetic={"digits": 0}
+        ).unwrapped.reset()

@@ -7,7 +7,7 @@ from typing import Any
 
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.rollout.episode_runner import EpisodeResult
-from benchmarks.decision_tree import End, Node, Swap, Tree, chain, decision_trees, pruned
+from trainers.figures.decision_tree import End, Node, Swap, Tree, chain, decision_trees, pruned
 
 
 def tree_text(tree: Tree) -> str:

@@ -13,7 +13,9 @@ from agent_envs.envs.expa.sorting import algorithms
 from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes
 from agent_envs.rollout.policy import Reply
 from baselines.sorting import SortingAgent
-from benchmarks.decision_tree import (
+from benchmarks.sorting_plays import exact
+from benchmarks.tree_drawing import drawing
+from trainers.figures.decision_tree import (
     Compare,
     End,
     Swap,
@@ -23,9 +25,7 @@ from benchmarks.decision_tree import (
     permutation_tasks,
     pruned,
 )
-from benchmarks.sorting_plays import exact
-from benchmarks.tree_drawing import drawing
-from benchmarks.tree_files import tree_json, tree_text
+from trainers.figures.tree_files import tree_json, tree_text
 
 
 def made(size, face="SortExpA", **arguments):

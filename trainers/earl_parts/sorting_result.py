@@ -12,11 +12,10 @@ from agent_envs.base.errors import UsageError
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa.sorting.tasks import SortData
 from agent_envs.rollout.run_log import Planned
-from benchmarks.decision_tree import permutation_tasks
-from benchmarks.tree_files import extracted
-from trainers.command_line import read_settings
 from trainers.environments import Settings
-from trainers.training_run import TrainingRun, open_run
+from trainers.figures.decision_tree import permutation_tasks
+from trainers.figures.tree_files import extracted
+from trainers.run import TrainingRun, open_run
 
 
 def sorting_result(settings: Settings, run: TrainingRun) -> dict[str, Any]:
@@ -51,15 +50,12 @@ def sorting_result(settings: Settings, run: TrainingRun) -> dict[str, Any]:
     return told | {"direction": best["direction"], "trees": trees}
 
 
-def extract(folder: Path) -> None:
-    """Play a run's policy on all permutations and write its decision trees.
+def extract(settings: Settings, folder: Path) -> None:
+    """Play the policy of a run's folder on all permutations and write its decision trees.
 
     Raises:
-        UsageError: there is no such run, it has not learnt to sort, or it is measured with a temperature.
+        UsageError: it has no checkpoint, it has not learnt to sort, or it is measured with a temperature.
     """
-    from trainers.earl import EARLSettings
-
-    settings = read_settings(EARLSettings, folder)
     with open_run(settings, folder, settings.steps) as run:
         if run.fresh:
             raise UsageError(f"{folder} has no checkpoint yet: there is nothing to draw")

@@ -3,10 +3,7 @@
 import pytest
 
 from agent_envs.base.errors import UsageError
-from benchmarks.learning_curves import mean_curve, plot_curves, points, smoothed, smoothing
-from tests.needs import require
-
-require("[train]")
+from trainers.figures.learning_curves import mean_curve, plot_curves, points, smoothed, smoothing
 
 
 def rows(offset, count=6):

@@ -1,0 +1,380 @@
+"""A run is evaluated: success with an interval, before, on the way and after, and the texts that its policy writes.
+
+Verlog's report puts prompts first: before any training one should know whether the model understands what it is shown.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
+
+from agent_envs.base.errors import UsageError
+from agent_envs.core.builtin_agents import companion
+from agent_envs.core.env import TurnEnv
+from agent_envs.core.trajectory import Turn
+from agent_envs.core.wrapper_stack import core_of
+from agent_envs.evaluation.runs.episode_numbers import outcome_of, valid_turn
+from agent_envs.evaluation.statistics.paired import compare_paired
+from agent_envs.evaluation.statistics.rates import Rate, success_rate
+from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.run_log import Planned
+from agent_envs.wrappers.memory import acting_span, acting_tags
+from trainers.environments import (
+    Settings,
+    Specs,
+    environment_specs,
+    further_tests,
+    tasks_measured,
+    tasks_of_step,
+    wrapper_rows,
+)
+from trainers.sampling import Group, Player, episode_means, plan_groups, play_groups, sampled_tokens
+from trainers.training.optimise import one_budget
+
+WITHIN, BARE = "within", "bare"
+EPISODES_FILE = "test_episodes.jsonl"
+EPISODES = 64
+WANTED = 0.95  # Verlog's report: valid actions over 95 % of the time
+GRAM = 4
+_EXAMPLE = 300
+_MARK = re.compile("THINK:|</?think>")
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One trial on each of some tasks.
+
+    Attributes:
+        rate: of success, over tasks, clustered as the environment says; None where one of several environments has no result,
+            as that of the others is not the rate of all.
+        successes: 0 or 1 by task id.
+        clusters: by task id.
+        means: reward, turns, searches and other tool calls, share of valid actions, sampled tokens: per episode.
+        faults: tasks that an outside fault left out.
+        kinds: of tasks, by task id, where the environment tells several apart.
+        faults_by_kind: of several environments: the faults of each, by its name.
+        episodes: by task id: success, sampled tokens, and the counts of an environment that has some (EARL's Table 4). They are
+            not kept over a kill.
+    """
+
+    rate: Rate | None
+    successes: dict[str, float]
+    clusters: dict[str, str]
+    means: dict[str, float]
+    faults: int
+    kinds: dict[str, str] = field(default_factory=dict)
+    faults_by_kind: dict[str, int] = field(default_factory=dict)
+    episodes: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def summary(self) -> dict[str, object]:
+        """Return the numbers for a result file; where `rate` is None so is success, and there are no means of all."""
+        told: dict[str, object] = {**_numbers(self.rate), "tasks": len(self.successes)}
+        means = self.means if self.rate else {}
+        told |= {"clusters": len(set(self.clusters.values())), **means, "faults": self.faults}
+        parts = {kind: self._part(kind) for kind in sorted({*self.kinds.values(), *self.faults_by_kind})}
+        return {**told, "kinds": parts} if len(parts) > 1 else told
+
+    def _part(self, kind: str) -> dict[str, object]:
+        successes = {task: value for task, value in self.successes.items() if self.kinds[task] == kind}
+        told = {**_numbers(_rate(successes, self.clusters) if successes else None), "tasks": len(successes)}
+        return told | ({"faults": self.faults_by_kind[kind]} if self.faults_by_kind else {})
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything that `from_json` needs."""
+        names = ("successes", "clusters", "means", "faults", "kinds", "faults_by_kind")
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def from_json(cls, row: dict[str, Any]) -> "Measurement":
+        """Read what `as_json` gave."""
+        whole = set(row.get("faults_by_kind", ())) <= set(row["kinds"].values())
+        return cls(_rate(row["successes"], row["clusters"]) if whole else None, **row)
+
+
+def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) -> Measurement:
+    """Play `count` tasks of a split once each, always the same ones, and pool what is measured in several environments.
+
+    Args:
+        policy: who plays.
+        specs: of the environments, with their names, which are the kinds of tasks where there are several.
+        split: of their tasks.
+        count: in each, at most; a split that ends may have fewer. They are drawn from all of it.
+        key: names the draws: equal keys, equal samples.
+
+    Raises:
+        UsageError: there is no such split.
+    """
+    plan, cores, planned = list[Planned](), dict[str, tuple[str, TurnEnv]](), dict[str, int]()
+    for name, spec in specs:
+        core = core_of(gym.make(EnvSpec.from_json(spec)))
+        if split not in core.source.splits:
+            raise UsageError(f"{core.env_id}: no split {split!r}; the splits are {', '.join(core.source.splits)}")
+        tasks = tasks_measured(core.source, split, count)
+        own = key if len(specs) == 1 else f"{key}/{name}"
+        plan += plan_groups(spec, split, tasks, 1, own)
+        cores[core.env_id], planned[name] = (name, core), len(tasks)
+    groups = play_groups(plan, policy)
+    rows = [_measured(group.results[0], cores, split) for group in groups]
+    kinds = {task: kind for task, _, _, kind in rows}
+    played = Counter(kinds.values())
+    several = len(specs) > 1
+    return Measurement.from_json(
+        {
+            "successes": {task: success for task, success, _, _ in rows},
+            "clusters": {task: cluster for task, _, cluster, _ in rows},
+            "means": episode_means(groups),
+            "faults": len(plan) - len(groups),
+            "kinds": kinds if several or len(played) > 1 else {},
+            "faults_by_kind": {name: count - played[name] for name, count in planned.items()} if several else {},
+            "episodes": {row[0]: _counts(row, group, cores) for row, group in zip(rows, groups, strict=True)},
+        }
+    )
+
+
+def _measured(
+    result: EpisodeResult, cores: Mapping[str, tuple[str, TurnEnv]], split: str
+) -> tuple[str, float, str, str]:
+    """Return an episode's task, success, cluster and kind; of several environments their names are parts of them."""
+    header = result.trajectory.header
+    name, core = cores[header.env_id]
+    task = core.source.get(split, header.task_id)
+    if len(cores) > 1:
+        return f"{name}/{task.id}", float(result.success), f"{name}/{task.cluster or task.id}", name
+    labels = companion(core, "labels") or (lambda task: {})
+    return task.id, float(result.success), task.cluster or task.id, labels(task).get("task", "")
+
+
+def _counts(
+    row: tuple[str, float, str, str], group: Group, cores: Mapping[str, tuple[str, TurnEnv]]
+) -> dict[str, float]:
+    """Return an episode's success, sampled tokens, and what its environment counts."""
+    trajectory = group.results[0].trajectory
+    _, core = cores[trajectory.header.env_id]
+    counted = companion(core, "metrics")
+    told = {"success": row[1], "tokens": float(sampled_tokens([group])[0])}
+    if counted is None:
+        return told
+    task = core.source.get(trajectory.header.split, trajectory.header.task_id)
+    return told | counted(replace(trajectory, task=task))
+
+
+def _numbers(rate: Rate | None) -> dict[str, object]:
+    return {"success": rate and rate.value, "interval": rate and [rate.low, rate.high]}
+
+
+def _rate(successes: dict[str, float], clusters: dict[str, str]) -> Rate:
+    return success_rate(list(successes.values()), list(successes), [clusters[task] for task in successes])
+
+
+def gain(before: Measurement, after: Measurement) -> dict[str, object]:
+    """Return the paired difference of success on the tasks that both measured, with its interval and test."""
+    tasks = before.successes.keys() & after.successes.keys()
+    sides = [{task: [side.successes[task]] for task in sorted(tasks)} for side in (before, after)]
+    found = compare_paired(*sides, clusters={task: before.clusters[task] for task in tasks})
+    return {"difference": found.difference, "interval": [found.low, found.high], "p_value": found.p_value}
+
+
+class Examiner:
+    """Measures a player on what a run's settings name; the first process alone does, and the others wait.
+
+    Where wrappers stand around the environment (`env.wrappers`), all is measured within them, as it is trained, and in the bare
+    environment as well, unless `evaluation.bare` is off or `Memory` is one of them.
+
+    Attributes:
+        player: that is measured.
+        episodes: of the last test, as `Measurement.episodes`.
+    """
+
+    def __init__(self, settings: Settings, player: Player, accelerator: Any) -> None:
+        """Take the settings, who is measured, and accelerate's processes.
+
+        Raises:
+            UsageError: arguments are no JSON object, a split does not exist, or the best would be chosen on the test split.
+        """
+        self.player = player
+        self._specs = {WITHIN: environment_specs(settings), BARE: environment_specs(settings, bare=True)}
+        remembers = any(name == "Memory" for name, _ in wrapper_rows(settings.env.wrappers, "env.wrappers"))
+        if remembers or not settings.evaluation.bare or self._specs[BARE] == self._specs[WITHIN]:
+            del self._specs[BARE]
+        self._tests = further_tests(settings)
+        self._settings, self._accelerator = settings, accelerator
+        self.episodes: dict[str, dict[str, float]] = {}
+
+    def before(self) -> dict[str, Any] | None:
+        """Measure on the test split and return what `results` compares with, as JSON; None where nothing is measured here."""
+        found = self._test()
+        return {name: measured.as_json() for name, measured in found.items()} or None
+
+    def results(self, before: dict[str, Any] | None) -> dict[str, Any]:
+        """Measure on the test split and return what a result file tells: before, after, the paired gain, and `env.tests`.
+
+        What was measured in the bare environment stands under "bare" in the same form, where it is another one.
+        """
+        after = self._test()
+        sides = {name: Measurement.from_json(row) for name, row in (before or {}).items()}
+        told = _compared(sides.get(WITHIN), after.get(WITHIN)) | {"tests": self._further(after)}
+        return told | ({BARE: _compared(sides.get(BARE), after.get(BARE))} if BARE in self._specs else {})
+
+    def write_episodes(self, folder: Path) -> None:
+        """Write what was counted of the last test's episodes, a line a task; nothing where there was no test."""
+        if self.episodes:
+            lines = (json.dumps({"task": task, **counts}) for task, counts in self.episodes.items())
+            (folder / EPISODES_FILE).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+    def validation(self) -> dict[str, float]:
+        """Measure on the split that chooses and return points of curves; of the bare environment under eval_bare/."""
+        settings, points = self._settings, dict[str, float]()
+        for name, (spec, _) in self._specs.items():
+            found = self._measure(spec, settings.env.eval_split, settings.evaluation.tasks, "eval")
+            if found is not None:
+                points |= curve_points(found, "eval" if name == WITHIN else f"eval_{name}")
+        return points
+
+    def held_out(self, tasks: int) -> float:
+        """Return success on tasks of the split that chooses; 0 on the other processes, and where faults left no rate."""
+        spec, _ = self._specs[WITHIN]
+        found = self._measure(spec, self._settings.env.eval_split, tasks, "warm start")
+        return found.rate.value if found is not None and found.rate else 0.0
+
+    def _test(self) -> dict[str, Measurement]:
+        """Measure on the test split; nothing on other processes, and where no test is wanted."""
+        settings = self._settings
+        asked = {
+            name: self._measure(spec, settings.env.test_split, settings.evaluation.test_tasks, "test")
+            for name, (_, spec) in self._specs.items()
+        }
+        found = {name: measured for name, measured in asked.items() if measured is not None}
+        self.episodes = found[WITHIN].episodes if WITHIN in found else {}
+        return found
+
+    def _further(self, after: dict[str, Measurement]) -> dict[str, dict[str, object] | None]:
+        """Return what `env.tests` give, by name; one that was measured already is not played again."""
+        settings, told = self._settings, dict[str, dict[str, object] | None]()
+        # In every process the same are played, though only the first knows what was found.
+        known = {(specs[1], settings.env.test_split): after.get(name) for name, specs in self._specs.items()}
+        for name, (spec, split) in self._tests.items():
+            if (spec, split) in known:
+                found = known[spec, split]
+            else:
+                found = self._measure(spec, split, settings.evaluation.test_tasks, f"test/{name}")
+            told[name] = None if found is None else {"split": split, **found.summary()}
+        return told
+
+    def _measure(self, specs: Specs, split: str, tasks: int, name: str) -> Measurement | None:
+        found = None
+        with one_budget():
+            if tasks and self._accelerator.is_main_process:
+                found = measure_all(self.player, specs, split, tasks, f"{self._settings.seed}/{name}")
+        self._accelerator.wait_for_everyone()
+        return found
+
+
+def _compared(before: Measurement | None, after: Measurement | None) -> dict[str, Any]:
+    """Return both summaries and the gain; None for it where one side has no rate of all its environments."""
+    both = before and after and before.rate and after.rate
+    return {
+        "before": before and before.summary(),
+        "after": after and after.summary(),
+        "gain": gain(before, after) if before and after and both else None,
+    }
+
+
+def change_in_words(measured: dict[str, Any], split: str) -> str:
+    """Return success before and after on a split as a line for the screen; "" where one of them was not measured."""
+    if not measured["gain"]:
+        return ""
+    return f"success on {split}: " + " -> ".join(success_of(measured[side]) for side in ("before", "after"))
+
+
+def success_of(summary: dict[str, Any]) -> str:
+    """Return the success of a summary in words, with its interval."""
+    low, high = summary["interval"]
+    return f"{100 * summary['success']:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def curve_points(measured: Measurement, prefix: str = "eval") -> dict[str, float]:
+    """Return what curves show of a validation; its faults alone where an environment has no result: it is never the best."""
+    rate = measured.rate
+    if rate is None:
+        return {f"{prefix}/faults": measured.faults}
+    numbers = {"success": rate.value, "success_low": rate.low, "success_high": rate.high, **measured.means}
+    return {f"{prefix}/{name}": value for name, value in numbers.items()}
+
+
+def examined(run: Any, seed: int, episodes: int = EPISODES) -> dict[str, Any]:
+    """Play tasks of the training split and return what the policy's turns are like, as plain JSON; see `texts_told`."""
+    tasks = tasks_of_step(0, min(episodes, run.parts.train_size), run.parts.train_size, seed)
+    sampled = run.parts.policy.sampled_tokens
+    groups = play_groups(
+        plan_groups(run.parts.spec, run.parts.train_split, tasks, 1, f"{seed}/examined"), run.parts.policy
+    )
+    run.parts.policy.sampled_tokens = sampled  # which counts training alone
+    run.weights_changed()
+    tags = acting_tags(core_of(run.parts.environment()))
+    return texts_told([result for group in groups for result in group.results], tags)
+
+
+def texts_told(results: Sequence[EpisodeResult], tags: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the numbers of episodes' turns, in an environment in which these tags act.
+
+    `distinct_4grams` is the share of different ones among the 4-word runs of all reasoning; `repeats` the share of reasoning
+    that is that of the turn before; `failures` how often each kind of failure came, with the last turn of the first one.
+    """
+    turns = [turn for result in results for turn in result.trajectory.turns]
+    thoughts = {id(turn): reasoning(turn, tags) for turn in turns}
+    grams = [gram for text in thoughts.values() for gram in _grams(text)]
+    followed = [pair for result in results for pair in pairwise(result.trajectory.turns)]
+    same = [thoughts[id(one)] == thoughts[id(other)] for one, other in followed if thoughts[id(other)]]
+    failures: dict[str, dict[str, Any]] = {}
+    for result in results:
+        kind = outcome_of(result, result.success)
+        if kind != "solved":
+            row = failures.setdefault(kind, {"episodes": 0, "example": str(result.trajectory.last.action)[:_EXAMPLE]})
+            row["episodes"] += 1
+    return {
+        "episodes": len(results),
+        "success": _share([result.success for result in results]),
+        "turns": len(turns),
+        "valid_turns": _share([valid_turn(turn) for turn in turns]),
+        "tokens_per_turn": sum(len(turn.token_ids) for turn in turns) / max(1, len(turns)),
+        "with_reasoning": _share([bool(text) for text in thoughts.values()]),
+        "distinct_4grams": len(set(grams)) / max(1, len(grams)),
+        "repeats": _share(same),
+        "failures": failures,
+    }
+
+
+def reasoning(turn: Turn, tags: tuple[str, ...] = ()) -> str:
+    """Return what a turn says beside its action, in an environment in which these tags act."""
+    text, (start, end) = str(turn.action), acting_span(turn, tags)
+    return " ".join(_MARK.sub(" ", f"{text[:start]} {text[end:]}").split())
+
+
+def in_words(told: dict[str, Any]) -> str:
+    """Return the numbers as lines for a reader, with a warning where too few turns are valid."""
+    lines = [
+        f"{told['episodes']} episodes, {100 * told['success']:.1f} % solved; {told['turns']} turns, "
+        f"{100 * told['valid_turns']:.1f} % valid, {told['tokens_per_turn']:.1f} tokens each, "
+        f"{100 * told['with_reasoning']:.1f} % with reasoning, {100 * told['distinct_4grams']:.1f} % of its 4-grams distinct, "
+        f"{100 * told['repeats']:.1f} % of it as in the turn before"
+    ]
+    lines += [f"{row['episodes']} {kind}, the first ends: {row['example']!r}" for kind, row in told["failures"].items()]
+    if told["valid_turns"] < WANTED:
+        lines.append(f"warning: under {100 * WANTED:.0f} % of turns are valid: look at the prompt before you train")
+    return "\n  ".join(lines)
+
+
+def _grams(text: str) -> list[tuple[str, ...]]:
+    words = text.split()
+    return [tuple(words[place : place + GRAM]) for place in range(len(words) - GRAM + 1)]
+
+
+def _share(values: Sequence[bool]) -> float:
+    return sum(values) / max(1, len(values))
