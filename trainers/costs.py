@@ -1,22 +1,14 @@
-"""A run may pay chat models that its environments ask, such as those that give feedback; `Costs` counts and limits that.
-
-What was spent is kept in the run's folder as it is paid, so that it counts over all resumes. What the models answered is kept
-there too, a file for each step, until a checkpoint has what it led to: a run that goes on plays the steps behind its checkpoint
-again, finds the answers there, and pays for none of them twice.
-"""
+"""A run counts and limits what it pays chat models, over all resumes, and keeps their answers between two checkpoints."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from agent_envs.base.serialization import digest
 from agent_envs.services.chat.spending import Budget, Counts, Limits, RunBudgets, read_spent
 from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
-
-if TYPE_CHECKING:
-    from agent_envs.services.chat.prices import Price
 
 Paid = dict[str, dict[str, float | None]]  # calls, tokens and `usd` by the name of a model
 
@@ -24,29 +16,23 @@ Paid = dict[str, dict[str, float | None]]  # calls, tokens and `usd` by the name
 class Costs:
     """What one process of a run pays; nothing where no models are named."""
 
-    def __init__(self, prices: "Mapping[str, Price | None] | None" = None, limits: Limits = Limits()) -> None:  # noqa: B008
+    def __init__(self, prices: Mapping[str, Any] | None = None, limits: Limits = Limits()) -> None:  # noqa: B008
         """Take the names of the models with what they cost, None where that is not known, and the limits on each of them."""
         self.prices, self._limits = dict(prices or {}), limits
         self._budgets: dict[str, Budget] = {}
-        self._shared = RunBudgets(self._budgets)
-        self._answers = Path()
+        self._shared, self._answers = RunBudgets(self._budgets), Path()
         self._recording: Recording | None = None
 
     def begin(self, out: Path, process: int = 0, processes: int = 1) -> None:
         """Go on from what is kept in the folder of a run, as one of its processes."""
         self._answers = out / "answers" / str(process)
         for name, price in self.prices.items():
-            stem = digest(name)[:12]
-            kept = out / "spent" / f"{stem}-{process}.json"
-            others = [
-                path  # of processes that this part of the run has not
-                for path in sorted(kept.parent.glob(f"{stem}-*.json"))
-                if path != kept and int(path.stem.rpartition("-")[2]) % processes == process
-            ]
-            before = summed(read_spent(path) for path in (kept, *others)) if others else None
-            prices = {name: price} if price is not None else {}
-            self._budgets[name] = Budget(self._limits, prices, kept=kept, before=before)
-            for path in others:
+            kept = out / "spent" / f"{digest(name)[:12]}-{process}.json"
+            files = kept.parent.glob(f"{kept.name[:13]}*.json")  # also of processes that this part of the run has not
+            mine = [path for path in files if int(path.stem[13:]) % processes == process]
+            before, known = summed(map(read_spent, mine)), {} if price is None else {name: price}
+            self._budgets[name] = Budget(self._limits, known, kept=kept, before=before)
+            for path in set(mine) - {kept}:
                 path.unlink()
 
     def services(self, step: int) -> Services:
@@ -76,11 +62,9 @@ class Costs:
         """Return what several processes counted together, with US dollars as `usd`; None where a model has no price."""
         from agent_envs.services.chat.prices import cost_of
 
-        rows: Paid = {}
-        for name, counts in summed(parts).items():
-            price = self.prices[name]
-            rows[name] = {**counts, "usd": None if price is None else round(cost_of(price, counts), 6)}
-        return rows
+        total = summed(parts)
+        usd = {name: price and round(cost_of(price, total.get(name, {})), 6) for name, price in self.prices.items()}
+        return {name: {**counts, "usd": usd[name]} for name, counts in total.items()}
 
 
 def summed(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> Counts:
@@ -94,18 +78,16 @@ def summed(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> Counts:
 
 def in_words(paid: Paid) -> str:
     """Return what was paid as the end of a sentence; "" for nothing."""
-    parts = []
-    for name, row in paid.items():
-        usd = "no price known" if row["usd"] is None else f"{row['usd']:.4f} USD"
-        tokens = f"{row.get('input', 0):,} tokens in and {row.get('output', 0):,} out"
-        parts.append(f"{row['calls']:,} calls to {name}, {tokens}, {usd}")
+    parts = [
+        f"{row['calls']:,} calls to {name}, {row.get('input', 0):,} tokens in and {row.get('output', 0):,} out, "
+        + ("no price known" if row["usd"] is None else f"{row['usd']:.4f} USD")
+        for name, row in paid.items()
+    ]
     return f"; in all {', and '.join(parts)}" if parts else ""
 
 
 def curve_points(paid: Paid) -> dict[str, float]:
     """Return what the curves of training show of what was paid so far; dollars where every model has a price."""
-    if not paid:
-        return {}
     usd = [row["usd"] for row in paid.values()]
-    points: dict[str, float] = {"feedback_calls": sum(row["calls"] or 0 for row in paid.values())}
-    return points if None in usd else points | {"feedback_usd": sum(value or 0.0 for value in usd)}
+    points: dict[str, float] = {"feedback_calls": sum(row["calls"] or 0 for row in paid.values())} if paid else {}
+    return points if None in usd or not paid else points | {"feedback_usd": sum(value or 0.0 for value in usd)}

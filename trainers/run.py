@@ -190,14 +190,13 @@ class TrainingRun:
         self._examiner = Examiner(settings, parts.judged, accelerator)
         for note in ceilings(settings) if accelerator.is_main_process else ():
             print(f"note: {note}", file=sys.stderr)
-        self._checkpoints = Checkpoints(
-            out / "checkpoints", settings.log.keep_checkpoints, settings.evaluation.best_within_steps
-        )
+        kept, within = settings.log.keep_checkpoints, settings.evaluation.best_within_steps
+        self._checkpoints = Checkpoints(out / "checkpoints", kept, within)
         self._start = Checkpoints(out / "checkpoints" / "start")
         self.step, self.memory = 0, dict[str, Any]()
         self._kept: dict[str, Part] = {}
-        self._state = {"cpu_seconds": 0.0, "sampled_tokens": 0, "num_tokens": 0, "env_steps": 0, "before": None}
-        self._state |= {"unmeasured": False, "tool_calls": {}}
+        self._state = {"cpu_seconds": 0.0, "sampled_tokens": 0, "num_tokens": 0, "env_steps": 0, "before": None,
+                       "unmeasured": False, "tool_calls": {}}  # fmt: skip
         self.fresh = not self._resume()
         self._saved_step, self._sampled = self.step, 0
         self._spending = spending or Costs()
@@ -396,9 +395,8 @@ class TrainingRun:
         if self._saved_step < self.step:
             self._save()
         where = f"stopped after step {self.step} of {self._settings.steps}: {end}{in_words(self.paid)}"
-        return BudgetSpent(
-            f"{where}; go on with --resume {self.parts.out} and a higher --max-calls or --max-cost, 0 for none"
-        )
+        more = f"go on with --resume {self.parts.out} and a higher --max-calls or --max-cost, 0 for none"
+        return BudgetSpent(f"{where}; {more}")
 
     @property
     def paid(self) -> Paid:

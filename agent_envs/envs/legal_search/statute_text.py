@@ -8,15 +8,36 @@ from agent_envs.envs.legal_search.library import Section
 from agent_envs.envs.legal_search.statute_facts import CLASSES, Chapter, Holder, Law, Rule
 from agent_envs.envs.legal_search.statute_parts import difference, parts, quantity, with_article
 
-_GENERAL = (
-    1  # the title of what holds for all trades; the provinces' titles follow, then their registers and amendments
+GENERAL_TITLE = (
+    1  # what holds for all trades; a title of trades and one of its register for each province, and amendments
 )
 _NUMBERS = ("second", "third", "fourth", "fifth", "sixth")
+Rows = list[tuple[str, str]]  # heading and text of sections
+
+
+def trades_title(law: Law, place: int) -> int:
+    """Return the number of the title that holds the trades of a province."""
+    return GENERAL_TITLE + 1 + place
+
+
+def register_title(law: Law, place: int) -> int:
+    """Return the number of the title that holds the licences of a province."""
+    return trades_title(law, len(law.provinces) + place)
+
+
+def amendments_title(law: Law) -> int:
+    """Return the number of the last title."""
+    return register_title(law, len(law.provinces))
+
+
+def chapters_of(law: Law, province: str) -> list[Chapter]:
+    """Return the chapters about the trades of a province."""
+    return [chapter for chapter in law.chapters if chapter.province == province]
 
 
 @dataclass
-class _Draft:
-    """Sections as they are written, title by title; ids are given when a title is laid out."""
+class StatuteWriter:
+    """Writes the sections of a law title by title, in one of the forms that each kind of sentence has."""
 
     rng: random.Random
     law: Law
@@ -30,7 +51,7 @@ class _Draft:
         text = self.rng.choice(parts().drafting[formula]).format(**slots, **nouns)
         return f"{text[0].upper()}{text[1:]}"
 
-    def title(self, number: int, heading: str, chapters: list[tuple[str, list[tuple[str, str]]]]) -> None:
+    def title(self, number: int, heading: str, chapters: list[tuple[str, Rows]]) -> None:
         """Add a title: chapters with their headings, and (heading, text) of the sections that `place` numbers."""
         ids = [f"{number}:{place}" for place in range(1, len(chapters) + 1)]
         self.sections.append(Section(str(number), "", tuple(ids), "title", str(number), heading, ""))
@@ -54,40 +75,37 @@ def lettered(lines: list[str]) -> str:
 def draft(rng: random.Random, law: Law) -> list[Section]:
     """Give every part of a law its id, and return its sections in reading order."""
     _number(law)
-    writer = _Draft(rng, law)
-    count = len(law.provinces)
-    writer.title(_GENERAL, "General provisions", _general_chapters(writer))
+    writer = StatuteWriter(rng, law)
+    writer.title(GENERAL_TITLE, "General provisions", _general_chapters(writer))
     for place, province in enumerate(law.provinces):
-        chapters = [chapter for chapter in law.chapters if chapter.province == province]
-        rows = [(chapter.trade.heading, _chapter_rows(writer, chapter)) for chapter in chapters]
-        writer.title(_GENERAL + 1 + place, f"Trades of {province}", rows)
+        rows = [(chapter.trade.heading, _chapter_rows(writer, chapter)) for chapter in chapters_of(law, province)]
+        writer.title(trades_title(law, place), f"Trades of {province}", rows)
     for place, province in enumerate(law.provinces):
-        chapters = [chapter for chapter in law.chapters if chapter.province == province]
-        rows = [(f"Licences for {chapter.trade.heading.lower()}", _entries(writer, chapter)) for chapter in chapters]
-        writer.title(_GENERAL + 1 + count + place, f"Register of {province}", rows)
-    writer.title(_GENERAL + 1 + 2 * count, "Amendments", _amendments(writer))
+        rows = [
+            (f"Licences for {chapter.trade.heading.lower()}", _entries(writer, chapter))
+            for chapter in chapters_of(law, province)
+        ]
+        writer.title(register_title(law, place), f"Register of {province}", rows)
+    writer.title(amendments_title(law), "Amendments", _amendments(writer))
     return writer.sections
 
 
 def _number(law: Law) -> None:
-    count = len(law.provinces)
-    general = section_id(f"{_GENERAL}:1", 0).rpartition("-")[0]
-    law.counting_id, law.post_id = (section_id(general, place) for place in range(2))
-    law.scale_id, law.unit_id, law.repeat_id = (section_id(f"{_GENERAL}:2", place) for place in range(3))
-    law.group_ids = {group.noun: section_id(f"{_GENERAL}:3", place) for place, group in enumerate(parts().groups)}
+    law.counting_id, law.post_id = (section_id(f"{GENERAL_TITLE}:1", place) for place in range(2))
+    law.scale_id, law.unit_id, law.repeat_id = (section_id(f"{GENERAL_TITLE}:2", place) for place in range(3))
+    law.group_ids = {group.noun: section_id(f"{GENERAL_TITLE}:3", place) for place, group in enumerate(parts().groups)}
     for place, province in enumerate(law.provinces):
-        chapters = [chapter for chapter in law.chapters if chapter.province == province]
-        for number, chapter in enumerate(chapters, start=1):
-            chapter.id = f"{_GENERAL + 1 + place}:{number}"
+        for number, chapter in enumerate(chapters_of(law, province), start=1):
+            chapter.id = f"{trades_title(law, place)}:{number}"
             chapter.definitions_id = section_id(chapter.id, 0)
             for row, rule in enumerate(chapter.rules, start=1):
                 rule.id = section_id(chapter.id, row)
             for row, holder in enumerate(chapter.holders):
-                holder.id = section_id(f"{_GENERAL + 1 + count + place}:{number}", row)
+                holder.id = section_id(f"{register_title(law, place)}:{number}", row)
     for act, rules in enumerate(_acts(law), start=1):
         for row, rule in enumerate(rules):
             assert rule.amendment is not None
-            rule.amendment.id = section_id(f"{_GENERAL + 1 + 2 * count}:{act}", row)
+            rule.amendment.id = section_id(f"{amendments_title(law)}:{act}", row)
 
 
 def _acts(law: Law) -> list[list[Rule]]:
@@ -97,7 +115,7 @@ def _acts(law: Law) -> list[list[Rule]]:
     return [[rule for rule in amended if rule.amendment and rule.amendment.since.year == year] for year in years]
 
 
-def _general_chapters(writer: _Draft) -> list[tuple[str, list[tuple[str, str]]]]:
+def _general_chapters(writer: StatuteWriter) -> list[tuple[str, Rows]]:
     law, words = writer.law, parts().general
     first = writer.rng.choice(words["counting"][0 if law.counts_first_day else 1])
     days = " or a ".join(WEEKDAYS[day] for day in law.rest_days)
@@ -115,7 +133,7 @@ def _general_chapters(writer: _Draft) -> list[tuple[str, list[tuple[str, str]]]]
     ]
 
 
-def _chapter_rows(writer: _Draft, chapter: Chapter) -> list[tuple[str, str]]:
+def _chapter_rows(writer: StatuteWriter, chapter: Chapter) -> Rows:
     trade, (low, high) = chapter.trade, chapter.bounds
     lines = [
         writer.says("meaning", noun=trade.noun, means=trade.means),
@@ -127,11 +145,11 @@ def _chapter_rows(writer: _Draft, chapter: Chapter) -> list[tuple[str, str]]:
     return rows + [(rule.kind.heading, lettered(_rule_lines(writer, rule))) for rule in chapter.rules]
 
 
-def _rule_lines(writer: _Draft, rule: Rule) -> list[str]:
+def _rule_lines(writer: StatuteWriter, rule: Rule) -> list[str]:
     return [_paragraph(writer, rule, name) for name in rule.paragraphs]
 
 
-def _paragraph(writer: _Draft, rule: Rule, name: str) -> str:
+def _paragraph(writer: StatuteWriter, rule: Rule, name: str) -> str:
     """Return the sentence of one paragraph of a rule."""
     law = writer.law
     if name == "amount":
@@ -174,11 +192,11 @@ def _changed(rule: Rule, change: int) -> dict[str, str]:
     }
 
 
-def _entries(writer: _Draft, chapter: Chapter) -> list[tuple[str, str]]:
+def _entries(writer: StatuteWriter, chapter: Chapter) -> Rows:
     return [(holder.name, lettered(_entry_lines(writer, holder))) for holder in chapter.holders]
 
 
-def _entry_lines(writer: _Draft, holder: Holder) -> list[str]:
+def _entry_lines(writer: StatuteWriter, holder: Holder) -> list[str]:
     trade, (rule, value) = holder.chapter.trade, holder.special
     lines = [writer.says("carries", name=holder.name, noun=trade.noun, chapter=holder.chapter.id)]
     sized = "sized_idle" if holder.idle else "sized"
@@ -191,7 +209,7 @@ def _entry_lines(writer: _Draft, holder: Holder) -> list[str]:
     return lines
 
 
-def _amendments(writer: _Draft) -> list[tuple[str, list[tuple[str, str]]]]:
+def _amendments(writer: StatuteWriter) -> list[tuple[str, Rows]]:
     chapters = []
     for rules in _acts(writer.law):
         rows = [(_amended_heading(rule), lettered(_amendment_lines(writer, rule))) for rule in rules]
@@ -204,7 +222,7 @@ def _amended_heading(rule: Rule) -> str:
     return f"{rule.kind.heading} ({rule.chapter.trade.heading.lower()} of {rule.chapter.province})"
 
 
-def _amendment_lines(writer: _Draft, rule: Rule) -> list[str]:
+def _amendment_lines(writer: StatuteWriter, rule: Rule) -> list[str]:
     amendment, unit = rule.amendment, rule.kind.unit
     assert amendment is not None
     new, old = quantity(amendment.value, unit), quantity(rule.value, unit)
