@@ -35,7 +35,7 @@ from agent_envs.envs.tau2.tasks import OfficialSource, tau2_task
 from agent_envs.evaluation.statistics.rates import pass_hat_k, pass_rate, success_rate
 from agent_envs.rollout.policy import CompanionPolicy, Request
 from benchmarks.tau2_null_policy import null_policy_score
-from benchmarks.user_faults.runs import episode_faults
+from benchmarks.tau2_user_checks import episode_faults
 
 DOMAINS = ("retail", "airline", "telecom")
 TRIALS = 4
