@@ -140,7 +140,8 @@ def plainly(say: str, text: str, own: str = "") -> bool:
         text: the message.
         own: what may stand there besides, such as the customer's name.
     """
-    wanted, there = _marks(say), _marks(words("money_back").sub(" ", text))
+    text = words("money_back").sub(" ", text)
+    wanted, there = _marks(say), _marks(text)
     if not wanted or not wanted <= there or not there <= wanted | _marks(f"- {own}"):
         return False
     if words("doubts").search(text.lower()) and not words("doubts").search(say.lower()):

@@ -16,6 +16,7 @@ from agent_envs.envs.tau2.users.sentences import LONGEST, Sentence, sentences, s
 __all__ = ["Understood", "understood"]
 
 _CLAUSE = re.compile(r"(?:,|;|:)? \b(?:but|however|though|although)\b,? |; ")
+_VALUE = re.compile(r"\$ ?\d|\d{4}")
 _OR = re.compile(r" or (?!\d{5})")  # Oregon has zip codes
 
 
@@ -132,8 +133,9 @@ def _proposed(part: Sentence) -> bool:
 
 def _acts(part: Sentence) -> bool:
     """Return whether a sentence speaks of what the agent would do, or whether it should do it, and asks for no fact."""
+    valued = part.question and _VALUE.search(part.text) and not words("which").search(part.text)
     if topics_in(part) and not _proposed(part):
-        return False
+        return bool(valued)  # it may be either: the fact is told, and what is wanted with it
     text = words("looks").sub(" ", part.text)
     return words("deeds").search(text) is not None or words("agreement").search(text) is not None
 
