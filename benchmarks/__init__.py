@@ -15,8 +15,8 @@ Modules, in reading order:
     sandbox, both_tools: latency, abuse probes and kills of code sandboxes; search and python alone, both, neither.
     tau2, tau2_users, tau2_null_policy, tau2_steps: tau2 beside the figures of the original as recorded; its agents with
     simulated users, and none; its steps with them, beside an earlier checkout.
+    tau2_user_checks: whether a simulated user closes too early, or does or claims on its phone what nobody asked for.
     make_qa, qa_candidates: a legal benchmark made from a corpus by a chat model; qa_propose.md, qa_check.md.
-    user_faults/: what a simulated user did beyond its scenario, in runs and in result files of tau2-bench.
     arpo_bound, arpo_learn: what branching can save; ARPO beside its controls and GRPO at equal tool calls.
     arpo_pilot: entropy after tools' results, token by token.
     reward_search, action_templates: returns that plans of templates reach without gold, by id and reward.

@@ -2,6 +2,7 @@
 
     AGENT_ENVS_DATA=... python -m benchmarks.tau2_users [--out FILE] [--tasks N] [--crowd N]
     python -m benchmarks.tau2_users --behaviour scripted [--persona NAME_OR_JSON] [--tasks N]
+    python -m benchmarks.tau2_users --solved | --leaks | --lazy | --speed [--tasks N]
 
 Rates are over generated test tasks, with 95 % intervals; empty conversations are scored on these and on the official tasks.
 The crowd is N telecom episodes that stand open at once and are stepped in turn by the heuristic, in one process and one thread,
@@ -11,6 +12,11 @@ the scripted user included; time is CPU time. The original keeps a thread for ea
 `--behaviour USER` measures how any user (scripted, or a model by name) behaves, on what arXiv 2603.11245 found people and
 models to differ in: information told a turn, pushback on a wrong assumption, refusals of unwanted proposals, repair after an
 agent's error, and the spread of wording.
+
+`--solved` counts the tasks of worlds 0 and 5 that solver and heuristic solve; `--leaks` measures how much of a wish's details
+the scripted customer tells agents that do not ask for it, beside one that asks for all; `--lazy` how many tasks agents solve
+that do not work: random, null, one that asks "Shall I do what you want?" and one that asks for everything; `--speed` how many
+messages the customer answers in a CPU-second.
 """
 
 import argparse
@@ -32,10 +38,12 @@ from agent_envs.envs.tau2.metrics import idle_score
 from agent_envs.envs.tau2.official import load_domain
 from agent_envs.envs.tau2.task_generator.source import GeneratedSource, generated_domain
 from agent_envs.envs.tau2.tasks import OfficialSource, tau2_task
+from agent_envs.envs.tau2.user_script import read_script
+from agent_envs.envs.tau2.users.consent import tokens
 from agent_envs.evaluation.statistics.rates import pass_hat_k, pass_rate, success_rate
-from agent_envs.rollout.policy import CompanionPolicy, Request
+from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, Request
 from benchmarks.tau2_null_policy import null_policy_score
-from benchmarks.user_faults.runs import episode_faults
+from benchmarks.tau2_user_checks import episode_faults
 
 DOMAINS = ("retail", "airline", "telecom")
 TRIALS = 4
@@ -169,6 +177,81 @@ def behaviour(domain: str, user: Any, persona: Any, tasks: int) -> dict[str, flo
     return {name: round(total / tasks, 3) for name, total in sums.items()}
 
 
+# What agents say that do not ask what is wanted, and what one says that asks for all; {} is the wish.
+_LAZY = {
+    "shall I do what you want?": "Shall I do what you want?",
+    "echoes the wish": "{} Shall I go ahead?",
+    "names all topics": "Shall I go ahead with the items, options, payment, address, reason, route, date, flights, cabin, "
+    "passengers, bags, insurance, plan and line as you want them?",
+    "asks for all topics": "Could you tell me the order number, items, options, payment method, address, reason, reservation "
+    "number, route, dates, flights, cabin, passengers, bags, insurance, kind of trip, line, plan and amount?",
+}  # fmt: skip
+_TURNS = 4
+
+
+def leaks(domain: str, tasks: int) -> dict[str, float]:
+    """Return, of each kind of agent, the share of the first wish's details that are out after four turns."""
+    env = gym.make(f"agent_envs/Tau2{domain.title()}-v0")
+    shares = {}
+    for name, words in _LAZY.items():
+        out = there = 0
+        for place in range(tasks):
+            told = _opening(env, place, "leaks")
+            want = read_script(env.unwrapped.episode.task.data["user_script"]).wants[0]
+            details = [fact.say for fact in want.facts if not tokens(fact.say) <= tokens(told)]
+            for _ in range(_TURNS):
+                told += f" {_answer(env, words.format(want.say))}"
+            out += sum(tokens(detail) <= tokens(told) for detail in details)
+            there += len(details)
+        shares[name] = round(out / there, 3) if there else 0.0
+    return shares
+
+
+def solved(domain: str, tasks: int) -> dict[str, int]:
+    """Return how many of the first test tasks of two worlds the solver and the heuristic solve."""
+    counts = {}
+    for kind, world in ((kind, world) for kind in ("solver", "heuristic") for world in (0, 5)):
+        env = gym.make(f"agent_envs/Tau2{domain.title()}-v0", **({"world": world} if world else {}))
+        played = (
+            agent_envs.run_episode(env, CompanionPolicy(kind), seed=0, task=place, split="test")
+            for place in range(tasks)
+        )
+        counts[f"{kind}, world {world}"] = sum(bool(result.success) for result in played)
+    return counts
+
+
+def lazy(domain: str, tasks: int) -> dict[str, int]:
+    """Return how many test tasks agents solve that do not work."""
+    env = gym.make(f"agent_envs/Tau2{domain.title()}-v0")
+    counts = {}
+    for kind, policy in (("random", CompanionPolicy("random")), ("null", NullPolicy())):
+        played = (agent_envs.run_episode(env, policy, seed=0, task=place, split="test") for place in range(tasks))
+        counts[kind] = sum(bool(result.success) for result in played)
+    for name in ("shall I do what you want?", "asks for all topics"):
+        counts[name] = 0
+        for place in range(tasks):
+            _opening(env, place, "lazy")
+            while not env.unwrapped.episode.over:
+                _answer(env, _LAZY[name])
+            counts[name] += bool(env.unwrapped.episode.success)
+    return counts
+
+
+def speed(domain: str, tasks: int) -> int:
+    """Return how many messages that it never saw the customer answers in a CPU-second, the environment's step included."""
+    env = gym.make(f"agent_envs/Tau2{domain.title()}-v0")
+    answered, seconds = 0, 0.0
+    for place in range(tasks):
+        _opening(env, place, "speed")
+        wish = read_script(env.unwrapped.episode.task.data["user_script"]).wants[0].say
+        for turn in range(_TURNS):
+            text = f"Step {place}.{turn}: you say this: {wish} I could do that for ${place + turn}.50 today. Shall I go ahead?"
+            started = time.process_time()
+            answered += bool(_answer(env, text))
+            seconds += time.process_time() - started
+    return round(answered / seconds)
+
+
 def _opening(env: Any, place: int, key: str) -> str:
     options = {"task": place, "split": "test", "episode_key": f"behaviour-{place}-{key}"}
     _, info = env.reset(seed=int(key) if key.isdigit() else 0, options=options)
@@ -191,7 +274,19 @@ def main() -> None:
     parser.add_argument("--crowd", type=int, default=1_000, help="telecom episodes at once (default 1,000)")
     parser.add_argument("--behaviour", metavar="USER", help="measure how a user behaves, and nothing else")
     parser.add_argument("--persona", default="plain", help="its manners: a name, or knobs as JSON")
+    for name, doc in (
+        ("solved", "what solver and heuristic solve"),
+        ("leaks", "what lazy agents are told"),
+        ("lazy", "what they solve"),
+        ("speed", "messages a second"),
+    ):
+        parser.add_argument(f"--{name}", action="store_true", help=f"measure {doc}, and nothing else")
     chosen = parser.parse_args()
+    for measure in (solved, leaks, lazy, speed):
+        if getattr(chosen, measure.__name__):
+            for domain in DOMAINS:
+                print(domain, json.dumps(measure(domain, min(chosen.tasks, 60))), flush=True)
+            return
     if chosen.behaviour:
         persona = json.loads(chosen.persona) if chosen.persona.startswith("{") else chosen.persona
         for domain in DOMAINS:

@@ -72,6 +72,9 @@ INFO_KEYS: dict[str, InfoKey] = {
     "action_mask": InfoKey(
         "some", object, "ExpA: which expanded actions are legal, a numpy bool array of fixed length"
     ),
+    "unconsented_changes": InfoKey(
+        "some", int, "tau2: changes that the agent made before the scripted customer consented to any; -1 without one"
+    ),
     "feedback": InfoKey("some", str, "VerbalFeedback: `explore` or `exploit`, as it was drawn; empty for none"),
 }
 

@@ -59,6 +59,7 @@ _TAU2 = {
     "agent": ("scripted", "heuristic"),
     "persona": ("task", "plain", "terse", "talkative", "impatient", "insistent", "piecemeal", "forgetful", "mistaken",
                 "typing"),
+    "consent": ("restate", "plain"),
     "plan": ("none", "oracle"),
     "difficulty": ("mixed", "easy", "medium", "hard"),
     "compat": ("tau2-1.0.1", "fixed"),

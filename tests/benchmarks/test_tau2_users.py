@@ -1,7 +1,7 @@
 """The measures of behaviour are of any user, a model too: what two scripted models do is what is counted of them."""
 
 from agent_envs.services.chat import ScriptedChat
-from benchmarks.tau2_users import behaviour
+from benchmarks.tau2_users import behaviour, lazy, leaks, solved, speed
 
 
 def _model(agrees: bool, seen: list[str]) -> ScriptedChat:
@@ -37,3 +37,12 @@ def test_the_scripted_user_is_measured_by_its_persona():
     plain = behaviour("telecom", "scripted", "plain", 2)
     easy = behaviour("telecom", "scripted", {"like": "talkative", "agrees": 1.0}, 2)
     assert plain["refuses"] == plain["pushback"] == 1 and easy["refuses"] == easy["pushback"] == 0
+
+
+def test_lazy_agents_are_told_no_more_than_one_that_asks_for_all_and_solve_nothing():
+    shares = leaks("airline", 6)
+    assert shares["asks for all topics"] == max(shares.values()) > 0.8 and shares["shall I do what you want?"] < 0.1
+    assert set(lazy("retail", 3).values()) == {0}
+    counts = solved("telecom", 3)
+    assert counts["solver, world 0"] == counts["solver, world 5"] == 3
+    assert speed("retail", 2) > 0

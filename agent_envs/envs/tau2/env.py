@@ -26,7 +26,7 @@ from agent_envs.envs.tau2.tasks import OfficialSource
 from agent_envs.envs.tau2.toolkit import Domain, Side
 from agent_envs.envs.tau2.turn_taking import LIMITS, Rules, opened, other
 from agent_envs.envs.tau2.users.chat import ChatPartner
-from agent_envs.envs.tau2.users.scripted import ScriptedUser
+from agent_envs.envs.tau2.users.scripted import CONSENTS, VERSION, ScriptedUser
 from agent_envs.services.chat import ChatModel
 from agent_envs.services.chat.named import judge_model
 from agent_envs.services.judges import Judge
@@ -68,6 +68,7 @@ class Tau2Env(TurnEnv):
         user: str | ChatModel = "scripted",
         agent: str | ChatModel = "scripted",
         persona: str | Mapping[str, Any] = "task",
+        consent: str = "restate",
         difficulty: str = "mixed",
         world: int = 0,
         policy: str = "standard",
@@ -106,6 +107,8 @@ class Tau2Env(TurnEnv):
         self.reward, self.reward_spec = reward, make_reward(reward)
         self._model = judge_model(name, judge)
         self.partner = _partner(name, side, {"user": user, "agent": agent}, persona, guidelines)
+        if consent != "restate":
+            self.partner = _consenting(name, consent, self.partner, persona)
         self._plan, self._guidelines = plan, guidelines
         # Last, so that a wrong argument is told wherever the official data lies.
         domain, self.source = self._world(tasks, policy, compat, difficulty, world)
@@ -131,6 +134,13 @@ class Tau2Env(TurnEnv):
         if (difficulty, world) != ("mixed", 0):
             raise UsageError(f"{name}: difficulty= and world= choose among generated tasks; leave them out")
         return SOURCES[tasks](domain, compat, policy == "workflow")
+
+    @property
+    def spec_digest(self) -> str:
+        """The digest of `TurnEnv`, and in it the version of the scripted user that plays."""
+        if not self._digest and isinstance(self.partner, ScriptedUser):
+            self._digest = digest([super().spec_digest, "scripted user", VERSION])
+        return super().spec_digest
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Start an episode; see `TurnEnv.reset`. All starts of one task and seed share the words before the first turn."""
@@ -213,6 +223,15 @@ class Tau2Env(TurnEnv):
             self._refuse(f"the conversation of task {task.id!r} is over before the first turn", "give it a longer one")
         return dialogue
 
+    def _extras(self, episode: Episode) -> dict[str, Any]:
+        return {"unconsented_changes": self._unconsented(episode.task, episode.state)}
+
+    def _unconsented(self, task: Task, dialogue: Dialogue) -> int:
+        """Return how many changes the agent made before the scripted customer consented to any; -1 where none plays."""
+        if not isinstance(self.partner, ScriptedUser):
+            return -1
+        return self.partner.unconsented_changes(task, self._public(task), dialogue, self.rules.domain)
+
     def _advance(self, episode: Episode, action: str) -> Outcome:
         before, task, header = episode.state, episode.task, episode.header
         heard = self.face.hear(before, action)
@@ -228,7 +247,7 @@ class Tau2Env(TurnEnv):
         cut = not after.ended or after.ended in LIMITS
         return Outcome(
             after, heard.parsed, shown,
-            (*results, result_of(score, after.ended, self._marked(task))), events,
+            (*results, result_of(score, after.ended, self._user_metrics(task, after), self._marked(task))), events,
             terminated=not cut, truncated=cut, success=succeeded(score, self.reward),
         )  # fmt: skip
 
@@ -237,6 +256,11 @@ class Tau2Env(TurnEnv):
         if self.partner is None:
             return dialogue
         return played(self.partner, self.scene(task, dialogue, other(self.face.side), key, branch))
+
+    def _user_metrics(self, task: Task, dialogue: Dialogue) -> dict[str, int]:
+        """Return what reports tell of a scripted user that spoke; nothing of any other."""
+        unconsented = self._unconsented(task, dialogue)
+        return {} if unconsented < 0 else {"unconsented_changes": unconsented, "user_version": VERSION}
 
     def _marked(self, task: Task) -> bool:
         """Return whether a scripted user plays an official task."""
@@ -266,6 +290,14 @@ def _partner(
             )
         user_guidelines("", with_tools=False)  # where the data is missing, nothing is made
     return None if side == "solo" else made
+
+
+def _consenting(name: str, consent: str, partner: Partner | None, persona: str | Mapping[str, Any]) -> ScriptedUser:
+    """Return the scripted user with another way to consent."""
+    choice(name, "consent", consent, CONSENTS)
+    if not isinstance(partner, ScriptedUser):
+        raise UsageError(f"{name}: consent={consent!r} is of the scripted user; leave it out")
+    return ScriptedUser(persona, consent=consent)
 
 
 class Tau2Retail(Tau2Env):

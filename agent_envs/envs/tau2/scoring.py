@@ -5,6 +5,7 @@ one typed result of the last turn, which no tool can forge: its call id is empty
 nothing else.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -53,14 +54,26 @@ _DOCS = {
 }
 
 
+USER_METRICS = ("unconsented_changes", "user_version")
 MARK = "scripted user on official tasks: another benchmark"
 
 
-def result_of(score: Evaluation, ended: str, marked: bool = False) -> ToolResult:
-    """Return a score as the last turn's typed result: names and values in `ids`, the counting ones starred; perhaps MARK."""
+def result_of(score: Evaluation, ended: str, user: Mapping[str, int], marked: bool = False) -> ToolResult:
+    """Return a score as the last turn's typed result: names and values in `ids`, the counting ones starred; perhaps MARK.
+
+    `user` holds what reports tell of a scripted user, by the names in USER_METRICS.
+    """
     parts = [f"{name}{'*' * (name in score.basis)}={_text(value)}" for name, value in score.components.items()]
     mark = ("scripted_on_official=1",) if marked else ()
-    ids = (f"official={score.reward:g}", f"without_nl={score.reward_without_nl:g}", f"ended={ended}", *parts, *mark)
+    told = (f"{name}={value}" for name, value in user.items())
+    ids = (
+        f"official={score.reward:g}",
+        f"without_nl={score.reward_without_nl:g}",
+        f"ended={ended}",
+        *parts,
+        *told,
+        *mark,
+    )
     notes = (*score.notes, *([MARK] if marked else ()))
     return ToolResult("", _NAME, "\n".join(notes), ids=ids)
 
@@ -139,9 +152,10 @@ def _shares(score: dict[str, str], reward: str) -> dict[str, float]:
 
 
 def metrics(trajectory: Trajectory) -> dict[str, float]:
-    """Return every component of the score (those beside the basis too), and the reward without the judged one."""
+    """Return every component of the score (those beside the basis too), the reward without the judged one, USER_METRICS."""
     score = score_of(trajectory.last)
     found = {name.rstrip("*").lower(): float(value) for name, value in score.items() if value in ("0", "1")}
     if found.pop("scripted_on_official", 0):
         found[MARK] = 1.0
-    return {name: value for name, value in found.items() if name != "official"}
+    told = {name: float(score[name]) for name in USER_METRICS if name in score}
+    return {name: value for name, value in found.items() if name not in ("official", *told)} | told

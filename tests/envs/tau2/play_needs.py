@@ -95,8 +95,8 @@ class Known:
 
     @property
     def heard(self) -> str:
-        """The customer's words in small letters, without those that close a conversation."""
-        return re.sub(r"\bthat (?:is|was) (?:all|everything)\b", "", self.said.lower())
+        """The customer's words in small letters, without those that close a conversation or give in."""
+        return re.sub(r"\bthat (?:is|was) (?:all|everything)\b|\ball right\b", "", self.said.lower())
 
     @property
     def text(self) -> str:
@@ -141,7 +141,8 @@ class Known:
         whole = chosen is None and words & {"order", "orders", "address"}
         number = arguments["order_id"].lower().lstrip("#") in self.heard
         named = any(name in self.heard.replace(" ", "") or any(word in name for word in words) for name in names)
-        if not (whole or number or named or re.search(EVERYTHING, self.heard)):
+        only = len(order["items"]) == 1 and re.search(r"\bits item\b", self.heard)
+        if not (whole or number or named or only or re.search(EVERYTHING, self.heard)):
             yield f"names {' or '.join(dict.fromkeys(items))}"
 
     def _choices(self, arguments: dict[str, Any]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from agent_envs.rollout.policy import CompanionPolicy, NullPolicy
 from agent_envs.services.chat import ScriptedChat
 from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
-from benchmarks.user_faults.runs import episode_faults
+from benchmarks.tau2_user_checks import episode_faults
 from tests.envs.tau2.recorded import SPLITS
 
 IDS = {name: f"agent_envs/Tau2{name.title()}-v0" for name in ("retail", "airline", "telecom")}
@@ -126,7 +126,7 @@ def test_a_model_that_leaves_too_early_fails_the_episode_and_is_told_apart():
     env.reset(seed=0, options={"task": 0, "split": "test"})
     _, reward, terminated, _, info = env.step("Certainly. May I have your e-mail address, please?")
     assert terminated and reward == 0.0 and info["success"] is False
-    assert [fault.kind for fault in episode_faults(env.unwrapped)] == ["stopped_early"]
+    assert [kind for kind, _, _ in episode_faults(env.unwrapped)] == ["stopped_early"]
 
 
 def test_a_failure_of_the_agent_alone_is_not_put_on_the_user():
@@ -136,7 +136,7 @@ def test_a_failure_of_the_agent_alone_is_not_put_on_the_user():
     while not over:
         *_, terminated, truncated, info = env.step("I see. All is done. Is there anything else?")
         over = terminated or truncated
-    assert info["success"] is False and episode_faults(env.unwrapped) == ()
+    assert info["success"] is False and episode_faults(env.unwrapped) == []
 
 
 def test_a_model_that_says_nothing_is_a_fault_and_the_turn_may_be_taken_again():

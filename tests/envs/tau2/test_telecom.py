@@ -14,7 +14,6 @@ from agent_envs.envs.tau2.task_generator.source import generated_domain
 from agent_envs.envs.tau2.telecom import for_expected_actions, telecom
 from agent_envs.envs.tau2.telecom_tables import agent_records, user_records
 from agent_envs.envs.tau2.toolkit import FRESH, DomainState, ToolFailure, World, call, run_function
-from agent_envs.envs.tau2.users import acts
 from tests.envs.tau2.telecom_world import AGENT, FIXED, USER, Line, ada, domain
 
 # Wire formats and rules
@@ -330,11 +329,3 @@ def test_a_number_is_found_where_the_tables_were_changed_as_where_they_were_not(
         agent_side._line_by_phone(world, line["phone_number"])
     assert agent_side._line_by_phone(world, "555-000-0000")["line_id"] == key
     assert agent_side._customer_by_phone(world, "555-000-0000")["customer_id"] == owner
-
-
-def test_words_are_looked_for_by_bits_that_stand_in_every_text_that_has_them() -> None:
-    for kind in ("verbs", "objects"):
-        for word in " ".join(acts.lexicon()[kind].values()).split():  # type: ignore[attr-defined]
-            text = f"i {word.replace('~', ' ').rstrip('.')} it"
-            names = {name for name, stems in acts._classes(kind)[1].items() if stems.compiled.search(text)}
-            assert acts._named(kind, text) == names, word

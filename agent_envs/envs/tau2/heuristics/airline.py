@@ -65,7 +65,7 @@ def _flight(leg: Row) -> dict[str, Any]:
 def _payer(desk: Desk, cost: int) -> Row:
     """Return the method that pays for a change."""
     own = [method for method in _user(desk)["payment_methods"].values() if method["source"] != "certificate"]
-    named = own if len(own) == 1 or not cost else methods_in(desk.text, own)
+    named = own if len(own) == 1 else methods_in(desk.text, own) or ([] if cost else own)
     able = [method for method in named if method["source"] == "credit_card" or method["amount"] >= cost]
     if not able:
         desk.ask(f"Which payment method shall I use? You have {', '.join(map(called, own))}.")
@@ -91,8 +91,8 @@ def _bags(desk: Desk) -> None:
     row, told = _reservations(desk)[-1], re.search(_BAGS, desk.text)
     if told is None:
         desk.ask("How many bags would you like to add?")
-    number = int(told[1]) if told[1].isdigit() else _NUMBERS.get(told[1].lower(), 1)
-    total = number + (0 if re.search(r"\bin (?:all|total)\b", desk.text) else row["total_baggages"])
+    total = int(told[1]) if told[1].isdigit() else _NUMBERS.get(told[1].lower(), 1)
+    total += 0 if " more " not in told[0] and re.search(r"\bin (?:all|total)\b", desk.text) else row["total_baggages"]
     paid = rules.paid_bags(_user(desk)["membership"], row["cabin"], len(row["passengers"]), total)
     new = max(0, paid - row["nonfree_baggages"])
     method, key = _payer(desk, rules.BAG * new), row["reservation_id"]

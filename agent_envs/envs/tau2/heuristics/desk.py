@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Any, NoReturn
 
-from agent_envs.envs.tau2.heuristics.reading import Called, Row, answer, calling, read
+from agent_envs.envs.tau2.heuristics.reading import CONSENT, Called, Row, answer, calling, read
 from agent_envs.envs.tau2.turn_taking import DONE
 from agent_envs.rollout.policy import Request
 
@@ -63,7 +63,7 @@ class Desk:
             reply = "\n".join(self.user[before : before + 1])
             if CLOSING in words or (GO_AHEAD in words and _ANEW.match(reply)):
                 self.start = before
-        self.text = "\n".join(self.user[self.start :])
+        self.text = "\n".join(CONSENT.sub(r"\1", words) for words in self.user[self.start :])
         self.kind = next(filter(None, map(self.kind_of, sentences(self.text))), "")
 
     def kind_of(self, sentence: str) -> str:

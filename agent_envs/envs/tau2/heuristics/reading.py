@@ -22,6 +22,7 @@ _ANSWER = re.compile(
     r"(?i)\W*(?:(?!.*\b(?:but|wait|not|don't)\b)(yes|sure|ok(?:ay)?|correct|right|go ahead|(?:that )?sounds good)"
     r"|(?:no|nope|wait|stop|not|never ?mind|(?:please )?(?:do not|don't))(?! problem))\b"
 )
+CONSENT = re.compile(r"\bOnly if that means this\b[^:]*: (.*?)(?: And: .*)?$", re.DOTALL)  # then the wish is told again
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +91,9 @@ def mentions(text: str, phrase: str) -> bool:
 
 
 def answer(text: str) -> bool | None:
-    """Return what an answer to a proposal says, by the words that it begins with: yes, no, or None for neither."""
+    """Return what an answer to a proposal says, yes, or what it agrees to; no; or None for neither."""
     first = _ANSWER.match(text)
-    return bool(first[1]) if first else None
+    return bool(first[1]) if first else CONSENT.search(text) is not None or None
 
 
 def matches(pattern: str, text: str) -> list[str]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from agent_envs.base.serialization import state_type
 from agent_envs.envs.tau2.users import device_terms as terms
-from agent_envs.envs.tau2.users.device_words import Request, label_of, requests
+from agent_envs.envs.tau2.users.device_words import Request, label_of, read_requests, requests
 
-__all__ = ["Request", "Step", "due", "held", "plan", "requests", "told"]
+__all__ = ["Request", "Step", "due", "held", "plan", "read_requests", "requests", "told"]
 _SWITCHES = {tool: thing for thing, tool in terms.TOGGLES.items()}
 _ICONS = (
     ("✈️ ", ""), ("📶¹ ", "signal "), ("📶² ", "signal "), ("📶³ ", "signal "), ("📶⁴ ", "signal "), ("📵 ", ""), ("📱 ", ""),

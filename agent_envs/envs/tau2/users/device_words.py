@@ -1,4 +1,4 @@
-"""`requests` finds what an agent's words ask a telecom customer to read or do on the phone.
+"""`read_requests` finds what an agent's words ask a telecom customer to read or do on the phone.
 
 Words are cut into sentences and clauses. A clause is passed over where it forbids, offers, thanks, tells what the agent does,
 or rests on a failure; in what is left the nearest verbs say what is to be done with the things that are named.
@@ -67,23 +67,78 @@ class _Reading:
     action: str = ""
 
 
-_UNKNOWN = Request("", look="location", shows="unknown")  # a condition that is not understood never holds
+_WHETHER = re.compile(r"\b(?:check|see|tell me|know|verify|look|confirm|say)\s*$", re.I)
 Hits = list[tuple[int, Request]]
 
 
 @lru_cache(maxsize=256)  # agents repeat themselves, in groups of episodes even more
-def requests(text: str) -> tuple[Request, ...]:
-    """Return what an agent's words ask the user to read or do on the phone, in order, each once; () where they ask nothing.
+def read_requests(text: str) -> tuple[tuple[Request, ...], bool]:
+    """Return what an agent's words ask the user to read or do on the phone, in order, each once, and whether some are unclear.
 
-    Literal calls such as `set_network_mode_preference(mode="4g_only")` are taken exactly.
+    Nothing is changed on words that are not understood, each of them: where a sentence has others, or rests on what the
+    phone does not show, what it names is read instead. Literal calls such as
+    `set_network_mode_preference(mode="3g_only")` are taken exactly. Quotations ask for nothing.
     """
-    reading, found = _Reading(), dict[Request, None]()
-    for sentence in _ENDS.split(text[:LONGEST].translate(_QUOTES)):
+    reading, found, unclear = _Reading(), dict[Request, None](), False
+    parts = [part for part in _ENDS.split(unquoted(text[:LONGEST].translate(_QUOTES))) if part.strip()]
+    held_back = any(map(_stray, parts, ["", *parts]))
+    for before, sentence in zip(["", *parts], parts, strict=False):
+        named = list(reading.things)
         hits = _literal_calls(sentence) if _LITERAL.search(sentence) else _read(reading, sentence)
+        changes = any(user_kit.tools[one.tool].writes for _, one in hits)
+        asked = "?" not in sentence[-3:] or terms.CAN_YOU.search(sentence)
+        doubtful = changes and (held_back or not asked or not _plain(sentence, before))
+        if doubtful or (not hits and _hinted(sentence)):
+            things = [str(one.lastgroup) for one in terms.THINGS.finditer(sentence)] or named[:1]
+            hits = [hit for hit in hits if not user_kit.tools[hit[1].tool].writes]
+            hits += [(0, Request(terms.READING[thing], label=label_of(thing))) for thing in dict.fromkeys(things)]
+            unclear = unclear or doubtful and bool(asked) and not terms.AGENT_DOES.search(sentence)
         found |= dict.fromkeys(request for _, request in sorted(hits, key=lambda hit: hit[0]))
         if len(found) >= MOST_REQUESTS:
             break
-    return tuple(found)[:MOST_REQUESTS]
+    return tuple(found)[:MOST_REQUESTS], unclear
+
+
+def requests(text: str) -> tuple[Request, ...]:
+    """Return what an agent's words ask the user to read or do on the phone; () where they ask nothing."""
+    return read_requests(text)[0]
+
+
+def unquoted(text: str) -> str:
+    """Return a text without its quotations of four words and more."""
+    return terms.QUOTED.sub(lambda found: " " if len(found[0].split()) > 3 else found[0], text)
+
+
+def _plain(sentence: str, before: str) -> bool:
+    """Return whether every word of a request is understood; what points back needs a sentence that is, too."""
+    sentence = terms.CARRIED.sub(" ", sentence)
+    rest = _LITERAL.sub(" ", terms.COURTESY.sub(" ", terms.VOCATIVE.sub("", sentence)))
+    named = terms.THINGS.search(before) or terms.PERMIT.search(before)
+    back, led = terms.BACK.search(rest), named is not None and _plain(before, "")
+    if back and not led and ("?" in before or "if" in back[0].lower() or "case" in back[0].lower()):
+        return False
+    rest = terms.BACK.sub(" ", rest)
+    for found in terms.STATED.finditer(rest):
+        pointing = terms.IT.fullmatch(found["what"].strip()) and not terms.THINGS.search(rest[: found.start()])
+        if _stated(_Reading(), found["what"], sentence) is not None and (led or not pointing):
+            rest = terms.OTHERWISE.sub(" ", rest.replace(found["how"], " ", 1))
+    return all(word in terms.VOCABULARY for word in re.findall(r"[^\W\d_]+", rest.lower().replace("'", "")))
+
+
+def _stray(sentence: str, before: str) -> bool:
+    """Return whether a sentence without a request sets a condition for others, as it seems."""
+    if terms.HARMLESS.search(sentence) or not (terms.MARKS.search(sentence) or terms.POINTS.search(sentence)):
+        return False
+    return not _plain(sentence, before) and not any(
+        user_kit.tools[one.tool].writes for _, one in _read(_Reading(), sentence)
+    )
+
+
+def _hinted(sentence: str) -> bool:
+    """Return whether a sentence without a request seems to be one."""
+    named = terms.THINGS.search(sentence) or terms.PRONOUN.search(sentence)
+    framed = (terms.AGENT_DOES, terms.AGENT_DID, terms.OFFERS, terms.FORBIDS)
+    return bool(named and terms.HINTS.search(sentence)) and not any(frame.search(sentence) for frame in framed)
 
 
 def _literal_calls(sentence: str) -> Hits:
@@ -147,9 +202,8 @@ def _conditional(reading: _Reading, sentence: str) -> tuple[str, Request | None]
     """Return a sentence without its condition, and what has to be shown, as a request without a tool."""
     for found in terms.STATED.finditer(sentence):
         condition = _stated(reading, found["what"], sentence)
-        if condition is None and "only" in found["how"].lower():
-            condition = _UNKNOWN
-        if condition is None or terms.FAILURE.search(found["what"]):
+        whether = _WHETHER.search(sentence[: found.start()])  # "check if it is on" asks for a look
+        if condition is None or terms.FAILURE.search(found["what"]) or whether:
             continue
         if found["how"].lower().startswith("unless"):
             condition = _turned(condition)
@@ -166,6 +220,8 @@ def _stated(reading: _Reading, what: str, sentence: str) -> Request | None:
         abroad = bool(terms.ABROAD.search(what)) != denied
         return Request("", look="location", shows="abroad" if abroad else "!abroad")
     things = [str(one.lastgroup) for one in terms.THINGS.finditer(what)]
+    if len(set(things)) > 1 and re.search(r"\b(?:and|or)\b", what):
+        return None
     if terms.NO_SIGNAL.search(what):
         return Request("", look="check_network_status", shows="Cellular Signal: none")
     if terms.PERMIT.search(what) and terms.LACKS.search(what):
@@ -178,12 +234,14 @@ def _stated(reading: _Reading, what: str, sentence: str) -> Request | None:
         return Request("", look="check_network_mode_preference", shows=terms.MODES[str(mode.lastgroup)])
     if terms.SIM_OUT.search(what) and ("sim" in things or (not things and re.search(r"\bsim\b", sentence, re.I))):
         return Request("", look="check_sim_status", shows="No SIM card detected")
+    if terms.IT.fullmatch(what.strip()):
+        return Request("")  # "if it is off": a switch is looked at anyway
     off, on = terms.IS_OFF.search(what), terms.IS_ON.search(what)
     if not (off or on):
         return None
     thing = next((one for one in things if one in terms.SHOWN), "")
     if not thing:
-        return Request("")  # "if it is off": a switch is looked at anyway
+        return None
     shown = terms.SHOWN[thing][0]
     return Request("", look=terms.READING[thing], shows=shown if bool(on and not off) != denied else f"!{shown}")
 

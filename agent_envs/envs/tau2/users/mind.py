@@ -28,7 +28,7 @@ class Mind:
         want: the place of the want that is pursued.
         asked: places of the wants that the agent was told.
         settled: places of the wants that were fulfilled.
-        agreed: places of the wants that it said yes to and has no report of.
+        agreed: places of the wants that it consented to; a consent stands.
         reminded: places of the wants that it asked for again when the agent took its leave.
         protests: how often the user protested against the refusal of the current want.
         complaints: how often it said that something was not brought about.
@@ -42,7 +42,10 @@ class Mind:
         checking: the last call was its own check.
         checked: whether the current want's check "passed" or "failed" since the agent spoke; "" before it was made.
         announced: the agent said that it will hand the user over.
-        doubted: the user asked back about a word of what was proposed.
+        doubted: it consented although the agent spoke of what cannot be.
+        seen: how many changes of the agent's it had news of when it turned to the want that is pursued.
+        counted: how many of them it had news of when it last spoke.
+        unconsented: how many were made while it had consented to no open want.
     """
 
     want: int = 0
@@ -63,6 +66,9 @@ class Mind:
     checked: str = ""
     announced: bool = False
     doubted: bool = False
+    seen: int = 0
+    counted: int = 0
+    unconsented: int = 0
 
     def but(self, **changes: Any) -> "Mind":
         """Return a copy with some attributes changed."""
@@ -110,6 +116,12 @@ def open_wants(script: UserScript, mind: Mind) -> list[int]:
     """Return the places of the wants that the agent knows and has not fulfilled: the current one first."""
     others = [place for place in mind.asked if place > mind.want and place not in mind.settled]
     return [mind.want, *others] if mind.want not in mind.settled else others
+
+
+def unconsented(script: UserScript, mind: Mind, changes: int) -> int:
+    """Return how many of the agent's changes were made while the user had consented to none of its open wants."""
+    consented = any(place in mind.agreed for place in open_wants(script, mind))
+    return mind.unconsented + (0 if consented else max(0, changes - mind.counted))
 
 
 def facts_about(script: UserScript, mind: Mind, topic: str, place: int) -> tuple[Fact, ...]:

@@ -1,24 +1,24 @@
-"""`Reaction` makes a scripted user's answer to one message: what it takes as done, what it agrees to, and when it stops."""
+"""`Reaction` makes a scripted user's answer to one message: what it takes as done, what it consents to, and when it stops.
+
+No proposal is read. Whatever touches a want that the agent knows is answered with the consent to that want; whether it was
+brought about shows in what the agent changed; and a message that asks for something never ends the conversation.
+"""
 
 import re
 from random import Random
 
 from agent_envs.envs.tau2.user_script import Check, UserScript, Want
-from agent_envs.envs.tau2.users.acts import read_act
-from agent_envs.envs.tau2.users.comparing import Proposal, shares_values
-from agent_envs.envs.tau2.users.deciding import decided
-from agent_envs.envs.tau2.users.mind import Mind, following, ids_of, open_wants
+from agent_envs.envs.tau2.users.consent import MOST_DETAILS, consent_to, other_number, plainly, touched
+from agent_envs.envs.tau2.users.mind import Mind, following, open_wants
 from agent_envs.envs.tau2.users.persona import Persona
-from agent_envs.envs.tau2.users.settling import about, focus, fulfilled, must_look
-from agent_envs.envs.tau2.users.shelf import NOTHING, Shelf
-from agent_envs.envs.tau2.users.telling import IDENTITY, Telling, at_length
+from agent_envs.envs.tau2.users.settling import focus, fulfilled, must_look
+from agent_envs.envs.tau2.users.telling import IDENTITY, Telling
 from agent_envs.envs.tau2.users.understanding import Understood
 from agent_envs.envs.tau2.users.wording import STOP, TRANSFER, say
 
 _BEYOND = re.compile(
     r"\b(?:more than|above|over|exceeds?|beyond) (?:your|the) (?:\$?\d+ )?(?:\w+ )?(?:limit|budget|maximum|cap)\b"
 )
-_MANY = re.compile(r"\b(?:all|every|each|both)\b.{0,20}\b(?:lines?|orders?|reservations?|trips?|numbers?)\b")
 _MOST_COMPLAINTS = 2
 _MOST_REPEATS = 3  # messages in a row that bring nothing new: then the next wish is told
 
@@ -46,14 +46,29 @@ class Reaction:
         mind: Mind,
         heard: Understood,
         *,
+        text: str,
         repeated: bool = False,
-        before: str = "",
-        shelf: Shelf = NOTHING,
+        changes: int = 0,
+        unclear: bool = False,
+        names_details: bool = True,
+        plain: bool = False,
     ) -> None:
-        """Take who answers what it understood; `repeated`: it heard that before; `before`: earlier words, in small letters."""
+        """Take who answers, and what it understood of a message.
+
+        Args:
+            script, persona, random, mind: the user.
+            heard: what it understood.
+            text: the message.
+            repeated: it heard that before.
+            changes: how many the agent made so far.
+            unclear: it asked for something on the phone that was not understood.
+            names_details: a consent tells details of which the message speaks.
+            plain: "Yes." stands before the consent where the message proposes it itself.
+        """
         self.script, self.persona, self.random, self.mind, self.heard = script, persona, random, mind, heard
-        self._repeated, self._before, self._shelf = repeated, before, shelf
-        self._parts: list[str] = list(mind.reports)
+        self._text, self._repeated, self._changes = text, repeated, changes
+        self._names_details, self._plain = names_details, plain
+        self._parts: list[str] = [*mind.reports, *([say("plainly", persona, random)] if unclear else [])]
         self._news = bool(mind.reports) and not repeated
         self._stopped = ""
 
@@ -79,26 +94,21 @@ class Reaction:
         settled = self._settle()
         if not settled and self.mind.checked == "failed" and (heard.completes or heard.closes or heard.probes):
             self._complain()
-        elif settled and not heard.confirms:
+        elif settled:
             self._go_on(refused=False)
-        if not self._stopped:
-            told = self._tell()
-            self._decide(settled, told)
+        if not (self._stopped or settled):
+            self._decide(self._tell())
         return self._finished()
 
     def _say(self, what: str) -> None:
         self._parts.append(say(what, self.persona, self.random))
 
     def _settle(self) -> bool:
-        """Mark the wants that the message fulfils; return whether the current one is among them."""
-        done = fulfilled(self.script, self.mind, self.heard, self._gives_way(), self._shelf)
-        if self.heard.confirms:  # "It is done. Shall I do the same for your other line?"
-            many = tuple(place for place in done if _MANY.search(self.script.wants[place].say))
-            more = decided(self.script, many, self._proposal(self.heard.awaiting)).places if many else ()
-            done = tuple(place for place in done if place not in more)
+        """Mark the wants that the message settles; return whether the current one is among them."""
+        done = fulfilled(self.script, self.mind, self.heard, self._changes > self.mind.seen)
         if done:
-            self.mind = self.mind.but(settled=(*self.mind.settled, *done), agreed=())
-            self._news = True
+            agreed = tuple(place for place in self.mind.agreed if place not in done)
+            self.mind, self._news = self.mind.but(settled=(*self.mind.settled, *done), agreed=agreed), True
         return self.mind.want in done
 
     def _complain(self) -> None:
@@ -112,109 +122,94 @@ class Reaction:
         else:
             self._parts.append(self.want.say)
 
-    def _tell(self) -> bool:
-        """Tell the facts that are asked for; return whether anything was told."""
+    def _tell(self) -> int:
+        """Tell the facts that are asked for; return how many sentences that took."""
         place = focus(self.script, self.mind, self.heard)
         telling = Telling(self.script, self.persona, self.random, self.heard, place, self.mind)
         parts = telling.parts()
         self.mind, self._news = telling.mind, self._news or telling.news
         self._parts += parts
-        return bool(parts)
+        return len(parts)
 
-    def _decide(self, settled: bool, told: bool) -> None:
-        """Add what is neither a fact nor a report: a yes, a no, a protest, or the want once more."""
+    def _decide(self, told: int) -> None:
+        """Add what is neither a fact nor a report: a consent, an objection, a protest, or the want once more."""
         heard = self.heard
+        refuses = heard.refuses and (heard.closes or not heard.asks or self.mind.doubted)
         if heard.offers_transfer:
             self._offered()
-        elif heard.confirms:
-            self._confirm(settled)
-        elif heard.refuses and not settled and (self.mind.unhelpful or not told):  # what it asks for may save the wish
+        elif heard.asks and not heard.closes and self._unwanted():
+            self._object()
+        elif refuses and (self.mind.unhelpful or not told):  # what it asks for may save the wish
             self._refused()
-        elif heard.closes and not settled and self.mind.checked != "failed":
+        elif heard.closes and not heard.asks:
             self._forgotten()
-        elif heard.extends and not told:
+        elif heard.waits and not heard.asks:
+            self._say("wait")
+        elif not (told or self._parts) or heard.acts:
+            self._consent(told)
+        self.mind = self.mind.but(doubted=heard.refuses)
+
+    def _unwanted(self) -> bool:
+        """Return whether a message has what a want declines; one with a limit declines what is said to be beyond it."""
+        wants = [self.script.wants[place] for place in self._touched()] or [self.want]
+        declined = any(text.lower() in self.heard.offered for want in wants[:1] for text in want.declines if text)
+        return declined or bool(wants[0].declines and _BEYOND.search(self.heard.offered))
+
+    def _object(self) -> None:
+        want = next((self.script.wants[place] for place in self._touched()), self.want)
+        self._parts.append(want.objection or want.say)
+        self._news = self._news or not self._repeated
+        self.mind = self.mind.but(reminded=(*self.mind.reminded, self.mind.want))  # a goodbye now suits it
+
+    def _touched(self) -> tuple[int, ...]:
+        """Return the places of the wants that the message touches; one that names none may go on about the current one."""
+        places = touched(self.script, open_wants(self.script, self.mind), self.heard.ids, self._text)
+        goes_on = self.heard.asks and self.mind.want in self.mind.agreed
+        return places or ((self.mind.want,) if goes_on else ())
+
+    def _consent(self, told: int) -> None:
+        """Consent to what is wanted and to nothing else, or ask what is meant."""
+        if self.heard.extends and not told:
             self._say("nothing_more")
-        elif not (told or settled or self._parts):
-            self._restate()
-
-    def _confirm(self, settled: bool) -> None:
-        """Say yes or no to what is proposed, or ask back."""
-        passed_on = settled and self._passed_on()
-        proposed = about(self.script, self.mind, self.heard.proposal)
-        want = self.script.wants[proposed[0]] if proposed else self.want
-        decision = decided(self.script, self._meant(), self._proposal(self.heard.awaiting))
-        if _unwanted(want, self.heard.proposal):
-            self._no(want.objection or want.say)
-            self.mind = self.mind.but(reminded=(*self.mind.reminded, self.mind.want))  # a goodbye now suits it
-        elif self.heard.refuses and not (decision.places and proposed):
-            self._alternative()
-        elif settled and not passed_on:
-            if decision.verdict == "no":
-                self._say("no_thanks")
-            self._go_on(refused=False)
-        elif decision.verdict == "yes" or self._doubted(decision.verdict) or self._gives_way():
-            self._yes(decision.places)
-        elif decision.verdict in ("ask", "doubt"):
-            self._say("unclear")
-            self._parts.append(self.want.say)
-            self.mind = self.mind.but(doubted=decision.verdict == "doubt")
-        else:
-            self._no(self.want.say)
-
-    def _doubted(self, verdict: str) -> bool:
-        return verdict == "doubt" and self.mind.doubted and self._repeated
-
-    def _gives_way(self) -> bool:
-        return bool(self.persona.agrees) and self.random.random() < self.persona.agrees
-
-    def _proposal(self, asked: tuple[str, ...]) -> Proposal:
-        return Proposal(asked, self.heard.told, self._before, self.heard.ids, self.heard.names, self._shelf)
-
-    def _meant(self) -> tuple[int, ...]:
-        """Return the places of the wants that a proposal may be about: those that the agent knows, or names by number."""
-        wants, ids, acts = self.script.wants, self.heard.ids, read_act(self.heard.proposal).verbs
-        coming = (
-            place for place in range(self.mind.want + 1, len(wants))
-            if not wants[place].only_if_refused and place not in self.mind.settled
-            and (ids & ids_of(wants[place]) or acts and shares_values(self.script, wants[place], self.heard.proposal))
-        )  # fmt: skip
-        gone = (place for place in self.mind.asked if place < self.mind.want and place not in self.mind.settled)
-        return tuple(dict.fromkeys((*open_wants(self.script, self.mind), *gone, *coming)))
-
-    def _yes(self, proposed: tuple[int, ...]) -> None:
-        self._say("yes")
-        self._news = self._news or not self._repeated
-        self.mind = self.mind.but(agreed=proposed or (self.mind.want,))
-
-    def _no(self, objection: str) -> None:
-        self._say("no")
-        self._parts.append(objection)
-        self._news = self._news or not self._repeated
-
-    def _passed_on(self) -> bool:
-        """Turn to the next want in silence, where the agent knows it: what it proposes is about that one."""
-        place = following(self.script, self.mind, refused=False)
-        if place is None or place not in self.mind.asked:
-            return False
-        self.mind = self.mind.but(want=place, protests=0, checked="", owed=())
-        return True
-
-    def _alternative(self) -> None:
-        """Answer a refusal that offers something else: only what the script has instead is accepted."""
-        if self._protested():
-            return
-        place = following(self.script, self.mind, refused=True)
-        offered = place is not None and (
-            any(sign.lower() in self.heard.proposal for sign in self.script.wants[place].signs)
-            or bool(decided(self.script, (place,), self._proposal(self.heard.awaiting)).places)
-        )
-        if offered and place is not None:
+        if self.persona.agrees and self.heard.asks and self.random.random() < self.persona.agrees:
             self._say("yes")
+            self.mind = self.mind.but(agreed=(self.mind.want,))
+            return
+        places = () if self.heard.invites and not self.heard.acts else self._touched()
+        deeds = tuple(place for place in places if not self.script.wants[place].question)
+        if deeds and (self.heard.asks or self.heard.acts or self.want.check is None):
+            self._restate(deeds, told)
+        elif not self._parts:
+            self._repeat(bool(places))
+
+    def _restate(self, places: tuple[int, ...], told: int) -> None:
+        parts, most = list[str](), max(0, (1 if self.persona.piecemeal else MOST_DETAILS) - told)
+        text, before = self._text if self._names_details else "", self.mind
+        for place in places:
+            want = self.script.wants[place]
+            words = consent_to(self.script, want, self.mind.told, text, most)
+            most -= len(words.facts)
+            parts.append(words.say)
+            known = tuple(dict.fromkeys((*self.mind.told, *words.facts)))
+            self.mind = self.mind.but(told=known, agreed=tuple(dict.fromkeys((*self.mind.agreed, place))))
+        other = other_number(self.script, self.script.wants[places[0]], self._text) if len(places) == 1 else ""
+        yes = self._plain and self.heard.asks and not (other or told or self.heard.refuses)
+        names = " ".join(fact.value for fact in self.script.facts if fact.topic == "name")
+        if other:
+            self._parts.append(f"No, not {other}.")
+        elif yes and plainly(" ".join(parts), self._text, names):
+            self._parts.append("Yes.")
+        self._parts.append(f"{say('consent', self.persona, self.random)} {' And: '.join(parts)}")
+        self._news = self._news or (self.mind.told, self.mind.agreed) != (before.told, before.agreed)
+
+    def _repeat(self, touched: bool) -> None:
+        """Answer what is no question that it understands: ask what is meant, or ask for its want once more."""
+        if self.mind.unhelpful >= _MOST_REPEATS and following(self.script, self.mind, True) is not None:
+            self._go_on(refused=True)  # whatever the agent says to it, what else is wanted shall be heard
+        elif self.heard.asks and not (touched or self.heard.invites or self.heard.probes or self.mind.unhelpful):
+            self._say("unclear")
         else:
-            self._say("no_thanks")
-        self._go_on(refused=True)
-        if offered and place is not None:
-            self.mind = self.mind.but(agreed=(place,))
+            self._parts.append(self.want.say)
 
     def _offered(self) -> None:
         """Answer whether a human should take over: not while there is more to ask for here."""
@@ -248,35 +243,32 @@ class Reaction:
         if self.mind.want in self.mind.reminded:
             self._go_on(refused=True)
             return
-        self.mind = self.mind.but(reminded=(*self.mind.reminded, self.mind.want))
+        self.mind, self._news = self.mind.but(reminded=(*self.mind.reminded, self.mind.want)), True
         self._parts.append(self.want.say)
 
     def _go_on(self, refused: bool) -> None:
-        """Turn to the next want, or end the conversation."""
+        """Turn to the next want, or end the conversation, which a message that asks for something never does."""
         place = following(self.script, self.mind, refused)
         self._news = True
         if self.mind.checked == "passed":
             self._say("works")
         if place is None:
-            self._stopped = say("give_up" if refused else "all", self.persona, self.random)
+            if refused and self.heard.asks:
+                self._say("leave")
+                self._news = not self._repeated
+                self.mind = self.mind.but(reminded=(*self.mind.reminded, self.mind.want), doubted=False)
+            else:
+                self._stopped = say("give_up" if refused else "all", self.persona, self.random)
             return
-        asked = self.mind.asked if place in self.mind.asked else (*self.mind.asked, place)
-        self.mind = self.mind.but(want=place, protests=0, checked="", agreed=(), asked=asked, owed=())
+        early = place in self.mind.asked  # it was told together with the last one, which took one change
+        seen = min(self._changes, self.mind.seen + (not refused)) if early else self._changes
+        self.mind = self.mind.but(
+            want=place, protests=0, checked="", doubted=False, owed=(), seen=seen,
+            asked=self.mind.asked if early else (*self.mind.asked, place),
+        )  # fmt: skip
         if not refused:
             self._say("thanks")
         self._parts.append(self.want.say)
-
-    def _restate(self) -> None:
-        """Answer what is no question that it understands: with its want, and in the end with all that it knows of it."""
-        if self.heard.waits and not self.heard.asks:
-            self._say("wait")
-            return
-        if self.mind.unhelpful >= _MOST_REPEATS and following(self.script, self.mind, True) is not None:
-            self._go_on(refused=True)  # whatever the agent says to it, what else is wanted shall be heard
-            return
-        if self.heard.asks and not (self.heard.invites or self.heard.probes):
-            self._say("unsure")
-        self._parts += at_length(self.want, self.mind, self.persona)
 
     def _finished(self) -> tuple[str, Mind]:
         unhelpful = 0 if self._news else self.mind.unhelpful + 1
@@ -285,9 +277,3 @@ class Reaction:
         elif unhelpful > self.persona.patience:
             self._parts = [*self.mind.reports, say("no_patience", self.persona, self.random), STOP]
         return " ".join(dict.fromkeys(self._parts)), self.mind.but(unhelpful=unhelpful)
-
-
-def _unwanted(want: Want, proposal: str) -> bool:
-    """Return whether a proposal has what a want declines; one with a limit declines what is said to be beyond it."""
-    declined = any(text.lower() in proposal for text in want.declines if text)
-    return declined or bool(want.declines and _BEYOND.search(proposal))

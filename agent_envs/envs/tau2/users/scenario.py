@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 
 from agent_envs.envs.tau2.task_schema import Instructions, Tau2Task
 from agent_envs.envs.tau2.user_script import TOPICS, Check, Fact, UserScript, Want
-from agent_envs.envs.tau2.users.acts import read_act
 from agent_envs.envs.tau2.users.agent_words import words
 from agent_envs.envs.tau2.users.prose import LONGEST, SCENARIO, Told, told_sentences
 
@@ -29,6 +28,11 @@ _NEXT = re.compile(
     r"^(?:\w+ ){0,2}?(?:also|then|finally|lastly|next|addition|after(?:wards| this| that))\b", re.IGNORECASE
 )
 _IDENTIFIES = re.compile(r"^(?:I am (?!currently)|My (?:name|user id|e-?mail)\b)|@", re.IGNORECASE)
+_DEED = re.compile(
+    r"\b(?:cancel|return|exchang|modif|chang|switch|book|upgrad|downgrad|remov|add|updat|buy|order|refund|swap|replac|send|move|"
+    r"moving|push|fly|compensat|correct|reorder|resum|activat|deliver|pay)\w*\b",
+    re.IGNORECASE,
+)
 _NO_CHANGE = "I do not want to change my mobile data plan."
 _NO_PLAN = re.compile(r"not want to change (?:your|my) (?:mobile data |data )?plan", re.IGNORECASE)
 
@@ -121,7 +125,7 @@ class _Group:
 def _begins(groups: Sequence[_Group], part: Told, of_reason: bool) -> bool:
     """Return whether a wish is a new one, and no more words about the last."""
     if not groups:
-        return of_reason or bool(read_act(part.text).verbs)
+        return of_reason or bool(_DEED.search(part.text))
     stems = {stem.lower() for stem in _STEM.findall(part.text)}
     new = not stems <= {stem.lower() for stem in _STEM.findall(groups[-1].say)} or not stems
     return bool(_NEXT.search(part.text)) if not of_reason else new or bool(_NEXT.search(part.text))
@@ -130,7 +134,7 @@ def _begins(groups: Sequence[_Group], part: Told, of_reason: bool) -> bool:
 def _want(say: str, facts: tuple[Fact, ...], insists: int, only_if_refused: bool = False) -> Want:
     stems = dict.fromkeys(stem.lower() for stem in _STEM.findall(say))
     signs = tuple(dict.fromkeys(_SIGNS[stem] for stem in stems))
-    question = not (signs or read_act(say).verbs)
+    question = not (signs or _DEED.search(say))
     return Want(say, facts, signs, question, only_if_refused, insists)
 
 

@@ -4,33 +4,34 @@ It is a function of its script, its manners, what it keeps in mind, what it was 
 conversations have equal users, and a fork of a conversation forks its user.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
+from agent_envs.base.arguments import choice
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.process_cache import Uncopied
-from agent_envs.envs.tau2.dialogue import Line
+from agent_envs.core.trajectory import Task
+from agent_envs.envs.tau2.dialogue import Dialogue, Line
 from agent_envs.envs.tau2.scene import Scene
 from agent_envs.envs.tau2.task_schema import Tau2Task
+from agent_envs.envs.tau2.toolkit import Domain
 from agent_envs.envs.tau2.user_script import UserScript, read_script
 from agent_envs.envs.tau2.users import device
-from agent_envs.envs.tau2.users.aims import abroad
-from agent_envs.envs.tau2.users.mind import Mind, remembered, verdict
+from agent_envs.envs.tau2.users.consent import abroad
+from agent_envs.envs.tau2.users.mind import Mind, remembered, unconsented, verdict
 from agent_envs.envs.tau2.users.persona import Persona, mistyped, persona_of
 from agent_envs.envs.tau2.users.reaction import Reaction, opening
 from agent_envs.envs.tau2.users.sentences import LONGEST
-from agent_envs.envs.tau2.users.shelf import shelf_of
 from agent_envs.envs.tau2.users.understanding import understood
+from agent_envs.envs.tau2.users.wording import say
 
-__all__ = ["Mind", "ScriptedUser"]
+__all__ = ["CONSENTS", "VERSION", "Mind", "ScriptedUser"]
+VERSION = 2  # of the customer: what it says decides what an agent scores
+CONSENTS = ("restate", "plain")
 ScriptOf = Callable[[Tau2Task], UserScript]
 _MOST_REQUESTS = 12  # of one message, that are carried out
 _REMEMBERED = 512
-_MAY_YOU = re.compile(
-    r"(?:\w+,? ){0,2}?(?:would you mind|could you|can you|will you|please)\b|.*\b(?:try|would you mind (?!if))\b"
-)
 
 
 def _from_scenario(task: Tau2Task) -> UserScript:
@@ -44,46 +45,61 @@ class ScriptedUser(Uncopied):
 
     name, service = "scripted", ""
 
-    def __init__(self, persona: str | Mapping[str, Any] = "task", fallback: ScriptOf = _from_scenario) -> None:
-        """Choose the manners ("task": the script's own); `fallback` makes the script of a task that has none.
+    def __init__(
+        self, persona: str | Mapping[str, Any] = "task", fallback: ScriptOf = _from_scenario, consent: str = "restate"
+    ) -> None:
+        """Choose how it talks.
+
+        Args:
+            persona: its manners; "task" for the script's own.
+            fallback: makes the script of a task that has none.
+            consent: "restate", or "plain": "Yes." stands before a consent that the agent's message proposes itself.
 
         Raises:
-            UsageError: no such persona.
+            UsageError: no such persona, or no such consent.
         """
         persona_of(persona)
-        self._persona, self._fallback = persona, fallback
+        choice("tau2", "consent", consent, CONSENTS)
+        self._persona, self._fallback, self._plain = persona, fallback, consent == "plain"
         self._known: dict[int, tuple[Any, UserScript, Persona]] = {}
 
     def speak(self, scene: Scene) -> tuple[Line | None, Any]:
         """Return the user's next line, and what it keeps in mind."""
-        script, manners = self._of(scene)
+        script, manners = self._read(scene.task, scene.public)
+        random, changes, told = _random(scene), changes_made(scene.dialogue, scene.rules.domain), _said(scene)
         if scene.memory is None:
-            random = _random(scene)
             text, mind = opening(script, manners, random)
-            return Line("user", _typed(text, manners, random, script)), mind
+            return Line("user", _typed(text, manners, random, script)), mind.but(seen=changes, counted=changes)
         mind, call = _acting(scene, script, remembered(scene.memory, script))
         if call is not None:
             return call, mind
-        random = _random(scene)
-        said = _said(scene)
-        before = said[-2][-LONGEST:].lower() if len(said) > 1 else ""
-        heard = understood(_heard(scene))
-        shelf = shelf_of(scene.rules.domain.agent_database)
-        again = said[-1:] == said[-2:-1]
-        reaction = Reaction(script, manners, random, mind, heard, repeated=again, before=before, shelf=shelf)
+        text = told[-1][-LONGEST:] if told else ""
+        mind = mind.but(unconsented=unconsented(script, mind, changes), counted=changes)
+        reaction = Reaction(
+            script, manners, random, mind, understood(text), text=text, repeated=told[-1:] == told[-2:-1], changes=changes,
+            unclear=scene.rules.domain.user is not None and device.read_requests(text)[1],
+            names_details=scene.task.data.get("user_script") is not None, plain=self._plain,
+        )  # fmt: skip
         look = reaction.look if scene.rules.domain.user is not None else None
         if look is not None:
             return _call(scene, device.Step(look.tool, look.arguments)), mind.but(checking=True)
         text, mind = reaction.answer()
         return Line("user", _typed(text, manners, random, script)), mind.but(reports=(), checked="")
 
-    def _of(self, scene: Scene) -> tuple[UserScript, Persona]:
+    def unconsented_changes(self, task: Task, public: Tau2Task, dialogue: Dialogue, domain: Domain) -> int:
+        """Return how many of its changes the agent has made before the customer consented to any open want."""
+        if dialogue.memory is None:  # it has not spoken
+            return 0
+        script = self._read(task, public)[0]
+        return unconsented(script, remembered(dialogue.memory, script), changes_made(dialogue, domain))
+
+    def _read(self, task: Task, public: Tau2Task) -> tuple[UserScript, Persona]:
         """Return a task's script and its user's manners, read once."""
-        data = scene.task.data
+        data = task.data
         known = self._known.get(id(data))
         if known is None:
             row = data.get("user_script")
-            script = self._fallback(scene.public) if row is None else read_script(row)
+            script = self._fallback(public) if row is None else read_script(row)
             known = data, script, persona_of(self._persona, script.persona)
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
@@ -100,7 +116,7 @@ def _acting(scene: Scene, script: UserScript, mind: Mind) -> tuple[Mind, Line | 
     news = scene.news
     answer = news[-1] if news and news[-1].results else None
     if answer is None:
-        asked = device.requests(_asked(_heard(scene))) if scene.rules.domain.user is not None else ()
+        asked = device.requests(_heard(scene)) if scene.rules.domain.user is not None else ()
         asked = device.held(asked, abroad(script))
         mind = mind.but(queue=asked[:_MOST_REQUESTS], steps=(), reports=(), checking=False, checked="")
     else:
@@ -142,12 +158,11 @@ def _heard(scene: Scene) -> str:
     return ""
 
 
-def _asked(text: str) -> str:
-    """Return an agent's words without the sentences in which it awaits a yes to what it would do itself."""
-    for sentence in understood(text).awaiting:
-        if not _MAY_YOU.match(sentence):
-            text = re.sub(re.escape(sentence), " ", text, flags=re.IGNORECASE)
-    return text
+def changes_made(dialogue: Dialogue, domain: Domain) -> int:
+    """Return how many changes the agent made: of each, the company sends word."""
+    made = (reply for line in dialogue.lines for reply in line.results if reply.requestor == "assistant")
+    tools = (domain.find_tool("assistant", reply.name) for reply in made if not reply.error)
+    return sum(tool is not None and tool.writes for tool in tools)
 
 
 def _said(scene: Scene) -> list[str]:
@@ -159,4 +174,5 @@ def _typed(text: str, manners: Persona, random: Random, script: UserScript) -> s
     if not manners.typos:
         return text
     facts = [*script.facts, *(fact for want in script.wants for fact in want.facts)]
-    return mistyped(text, manners.typos, random, frozenset(" ".join(fact.value for fact in facts).lower().split()))
+    spared = " ".join((say("consent", manners, random), *(fact.value for fact in facts)))
+    return mistyped(text, manners.typos, random, frozenset(spared.lower().split()))

@@ -4,11 +4,7 @@ import re
 from functools import lru_cache
 
 from agent_envs.envs.tau2.user_script import UserScript, Want
-from agent_envs.envs.tau2.users.acts import read_act
-from agent_envs.envs.tau2.users.comparing import Proposal
-from agent_envs.envs.tau2.users.deciding import decided
 from agent_envs.envs.tau2.users.mind import Mind, ids_known, ids_of, open_wants
-from agent_envs.envs.tau2.users.shelf import NOTHING, Shelf
 from agent_envs.envs.tau2.users.understanding import Understood
 
 # What an agent says on its way to an answer.
@@ -16,7 +12,6 @@ _PRELIMINARY = re.compile(
     r"\b(?:found|located|verified|thank|thanks|account|profile|identity|hello|hi|let me|moment|check|look|happy to)\b"
 )
 _SUBSTANCE = re.compile(r"\d|^(?:yes|no|yep|indeed|correct)\b")
-_PASSIVE = re.compile(r"\b(?:has|have|is|are|was|were|been|now|successfully) ")
 _ALL = re.compile(r"\b(?:all|everything|both)\b")
 _WORD = re.compile(r"[a-z]{5,}|\d{3,}")
 _COMMON = frozenset(("about", "could", "other", "please", "should", "there", "which", "would"))
@@ -47,60 +42,60 @@ def focus(script: UserScript, mind: Mind, heard: Understood) -> int:
     return mind.want
 
 
-def final(heard: Understood, mind: Mind) -> bool:
-    """Return whether a report may be the last word on the current want: nothing about it is still asked."""
-    return heard.closes or not (heard.confirms or heard.topics or mind.reports)
-
-
 def must_look(script: UserScript, mind: Mind, heard: Understood) -> bool:
     """Return whether the user has to see for itself before it can answer."""
     if script.wants[mind.want].check is None or mind.checked or heard.transfers:
         return False
-    return heard.closes or heard.probes or bool(heard.completes and (final(heard, mind) or heard.generic))
+    last = heard.generic or not (heard.asks or mind.reports)  # nothing about it is still asked
+    return heard.closes or heard.probes or bool(heard.completes and last)
 
 
-def fulfilled(
-    script: UserScript, mind: Mind, heard: Understood, trusting: bool = False, shelf: Shelf = NOTHING
-) -> tuple[int, ...]:
-    """Return the places of the wants that a message fulfils, in order; a trusting user takes any report for its want's."""
-    current = script.wants[mind.want]
-    done: set[int] = set()
+def fulfilled(script: UserScript, mind: Mind, heard: Understood, changed: bool) -> tuple[int, ...]:
+    """Return the places of the wants that a message settles, in order.
+
+    What asks for anything settles nothing but what the user saw for itself. `changed`: the agent changed something since the
+    current want was told; without that, no report is one.
+    """
+    current, done = script.wants[mind.want], set[int]()
     if current.check is not None:
         if mind.checked == "passed" and (heard.closes or heard.probes or heard.completes):
             done.add(mind.want)
-    elif current.question and _replied(current, mind, heard):
+    elif not heard.asks and current.question and _replied(current, mind, heard):
         done.add(mind.want)
-    done |= _reported(script, mind, heard, trusting, shelf)
+    if changed and not (heard.asks or heard.topics or heard.missed or heard.offers_transfer):
+        done |= _reported(script, mind, heard)
     return tuple(place for place in open_wants(script, mind) if place in done)
 
 
-def _reported(script: UserScript, mind: Mind, heard: Understood, trusting: bool, shelf: Shelf) -> set[int]:
-    """Return the wants that are reported to be done, by their signs, by the user's last yes, or all at once."""
+def _reported(script: UserScript, mind: Mind, heard: Understood) -> set[int]:
+    """Return the wants that were brought about: by their signs, all at once, or as what follows the user's consent."""
     if mind.reports and not heard.closes:
         return set()  # what the user had to do for it shows that the agent is in the middle of something
     done: set[int] = set()
-    meant = tuple(open_wants(script, mind))
     for sentence in heard.completes:
-        report = Proposal((_PASSIVE.sub("", sentence),), "", ids=heard.ids, shelf=shelf, proposing=False)
-        decision = decided(script, meant, report)
-        if not trusting and decision.verdict == "no" and not mind.agreed:
-            continue  # what it did is not what is wanted
-        by_act = set(decision.places) if read_act(sentence).verbs else set()
-        done |= set(about(script, mind, sentence)) or by_act or _unsigned(script, mind, heard, sentence)
-    if heard.closes and not heard.refuses and not done:
-        done |= set(mind.agreed)
-    return {place for place in done if script.wants[place].check is None}
+        done |= set(about(script, mind, sentence)) or _unsigned(script, mind, heard, sentence)
+    if not done and not heard.refuses and (heard.closes or not heard.waits):  # it asks for nothing more
+        meant = set(about(script, mind, " . ".join(heard.statements))) & set(mind.agreed)
+        done |= meant or _consented(script, mind)
+    ids = heard.ids & ids_known(script)
+    done = {
+        place for place in done if not (ids and ids_of(script.wants[place]) and not ids & ids_of(script.wants[place]))
+    }
+    return {place for place in done if script.wants[place].check is None and not script.wants[place].question}
+
+
+def _consented(script: UserScript, mind: Mind) -> set[int]:
+    """Return the current want where it was consented to, else the first that was."""
+    agreed = [place for place in open_wants(script, mind) if place in mind.agreed]
+    return {mind.want} & set(agreed) or set(agreed[:1])
 
 
 def _unsigned(script: UserScript, mind: Mind, heard: Understood, sentence: str) -> set[int]:
     """Return what a report without any sign settles: all, what was agreed to, or the current want if it has no signs."""
-    if heard.generic and final(heard, mind) and _ALL.search(sentence):
+    if heard.generic and _ALL.search(sentence):
         return set(open_wants(script, mind))
-    if mind.agreed:
-        return set(mind.agreed)
     want = script.wants[mind.want]
-    taken = heard.generic or not (want.signs or want.question)
-    return {mind.want} if taken and final(heard, mind) else set()
+    return _consented(script, mind) or ({mind.want} if heard.generic or not (want.signs or want.question) else set())
 
 
 def _replied(want: Want, mind: Mind, heard: Understood) -> bool:

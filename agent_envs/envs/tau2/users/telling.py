@@ -4,12 +4,13 @@ import re
 from dataclasses import dataclass, field
 from random import Random
 
-from agent_envs.envs.tau2.user_script import Fact, UserScript, Want
-from agent_envs.envs.tau2.users.mind import Mind, facts_about, ids_of
+from agent_envs.envs.tau2.user_script import Fact, UserScript
+from agent_envs.envs.tau2.users.consent import MOST_DETAILS
+from agent_envs.envs.tau2.users.mind import Mind, facts_about, ids_of, named_ids
 from agent_envs.envs.tau2.users.persona import Persona, swapped
 from agent_envs.envs.tau2.users.sentences import spoken_of
 from agent_envs.envs.tau2.users.understanding import Understood
-from agent_envs.envs.tau2.users.wording import say, unknown
+from agent_envs.envs.tau2.users.wording import as_sentence, say, unknown
 
 _FIGURES = re.compile(r"\d{2,}")
 IDENTITY = ("name", "email", "zip", "user_id", "phone", "date_of_birth", "customer_id")
@@ -48,11 +49,19 @@ class Telling:
         return [*self._facts(facts), *self._missing(tuple(topic for topic in topics if not known[topic]))]
 
     def _known(self, topic: str) -> tuple[Fact, ...]:
-        return facts_about(self.script, self.mind, topic, self.place)
+        facts = facts_about(self.script, self.mind, topic, self.place)
+        if facts or topic != "problem":
+            return facts
+        return tuple(fact for fact in self.script.wants[self.place].facts if fact.say not in self.mind.told)
+
+    def _named(self, topic: str) -> bool:
+        """Return whether the agent names itself what a topic's facts tell."""
+        ids = [named_ids(fact.say) for fact in facts_about(self.script, self.mind, topic, self.place)]
+        return bool(ids) and all(one and one <= self.heard.ids for one in ids)
 
     def _asked(self) -> tuple[str, ...]:
-        topics, owed = self.heard.topics, self.mind.owed
-        waiting = not topics and not self.heard.confirms
+        topics, owed = tuple(topic for topic in self.heard.topics if not self._named(topic)), self.mind.owed
+        waiting = not topics and not self.heard.acts
         if owed and (waiting or not self.persona.piecemeal):
             topics = tuple(dict.fromkeys((*owed, *topics)))
         if not topics and self.heard.missed and not self.mind.wrong.strip("-"):
@@ -68,7 +77,7 @@ class Telling:
             return []
         self.mind, self.news = self.mind.but(wrong="-"), True
         facts = facts_about(self.script, self.mind, topic, self.place)
-        return [say("wrong", self.persona, self.random), *(fact.say for fact in facts)]
+        return [say("wrong", self.persona, self.random), *map(as_sentence, facts)]
 
     def _facts(self, facts: list[Fact]) -> list[str]:
         fresh = [fact for fact in facts if fact.say not in self.mind.told]
@@ -78,8 +87,8 @@ class Telling:
             topics = (*self.mind.owed, *(fact.topic for fact in facts))
             self.mind, self.news = self.mind.but(owed=tuple(dict.fromkeys(topics))), True
             return [say("look_up", self.persona, self.random)]
-        told = fresh[:1] if self.persona.piecemeal and fresh else facts
-        owed = (*self.mind.owed, *(fact.topic for fact in fresh)) if self.persona.piecemeal else ()
+        told = fresh[:1] if self.persona.piecemeal and fresh else self._few(facts, fresh)
+        owed = (*self.mind.owed, *(fact.topic for fact in fresh))
         gone = {fact.topic for fact in told}
         sentences = [self._said(fact, fact in fresh) for fact in told]
         self.news = self.news or bool(fresh)
@@ -89,15 +98,20 @@ class Telling:
         )
         return sentences
 
+    def _few(self, facts: list[Fact], fresh: list[Fact]) -> list[Fact]:
+        """Return what is told at once: of a want, no more than two details that were not told before."""
+        held = [fact for fact in fresh if fact not in self.script.facts and fact.topic not in IDENTITY][MOST_DETAILS:]
+        return [fact for fact in facts if fact not in held]
+
     def _said(self, fact: Fact, fresh: bool) -> str:
         """Return how a fact is told: wrongly once, where the manners have it."""
         if not (fresh and fact.value and not self.mind.wrong and self.persona.mistakes):
-            return fact.say
+            return as_sentence(fact)
         wrong = swapped(fact.value, self.random)
         if wrong == fact.value or fact.value not in fact.say or self.random.random() >= self.persona.mistakes:
-            return fact.say
+            return as_sentence(fact)
         self.mind = self.mind.but(wrong=fact.topic)
-        return fact.say.replace(fact.value, wrong)
+        return as_sentence(fact).replace(fact.value, wrong)
 
     def _missing(self, topics: tuple[str, ...]) -> list[str]:
         """Say what is not known; what the want itself may tell is answered by telling it again."""
@@ -106,12 +120,12 @@ class Telling:
         want = self.script.wants[self.place]
         about_it = [topic for topic in topics if topic not in IDENTITY and topic not in self.script.unknown]
         covered = set(spoken_of(want.say.lower())) | ({"order", "reservation"} if ids_of(want) else set())
-        if self.heard.confirms:  # what is proposed is answered, and what is left open in it is left to the agent
+        if self.heard.acts:  # what is proposed is answered, and what is left open in it is left to the agent
             topics = tuple(topic for topic in topics if topic in self.script.unknown or topic in IDENTITY)
         words = unknown(tuple(topic for topic in topics if topic not in about_it or topic not in covered))
         if "insurance" in topics and self.heard.asks:  # nobody wants what it has nothing to tell of
             words = say("no_thanks", self.persona, self.random)
-        again = at_length(want, self.mind, self.persona) if about_it and not self.heard.confirms else []
+        again = [want.say] if about_it and not self.heard.acts else []
         return [*([words] if words else []), *again]
 
 
@@ -119,10 +133,3 @@ def _stands_in(fact: Fact, wish: str) -> bool:
     """Return whether a wish, which was told, has all the figures of a fact: that needs no looking up."""
     figures = _FIGURES.findall(fact.say)
     return bool(figures) and set(figures) <= set(_FIGURES.findall(wish))
-
-
-def at_length(want: Want, mind: Mind, persona: Persona) -> list[str]:
-    """Return the words in which a want is asked for once more: where that did not help twice, with all its facts."""
-    if mind.unhelpful < 2 or persona.piecemeal:
-        return [want.say]
-    return [want.say, *(fact.say for fact in want.facts if fact.say not in want.say)]

@@ -1,14 +1,14 @@
 """`understood` reads what an agent's words ask of a user, or report, by patterns over sentences: no model, no state, any text.
 
-A text is cut into sentences (`sentences`); each is read for what it asks for, proposes, refuses or reports. Where a sentence
-could be two things, the harmless one is taken: who tells a fact too many loses nothing, who says yes too early may.
+A text is cut into sentences (`sentences`); each is read for the facts that it asks for, and for what it refuses or reports.
+No proposal is read: a customer consents to what it wants, whatever is proposed (`consent`). Where a message may ask for
+something, it does: nothing is settled then.
 """
 
 import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from agent_envs.envs.tau2.users.acts import points, read_act
 from agent_envs.envs.tau2.users.agent_words import words
 from agent_envs.envs.tau2.users.mind import named_ids
 from agent_envs.envs.tau2.users.sentences import LONGEST, Sentence, sentences, spoken_of, topics_in
@@ -16,14 +16,8 @@ from agent_envs.envs.tau2.users.sentences import LONGEST, Sentence, sentences, s
 __all__ = ["Understood", "understood"]
 
 _CLAUSE = re.compile(r"(?:,|;|:)? \b(?:but|however|though|although)\b,? |; ")
+_VALUE = re.compile(r"\$ ?\d|\d{4}")
 _OR = re.compile(r" or (?!\d{5})")  # Oregon has zip codes
-(
-    _AGREEING, _CHOICES, _NO_CHOICE, _WHICH, _WE, _MINE, _GO, _YOURS, _PLANNED, _SUITS,
-) = (
-    words(name, "asking_words.txt")
-    for name in "agreeing choices no_choice which we mine go yours planned suits".split()
-)  # fmt: skip
-_NAME = re.compile(r"\b(?=([A-Z][a-z'-]+ [A-Z][a-z'-]+)\b)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +26,9 @@ class Understood:
 
     Attributes:
         topics: what it asks for, of `user_script.TOPICS`, in its order.
-        confirms: it wants a yes or a no to what it proposes.
-        awaiting: the sentences, in small letters, that await it.
-        proposal: its sentences without refusals, in small letters: what a yes would stand for.
-        told: the sentences that neither refuse nor await that yes.
+        asks: it asks for anything at all, but whether there is anything else.
+        acts: it speaks of what the agent would do, or whether it should.
+        offered: its sentences without refusals, in small letters.
         completes: the sentences, in small letters, that report that something was brought about.
         generic: one of them says no more than that all is done.
         closes: it asks whether there is anything else, or says goodbye.
@@ -48,17 +41,14 @@ class Understood:
         waits: it asks for patience.
         probes: it asks whether things work now.
         invites: it asks what the user wants.
-        asks: it asks anything at all.
         statements: the sentences, in small letters, that ask for nothing.
         ids: the numbers of orders and reservations in it, in small letters.
-        names: pairs of words with capital letters, in small letters.
     """
 
     topics: tuple[str, ...] = ()
-    confirms: bool = False
-    awaiting: tuple[str, ...] = ()
-    proposal: str = ""
-    told: str = ""
+    asks: bool = False
+    acts: bool = False
+    offered: str = ""
     completes: tuple[str, ...] = ()
     generic: bool = False
     closes: bool = False
@@ -71,10 +61,8 @@ class Understood:
     waits: bool = False
     probes: bool = False
     invites: bool = False
-    asks: bool = False
     statements: tuple[str, ...] = ()
     ids: frozenset[str] = frozenset()
-    names: frozenset[str] = frozenset()
 
 
 def understood(text: str) -> Understood:
@@ -85,24 +73,23 @@ def understood(text: str) -> Understood:
 @lru_cache(maxsize=256)
 def _understood(text: str) -> Understood:
     parts = sentences(text)
-    topics, awaiting = _questions(parts)
     clauses = [clause for part in parts for clause in _CLAUSE.split(part.text) if clause]
     refused = [clause for clause in clauses if _refused(clause)]
-    done = tuple(part.text for part in parts if _completed(part) and not (awaiting and _PLANNED.search(part.text)))
-    closing = any(words("closes").search(part.text) for part in parts)
-    extends = any(words("extends").search(part.text) for part in parts) and not (done and closing)
+    closing = [part for part in parts if _closing(part)]
+    extends = any(words("extends").search(part.text) for part in parts if part not in closing)
+    asks = any(_asks(part) for part in parts if part not in closing)
+    done = tuple(part.text for part in parts if _completed(part))
     handed = [part for part in parts if _handed_over(part)]
-    transfers = bool(handed)
-    offers = any(part.question and words("offer").search(part.text) for part in parts)
+    offers = any(_offers_transfer(part) for part in parts)
+    transfers = bool(handed) and not (asks or offers)
     return Understood(
-        topics=topics,
-        confirms=bool(awaiting) or offers,
-        awaiting=awaiting,
-        proposal=" ".join(clause for clause in clauses if clause not in refused),
-        told=" . ".join(part.text for part in parts if part.text not in awaiting and not _refused(part.text)),
+        topics=_topics(parts),
+        asks=asks,
+        acts=any(_acts(part) for part in parts if part not in closing),
+        offered=" ".join(clause for clause in clauses if clause not in refused),
         completes=done,
         generic=any(words("generic").search(text) for text in done),
-        closes=closing and not (extends or transfers),
+        closes=bool(closing) and not (extends or transfers),
         extends=extends,
         refuses=bool(refused),
         missed=any(words("missed").search(part.text) for part in parts),
@@ -112,75 +99,59 @@ def _understood(text: str) -> Understood:
         waits=any(words("waits").search(part.text) for part in parts if not part.question),
         probes=any(words("probes").search(part.text) for part in parts if part.question or part.asking),
         invites=any(part.question and words("invites").search(part.text) for part in parts),
-        asks=any(part.question for part in parts),
         statements=tuple(part.text for part in parts if not (part.question or part.asking)),
         ids=named_ids(text),
-        names=frozenset(found[1].lower().removesuffix("'s") for found in _NAME.finditer(text)),
     )
 
 
-def _questions(parts: tuple[Sentence, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the topics that are asked for, and the sentences that await a yes."""
+def _topics(parts: tuple[Sentence, ...]) -> tuple[str, ...]:
+    """Return the topics that are asked for: what asks whether something shall be done asks for none, but for a choice."""
     topics: dict[str, None] = {}
-    awaiting = []
-    for place, part in enumerate(parts):
-        asked = () if words("extends").search(part.text) and not words("open").search(part.text) else topics_in(part)
+    for part in parts:
+        if words("extends").search(part.text) and not words("open").search(part.text):
+            continue
         listed = () if part.question else spoken_of(part.text)
-        if len(listed) > 1 and _CHOICES.search(part.text):  # "bags, insurance (yes/no), payment"
+        if len(listed) > 1 and words("both").search(part.text):  # "bags, insurance (yes/no), payment"
             topics |= dict.fromkeys(listed)
-        elif _confirmed(part, asked, bool(words("offers").search(" . ".join(one.text for one in parts[:place])))):
-            awaiting.append(part.text)
-        else:
-            topics |= dict.fromkeys(asked)
-    return tuple(topics), tuple(awaiting)
+        elif not _proposed(part):
+            topics |= dict.fromkeys(topics_in(part))
+    return tuple(topics)
 
 
-def _choice(text: str) -> bool:
-    return _OR.search(text) is not None and not _NO_CHOICE.search(text)
-
-
-def _confirmed(part: Sentence, asked: tuple[str, ...], offered: bool) -> bool:
-    """Return whether a sentence awaits a yes; one that leaves a choice, or confirms what it does not tell, asks for it."""
+def _proposed(part: Sentence) -> bool:
+    """Return whether a sentence asks for no more than a yes."""
     text = part.text
-    if words("extends").search(text) or (
-        words("closes").search(text) and not ("proceed" in text or "go ahead" in text)
-    ):
+    if _OR.search(text) and not words("no_choice").search(text):
         return False
-    if part.question and points(text):
-        return True
-    if part.question and (
-        (words("probes").search(text) and not (_SUITS.search(text) or offered and len(text.split()) < 4))
-        or words("invites").search(text)
-    ):
+    if words("open").search(text) or words("which").search(text):
         return False
-    found = words("confirm").search(text) if _AGREEING.search(text) else None
-    fragment = (
-        part.question
-        and not part.asking
-        and (_polar(text) if not asked or _orders(text) else _GO.search(text) is not None)
-    )
-    if (found and not (words("open").search(text[: found.end()]) or _WHICH.search(text))) or fragment:
-        return not (asked and (_choice(text) or not (read_act(text).verbs - {"pay"} or _WE.search(text))))
-    word = words("confirm_word").search(text)
-    if word is None:
-        return False
-    return (
-        not asked
-        or bool(words("identifier").search(text))
-        or bool(words("settling").compiled.match(text[word.end() :].lstrip()))
-    )
+    if part.question and not part.asking:
+        return words("whether").search(text) is not None
+    agreed = words("agreement").search(text)
+    return agreed is not None and not words("facts").search(text[agreed.start() :])
 
 
-def _polar(text: str) -> bool:
-    """Return whether a question is about what the agent would do, in whatever words ("Good to go?", "Do I have your OK?")."""
-    few = len(text.split()) < 5 and not _YOURS.search(text)
-    acts = _orders(text) or _GO.search(text) is not None
-    return bool((few or acts or _MINE.search(text)) and not (_WHICH.search(text) or words("open").search(text)))
+def _acts(part: Sentence) -> bool:
+    """Return whether a sentence speaks of what the agent would do, or whether it should do it, and asks for no fact."""
+    valued = part.question and _VALUE.search(part.text) and not words("which").search(part.text)
+    if topics_in(part) and not _proposed(part):
+        return bool(valued)  # it may be either: the fact is told, and what is wanted with it
+    text = words("looks").sub(" ", part.text)
+    return words("deeds").search(text) is not None or words("agreement").search(text) is not None
 
 
-def _orders(text: str) -> bool:
-    """Return whether a sentence begins with what is to be done ("Cancel it?")."""
-    return bool(read_act(" ".join(text.split()[:2])).verbs)
+def _asks(part: Sentence) -> bool:
+    return "?" in part.text or part.asking or words("asks").search(part.text) is not None
+
+
+def _closing(part: Sentence) -> bool:
+    """Return whether a sentence asks for more wishes, or says goodbye, and nothing else."""
+    found = words("closes").search(part.text)
+    return found is not None and not words("not_closing").search(part.text)
+
+
+def _offers_transfer(part: Sentence) -> bool:
+    return words("offer").search(part.text) is not None and _asks(part)
 
 
 def _refused(clause: str) -> bool:
@@ -188,7 +159,7 @@ def _refused(clause: str) -> bool:
 
 
 def _completed(part: Sentence) -> bool:
-    if part.question or part.asking:
+    if _asks(part):
         return False
     text = words("located").sub(" ", part.text)
     generic = words("generic").search(text)

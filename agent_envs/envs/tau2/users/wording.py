@@ -1,9 +1,11 @@
 """Stock phrases give a scripted user several ways of saying each thing that its script does not word."""
 
 import json
+import re
 from importlib.resources import files
 from random import Random
 
+from agent_envs.envs.tau2.user_script import Fact
 from agent_envs.envs.tau2.users.persona import Persona
 
 STOP, TRANSFER = "###STOP###", "###TRANSFER###"
@@ -13,6 +15,17 @@ _WAYS: dict[str, list[list[str]]] = _PHRASES["ways"]
 _MANNERS = ("terse", "plain", "talkative")
 # How a user names what it does not know, where that is more than "the" and the topic.
 _UNKNOWN: dict[str, str] = _PHRASES["unknown"]
+# What a customer agrees to follows these words, one phrase for each manner; agents may know a consent by them.
+CONSENT = re.compile(r"\bOnly if that means this\b")
+NEUTRAL: str = _PHRASES["neutral"]
+COMMON: str = _PHRASES["common"]
+ALIKE: list[str] = _PHRASES["alike"]
+_CLAUSE = re.compile(r"(?<=[a-z,;] )(?:if|that|which|whichever|who|and else)\b")
+_VERB = re.compile(
+    r"\b(?:i|it|is|are|was|were|goes|should|has|have|had|do|does|must|can|will|would|need|use|uses|used|want|tell|take|put|send)\b",
+    re.IGNORECASE,
+)
+_SMALL = frozenset("to from me on with the only my all in at by for one two three four no yes".split())
 _OPEN = ("options", "payment", "cabin", "bags", "insurance", "trip", "amount")
 
 
@@ -33,3 +46,14 @@ def unknown(topics: tuple[str, ...]) -> str:
 
 def _joined(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def as_sentence(fact: Fact) -> str:
+    """Return how a fact is told: one without a verb is put into a sentence about its topic."""
+    first = re.split(r"(?<=[.;:!?]) ", fact.say, maxsplit=1)[0]
+    if _VERB.search(_CLAUSE.split(first)[0]):
+        return fact.say
+    word, _, rest = fact.say.partition(" ")
+    named = rest[:1].isupper() and word.lower() not in _SMALL or rest[:1].isdigit()
+    topic = fact.topic.replace("_", " ")
+    return f"For the {topic} I want this: {fact.say if named else fact.say[:1].lower() + fact.say[1:]}"

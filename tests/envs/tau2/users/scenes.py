@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from agent_envs.base.messages import ToolCall
+from agent_envs.base.serialization import canonical_json
 from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.dialogue import Dialogue
 from agent_envs.envs.tau2.partners import played
@@ -47,6 +49,13 @@ _PHONE = [
     {"env_type": "user", "func_name": "turn_airplane_mode_on", "arguments": {}},
 ]  # fmt: skip
 
+# Of each domain, a change that an agent can always make.
+_CHANGES = {
+    "retail": ("modify_user_address", canonical_json({"user_id": "mira_holm_007", "address1": "9 Rose Lane", "address2": "",
+        "city": "Bonn", "state": "NW", "country": "Germany", "zip": "53111"})),
+    "telecom": ("suspend_line", canonical_json({"customer_id": "C700", "line_id": "L700", "reason": "lost"})),
+}  # fmt: skip
+
 
 def row(*wants: Mapping[str, Any], domain: str = "retail", **script: Any) -> dict[str, Any]:
     """Return a task whose user has a script of these wants."""
@@ -75,10 +84,11 @@ class Talk:
         persona: str | Mapping[str, Any] = "task",
         key: str = "key",
         domain: Domain | None = None,
+        consent: str = "restate",
     ) -> None:
         """Let the user speak first, in the built-in domain if no other is given."""
         domain = domain or builtin_domain(task["user_scenario"]["instructions"]["domain"])
-        public, rules, self.user = read_task(task, domain.name), Rules(domain), ScriptedUser(persona)
+        public, rules, self.user = read_task(task, domain.name), Rules(domain), ScriptedUser(persona, consent=consent)
         core = core_task(task, "test")
         self.scene: Callable[[Dialogue], Scene] = lambda now: Scene(core, public, rules, "user", now, key)
         self.dialogue = played(self.user, self.scene(opened(rules, initial_world(domain, public))))
@@ -88,6 +98,13 @@ class Talk:
         scene = self.scene(self.dialogue)
         self.dialogue = played(self.user, self.scene(spoke(scene.rules, self.dialogue, text)))
         return self.answer
+
+    def change(self) -> None:
+        """Let the agent change something."""
+        name, arguments = _CHANGES[self.scene(self.dialogue).rules.domain.name]
+        self.dialogue = spoke(
+            self.scene(self.dialogue).rules, self.dialogue, "", (ToolCall("call_0", name, arguments),)
+        )
 
     @property
     def answer(self) -> str:

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
+from agent_envs.envs.tau2.user_script import Fact
 from agent_envs.envs.tau2.users.persona import PERSONAS, Persona, mistyped, persona_of, swapped
-from agent_envs.envs.tau2.users.wording import say, unknown
+from agent_envs.envs.tau2.users.wording import CONSENT, as_sentence, say, unknown
 from tests.rows import each_row
 
 
@@ -71,8 +72,40 @@ def test_errors_of_typing_spare_what_they_are_told_to():
 
 @each_row("name", PERSONAS)
 def test_everybody_has_words_for_everything(name):
-    for what in ("greet", "yes", "no", "thanks", "all", "protest", "still", "works", "look_up", "person"):
+    for what in (
+        "greet",
+        "yes",
+        "thanks",
+        "all",
+        "protest",
+        "still",
+        "works",
+        "look_up",
+        "person",
+        "consent",
+        "plainly",
+    ):
         assert {say(what, PERSONAS[name], Random(seed)) for seed in range(9)}
+
+
+def test_one_phrase_of_each_manner_leads_to_a_consent():
+    for manners in PERSONAS.values():
+        (phrase,) = {say("consent", manners, Random(seed)) for seed in range(20)}
+        assert CONSENT.match(phrase) and "nothing more" in phrase and phrase.endswith(":")
+
+
+@each_row(("fact", "sentence"), [
+    (Fact("payment", "My gift card."), "For the payment I want this: my gift card."),
+    (Fact("cabin", "To business, the same flights."), "For the cabin I want this: to business, the same flights."),
+    (Fact("passengers", "Jana Boateng."), "For the passengers I want this: Jana Boateng."),
+    (Fact("date", "May 18, May 19 or May 21."), "For the date I want this: May 18, May 19 or May 21."),
+    (Fact("route", "From Phoenix to Seattle."), "For the route I want this: from Phoenix to Seattle."),
+    (Fact("payment", "That goes on my gift card."), "That goes on my gift card."),
+    (Fact("reason", "My plans have changed."), "My plans have changed."),
+    (Fact("amount", "1 gigabyte if less than 3 are left."), "For the amount I want this: 1 gigabyte if less than 3 are left."),
+])  # fmt: skip
+def test_what_is_no_sentence_is_told_as_one(fact, sentence):
+    assert as_sentence(fact) == sentence
 
 
 def test_what_is_not_known_is_named():

@@ -15,6 +15,7 @@ from tests.envs.tau2.users.scenes import ADDRESS, CANCEL, COST, SERVICE, Talk, r
 from tests.envs.tau2.users.utterances import UTTERANCES
 
 CLOSING = "All is done. Is there anything else?"
+CONSENT = "Only if that means this, and nothing more: "
 HONEST = tuple(name for name in PERSONAS if name != "mistaken")
 
 
@@ -39,46 +40,118 @@ def test_what_it_does_not_know_it_says():
     assert "no preference about the payment" in talk.say("Where should the refund go?")
 
 
-def test_it_agrees_and_leaves_once_it_is_done():
+def test_it_consents_to_what_it_wants_and_leaves_once_something_was_changed():
     talk = Talk(row(CANCEL))
-    assert talk.say("I will cancel order #W0001 and refund your card. Shall I? (yes/no)").startswith("Yes")
+    answer = talk.say("I will cancel order #W0001 and refund your card. Shall I? (yes/no)")
+    assert answer == f"{CONSENT}{CANCEL['say']} The money should go back to my card."
+    assert talk.say("Order #W0001 has been cancelled.").startswith(CONSENT)  # the shop sent no word of that
+    talk.change()
     assert talk.say("Order #W0001 has been cancelled.").endswith("###STOP###")
     assert talk.dialogue.ended == "user_stop"
 
 
+def test_what_it_declines_it_objects_to_and_another_number_it_names():
+    assert Talk(row(CANCEL)).say("I will cancel it and refund your gift card. Shall I?") == CANCEL["objection"]
+    answer = Talk(row(CANCEL)).say("I will cancel order #W0099 for you. Do you confirm?")
+    assert answer == f"No, not W0099. {CONSENT}{CANCEL['say']}"
+
+
 @pytest.mark.parametrize(
-    ("proposal", "objection"),
+    "proposal",
     [
-        ("I will cancel it and refund your gift card. Shall I proceed?", CANCEL["objection"]),
-        ("I will cancel order #W0099 for you. Do you confirm?", CANCEL["say"]),
+        "I would exchange the order for a toaster. Shall I?",
+        "Shall I cancel order #W0001, order #W0003 and your account?",
+        "I won't cancel your order but keep it for good. Agreed?",
+        "Cancel order #W0001 now and every month from now on: yes or no?",
+        "Soll ich die Order #W0001 stornieren?",
+        '{"tool": "cancel", "order": "#W0001", "fee": 50}',
+        "You agreed before that I cancel everything. So I do it now, right?",
     ],
 )
-def test_it_declines_what_it_did_not_ask_for(proposal, objection):
-    answer = Talk(row(CANCEL)).say(proposal)
-    assert answer.startswith("No") and objection in answer and "Yes" not in answer
+def test_whatever_is_proposed_it_consents_to_its_own_words(proposal):
+    assert Talk(row(CANCEL)).say(proposal).startswith(f"{CONSENT}{CANCEL['say']}")
 
 
-def test_what_is_refused_is_no_part_of_a_proposal():
+def test_what_touches_no_want_is_asked_back_then_answered_with_the_want():
     talk = Talk(row(CANCEL))
-    assert talk.say("I cannot refund a gift card. I can cancel order #W0001. Shall I?").startswith("Yes")
+    vague = "Shall I do what you want?"
+    assert [CONSENT in talk.say(vague) for _ in range(3)] == [False] * 3
+    assert talk.answer == CANCEL["say"]
 
 
-def test_facts_and_a_yes_go_into_one_answer():
-    answer = Talk(row(CANCEL)).say("I can cancel it, shall I go ahead? And what is the reason?")
-    assert "I do not need it any more." in answer and "Yes" in answer
-
-
-def test_a_want_is_done_when_its_signs_are_reported():
+def test_a_consent_stands_and_is_given_again():
     talk = Talk(row(CANCEL, ADDRESS))
+    for text in ("I'd cancel order #W0001. OK?", "So, shall I put that through?", "Just say the word."):
+        assert talk.say(text).startswith(CONSENT)
+    talk.change()
+    assert talk.say("It went through. Shall I send you an e-mail about it?").startswith(CONSENT)
+    assert talk.say("Is there anything else?").endswith(ADDRESS["say"])
+
+
+def test_no_more_than_two_details_are_told_at_once_and_none_that_is_not_named():
+    talk = Talk(row(CANCEL))
+    assert talk.say("Shall I cancel it?") == f"{CONSENT}{CANCEL['say']}"
+    answer = talk.say("Which order is it, for which reason, and how do you want to be paid back?")
+    assert answer == "It is order #W0001. I do not need it any more."
+    assert talk.say("And the payment?") == "The money should go back to my card."
+    wish = {"say": "I want to fly.", "facts": [
+        {"topic": "cabin", "say": "Economy."}, {"topic": "bags", "say": "Two checked bags."},
+        {"topic": "payment", "say": "My card."},
+    ]}  # fmt: skip
+    answer = Talk(row(wish)).say("I'd let you fly in some cabin with some bags and your payment as you want. Shall I?")
+    assert answer == (
+        f"{CONSENT}I want to fly. For the cabin I want this: economy. For the bags I want this: two checked bags."
+    )
+
+
+def test_a_question_for_a_fact_is_answered_and_not_consented_to():
+    assert Talk(row(CANCEL)).say("For which reason shall I cancel it?") == "I do not need it any more."
+    answer = Talk(row(CANCEL)).say("I can cancel it, shall I go ahead? And what is the reason?")
+    assert answer.startswith("I do not need it any more. Only if that means this")
+
+
+def test_a_plain_yes_stands_before_the_consent_only_where_the_message_proposes_it():
+    wish = {"say": "Please cancel order #W0001 of Mira Holm.", "signs": ["cancel"]}
+
+    def said(text, **options):
+        talk = Talk(row(wish), **options)
+        return talk.say(text)
+
+    proposal = "I would cancel order #W0001 of Mira Holm. Shall I go ahead?"
+    assert said(proposal).startswith(CONSENT)
+    assert said(proposal, consent="plain") == f"Yes. {CONSENT}{wish['say']}"
+    for other in (
+        "I would not cancel order #W0001 of Mira Holm. Shall I go ahead?",
+        "I would cancel order #W0001 of Mira Holm and #W0003. Shall I go ahead?",
+        "I would cancel order #W0001 of Mira Holm and Otto Brandt. Shall I go ahead?",
+        "I would cancel order #W0001 of Mira Holm for a fee of $20. Shall I go ahead?",
+        "I would cancel order #W0001 of Mira Holm twice. Shall I go ahead?",
+        "I would cancel the order of Mira Holm. Shall I go ahead?",
+        "Order #W0001 of Mira Holm: which item shall I cancel?",
+        "I have cancelled order #W0001 of Mira Holm.",
+        "Shall I ask Mira Holm about order #W0001?",
+    ):
+        assert not said(other, consent="plain").startswith("Yes"), other
+
+
+def test_one_that_gives_way_says_yes():
+    assert Talk(row(CANCEL), {"agrees": 1.0}).say("Shall I exchange it for a toaster?").startswith("Yes")
+
+
+def test_a_want_is_done_when_its_signs_are_reported_and_something_was_changed():
+    talk = Talk(row(CANCEL, ADDRESS))
+    talk.change()
     assert ADDRESS["say"] not in talk.say("I have updated your e-mail preferences.")
     assert talk.say("Your order #W0001 has been cancelled.").endswith(ADDRESS["say"])
     assert "53111" in talk.say("What is the new address?")
+    talk.change()
     assert talk.say("The address has been changed. Anything else?").endswith("###STOP###")
 
 
 def test_reports_of_two_wants_that_it_told_at_once_settle_both():
     talk = Talk(row(CANCEL, ADDRESS), "talkative")
     assert CANCEL["say"] in talk.answer and ADDRESS["say"] in talk.answer and "Mira Holm" in talk.answer
+    talk.change()
     answer = talk.say("I have cancelled order #W0001. The address of order #W0003 has been changed. Anything else?")
     assert answer.endswith("###STOP###")
 
@@ -86,8 +159,19 @@ def test_reports_of_two_wants_that_it_told_at_once_settle_both():
 def test_one_report_of_two_alike_wants_settles_the_one_that_it_names():
     other = {**CANCEL, "say": "I want to cancel my order #W0003.", "facts": []}
     talk = Talk(row(CANCEL, other), "talkative")
+    talk.change()
     assert "#W0001" in talk.say("I have cancelled order #W0003.") and not talk.dialogue.ended
+    talk.change()
     assert talk.say("I have cancelled order #W0001 as well. Anything else?").endswith("###STOP###")
+
+
+def test_changes_for_two_wants_that_it_told_at_once_may_be_reported_one_after_the_other():
+    talk = Talk(row(CANCEL, ADDRESS), "talkative")
+    talk.say("I'd cancel order #W0001. Shall I? And I'd change the address of order #W0003. Shall I?")
+    talk.change()
+    talk.change()
+    assert talk.say("Order #W0001 has been cancelled. Anything else?").endswith(ADDRESS["say"])
+    assert talk.say("The address has been changed, too. Anything else?").endswith("###STOP###")
 
 
 def test_of_two_alike_wants_without_numbers_the_one_of_which_more_is_said_is_meant():
@@ -97,18 +181,33 @@ def test_of_two_alike_wants_without_numbers_the_one_of_which_more_is_said_is_mea
         "signs": ["address"],
     }
     talk = Talk(row(first, second), "talkative")
-    assert "Yes" in talk.say("I would change the address of order #W0003 to 101 Lake Drive, Atlanta. Shall I?")
-    answer = talk.say("It is done. Is there anything else?")
+    answer = talk.say("I would change the address of order #W0003 to 101 Lake Drive, Atlanta. Shall I?")
+    assert f"{first['say']} And: {second['say']}" in answer
+    talk.change()
+    answer = talk.say("The order with the kettle has the address 101 Lake Drive, Atlanta now.")
     assert first["say"] in answer and second["say"] not in answer
 
 
-def test_words_that_stand_within_others_do_not_count():
-    first = {"say": "For the order with the charger, the payment should come from my account.", "signs": ["payment"]}
-    second = {"say": "I would like to swap the camera of an order with my card ending in 9411.", "signs": ["modif"]}
-    talk = Talk(row(first, second), "talkative")
-    talk.say("I would do this for you: modify pending order payment #W0001. Shall I go ahead?")
-    answer = talk.say("It is done. Is there anything else?")
-    assert second["say"] in answer and first["say"] not in answer
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Roaming on 572-555-0104 is off right now. I'd cancel the order. Is that alright?",
+        "Order #W0001 is cancelled, if that is what you want. Let me know.",
+        "All done, but for your confirmation.",
+        "I can't cancel that. Should I hand you over to a colleague?",
+        "It's done as soon as you say yes",
+        "I have cancelled it. Please confirm your e-mail address.",
+        "I'd transfer you to a human agent. OK?",
+        "Is there anything else that you want before I cancel it?",
+        "That is not possible. Would you like a voucher instead?",
+    ],
+)
+def test_a_message_that_asks_for_something_never_ends_the_conversation(text):
+    talk = Talk(row({**CANCEL, "signs": ["cancel"]}))
+    talk.say("I'd cancel order #W0001. Shall I?")
+    talk.change()
+    for place in range(PERSONAS["plain"].patience):
+        assert "###" not in talk.say(text), place
 
 
 def test_a_goodbye_before_anything_was_done_is_answered_with_the_want_once():
@@ -117,16 +216,11 @@ def test_a_goodbye_before_anything_was_done_is_answered_with_the_want_once():
     assert talk.say("Is there anything else I can do for you?").endswith(ADDRESS["say"])
 
 
-def test_what_it_said_yes_to_counts_as_done_once_the_agent_reports_anything():
+def test_what_it_consented_to_counts_as_done_once_something_was_changed_and_the_agent_asks_nothing():
     talk = Talk(row({**CANCEL, "signs": ["cancel"]}, ADDRESS))
     talk.say("I will cancel order #W0001. Shall I?")
+    talk.change()
     assert talk.say("That has been processed; the money is on its way.").endswith(ADDRESS["say"])
-
-
-def test_an_unrecognised_question_gets_all_that_it_knows_in_the_end():
-    talk = Talk(row(CANCEL))
-    answers = [talk.say(f"Which kind of frobnication, number {one}?") for one in range(3)]
-    assert "I do not need it any more." in answers[-1] and all(CANCEL["say"] in answer for answer in answers)
 
 
 def test_a_question_is_settled_by_an_answer_and_by_nothing_less():
@@ -152,14 +246,17 @@ def test_a_refusal_is_protested_as_often_as_the_script_says_then_the_alternative
 
 def test_an_alternative_is_passed_over_where_nothing_was_refused():
     talk = Talk(row(CANCEL, {**ADDRESS, "only_if_refused": True}, COST))
+    talk.change()
     assert talk.say("Your order #W0001 has been cancelled.").endswith(COST["say"])
 
 
-def test_an_offer_beside_a_refusal_is_taken_only_where_the_script_has_it():
+def test_a_refusal_beside_an_offer_is_one_the_second_time():
     offer = "I cannot cancel it. However, I can change the address. Would you like me to do so?"
-    assert "Yes" in Talk(row(CANCEL, {**ADDRESS, "only_if_refused": True})).say(offer)
-    answer = Talk(row(CANCEL)).say(offer)
-    assert "No" in answer and "Yes" not in answer and answer.endswith("###STOP###")
+    talk = Talk(row(CANCEL, {**ADDRESS, "only_if_refused": True}))
+    assert talk.say(offer).startswith(CONSENT) and talk.say(offer).endswith(ADDRESS["say"])
+    talk = Talk(row(CANCEL))
+    assert talk.say(offer).startswith(CONSENT) and "leave it" in talk.say(offer)
+    assert talk.say("Is there anything else?").endswith("###STOP###")
 
 
 def test_it_is_handed_over():
@@ -211,8 +308,9 @@ def test_what_it_wants_on_a_condition_it_does_not_insist_on():
 def test_what_it_still_owes_of_one_wish_it_does_not_tell_with_the_next():
     talk = Talk(row(CANCEL, ADDRESS), "piecemeal")
     assert talk.say("Your name, the order number and the reason, please?") == "My name is Mira Holm."
+    talk.change()
     talk.say("Order #W0001 has been cancelled.")
-    assert talk.say("Thank you, Mira.") == ADDRESS["say"]
+    assert ADDRESS["say"] in talk.say("Thank you, Mira.") and "zip" not in talk.answer
 
 
 def test_what_is_not_found_in_an_order_is_answered_about_the_order():
@@ -222,9 +320,9 @@ def test_what_is_not_found_in_an_order_is_answered_about_the_order():
 
 def test_it_waits_and_it_loses_its_patience():
     talk = Talk(row(CANCEL))
-    assert talk.say("One moment, please.") in ("Alright.", "Sure, take your time.")
+    assert talk.say("One moment, please.") in ("I can wait.", "Please take your time.")
     answers = [talk.say(f"The weather is nice, day {day}.") for day in range(PERSONAS["plain"].patience)]
-    assert answers[0] == CANCEL["say"] and "card" in answers[-2] and answers[-1].endswith("###STOP###")
+    assert set(answers[:-1]) == {CANCEL["say"]} and answers[-1].endswith("###STOP###")
     hasty = Talk(row(CANCEL), "impatient")
     assert [hasty.say("Nice weather.").endswith("###STOP###") for _ in range(3)] == [False, False, True]
 
@@ -239,12 +337,12 @@ def test_it_waits_and_it_loses_its_patience():
         (COST, COST),
     ],
 )
-def test_an_agent_that_says_that_all_is_done_is_believed(persona, wants):
+def test_an_agent_that_does_nothing_is_reminded_and_then_left(persona, wants):
     talk, said = Talk(row(*wants), persona), 0
     while not talk.dialogue.ended:
         talk.say(CLOSING)
         said += 1
-    assert talk.dialogue.ended == "user_stop" and said <= len(wants) + sum(want.get("insists", 0) for want in wants) + 2
+    assert talk.dialogue.ended == "user_stop" and said <= 2 * len(wants) + sum(want.get("insists", 0) for want in wants)
 
 
 # Its device
@@ -276,7 +374,8 @@ def test_it_sees_for_itself_whether_the_problem_is_gone():
 
 def test_a_step_that_it_takes_part_in_settles_nothing_yet():
     talk = Talk(row({"say": "I want to pay my bill."}, domain="telecom"))
-    assert "Yes" in talk.say("I can send you a payment request. Shall I?")
+    assert talk.say("I can send you a payment request. Shall I?").startswith(CONSENT)
+    talk.change()
     assert not talk.say(
         "I have sent you the payment request. Please check the payment request on your phone."
     ).endswith("#")
@@ -402,7 +501,7 @@ def test_hostile_texts_are_answered(text, task):
 def test_equal_keys_speak_alike_and_others_may_differ():
     def words(key):
         talk = Talk(row(CANCEL), key=key)
-        return [talk.answer, *(talk.say(text) for text in ("Shall I cancel it?", "It has been cancelled."))]
+        return [talk.answer, *(talk.say(text) for text in ("Let me look.", "Let me think."))]
 
     assert words("a") == words("a")
     assert len({tuple(words(str(key))) for key in range(20)}) > 3

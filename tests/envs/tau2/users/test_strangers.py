@@ -15,14 +15,13 @@ from agent_envs.envs.tau2.tasks import tau2_task
 from agent_envs.envs.tau2.user_script import MOST, read_script
 from agent_envs.envs.tau2.users.understanding import understood
 from agent_envs.services.chat import ScriptedChat
-from benchmarks.user_faults.claims import Known, claims
-from benchmarks.user_faults.result_files import findings
 from tests.rows import each_row
 
 TELECOM = "agent_envs/Tau2Telecom-v0"
 WANT = {"say": "I want it."}
 MINDS = {
     "want": (-1, 99, "0", True, None),
+    "agreed": ([99],),
     "unhelpful": ("1", None),
     "asked": ([], [99], ["x"], 1, None),
     "told": ([7], "x"),
@@ -36,15 +35,6 @@ def begun(name=TELECOM, **arguments):
     env = gym.make(name, **arguments)
     env.reset(seed=0, options={"task": 1, "split": "train"})
     return env
-
-
-def test_a_month_may_be_spelt_with_a_long_s():
-    known = Known()
-    known.take("We meet on \u017fep 5, 2024.")
-    assert known.dates == {(2024, 9, 5)}
-    assert [claim.date for claim in claims("It was on \u017fept 6.")] == [(0, 9, 6)]
-    env = begun(max_agent_turns=1)
-    assert env.step("\u017fep 5")[3]
 
 
 def test_words_of_regret_may_stand_before_a_refusal():
@@ -124,12 +114,6 @@ def test_scripts_have_an_end():
     ):
         with pytest.raises(UsageError, match="stand together"):
             read_script(row)
-
-
-def test_a_report_says_what_is_wrong_with_what_is_no_file(tmp_path):
-    (tmp_path / "results.json").mkdir()
-    with pytest.raises(UsageError, match="no regular file"):
-        findings(tmp_path)
 
 
 def test_hanging_up_on_a_question_earns_nothing_that_is_dense():

@@ -24,6 +24,7 @@ def test_the_table_has_every_topic_and_every_flag():
     assert {topic for _, topics, _ in UTTERANCES for topic in topics.split()} == set(TOPICS)
     assert {flag for _, _, flags in UTTERANCES for flag in flags.split()} >= {
         *EXACT,
+        "asks",
         "waits",
         "probes",
         "invites",
@@ -46,9 +47,9 @@ def test_topics_come_in_the_order_in_which_they_are_asked_for():
     assert understood("What is your order number? And your name?").topics == ("order", "name")
 
 
-def test_what_a_yes_would_stand_for_leaves_refusals_out():
+def test_what_is_offered_leaves_refusals_out():
     heard = understood("I cannot refund your gift card, but I can refund the credit card. Shall I?")
-    assert "credit card" in heard.proposal and "gift" not in heard.proposal
+    assert "credit card" in heard.offered and "gift" not in heard.offered
 
 
 def test_typographic_marks_make_no_difference():

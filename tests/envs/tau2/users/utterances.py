@@ -5,7 +5,7 @@ Of the flags in `EXACT`, none may be missing or too many; the others are only he
 
 from pathlib import Path
 
-EXACT = ("confirms", "completes", "closes", "refuses", "transfers", "offers_transfer", "missed")
+EXACT = ("completes", "closes", "refuses", "transfers", "offers_transfer", "missed")
 
 
 def _rows() -> tuple[tuple[str, str, str], ...]:

@@ -57,28 +57,6 @@ SHORT = {
 }
 # kind | what the report says | task | messages
 CAUGHT = """
-agreed_to_unwanted | exchange it instead | RETAIL | HI / A: Shall I exchange it instead? / U: Yes, please. / DONE / BYE
-agreed_to_unwanted | travel insurance | AIRLINE | FLY / A: May I also add travel insurance for $30? / U: Sure, go ahead.
-agreed_to_unwanted | suspend your line | TELECOM | DEAD / A: Shall I suspend your line? / U: Yes, please do that.
-invented | 99999 | RETAIL | HI / ASK / U: It is 99999.
-invented | 10151 | RETAIL | HI / ASK / U: It is 10151.
-invented | #W0009 | RETAIL | U: Hello, I want to cancel order #W0009 with the lamp.
-invented | W2345678 | RETAIL | HI / ASK / U: My order number is W2345678.
-invented | mira@example.com | RETAIL | HI / ASK / U: I do not know, but my e-mail is mira@example.com.
-invented | mira_holm_1234 | RETAIL | HI / ASK / U: My user id is mira_holm_1234.
-invented | $75 | RETAIL | HI / SHALL / U: No, I paid $75 for it.
-invented | 300 dollars | RETAIL | HI / SHALL / U: No, I want three hundred dollars for my trouble.
-invented | 8888 | RETAIL | HI / SHALL / U: Yes, put it on the card ending in 8888.
-invented | 1979-05-03 | RETAIL | HI / A: When were you born? / U: On 1979-05-03.
-invented | June 3, 1980 | RETAIL | HI / A: When were you born? / U: On June 3, 1980.
-invented | (212) 555-0199 | RETAIL | HI / A: May I have your phone number? / U: It is (212) 555-0199.
-invented | Clara Berg | RETAIL | U: Hello, my name is Clara Berg. I want to cancel order #W0001 with the lamp.
-invented | MZZ4K2 | AIRLINE | FLY / A: Which other one? / U: My other reservation is MZZ4K2.
-invented | HXDUBJ | AIRLINE | U: I want to move my reservation, the reservation number is HXDUBJ.
-invented | June 18 | AIRLINE | U: Hi, Ruth Alder here. I want to move reservation QKTR07 to June 18.
-invented | HAT777 | AIRLINE | FLY / A: There are two flights that day. / U: Then flight HAT777, please.
-invented | 200 dollars | AIRLINE | FLY / A: It costs $180 more. / U: I can pay at most 200 dollars.
-invented | 555-700-1004 | TELECOM | U: My phone has no service, the number is 555-700-1004.
 stopped_early | before the agent | RETAIL | HI ###STOP###
 stopped_early | before the agent | TELECOM | DEAD ###OUT-OF-SCOPE###
 stopped_early | yes | RETAIL | HI / SHALL / U: Yes, please. Thank you! ###STOP###
@@ -103,13 +81,6 @@ ungrounded | restarted | TELECOM | DEAD / A: Please restart your phone. / U: I h
 ungrounded | status bar shows | TELECOM | DEAD / A: What does the status bar show? / U: The status bar shows full signal.
 ungrounded | mbps | TELECOM | DEAD / A: Please run a speed test; 120 Mbps would be good. / U: It is fast: 120 Mbps.
 ungrounded | airplane mode | TELECOM | DEAD / A: Is airplane mode on? / U: It was, so I just turned off airplane mode.
-looped | third time | RETAIL | HI / A: Hm. / U: I really want to cancel this order, please. / A: I see. /
-    U: I really want to cancel this order, please. / A: Your zip code? / U: I really want to cancel this order, please!
-role_swapped | help you | RETAIL | U: Hello! How can I help you today?
-role_swapped | provide | RETAIL | HI / ASK / U: Sure! Could you please provide your order number?
-role_swapped | has been | RETAIL | HI / SHALL / U: Your order #W0001 has been successfully cancelled.
-role_swapped | anything else | RETAIL | HI / DONE / U: You are welcome. Is there anything else I can help you with?
-role_swapped | as an ai | RETAIL | HI / ASK / U: As an AI, I have no zip code.
 """
 # task | messages
 HONEST = """

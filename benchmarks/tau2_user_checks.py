@@ -1,0 +1,290 @@
+"""A finished conversation is held against what its user could do: closings that come too early, and claims about the phone.
+
+Made to be silent on honest users: where words could be read either way, they are no fault. A fault says that the user, not
+the agent, may be why an episode failed.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from agent_envs.envs.tau2.dialogue import Line
+from agent_envs.envs.tau2.task_schema import Tau2Task
+from agent_envs.envs.tau2.toolkit import Domain
+from agent_envs.envs.tau2.turn_taking import USER_STOPS
+from agent_envs.envs.tau2.user_script import Want
+from agent_envs.envs.tau2.users.device import plan, requests
+from agent_envs.envs.tau2.users.device_words import LONGEST
+from agent_envs.envs.tau2.users.understanding import Understood, understood
+
+KINDS = ("stopped_early", "unwarranted_transfer", "unasked_action", "ungrounded")
+# What an agent's words must touch on before a writing tool is used; wider than what `requests` understands, on purpose.
+_TOUCHES = {
+    "toggle_airplane_mode": r"air(?:plane|craft)|flight mode",
+    "set_network_mode_preference": r"network (?:mode|type|preference|setting)|preferred network|[2345]g\b|\blte\b",
+    "reseat_sim_card": r"\bsim\b",
+    "toggle_data": r"\bdata\b|\bcellular\b",
+    "toggle_roaming": r"\broam",
+    "toggle_data_saver_mode": r"\bsav(?:er|ing)\b|low[- ]data",
+    "set_apn_settings": r"\bapn\b|access point|mmsc?\b",
+    "reset_apn_settings": r"\bapn\b|access point|network settings|mmsc?\b",
+    "toggle_wifi": r"wi-?fi",
+    "toggle_wifi_calling": r"wi-?fi",
+    "connect_vpn": r"\bvpn\b",
+    "disconnect_vpn": r"\bvpn\b",
+    "grant_app_permission": r"permission|\ballow|\bgrant|\baccess\b",
+    "reboot_device": r"re-?boot|re-?start|power[- ](?:cycl|off)|(?:phone|device|it) off|off and",
+    "make_payment": r"\bpa(?:y|id)|\bbills?\b|\bsettle",
+}
+_NEVER = r"\b(?:do not|don't|no need to|avoid|without|never|rather than|instead of)\s(?:[\w'-]+\s){0,4}?[\w'-]*?"
+_FORBIDDEN = {name: re.compile(rf"{_NEVER}(?:{words})") for name, words in _TOUCHES.items()}
+_TOUCHED = {name: re.compile(words) for name, words in _TOUCHES.items()}
+_REFERS = re.compile(
+    r"\b(?:turn|switch|put|disable|enable|toggle|activate|deactivate|reset|change|set|pay|grant|allow|disconnect|do|try|fix)\b"
+    r".{0,20}\b(?:it|that|this|them|so)\b"
+)
+_SENTENCE = re.compile(r"[.!?\n;]+\s*")
+_ME = r"\bi(?:'ve| have)?(?: (?:just|now|already|also|then|successfully|went ahead and))*,? "
+_FLIP = r"(?:turned|switched|toggled|disabled|enabled|deactivated|activated|put)(?: (?:on|off))?(?: (?:the|my|phone's|that))*"
+# What somebody says who did or saw something, and the tools one of which that takes.
+_CLAIMED_ACTIONS = (
+    (_ME, r"(?:re-?booted|re-?started|power[- ]cycled)\b", ("reboot_device",)),
+    (_ME, rf"{_FLIP} air(?:plane|craft) mode|{_FLIP} flight mode", ("toggle_airplane_mode",)),
+    (_ME, rf"{_FLIP} (?:data |mobile |international )*roaming", ("toggle_roaming",)),
+    (_ME, rf"{_FLIP} data[- ]saver", ("toggle_data_saver_mode",)),
+    (_ME, rf"{_FLIP} (?:mobile |cellular )+data\b(?! roaming| saver)", ("toggle_data",)),
+    (_ME, rf"{_FLIP} wi-?fi calling", ("toggle_wifi_calling",)),
+    (_ME, rf"{_FLIP} wi-?fi\b(?! calling)", ("toggle_wifi",)),
+    (_ME, rf"(?:disconnected|{_FLIP})(?: from)?(?: (?:the|my))? vpn", ("disconnect_vpn", "connect_vpn")),
+    (_ME, r"(?:re-?seated|re-?inserted|took out)(?: (?:the|my))? sim\b", ("reseat_sim_card",)),
+    (_ME, r"(?:reset|restored)(?: (?:the|my|all|those))* apn\b", ("reset_apn_settings", "set_apn_settings")),
+    (_ME, r"(?:paid|made (?:the|that|my|a) payment)\b", ("make_payment",)),
+    (_ME, r"(?:granted|gave|allowed) .{0,40}\bpermissions?\b", ("grant_app_permission",)),
+    (_ME, r"(?:ran|did|performed) (?:a|the|another) speed ?test", ("run_speed_test",)),
+    ("", r"\bspeed ?test (?:result )?(?:shows|showed|says|said|came|returned|reads|gave|reports)\b", ("run_speed_test",)),
+    ("", r"\b\d+(?:\.\d+)? ?mbps\b", ("run_speed_test",)),
+)  # fmt: skip
+_SPOKEN = tuple((re.compile(who + what), re.compile(what), tools) for who, what, tools in _CLAIMED_ACTIONS)
+_BAR = re.compile(
+    r"\bstatus bar (?:now |still |currently |just )*(?:shows|showed|says|said|reads|displays|displayed|indicates)\b"
+)
+_TRANSFER = USER_STOPS[1]
+_HANDS = re.compile(
+    r"\btransfer|\bhuman\b|\bescalat|\bsupervisor|\bspecialist|\bcolleague|\brepresentative|\bconnect(?:ing)? you\b"
+)
+_NOT = re.compile(r"\b(?:not|no|cannot|can't|unable|won't|never|without|don't)\b")
+_YES = re.compile(
+    r"\b(?:yes|yeah|yep|yup|sure|please do|go ahead|correct|that works|sounds good|confirm(?:ed)?|proceed|agreed|absolutely"
+    r"|definitely)\b"
+)
+_NO = re.compile(
+    r"\b(?:no|not|never ?mind|nothing|that(?:'s| is| was) (?:all|everything)|instead|bye|goodbye|rather)\b|n't\b"
+)
+_GIVES_UP = re.compile(
+    r"\b(?:never ?mind|forget (?:about )?it|give up|leads nowhere|in circles|(?:another|some other) time|leave it"
+    r"|try (?:again )?later|waste of time|call back|elsewhere|nothing to be done|without (?:it|that|them))\b"
+)
+_WORD = re.compile(r"[a-z]{4,}|[a-z]*\d[a-z0-9]*")
+_COMMON = frozenset(
+    "about after again agent also because been before call called calling could does from have having help into just know like "
+    "make more much need only other please some than that their them then there these they this want wants what when where "
+    "which will with would your yours you're able tell told issue customer service contact contacting".split()
+)
+_ENOUGH_ASKED, _STEM, _TOLD = 3, 5, 0.3
+
+
+def checked(task: Tau2Task, lines: Sequence[Line], ended: str, domain: Domain) -> list[tuple[str, int, str]]:
+    """Return what a user did in a conversation that it had no cause for: of which kind, in which line, and in words."""
+    lines, past = tuple(lines), len(task.history)
+    start = past if lines[:past] == task.history else 0
+    found = [*_closing(task, lines, ended), *_actions(lines, start, domain)]
+    if domain.user is not None:
+        for place, line in enumerate(lines):
+            if line.sender == "user" and not line.calls and place >= start:
+                found += [
+                    ("ungrounded", place, f"says {what!r}")
+                    for what in ungrounded(line.text, task.scenario, lines[:place])
+                ]
+    return list(dict.fromkeys(found))
+
+
+def episode_faults(core: Any) -> list[tuple[str, int, str]]:
+    """Return the same of an episode of tau2 that is over."""
+    task, dialogue = core.opened(core.episode.task)[0], core.episode.state
+    return checked(task, dialogue.lines, dialogue.ended, core.rules.domain)
+
+
+def _closing(task: Tau2Task, lines: tuple[Line, ...], ended: str) -> Iterator[tuple[str, int, str]]:
+    last = len(lines) - 1
+    if ended != "user_stop" or not lines or lines[last].calls:
+        return
+    if _TRANSFER in lines[last].text and not _handed(lines[:last]):
+        yield "unwarranted_transfer", last, "gives itself up to a transfer that nobody spoke of"
+        return
+    yield from (("stopped_early", last, why) for why in early(task, lines, last))
+
+
+def _actions(lines: tuple[Line, ...], start: int, domain: Domain) -> Iterator[tuple[str, int, str]]:
+    """Yield the changes on its phone that nobody asked for."""
+    tools = domain.user.tools if domain.user is not None else {}
+    words, told = list[str](), ""
+    for place, line in enumerate(lines):
+        if line.sender == "assistant" and not line.calls:
+            words += [
+                line.text,
+                *([told] if refers(line.text) else []),
+            ]  # "turn it off": what the user has just told of
+        if line.sender == "user" and not line.calls:
+            told = line.text
+        if line.sender == "user" and place >= start:
+            writes = [call.name for call in line.calls if call.name in tools and tools[call.name].writes]
+            yield from (
+                ("unasked_action", place, f"uses {name}, which nobody asked for") for name in unasked(writes, words)
+            )
+
+
+def early(task: Tau2Task, lines: tuple[Line, ...], last: int) -> Iterator[str]:
+    """Yield why a user's last message, which ends the conversation, comes too early.
+
+    Args:
+        task: what the user was told.
+        lines: the conversation.
+        last: the place of that message.
+    """
+    before = lines[:last]
+    first = next((place for place, line in enumerate(lines) if line.sender == "user"), last)
+    if not any(line.sender == "assistant" for line in lines[first:last]):
+        yield "ends the conversation before the agent has answered"
+        return
+    if _handed(before):
+        return
+    words = _bare(lines[last].text)
+    gives_up = bool(_GIVES_UP.search(words))
+    question = "" if gives_up else _open_question(before, words)
+    if question:
+        yield question
+    said = " ".join(_bare(line.text) for line in lines if line.sender == "user" and not line.calls)
+    if task.script is None:
+        if not _told(_reason(task), said, 0.0):
+            yield "ends the conversation and never said why it called"
+    elif not gives_up and _progressed(lines[first:last]):
+        untold = [want for want in task.script.wants if not want.only_if_refused and not _want_told(want, said)]
+        for want in untold:
+            yield f"ends the conversation and never asked for this: {want.say[:100]}"
+
+
+def _open_question(before: tuple[Line, ...], words: str) -> str:
+    """Return what is wrong with stopping on an agent's last message, or ""."""
+    place = max((at for at, line in enumerate(before) if line.sender == "assistant" and not line.calls), default=-1)
+    if place < 0 or any(line.sender == "user" for line in before[place:]):  # it did on the phone what it was asked for
+        return ""
+    asked = understood(before[place].text)
+    if asked.closes or asked.probes or asked.transfers or asked.offers_transfer:
+        return ""
+    if asked.asks and not asked.topics:
+        agrees = not words or (bool(_YES.search(words)) and not _NO.search(words))
+        return "ends the conversation with the yes for which the agent waits before it acts" if agrees else ""
+    if asked.topics and not asked.refuses and not _pestered(before, asked):
+        return f"ends the conversation while the agent asks for {', '.join(asked.topics)}"
+    return ""
+
+
+def _pestered(before: tuple[Line, ...], asked: Understood) -> bool:
+    heard = [understood(line.text) for line in before if line.sender == "assistant" and not line.calls]
+    return sum(set(one.topics) >= set(asked.topics) for one in heard) >= _ENOUGH_ASKED
+
+
+def _handed(lines: tuple[Line, ...]) -> bool:
+    for line in lines:
+        if line.sender != "assistant":
+            continue
+        if any("transfer" in call.name for call in line.calls):
+            return True
+        for sentence in _SENTENCE.split(line.text[:LONGEST].lower()):
+            if not line.calls and _HANDS.search(sentence) and not _NOT.search(sentence):
+                return True
+    return False
+
+
+def _progressed(lines: tuple[Line, ...]) -> bool:
+    """Return whether the agent ever brought something about, refused something, or asked whether there is more."""
+    heard = (understood(line.text) for line in lines if line.sender == "assistant" and not line.calls)
+    return any(one.completes or one.closes or one.refuses for one in heard)
+
+
+def _reason(task: Tau2Task) -> str:
+    return task.instructions if isinstance(task.instructions, str) else task.instructions.reason_for_call
+
+
+def _want_told(want: Want, said: str) -> bool:
+    return _told(want.say, said, _TOLD)
+
+
+def _told(text: str, said: str, share: float) -> bool:
+    """Return whether more than a share of a text's words of meaning were said; a text with few of them counts as told."""
+    wanted = _stems(text)
+    return len(wanted) < 3 or len(wanted & _stems(said)) > share * len(wanted)
+
+
+def _stems(text: str) -> set[str]:
+    return {word[:_STEM] for word in _WORD.findall(text[:LONGEST].lower()) if word not in _COMMON}
+
+
+def _bare(text: str) -> str:
+    for stop in USER_STOPS:
+        text = text.replace(stop, " ")
+    return text[:LONGEST].lower().replace("\u2019", "'").strip()
+
+
+def unasked(calls: Sequence[str], words: Iterable[str]) -> Iterator[str]:
+    """Yield the writing tools among a user's calls that none of an agent's texts asks for or touches on.
+
+    Args:
+        calls: the names of writing tools.
+        words: what the agent has said so far.
+    """
+    texts = tuple(words)
+    for name in dict.fromkeys(calls):
+        touched = any(_touched(name, text[:20_000].lower()) for text in texts)
+        if not touched and not any(name in _asked(text[-LONGEST:]) for text in texts):
+            yield name
+
+
+def refers(text: str) -> bool:
+    """Return whether an agent's words ask for something by a mere "it"."""
+    return bool(_REFERS.search(text[:20_000].lower()))
+
+
+def _touched(name: str, text: str) -> bool:
+    if name in text or name not in _TOUCHED:
+        return True
+    parts = [part for part in _SENTENCE.split(text) if _TOUCHED[name].search(part)]
+    return any(not _FORBIDDEN[name].search(part) for part in parts)
+
+
+def _asked(text: str) -> set[str]:
+    return {step.tool for request in requests(text) for step in plan(request)}
+
+
+def ungrounded(text: str, scenario: str, before: Sequence[Line]) -> Iterator[str]:
+    """Yield what a user says it did or saw on its phone though none of its tools was used for it.
+
+    Args:
+        text: what it says.
+        scenario: what it was told at the start, which it may repeat.
+        before: the lines before.
+    """
+    said, told = text[:20_000].lower().replace("\u2019", "'"), scenario.lower()
+    used = {call.name for line in before if line.sender == "user" for call in line.calls}
+    for spoken, plain, tools in _SPOKEN:
+        found = spoken.search(said)
+        if found is not None and not used.intersection(tools) and not plain.search(told):
+            yield found[0]
+    bar = _BAR.search(said)
+    if bar is not None and not _BAR.search(told) and not _shown(before):
+        yield bar[0]
+
+
+def _shown(before: Sequence[Line]) -> bool:
+    replies = (reply for line in before for reply in line.results if reply.requestor == "user")
+    return any("status bar" in reply.content.lower() for reply in replies)
