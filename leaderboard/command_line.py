@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.progress import progress_bar
-from agent_envs.base.terminal import print_result, print_table, reader_may_leave, show
+from agent_envs.base.terminal import print_result, print_table, show
 from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.report.charts import points
 from agent_envs.evaluation.statistics.paired import p_text
@@ -112,13 +112,18 @@ def _deciding(one: argparse.ArgumentParser) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
-    given = _parser().parse_args(arguments)
     try:
-        with reader_may_leave():
+        try:
+            given = _parser().parse_args(arguments)
             sys.exit(VERBS[given.verb](given))
+        finally:
+            sys.stdout.flush()
     except AgentEnvsError as error:
         show(f"leaderboard: {error}", file=sys.stderr)
         sys.exit(2)
+    except BrokenPipeError:  # a reader such as `head` has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except KeyboardInterrupt:
         show("stopped; the same command goes on", file=sys.stderr)
         sys.exit(130)

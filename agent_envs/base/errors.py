@@ -45,11 +45,7 @@ class ReplayMismatch(AgentEnvsError):
 
 
 class BudgetSpent(AgentEnvsError):
-    """The run's cost limit is reached; the message names the limit and what was spent. Finished episodes stand.
-
-    Attributes:
-        usage: tokens by name that earlier attempts at the same call were billed.
-    """
+    """The run's cost limit is reached; `usage` has the tokens that earlier attempts at the same call were billed."""
 
     def __init__(self, cause: str) -> None:
         super().__init__(cause)

@@ -1,9 +1,7 @@
 """Results are printed for people and for programs. What models and strangers wrote passes `visible` before anybody sees it."""
 
-import contextlib
 import itertools
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -37,19 +35,6 @@ def _shown() -> dict[int, str | None]:
 
 def _codes(ranges: tuple[tuple[int, int], ...]) -> Iterator[int]:
     return itertools.chain.from_iterable(range(first, last + 1) for first, last in ranges)
-
-
-@contextlib.contextmanager
-def reader_may_leave() -> Iterator[None]:
-    """End in silence, with exit code 1, where the reader of standard output (`head`, say) leaves before the end of it."""
-    try:
-        try:
-            yield
-        finally:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes nowhere
-        sys.exit(1)
 
 
 def show(text: str, file: IO[str] | None = None) -> None:

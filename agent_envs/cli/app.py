@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from agent_envs.base.errors import AgentEnvsError
-from agent_envs.base.terminal import print_result, print_table, reader_may_leave, show
+from agent_envs.base.terminal import print_result, print_table, show
 from agent_envs.cli.data import data_app
 from agent_envs.cli.doctor import doctor
 from agent_envs.cli.eval import evaluate_agent
@@ -37,8 +37,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):  # a terminal that knows ASCII only still gets every line
             stream.reconfigure(errors=errors)
     try:
-        with reader_may_leave():
-            app()
+        app()
     except AgentEnvsError as error:
         show(f"agent-envs: {error}", file=sys.stderr)
         sys.exit(2)
