@@ -8,5 +8,5 @@ Modules, in reading order:
     run_log: the rows of a run's journal.jsonl: planned episodes, finished ones, resuming under the same settings.
     batching: requests of many episodes gathered into batches for a local engine.
     typed: `TypedActions`, what a person types (names, numbers, forms, plain text) as actions of any id.
-    chat_policy: a chat model as the policy; its temperature and tokens are options of `services/chat/options`.
+    chat_policy: a chat model as the policy; its temperature and tokens are `ChatOptions` of `services/chat/model`.
 """

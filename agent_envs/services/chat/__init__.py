@@ -5,9 +5,8 @@ wire formats that services and local servers share. A model's `complete` is one 
 and recordings before it.
 
 Modules, in reading order:
-    model: `ChatRequest`, `ChatReply` with its token usage, the `ChatModel` interface, and `ScriptedChat`.
+    model: `ChatOptions`, `ChatRequest`, `ChatReply` with its token usage, the `ChatModel` interface, and `ScriptedChat`.
     named: models by name (`openai:MODEL@URL`, `anthropic:MODEL`, ...), and the model that an argument names.
-    options: temperature, max_tokens, top_p, reasoning effort, extra fields.
     http, openai, anthropic: API keys and malformed answers; the chat-completions, completions and Messages formats.
     conversation: tool calls in text turned into native tool calls and results.
     port: retries, deadlines, recording and replay of a chat model; `ask`.
@@ -15,10 +14,9 @@ Modules, in reading order:
 """
 
 from agent_envs.services.chat.anthropic import AnthropicChat
-from agent_envs.services.chat.model import ChatModel, ChatReply, ChatRequest, ScriptedChat
+from agent_envs.services.chat.model import ChatModel, ChatOptions, ChatReply, ChatRequest, ScriptedChat
 from agent_envs.services.chat.named import make_chat_model
 from agent_envs.services.chat.openai import OpenAIChat, OpenAIText
-from agent_envs.services.chat.options import ChatOptions
 from agent_envs.services.chat.port import ChatPort, ask, chat_port
 
 __all__ = [

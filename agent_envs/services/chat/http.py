@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.process_cache import Uncopied
-from agent_envs.services.chat.model import UNCOUNTED, ChatReply, ChatRequest
-from agent_envs.services.chat.options import ChatOptions
+from agent_envs.services.chat.model import UNCOUNTED, ChatOptions, ChatReply, ChatRequest
 from agent_envs.services.http import HttpClient, TransportFault, http_parts
 
 LEAST_SECRET = 8  # characters: a shorter one stands in ordinary words

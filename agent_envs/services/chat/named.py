@@ -6,9 +6,8 @@ from typing import Any
 from agent_envs.base.errors import UsageError
 from agent_envs.services.chat.anthropic import AnthropicChat
 from agent_envs.services.chat.http import HttpChat
-from agent_envs.services.chat.model import ChatModel
+from agent_envs.services.chat.model import ChatModel, ChatOptions
 from agent_envs.services.chat.openai import OpenAIChat, OpenAIText
-from agent_envs.services.chat.options import ChatOptions
 from agent_envs.services.recording import ExternalPort
 
 FORMS = ("openai:MODEL", "openai:MODEL@URL", "anthropic:MODEL", "anthropic:MODEL@URL", "openai-text:MODEL@URL")

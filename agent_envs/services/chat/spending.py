@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SPENT_SCHEMA = "agent-envs/spent@1"
 Counts = dict[str, Counter[str]]  # calls and tokens by the name of a model
+Charged = Callable[[ChatModel, "Budget"], ChatModel]  # puts a model behind a budget of its environment's, or of a run's
 
 
 @dataclass(frozen=True)
@@ -132,9 +133,6 @@ class Metered:
         return reply
 
 
-Charged = Callable[[ChatModel, Budget], ChatModel]  # puts a model behind a budget of its environment's, or of a run's
-
-
 class RunBudgets(Uncopied):
     """The budgets of one run: environments that limit a model alike count together."""
 
@@ -157,8 +155,6 @@ def read_spent(path: Path) -> Counts:
         row = json.loads(path.read_bytes())
         if row["schema"] != SPENT_SCHEMA:
             raise ValueError(f"its schema is {row['schema']!r}")
-        return {
-            str(name): Counter({str(what): int(n) for what, n in row["counts"][name].items()}) for name in row["counts"]
-        }
+        return {name: Counter({what: int(n) for what, n in used.items()}) for name, used in row["counts"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path} does not say what was spent: {error}; begin a run anew, or delete it") from None
