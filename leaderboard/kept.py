@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from agent_envs.base.cache_dir import cache_dir
+from agent_envs.base.caches import cache_dir
 
 FOLDERS = ("checked", "transcripts")
 MOST_BYTES = 2_000_000_000

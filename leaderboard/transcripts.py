@@ -12,7 +12,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from agent_envs.base.cache_dir import cache_dir
+from agent_envs.base.caches import cache_dir
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest
 from agent_envs.base.version import code_digest

@@ -82,7 +82,7 @@ def named_in_vain(name: str) -> set[str]:
     return wrong | {path for path in PATHS.findall(text) if path not in PLACEHOLDERS and not (ROOT / path).exists()}
 
 
-@needs("[envs]", "[train]")
+@needs("[envs]", "[train]", "[serve]", "[anthropic]")
 def test_names_of_modules_in_strings_and_prose_resolve(monkeypatch):
     """One test for all files: what they name is imported once. Classes of adapters are built on the stubs of their packages."""
     monkeypatch.syspath_prepend(ROOT / "tests" / "integrations" / "upstream")
@@ -99,7 +99,7 @@ def test_a_name_that_is_not_there_is_found():
     ]
 
 
-@needs("[envs]", "[train]")
+@needs("[envs]", "[train]", "[serve]", "[anthropic]")
 @each_row("name", PAGES)
 def test_short_names_in_pages_are_of_something_that_is_there(name):
     """`core/env.py` is the end of a path, and `episode.Episode` a name in a module whose path ends so."""

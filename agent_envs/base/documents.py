@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent_envs.base.process_cache import Uncopied
+from agent_envs.base.caches import Uncopied
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ def _extras() -> Iterator[Row]:
 
 
 def _data() -> Iterator[Row]:
-    from agent_envs.base.cache_dir import cache_dir
+    from agent_envs.base.caches import cache_dir
     from agent_envs.datasets.listing import data_rows
 
     folder = os.environ.get("AGENT_ENVS_DATA", "")

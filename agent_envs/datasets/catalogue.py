@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from agent_envs.base.cache_dir import cache_dir
+from agent_envs.base.caches import cache_dir
 from agent_envs.base.errors import DataMissing, UsageError
 from agent_envs.base.serialization import sha256_file
 from agent_envs.datasets.corpora import FileCorpus, write_atomically

@@ -15,10 +15,9 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from agent_envs.base.cache_dir import cache_dir
+from agent_envs.base.caches import Uncopied, cache_dir
 from agent_envs.base.documents import Passage
 from agent_envs.base.errors import DataMissing, UsageError
-from agent_envs.base.process_cache import Uncopied
 from agent_envs.base.serialization import digest
 from agent_envs.base.version import code_digest
 

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Literal
 
 import httpx
 
-from agent_envs.base.cache_dir import cache_dir
+from agent_envs.base.caches import cache_dir
 from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
 from agent_envs.base.jsonl_log import try_lock
 from agent_envs.base.serialization import sha256_file

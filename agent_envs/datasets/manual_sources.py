@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_envs.base.cache_dir import cache_dir
+from agent_envs.base.caches import cache_dir
 from agent_envs.base.errors import DataMissing
 
 _TAU2 = "a2c024725189473d2d7cea3a5cfdbcc67478e41f"

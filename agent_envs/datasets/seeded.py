@@ -21,7 +21,7 @@ from typing import Generic, Protocol, TypeVar
 from zlib import crc32
 
 from agent_envs.base.arguments import display_value
-from agent_envs.base.process_cache import Uncopied
+from agent_envs.base.caches import Uncopied
 
 SPLITS = ("train", "dev", "test")
 _MOST_DIGITS = 18  # of a number in an id

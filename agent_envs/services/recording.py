@@ -20,9 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
+from agent_envs.base.caches import Uncopied
 from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
 from agent_envs.base.jsonl_log import Journal, read_journal, read_places, read_row
-from agent_envs.base.process_cache import Uncopied
 from agent_envs.base.serialization import canonical_json, digest, state_type
 
 Backend = Callable[[Any, float], Any]

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 import gymnasium as gym
 
+from agent_envs.base.caches import SharedCache, Uncopied, shared
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.messages import Message
-from agent_envs.base.process_cache import SharedCache, Uncopied, shared
 from agent_envs.base.serialization import digest
 from agent_envs.core.builtin_agents import companion
 from agent_envs.core.trajectory import Header

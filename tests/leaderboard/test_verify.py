@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from agent_envs.base.cache_dir import cache_dir
+from agent_envs.base.caches import cache_dir
 from agent_envs.base.errors import MissingExtra, UsageError
 from agent_envs.evaluation.runs.evaluate import result_of_run
 from agent_envs.evaluation.runs.run_folder import open_run

@@ -21,9 +21,9 @@ from functools import cache, lru_cache
 from typing import Any
 
 from agent_envs.base.arguments import choice, flag, portion, whole_number, whole_numbers
+from agent_envs.base.caches import Uncopied
 from agent_envs.base.documents import MemoryCorpus
 from agent_envs.base.errors import UsageError
-from agent_envs.base.process_cache import Uncopied
 from agent_envs.base.serialization import canonical_json
 from agent_envs.datasets.seeded import SPLITS
 from agent_envs.datasets.world.facts import FIRST_YEAR, LAST_YEAR, TRADES, Facts

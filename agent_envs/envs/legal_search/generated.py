@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 from agent_envs.base.arguments import portion, whole_number
+from agent_envs.base.caches import Uncopied
 from agent_envs.base.errors import UsageError
-from agent_envs.base.process_cache import Uncopied
 from agent_envs.core.trajectory import Task
 from agent_envs.datasets.seeded import SeededWorlds
 from agent_envs.envs.legal_search.library import Library

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 
+from agent_envs.base.caches import Uncopied
 from agent_envs.base.documents import MemoryCorpus, Passage
-from agent_envs.base.process_cache import Uncopied
 
 _NUMBER = re.compile(r"\b\d+(?:[:.]\d+)*-\d+(?:[.:-]?\w+)*")
 

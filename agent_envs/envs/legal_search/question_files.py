@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
+from agent_envs.base.caches import Uncopied
 from agent_envs.base.errors import UsageError
-from agent_envs.base.process_cache import Uncopied
 from agent_envs.base.serialization import digest
 from agent_envs.core.trajectory import Task
 from agent_envs.envs.legal_search.library import Library

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Protocol
 
+from agent_envs.base.caches import Uncopied
 from agent_envs.base.documents import Corpus
-from agent_envs.base.process_cache import Uncopied
 from agent_envs.base.serialization import digest, state_type
 from agent_envs.core.trajectory import Task, TaskSource
 from agent_envs.datasets.catalogue import load_corpus, load_questions, present_splits

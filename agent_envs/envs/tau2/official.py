@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from agent_envs.base.cache_dir import cache_dir
+from agent_envs.base.caches import cache_dir
 from agent_envs.base.errors import DataMissing, UsageError
 from agent_envs.envs.tau2.builtin import databases_of, domain_over, known_domain
 from agent_envs.envs.tau2.database import Database

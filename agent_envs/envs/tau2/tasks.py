@@ -10,8 +10,8 @@ from functools import cache, cached_property
 from random import Random
 from typing import Any
 
+from agent_envs.base.caches import Uncopied
 from agent_envs.base.errors import UsageError
-from agent_envs.base.process_cache import Uncopied
 from agent_envs.base.serialization import digest as digest_of
 from agent_envs.core.trajectory import Task
 from agent_envs.envs.tau2.builtin import DOMAINS

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from agent_envs.base.arguments import choice
+from agent_envs.base.caches import Uncopied
 from agent_envs.base.documents import Corpus
 from agent_envs.base.errors import UsageError
-from agent_envs.base.process_cache import Uncopied
 from agent_envs.base.serialization import digest
 from agent_envs.core.trajectory import Task, TaskSource
 from agent_envs.datasets.catalogue import (

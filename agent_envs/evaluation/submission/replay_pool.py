@@ -15,7 +15,7 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
-from agent_envs.base.cache_dir import cache_dir
+from agent_envs.base.caches import cache_dir
 from agent_envs.base.jsonl_log import Journal, read_journal
 from agent_envs.base.serialization import digest
 from agent_envs.base.version import VERSION

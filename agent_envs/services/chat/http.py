@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
+from agent_envs.base.caches import Uncopied
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.base.process_cache import Uncopied
 from agent_envs.services.chat.model import UNCOUNTED, ChatOptions, ChatReply, ChatRequest
 from agent_envs.services.http import HttpClient, TransportFault, http_parts
 

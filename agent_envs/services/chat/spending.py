@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent_envs.base.caches import Uncopied
 from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
-from agent_envs.base.process_cache import Uncopied
 from agent_envs.base.serialization import canonical_json
 from agent_envs.services.chat.model import UNCOUNTED, ChatModel, ChatReply, ChatRequest
 

@@ -15,8 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
+from agent_envs.base.caches import Uncopied
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.base.process_cache import Uncopied
 from agent_envs.services.http.connections import Connections, basic_authorization
 from agent_envs.services.http.faults import (
     Admit,

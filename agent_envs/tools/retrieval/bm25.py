@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from agent_envs.base.caches import SharedCache, shared
 from agent_envs.base.documents import Corpus, IndexRetriever
 from agent_envs.base.errors import UsageError
-from agent_envs.base.process_cache import SharedCache, shared
 from agent_envs.base.serialization import digest
 from agent_envs.tools.retrieval.index_files import IndexFiles, Progress, load_index, save_index
 

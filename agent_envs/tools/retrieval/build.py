@@ -5,10 +5,10 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent_envs.base import cache_dir as cache
+from agent_envs.base import caches as cache
+from agent_envs.base.caches import Uncopied
 from agent_envs.base.documents import Corpus, Hit, Retriever
 from agent_envs.base.errors import UsageError
-from agent_envs.base.process_cache import Uncopied
 from agent_envs.base.serialization import sha256_text
 from agent_envs.services.recording import Recording
 from agent_envs.tools.retrieval.bm25 import BM25Retriever, BM25Settings
@@ -185,7 +185,7 @@ def make_retriever(
             `hybrid` fuses bm25 with static, or with what stands behind a colon; weights of the two stand behind an =:
             `hybrid:minilm-faiss=1,0.5`.
         corpus: what is searched; a server and the web have their own (None).
-        cache_dir: where indexes of large corpora are kept; by default `agent_envs.base.cache_dir.cache_dir()`.
+        cache_dir: where indexes of large corpora are kept; by default `agent_envs.base.caches.cache_dir()`.
         progress: called with a stage and a fraction while an index is built.
         recording: for servers and dense retrievers, what records or replays their answers.
 

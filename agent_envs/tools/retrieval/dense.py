@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from agent_envs.base.caches import SharedCache, Uncopied, shared
 from agent_envs.base.documents import Corpus, Hit
 from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
-from agent_envs.base.process_cache import SharedCache, Uncopied, shared
 from agent_envs.base.serialization import digest
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.tools.retrieval.bm25 import MAX_QUERY_CHARACTERS, SHARED_SMALL

@@ -3,9 +3,9 @@
 from collections import OrderedDict
 from typing import Any
 
+from agent_envs.base.caches import SharedCache, shared
 from agent_envs.base.documents import Corpus, IndexRetriever
 from agent_envs.base.errors import MissingExtra, UsageError
-from agent_envs.base.process_cache import SharedCache, shared
 from agent_envs.tools.retrieval.bm25 import BM25Settings, best_rows, query_terms, tokenize
 from agent_envs.tools.retrieval.index_files import Progress
 

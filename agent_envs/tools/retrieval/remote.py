@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from agent_envs.base.caches import Uncopied
 from agent_envs.base.documents import Hit
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.base.process_cache import Uncopied
 from agent_envs.services.http import endpoint_of, shared_client
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.tools.retrieval.wire import MAX_QUERY_CHARACTERS, read_hits, whole, wire_hit

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from agent_envs.base.caches import SharedCache, shared
 from agent_envs.base.documents import Corpus, IndexRetriever
-from agent_envs.base.process_cache import SharedCache, shared
 from agent_envs.base.serialization import digest
 from agent_envs.tools.retrieval.bm25 import MAX_QUERY_CHARACTERS, SHARED_SMALL, SMALL_CORPUS
 from agent_envs.tools.retrieval.embeddings import Vectors, corpus_vectors, pinned_files

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from agent_envs.base.caches import SharedCache, shared
 from agent_envs.base.documents import Corpus, IndexRetriever
 from agent_envs.base.errors import MissingExtra
-from agent_envs.base.process_cache import SharedCache, shared
 from agent_envs.base.serialization import digest
 from agent_envs.tools.retrieval.bm25 import SHARED_SMALL, SMALL_CORPUS, STOP_WORDS, TOKENIZER, query_terms, tokenize
 from agent_envs.tools.retrieval.index_files import Progress, install_folder, opened_or_built, read_manifest

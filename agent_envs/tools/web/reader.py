@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from agent_envs.base.caches import Uncopied
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.base.process_cache import Uncopied
 from agent_envs.services.http import RETRYABLE_STATUSES, HttpReply, TransportFault, shared_client, wait_seconds_of
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.tools.web.html_text import page_of_html

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agent_envs.base.cache_dir import cache_dir
+from agent_envs.base.caches import cache_dir
 from agent_envs.datasets import corpora
 from agent_envs.evaluation.runs import measures, run_folder
 from agent_envs.evaluation.runs.evaluate import Settings, evaluate, result_of_run, resume

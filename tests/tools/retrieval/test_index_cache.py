@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent_envs.base.cache_dir import cache_dir
+from agent_envs.base.caches import cache_dir
 from agent_envs.base.documents import MemoryCorpus, Passage
 from agent_envs.base.errors import UsageError
 from agent_envs.tools.retrieval import bm25

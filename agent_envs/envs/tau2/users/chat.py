@@ -19,8 +19,8 @@ from textwrap import indent
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from agent_envs.base.caches import SharedCache, Uncopied, shared
 from agent_envs.base.errors import EnvFault, UsageError
-from agent_envs.base.process_cache import SharedCache, Uncopied, shared
 from agent_envs.base.protocol import Call, Malformed
 from agent_envs.envs.tau2.actions import read_action
 from agent_envs.envs.tau2.agent_view import SideView, signature

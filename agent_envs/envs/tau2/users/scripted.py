@@ -9,8 +9,8 @@ from random import Random
 from typing import Any
 
 from agent_envs.base.arguments import choice
+from agent_envs.base.caches import Uncopied
 from agent_envs.base.messages import ToolCall
-from agent_envs.base.process_cache import Uncopied
 from agent_envs.core.trajectory import Task
 from agent_envs.envs.tau2.dialogue import Dialogue, Line
 from agent_envs.envs.tau2.scene import Scene

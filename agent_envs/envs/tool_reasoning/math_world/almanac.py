@@ -12,8 +12,8 @@ from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from typing import Any
 
+from agent_envs.base.caches import Uncopied
 from agent_envs.base.documents import MemoryCorpus, Passage
-from agent_envs.base.process_cache import Uncopied
 from agent_envs.datasets.world import ToldWorld, WorldConfig, WorldStep, tell_world
 from agent_envs.datasets.world.facts import Entity
 from agent_envs.datasets.world.lookup import Lookup

@@ -1,8 +1,11 @@
-"""Values are shared within a process: made once, by the first thread that asks, and not copied with what holds them."""
+"""Caches: the folder of downloads and indexes, and values that a process makes once, shares among threads and never copies."""
 
+import os
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from pathlib import Path
 from typing import Generic, Self, TypeAlias, TypeVar
 
 Value = TypeVar("Value")
@@ -45,3 +48,20 @@ class Uncopied:
     def __deepcopy__(self, memo: object) -> Self:
         """Return the object itself."""
         return self
+
+
+def cache_dir() -> Path:
+    """Return the cache folder: `AGENT_ENVS_CACHE` where it is set, else `agent_envs` in the platform's user cache.
+
+    The folder is not created here.
+    """
+    chosen = os.environ.get("AGENT_ENVS_CACHE")
+    if chosen:
+        return Path(chosen).expanduser()
+    if sys.platform == "win32":
+        local = os.environ.get("LOCALAPPDATA")
+        return (Path(local) if local else Path.home() / "AppData" / "Local") / "agent_envs" / "cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "agent_envs"
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else Path.home() / ".cache") / "agent_envs"

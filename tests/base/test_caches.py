@@ -5,7 +5,7 @@ from collections import OrderedDict
 
 import pytest
 
-from agent_envs.base.process_cache import shared
+from agent_envs.base.caches import shared
 
 
 def test_a_value_is_made_once_a_key():
