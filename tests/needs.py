@@ -173,7 +173,7 @@ def path_without(programs: tuple[str, ...]) -> str:
     folders = []
     for place in OUTSIDE["PATH"].split(os.pathsep):
         folder = Path(place)
-        if any((folder / program).exists() for program in programs):
+        if any(os.path.exists(folder / program) for program in programs):  # False, too, where nobody may look
             folder = Path(tempfile.mkdtemp(dir=links().name))
             for file in Path(place).iterdir():
                 if file.name not in programs:
@@ -189,7 +189,7 @@ class ImportGuard(MetaPathFinder):
         """Find nothing; raise where the import is not allowed. A look (`importlib.util.find_spec`) is no import."""
         if name not in GUARDED or sys._getframe(2).f_code.co_name != "_find_and_load_unlocked":
             return
-        importers = [module for module in _modules_of_the_stack() if not module.startswith("importlib")]
+        importers = [module for module in _modules_of_the_stack() if not module.startswith(("importlib", __name__))]
         if not importers or not re.match(rf"({'|'.join(OURS)})(\.|$)|test_", importers[0]):
             return  # it comes with what a package of others imports
         asking = set().union(*map(declared, importers)) if _current is None else _current
@@ -201,7 +201,7 @@ class ImportGuard(MetaPathFinder):
 
 
 def _modules_of_the_stack() -> Iterator[str]:
-    frame = sys._getframe(2)
+    frame = sys._getframe()
     while frame is not None:
         yield frame.f_globals.get("__name__", "")
         frame = frame.f_back

@@ -94,8 +94,8 @@ def test_what_was_not_asked_for_is_hidden_or_fails_where_it_is_installed(tmp_pat
     printed = play(
         tmp_path, ("bwrap", "chromium", "nvidia-smi"), AGENT_ENVS_DATA="junk", CUDA_VISIBLE_DEVICES="7", https_proxy="p"
     )
-    assert set(re.findall(r"FAILED \S+::test_unasked_(\w+)", printed)) == FAIL, printed
-    assert re.findall(r"ERROR \S+test_(\w+)\.py", printed) == ["unasked"], printed
+    assert set(re.findall(r"FAILED .*::test_unasked_(\w+)", printed)) == FAIL, printed
+    assert re.findall(r"ERROR .*/test_(\w+)\.py", printed) == ["unasked"], printed
     assert "torch is imported, and this test did not ask for it: pytest.mark.needs('[dense] or [train]')" in printed
     assert f"{len(FAIL)} failed, 8 passed, 1 error" in printed, printed
     assert (tmp_path / "list").read_text(encoding="utf-8") == ""

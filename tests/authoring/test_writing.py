@@ -3,6 +3,7 @@
 import fnmatch
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,8 +27,8 @@ TEMPLATES = ROOT / "agent_envs" / "authoring" / "templates"
 def in_a_shell(block, folder, root=ROOT):
     """Run a block of the page with this Python, line by line, as far as all goes well."""
     for command, module in (("python -m ", ""), ("agent-envs ", "agent_envs ")):
-        block = block.replace(command, f"{sys.executable} -m {module}")
-    block = re.sub(r"^make ", f"make -o {sys.prefix}/.ready VENV={sys.prefix} ", block, flags=re.M)
+        block = block.replace(command, f"{shlex.quote(sys.executable)} -m {module}")
+    block = re.sub(r"^make ", f"make -o '{sys.prefix}/.ready' VENV='{sys.prefix}' ", block, flags=re.M)
     around = {"cwd": folder, "env": {**os.environ, "PYTHONPATH": str(root)}}
     ran = subprocess.run(["sh", "-ec", block], **around, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]

@@ -234,7 +234,7 @@ def test_play_ends_with_its_input():
 @needs("[envs]")
 def test_a_reader_that_leaves_is_told_nothing():
     for verb, reader in (("show SearchQA", "head -c 10"), ("list --json", "true")):
-        command = f"{sys.executable} -m agent_envs {verb} | {reader}"
+        command = f"'{sys.executable}' -m agent_envs {verb} | {reader}"
         ran = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
         assert ran.stderr == ""
 

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
@@ -146,19 +147,28 @@ def _libraries(python: str, sources: list[str]) -> dict[str, str]:
     The system's loader is asked: it lists what a program would load, without running it, where LD_TRACE_LOADED_OBJECTS is set.
     Lines are `name => path (address)`; the loader itself has a path only, and must stand where programs look for it.
     """
-    modules = [
-        str(path) for source in sources for path in _compiled(Path(source)) if not path.name.startswith("_tkinter")
-    ]
-    plain = [path for path in modules if not set(path) & set(" :")]  # these two separate the names in LD_PRELOAD
-    traces = [_trace(python, plain)] + [_trace(path, []) for path in modules if path not in plain]
+    with tempfile.TemporaryDirectory() as links:
+        places = [_without_separators(source, f"{links}/{number}") for number, source in enumerate(sources)]
+        modules = [
+            str(path) for place in places for path in _compiled(Path(place)) if not path.name.startswith("_tkinter")
+        ]
+        trace = _trace(python, modules)
     shown = (*(f"{source}/" for source in sources), *modules)
     libraries: dict[str, str] = {}
-    for line in "\n".join(traces).splitlines():
+    for line in trace.splitlines():
         name, arrow, rest = line.strip().partition(" => ")
         path = (rest if arrow else name).rpartition(" (0x")[0]
         if os.path.isfile(path) and not os.path.normpath(path).startswith(shown):
             libraries[f"{ROOT}/libraries/{name}" if arrow else path] = os.path.realpath(path)
     return libraries
+
+
+def _without_separators(source: str, link: str) -> str:
+    """Return a path of a source without spaces and colons, which separate names in LD_PRELOAD: behind a link, if need be."""
+    if not set(source) & set(" :"):
+        return source
+    os.symlink(os.path.dirname(source), link)  # its folder, as libraries may lie beside it
+    return f"{link}/{os.path.basename(source)}"
 
 
 def _compiled(folder: Path) -> Iterator[Path]:
