@@ -18,6 +18,8 @@ from agent_envs.envs.tau2.users import device_terms as terms
 LONGEST, MOST_CLAUSES, MOST_REQUESTS = 20_000, 400, 24
 _LITERAL = re.compile(rf"\b({'|'.join(sorted(user_kit.tools, key=len, reverse=True))})\b(?:\s*\(([^()]{{0,600}})\))?")
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "‑": "-", "*": None, "`": None, "#": None})
+_SHORT = re.compile(rf"(?<![\w'])(?:{'|'.join(terms.COLLOQUIAL)})(?![\w'])(?!\.\w)", re.IGNORECASE)
+_NAME = re.compile(r"\b[A-Z][a-z]+")
 _ENDS = re.compile(r"(?<=[.!?])\s+|\n+")
 _NEEDS_ARGUMENTS = frozenset(name for name, tool in user_kit.tools.items() if tool.parameters.get("required"))
 
@@ -72,22 +74,23 @@ Hits = list[tuple[int, Request]]
 
 
 @lru_cache(maxsize=256)  # agents repeat themselves, in groups of episodes even more
-def read_requests(text: str) -> tuple[tuple[Request, ...], bool]:
+def read_requests(text: str, names: frozenset[str] = frozenset()) -> tuple[tuple[Request, ...], bool]:
     """Return what an agent's words ask the user to read or do on the phone, in order, each once, and whether some are unclear.
 
     Nothing is changed on words that are not understood, each of them: where a sentence has others, or rests on what the
     phone does not show, what it names is read instead. Literal calls such as
-    `set_network_mode_preference(mode="3g_only")` are taken exactly. Quotations ask for nothing.
+    `set_network_mode_preference(mode="3g_only")` are taken exactly. Quotations ask for nothing. Of `names`, which the customer
+    knows, a reason may speak.
     """
     reading, found, unclear = _Reading(), dict[Request, None](), False
-    parts = [part for part in _ENDS.split(unquoted(text[:LONGEST].translate(_QUOTES))) if part.strip()]
+    parts = [part for part in _ENDS.split(unquoted(_written_out(text[:LONGEST].translate(_QUOTES)))) if part.strip()]
     held_back = any(map(_stray, parts, ["", *parts]))
     for before, sentence in zip(["", *parts], parts, strict=False):
         named = list(reading.things)
         hits = _literal_calls(sentence) if _LITERAL.search(sentence) else _read(reading, sentence)
         changes = any(user_kit.tools[one.tool].writes for _, one in hits)
         asked = "?" not in sentence[-3:] or terms.CAN_YOU.search(sentence)
-        doubtful = changes and (held_back or not asked or not _plain(sentence, before))
+        doubtful = changes and (held_back or not asked or not _plain(_reasoned(sentence, names), before))
         if doubtful or (not hits and _hinted(sentence)):
             things = [str(one.lastgroup) for one in terms.THINGS.finditer(sentence)] or named[:1]
             hits = [hit for hit in hits if not user_kit.tools[hit[1].tool].writes]
@@ -99,9 +102,25 @@ def read_requests(text: str) -> tuple[tuple[Request, ...], bool]:
     return tuple(found)[:MOST_REQUESTS], unclear
 
 
-def requests(text: str) -> tuple[Request, ...]:
+def requests(text: str, names: frozenset[str] = frozenset()) -> tuple[Request, ...]:
     """Return what an agent's words ask the user to read or do on the phone; () where they ask nothing."""
-    return read_requests(text)[0]
+    return read_requests(text, names)[0]
+
+
+def _written_out(text: str) -> str:
+    return _SHORT.sub(lambda found: terms.COLLOQUIAL[found[0].lower()], text)
+
+
+def _reasoned(sentence: str, names: frozenset[str]) -> str:
+    """Return a sentence without the names in its reasons that the customer knows to be true of itself."""
+    return terms.REASON.sub(
+        lambda found: (
+            found[0]
+            if terms.IS_NOT.search(found[0])
+            else _NAME.sub(lambda name: "" if name[0] in names else name[0], found[0])
+        ),
+        sentence,
+    )
 
 
 def unquoted(text: str) -> str:

@@ -18,7 +18,7 @@ from agent_envs.envs.tau2.task_schema import Tau2Task
 from agent_envs.envs.tau2.toolkit import Domain
 from agent_envs.envs.tau2.user_script import UserScript, read_script
 from agent_envs.envs.tau2.users import device
-from agent_envs.envs.tau2.users.consent import abroad
+from agent_envs.envs.tau2.users.consent import abroad, names_known
 from agent_envs.envs.tau2.users.mind import Mind, remembered, unconsented, verdict
 from agent_envs.envs.tau2.users.persona import Persona, mistyped, persona_of
 from agent_envs.envs.tau2.users.reaction import Reaction, opening
@@ -77,7 +77,7 @@ class ScriptedUser(Uncopied):
         mind = mind.but(unconsented=unconsented(script, mind, changes), counted=changes)
         reaction = Reaction(
             script, manners, random, mind, understood(text), text=text, repeated=told[-1:] == told[-2:-1], changes=changes,
-            unclear=scene.rules.domain.user is not None and device.read_requests(text)[1],
+            unclear=scene.rules.domain.user is not None and device.read_requests(text, names_known(script))[1],
             names_details=scene.task.data.get("user_script") is not None, plain=self._plain,
         )  # fmt: skip
         look = reaction.look if scene.rules.domain.user is not None else None
@@ -116,7 +116,7 @@ def _acting(scene: Scene, script: UserScript, mind: Mind) -> tuple[Mind, Line | 
     news = scene.news
     answer = news[-1] if news and news[-1].results else None
     if answer is None:
-        asked = device.requests(_heard(scene)) if scene.rules.domain.user is not None else ()
+        asked = device.requests(_heard(scene), names_known(script)) if scene.rules.domain.user is not None else ()
         asked = device.held(asked, abroad(script))
         mind = mind.but(queue=asked[:_MOST_REQUESTS], steps=(), reports=(), checking=False, checked="")
     else:

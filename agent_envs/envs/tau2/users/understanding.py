@@ -137,7 +137,7 @@ def _acts(part: Sentence) -> bool:
     if topics_in(part) and not _proposed(part):
         return bool(valued)  # it may be either: the fact is told, and what is wanted with it
     text = words("looks").sub(" ", part.text)
-    return words("deeds").search(text) is not None or words("agreement").search(text) is not None
+    return _proposed(part) or any(words(name).search(text) for name in ("deeds", "agreement"))
 
 
 def _asks(part: Sentence) -> bool:
