@@ -171,7 +171,7 @@ def test_remarks_stand_in_words():
     solved(env)
     core = env.unwrapped
     score = replace(core.score(core.episode.task, core.episode.state, None), notes=("nobody judged",))
-    last = replace(core.episode.turns[-1], results=(result_of(score, "user_stop"),))
+    last = replace(core.episode.turns[-1], results=(result_of(score, "user_stop", {}),))
     core._episode = replace(core.episode, turns=(*core.episode.turns[:-1], last))
     told = lanes_of(env)
     assert told.entries[-1] == ViewEntry("", "note", "", "Nobody judged.", turn=4)

@@ -70,10 +70,10 @@ class ScriptedUser(Uncopied):
         if scene.memory is None:
             text, mind = opening(script, manners, random)
             return Line("user", _typed(text, manners, random, script)), mind.but(seen=changes, counted=changes)
-        mind, call = _acting(scene, script, remembered(scene.memory, script))
+        text = told[-1][-LONGEST:] if told else ""
+        mind, call = _acting(scene, script, remembered(scene.memory, script), text)
         if call is not None:
             return call, mind
-        text = told[-1][-LONGEST:] if told else ""
         mind = mind.but(unconsented=unconsented(script, mind, changes), counted=changes)
         reaction = Reaction(
             script, manners, random, mind, understood(text), text=text, repeated=told[-1:] == told[-2:-1], changes=changes,
@@ -111,12 +111,12 @@ def _random(scene: Scene) -> Random:
     return Random(f"{scene.key}|{len(scene.dialogue.lines)}")
 
 
-def _acting(scene: Scene, script: UserScript, mind: Mind) -> tuple[Mind, Line | None]:
+def _acting(scene: Scene, script: UserScript, mind: Mind, text: str) -> tuple[Mind, Line | None]:
     """Return the next call that the agent's words or the last answer ask for, or None where all is done."""
     news = scene.news
     answer = news[-1] if news and news[-1].results else None
     if answer is None:
-        asked = device.requests(_heard(scene), names_known(script)) if scene.rules.domain.user is not None else ()
+        asked = device.requests(text, names_known(script)) if scene.rules.domain.user is not None else ()
         asked = device.held(asked, abroad(script))
         mind = mind.but(queue=asked[:_MOST_REQUESTS], steps=(), reports=(), checking=False, checked="")
     else:
@@ -148,14 +148,6 @@ def _answered(script: UserScript, mind: Mind, tool: str, content: str) -> Mind:
 def _call(scene: Scene, step: device.Step) -> Line:
     made = sum(len(line.calls) for line in scene.dialogue.lines if line.sender == "user")
     return Line("user", calls=(ToolCall(f"call_{made}", step.tool, step.arguments),))
-
-
-def _heard(scene: Scene) -> str:
-    """Return the agent's last words, however many calls of the user's own lie between."""
-    for line in reversed(scene.dialogue.lines):
-        if line.sender == "assistant" and not line.calls:
-            return line.text[-LONGEST:]
-    return ""
 
 
 def changes_made(dialogue: Dialogue, domain: Domain) -> int:

@@ -77,7 +77,8 @@ def _reported(script: UserScript, mind: Mind, heard: Understood) -> set[int]:
         done |= set(about(script, mind, sentence)) or _unsigned(script, mind, heard, sentence)
     if not done and not heard.refuses and (heard.closes or not heard.waits):  # it asks for nothing more
         meant = set(about(script, mind, " . ".join(heard.statements)))
-        done |= meant & set(mind.agreed) or _consented(script, mind) or meant or _unconsented(script, mind, heard)
+        current = (mind.want,) if heard.closes else touched(script, (mind.want,), heard.ids, " ".join(heard.statements))
+        done |= meant & set(mind.agreed) or _consented(script, mind) or meant or set(current)
     ids = heard.ids & ids_known(script)
     done = {
         place for place in done if not (ids and ids_of(script.wants[place]) and not ids & ids_of(script.wants[place]))
@@ -89,12 +90,6 @@ def _consented(script: UserScript, mind: Mind) -> set[int]:
     """Return the current want where it was consented to, else the first that was."""
     agreed = [place for place in open_wants(script, mind) if place in mind.agreed]
     return {mind.want} & set(agreed) or set(agreed[:1])
-
-
-def _unconsented(script: UserScript, mind: Mind, heard: Understood) -> set[int]:
-    """Return the current want where the agent tells of it or takes its leave: it made a change, though nobody consented."""
-    told = touched(script, (mind.want,), heard.ids, " ".join(heard.statements))
-    return {mind.want} if heard.closes or told else set()
 
 
 def _unsigned(script: UserScript, mind: Mind, heard: Understood, sentence: str) -> set[int]:

@@ -15,6 +15,7 @@ from agent_envs.envs.tau2.users.device_words import LONGEST, MOST_REQUESTS
 from tests.rows import each_row
 
 BAR, NETWORK, SPEED, MMS = "check_status_bar", "check_network_status", "run_speed_test", "can_send_mms"
+NO_CARD = "No SIM card detected"
 AIRPLANE, DATA, ROAMING, SAVER = "toggle_airplane_mode", "toggle_data", "toggle_roaming", "toggle_data_saver_mode"
 CALLING, REBOOT, RESEAT, RESET = "toggle_wifi_calling", "reboot_device", "reseat_sim_card", "reset_apn_settings"
 PAY, ASKED_TO_PAY, MODE = "make_payment", "check_payment_request", "set_network_mode_preference"
@@ -139,7 +140,9 @@ TABLE = [
 
 def spelt(request):
     values = "/".join(str(value) for value in json.loads(request.arguments).values())
-    return ":".join(part for part in (request.tool, values, request.goal) if part)
+    return ":".join(
+        part for part in (request.tool, values, request.goal, "missing" * (request.shows == NO_CARD)) if part
+    )
 
 
 @each_row(("said", "asked"), TABLE)
