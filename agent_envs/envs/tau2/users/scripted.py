@@ -66,10 +66,12 @@ class ScriptedUser(Uncopied):
     def speak(self, scene: Scene) -> tuple[Line | None, Any]:
         """Return the user's next line, and what it keeps in mind."""
         script, manners = self._read(scene.task, scene.public)
-        random, changes, told = _random(scene), changes_made(scene.dialogue, scene.rules.domain), _said(scene)
+        lines, changes = scene.dialogue.lines, changes_made(scene.dialogue, scene.rules.domain)
+        random = Random(f"{scene.key}|{len(lines)}")
         if scene.memory is None:
             text, mind = opening(script, manners, random)
             return Line("user", _typed(text, manners, random, script)), mind.but(seen=changes, counted=changes)
+        told = [line.text for line in lines[-40:] if line.sender == "assistant" and not line.calls]  # oldest first
         text = told[-1][-LONGEST:] if told else ""
         mind, call = _acting(scene, script, remembered(scene.memory, script), text)
         if call is not None:
@@ -105,10 +107,6 @@ class ScriptedUser(Uncopied):
                 self._known.clear()
             self._known[id(data)] = known  # the data is kept with it, so that its identity stays its own
         return known[1:]
-
-
-def _random(scene: Scene) -> Random:
-    return Random(f"{scene.key}|{len(scene.dialogue.lines)}")
 
 
 def _acting(scene: Scene, script: UserScript, mind: Mind, text: str) -> tuple[Mind, Line | None]:
@@ -155,11 +153,6 @@ def changes_made(dialogue: Dialogue, domain: Domain) -> int:
     made = (reply for line in dialogue.lines for reply in line.results if reply.requestor == "assistant")
     tools = (domain.find_tool("assistant", reply.name) for reply in made if not reply.error)
     return sum(tool is not None and tool.writes for tool in tools)
-
-
-def _said(scene: Scene) -> list[str]:
-    """Return the agent's last words, oldest first."""
-    return [line.text for line in scene.dialogue.lines[-40:] if line.sender == "assistant" and not line.calls]
 
 
 def _typed(text: str, manners: Persona, random: Random, script: UserScript) -> str:

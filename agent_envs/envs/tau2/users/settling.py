@@ -77,8 +77,10 @@ def _reported(script: UserScript, mind: Mind, heard: Understood) -> set[int]:
         done |= set(about(script, mind, sentence)) or _unsigned(script, mind, heard, sentence)
     if not done and not heard.refuses and (heard.closes or not heard.waits):  # it asks for nothing more
         meant = set(about(script, mind, " . ".join(heard.statements)))
-        current = (mind.want,) if heard.closes else touched(script, (mind.want,), heard.ids, " ".join(heard.statements))
-        done |= meant & set(mind.agreed) or _consented(script, mind) or meant or set(current)
+        done |= meant & set(mind.agreed) or _consented(script, mind)
+        if not done and (heard.closes or not heard.plans):  # changed without a consent
+            told = touched(script, (mind.want,), heard.ids, " ".join(heard.statements))
+            done |= meant or set((mind.want,) if heard.closes else told)
     ids = heard.ids & ids_known(script)
     done = {
         place for place in done if not (ids and ids_of(script.wants[place]) and not ids & ids_of(script.wants[place]))

@@ -241,6 +241,13 @@ def test_a_change_without_a_consent_settles_the_want_once_the_agent_tells_of_it_
     assert talk.say(report).endswith("###STOP###")
 
 
+@pytest.mark.parametrize("text", ["I suggest to ship order #W0003 to 9 Rose Lane.", "It goes to 9 Rose Lane, right"])
+def test_after_a_change_without_a_consent_a_plan_or_a_question_without_a_mark_settles_nothing(text):
+    talk = Talk(row(ADDRESS))
+    talk.change()
+    assert talk.say(text).startswith(CONSENT)
+
+
 def test_a_request_for_agreement_gets_the_consent_whatever_facts_it_touches():
     for asked in ("May I have your consent: refund to the card?", "I need an agreement on the payment: your card.",
                   "Do you accept that I cancel it?"):  # fmt: skip
