@@ -1,7 +1,7 @@
 """Files of patterns are compiled here: `agent_words.txt`, by which agents ask, propose, refuse and report, and two others."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 
@@ -25,10 +25,6 @@ class Words:
     def search(self, text: str) -> re.Match[str] | None:
         """Return where they stand first in a text."""
         return self.compiled.search(text) if self.stand(text) else None
-
-    def finditer(self, text: str) -> Iterator[re.Match[str]]:
-        """Return all places where they stand in a text."""
-        return self.compiled.finditer(text) if self.stand(text) else iter(())
 
     def sub(self, new: str | Callable[[re.Match[str]], str], text: str) -> str:
         """Return a text with something else in their place."""

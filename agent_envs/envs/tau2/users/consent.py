@@ -172,6 +172,12 @@ _NEUTRAL = frozenset(map(_stem, NEUTRAL.split()))  # words that any proposal may
 
 
 @lru_cache(maxsize=1024)
+def names_known(script: UserScript) -> frozenset[str]:
+    """Return the words with a capital letter within what a customer can tell of itself, such as where it is."""
+    return frozenset(name for fact in script.facts for name in _NAME.findall(fact.say))
+
+
+@lru_cache(maxsize=1024)
 def abroad(script: UserScript) -> bool:
     """Return whether a script says that its customer is abroad."""
     told = " ".join((*(fact.say for fact in script.facts), *map(texts_of, script.wants))).lower()

@@ -46,8 +46,6 @@ def plan(request: Request) -> tuple[Step, ...]:
     if request.look and request.look != "location":
         steps = plan(replace(request, look="", told="{}", shows=""))
         return (Step(request.look, request.told), replace(steps[0], when=request.shows), *steps[1:])
-    if request.goal == "missing":
-        return (Step("check_sim_status"), Step(request.tool, request.arguments, when="No SIM card detected"))
     if request.goal and request.tool in _SWITCHES:
         thing = _SWITCHES[request.tool]
         shown_on, shown_off = terms.SHOWN[thing]

@@ -29,18 +29,12 @@ def _words(name: str) -> re.Pattern[str]:
     return words(name, "device_words.txt", re.IGNORECASE).compiled
 
 
-_NAMES = (
-    "things, joint, cycle, either, idioms, forbids, offers, agent_does, agent_did, you_are_asked, can_you, thanks, "
-    "purpose, condition, stated, otherwise, abroad, at_home, is_not, is_off, is_on, no_signal, lacks, mode_is, "
-    "failure, other_subject, pronoun, check_it, gerund, off, on, cycled, flip, check, reset_it, sim_out, mode_to, "
-    "mode, grant, permit, app, quoted, courtesy, vocative, back, marks, harmless, points, hints, it, carried"
-)
-(
-    THINGS, JOINT, CYCLE, EITHER, IDIOMS, FORBIDS, OFFERS, AGENT_DOES, AGENT_DID, YOU_ARE_ASKED, CAN_YOU, THANKS, PURPOSE,
-    CONDITION, STATED, OTHERWISE, ABROAD, AT_HOME, IS_NOT, IS_OFF, IS_ON, NO_SIGNAL, LACKS, MODE_IS, FAILURE,
-    OTHER_SUBJECT, PRONOUN, CHECK_IT, GERUND, OFF, ON, CYCLED, FLIP, CHECK, RESET_IT, SIM_OUT, MODE_TO, MODE, GRANT,
-    PERMIT, APP, QUOTED, COURTESY, VOCATIVE, BACK, MARKS, HARMLESS, POINTS, HINTS, IT, CARRIED,
-) = (_words(name.strip().lower()) for name in _NAMES.split(","))  # fmt: skip
+def __getattr__(name: str) -> re.Pattern[str]:  # each section by its name in capitals, such as THINGS
+    if not name.isupper():
+        raise AttributeError(name)
+    return _words(name.lower())
+
+
 MODES = {"auto": "4g_5g_preferred", "five": "4g_5g_preferred", "four": "4g_only", "three": "3g_only", "two": "2g_only"}
 VERBS = {verb: _words(f"verbs {verb}") for verb in ("reboot", "reseat", "reset", "pay")}
 NAMED = {permission: _words(f"named {permission}") for permission in ("sms", "storage", "phone", "network")}

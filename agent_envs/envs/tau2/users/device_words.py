@@ -14,10 +14,12 @@ from functools import lru_cache
 from agent_envs.base.serialization import canonical_json, state_type
 from agent_envs.envs.tau2.telecom_device import user_kit
 from agent_envs.envs.tau2.users import device_terms as terms
+from agent_envs.envs.tau2.users.wording import SHORT
 
 LONGEST, MOST_CLAUSES, MOST_REQUESTS = 20_000, 400, 24
 _LITERAL = re.compile(rf"\b({'|'.join(sorted(user_kit.tools, key=len, reverse=True))})\b(?:\s*\(([^()]{{0,600}})\))?")
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "‑": "-", "*": None, "`": None, "#": None})
+_SHORT = re.compile(rf"(?<![\w'])(?:{'|'.join(SHORT)})(?![\w'])(?!\.\w)", re.IGNORECASE)
 _ENDS = re.compile(r"(?<=[.!?])\s+|\n+")
 _NEEDS_ARGUMENTS = frozenset(name for name, tool in user_kit.tools.items() if tool.parameters.get("required"))
 
@@ -30,8 +32,7 @@ class Request:
     Attributes:
         tool: the user's tool that brings it about.
         arguments: canonical JSON.
-        goal: "on" or "off": a switch is to be brought there, which is looked up first; "missing": only where the SIM card is
-            missing; "" calls the tool as it is.
+        goal: "on" or "off": a switch is to be brought there, which is looked up first; "" calls the tool as it is.
         look: the reading tool that shows whether it is to be done at all, "location" for where the customer is, or "".
         told: canonical JSON of that tool's arguments.
         shows: what it has to show, any case; after "!" what it must not show.
@@ -67,27 +68,30 @@ class _Reading:
     action: str = ""
 
 
+_MISSING = Request("", look="check_sim_status", shows="No SIM card detected")
 _WHETHER = re.compile(r"\b(?:check|see|tell me|know|verify|look|confirm|say)\s*$", re.I)
 Hits = list[tuple[int, Request]]
 
 
 @lru_cache(maxsize=256)  # agents repeat themselves, in groups of episodes even more
-def read_requests(text: str) -> tuple[tuple[Request, ...], bool]:
+def read_requests(text: str, names: frozenset[str] = frozenset()) -> tuple[tuple[Request, ...], bool]:
     """Return what an agent's words ask the user to read or do on the phone, in order, each once, and whether some are unclear.
 
     Nothing is changed on words that are not understood, each of them: where a sentence has others, or rests on what the
     phone does not show, what it names is read instead. Literal calls such as
-    `set_network_mode_preference(mode="3g_only")` are taken exactly. Quotations ask for nothing.
+    `set_network_mode_preference(mode="3g_only")` are taken exactly. Quotations ask for nothing. Of `names`, which the customer
+    knows, a reason may speak.
     """
     reading, found, unclear = _Reading(), dict[Request, None](), False
-    parts = [part for part in _ENDS.split(unquoted(text[:LONGEST].translate(_QUOTES))) if part.strip()]
+    text = _SHORT.sub(lambda short: SHORT[short[0].lower()], text[:LONGEST].translate(_QUOTES))
+    parts = [part for part in _ENDS.split(unquoted(text)) if part.strip()]
     held_back = any(map(_stray, parts, ["", *parts]))
     for before, sentence in zip(["", *parts], parts, strict=False):
         named = list(reading.things)
         hits = _literal_calls(sentence) if _LITERAL.search(sentence) else _read(reading, sentence)
         changes = any(user_kit.tools[one.tool].writes for _, one in hits)
         asked = "?" not in sentence[-3:] or terms.CAN_YOU.search(sentence)
-        doubtful = changes and (held_back or not asked or not _plain(sentence, before))
+        doubtful = changes and (held_back or not asked or not _plain(_reasoned(sentence, names), before))
         if doubtful or (not hits and _hinted(sentence)):
             things = [str(one.lastgroup) for one in terms.THINGS.finditer(sentence)] or named[:1]
             hits = [hit for hit in hits if not user_kit.tools[hit[1].tool].writes]
@@ -99,9 +103,16 @@ def read_requests(text: str) -> tuple[tuple[Request, ...], bool]:
     return tuple(found)[:MOST_REQUESTS], unclear
 
 
-def requests(text: str) -> tuple[Request, ...]:
+def requests(text: str, names: frozenset[str] = frozenset()) -> tuple[Request, ...]:
     """Return what an agent's words ask the user to read or do on the phone; () where they ask nothing."""
-    return read_requests(text)[0]
+    return read_requests(text, names)[0]
+
+
+def _reasoned(sentence: str, names: frozenset[str]) -> str:
+    """Return a sentence without the names in its reasons that the customer knows to be true of itself."""
+    for reason in terms.REASON.findall(sentence):
+        sentence = sentence.replace(reason, " ".join(word for word in reason.split() if word not in names))
+    return sentence
 
 
 def unquoted(text: str) -> str:
@@ -233,7 +244,7 @@ def _stated(reading: _Reading, what: str, sentence: str) -> Request | None:
     if mode:
         return Request("", look="check_network_mode_preference", shows=terms.MODES[str(mode.lastgroup)])
     if terms.SIM_OUT.search(what) and ("sim" in things or (not things and re.search(r"\bsim\b", sentence, re.I))):
-        return Request("", look="check_sim_status", shows="No SIM card detected")
+        return _MISSING
     if terms.IT.fullmatch(what.strip()):
         return Request("")  # "if it is off": a switch is looked at anyway
     off, on = terms.IS_OFF.search(what), terms.IS_ON.search(what)
@@ -255,8 +266,6 @@ def _under(condition: Request, request: Request, otherwise: bool) -> Request:
     """Return a request that rests on a condition; what a switch itself shows is looked at anyway."""
     if not condition.look or not otherwise and _own(condition, request):
         return request
-    if request.tool == terms.ACTIONS["reseat"] and condition.look == "check_sim_status" and not otherwise:
-        return replace(request, goal="missing")
     turned = _turned(condition) if otherwise else condition
     return replace(request, look=turned.look, told=turned.told, shows=turned.shows)
 
@@ -331,8 +340,9 @@ def _direct_requests(reading: _Reading, clause: _Clause, things: dict[str, int])
     for verb, pattern in terms.VERBS.items():
         match = None if clause.condition else pattern.search(clause.text)
         if match and _is_order(clause.text, match):
-            goal = "missing" if verb == "reseat" and reading.sim_out else ""
-            hits.append((clause.start + match.start(), Request(terms.ACTIONS[verb], goal=goal)))
+            request = Request(terms.ACTIONS[verb])
+            missing = verb == "reseat" and reading.sim_out
+            hits.append((clause.start + match.start(), _under(_MISSING, request, False) if missing else request))
             things.pop({"reseat": "sim", "reset": "apn", "pay": "payment"}.get(verb, ""), None)
     return hits
 

@@ -6,26 +6,22 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Literal
 
-from agent_envs.envs.tau2.users.agent_words import words
+from agent_envs.envs.tau2.users.agent_words import Words, words
 
 LONGEST = 20_000
 Kind = Literal["want", "detail", "alternative", "hidden", "unknown"]
 
 
-_NAMES = (
-    "parentheses colleague agent staged moods secret unknown condition refused manners wish deed negated anger said "
-    "turns more preference agent_says"
-)
-(
-    _PARENTHESES, _COLLEAGUE, _AGENT, _STAGED, _MOODS, _SECRET, _UNKNOWN, _CONDITION, _REFUSED, _MANNERS, _WISH, _DEED,
-    _NEGATED, _ANGER, _SAID, _TURNS, _MORE, _PREFERENCE, _AGENT_SAYS,
-) = (words(name, "prose_words.txt", re.IGNORECASE) for name in _NAMES.split())  # fmt: skip
 SCENARIO: dict[str, Any] = json.loads(files(__package__).joinpath("scenario.json").read_text(encoding="utf-8"))
 _ENDS = re.compile(r"(?<=[.!?])(?<!\bSt\.)(?<!\be\.g\.)(?<!\bi\.e\.)\s+(?=[\"'(]?[A-Z])|\n\s*\n|\n(?=[A-Z])")
 # What is said to a customer is put into its own mouth: other persons, and openings such as "ask the agent to".
 _PERSONS, _OPENINGS = (
     [(re.compile(pattern, re.IGNORECASE), said) for pattern, said in SCENARIO[name]] for name in ("persons", "openings")
 )
+
+
+def _prose(section: str) -> Words:
+    return words(section, "prose_words.txt", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,40 +41,40 @@ class Told:
 def told_sentences(text: str) -> list[Told]:
     """Return the sentences of a scenario's part."""
     text = re.sub(r":\s*\n\s*-", ":", text[:LONGEST].replace("’", "'"))
-    text = re.sub(r"\n\s*-\s*", ", ", _MOODS.sub("", _PARENTHESES.sub("", text)))
+    text = re.sub(r"\n\s*-\s*", ", ", _prose("moods").sub("", _prose("parentheses").sub("", text)))
     parts = (re.sub(r"\s+", " ", part).strip(" .\n\t") + "." for part in _ENDS.split(text))
     return [_told(part) for part in parts if re.search(r"\w", part)]
 
 
 def first_person(text: str) -> str:
     """Return a sentence about "you" and "the agent" as the customer says it to the agent."""
-    text = _AGENT.sub("AGENT", _COLLEAGUE.sub("one of AGENT's colleagues", text))
+    text = _prose("agent").sub("AGENT", _prose("colleague").sub("one of AGENT's colleagues", text))
     for told, said in _OPENINGS:
         text = told.sub(said, text)
     for told, said in _PERSONS:
         text = told.sub(said, text)
-    text = _AGENT_SAYS.sub(r"AGENT \1", text).replace("AGENT is", "you are").replace("AGENT has", "you have")
+    text = _prose("agent_says").sub(r"AGENT \1", text).replace("AGENT is", "you are").replace("AGENT has", "you have")
     text = text.replace("AGENT's", "your").replace("AGENT", "you").strip()
     return text[:1].upper() + text[1:]
 
 
 def _told(text: str) -> Told:
-    if _SECRET.search(text) and not _CONDITION.search(text) or _MANNERS.search(text):
+    if _prose("secret").search(text) and not _prose("condition").search(text) or _prose("manners").search(text):
         return Told("hidden", text)
-    if (turn := _TURNS.search(text)) is not None:
+    if (turn := _prose("turns").search(text)) is not None:
         return Told("want", first_person(turn[1]))
-    if _CONDITION.search(text):
+    if _prose("condition").search(text):
         return _conditional(text)
-    if _STAGED.search(text):
+    if _prose("staged").search(text):
         return Told("hidden", text)
-    if _UNKNOWN.search(text) and not _WISH.search(text):
+    if _prose("unknown").search(text) and not _prose("wish").search(text):
         return Told("unknown", first_person(text))
-    asks = _asks(text) and not _NEGATED.search(text) and not text.startswith("(")
+    asks = _asks(text) and not _prose("negated").search(text) and not text.startswith("(")
     return Told("want" if asks else "detail", first_person(text))
 
 
 def _asks(text: str) -> bool:
-    return bool(_WISH.search(text) and _DEED.search(text))
+    return bool(_prose("wish").search(text) and _prose("deed").search(text))
 
 
 def _conditional(text: str) -> Told:
@@ -88,20 +84,24 @@ def _conditional(text: str) -> Told:
     says to a question of the agent is a detail. All else that rests on the agent is direction.
     """
     start = _consequence(text)
-    condition, consequence = text[:start], _ANGER.sub("", text[start:])
-    asks, staged = _asks(consequence), bool(_STAGED.search(text))
-    said = _SAID.search(consequence)
+    condition, consequence = text[:start], _prose("anger").sub("", text[start:])
+    asks, staged = _asks(consequence), bool(_prose("staged").search(text))
+    said = _prose("said").search(consequence)
     if staged and said:
         return Told("detail", first_person(said[1]))
-    if staged and (more := _MORE.search(consequence)):
+    if staged and (more := _prose("more").search(consequence)):
         return Told("want", first_person(more[0]))
-    if len(consequence.split()) < 3 or _STAGED.search(consequence) or _SECRET.search(consequence):
+    if len(consequence.split()) < 3 or _prose("staged").search(consequence) or _prose("secret").search(consequence):
         return Told("hidden", text)
-    if _REFUSED.search(condition) and (asks or _DEED.search(consequence) or _PREFERENCE.search(consequence)):
+    if _prose("refused").search(condition) and (
+        asks or _prose("deed").search(consequence) or _prose("preference").search(consequence)
+    ):
         return Told("alternative", first_person(consequence))
     if staged:
-        return Told("alternative" if asks or _DEED.search(consequence) else "hidden", first_person(consequence))
-    if not (_DEED.search(consequence) or _PREFERENCE.search(consequence)):
+        return Told(
+            "alternative" if asks or _prose("deed").search(consequence) else "hidden", first_person(consequence)
+        )
+    if not (_prose("deed").search(consequence) or _prose("preference").search(consequence)):
         return Told("hidden", text)
     return Told("want" if asks else "detail", first_person(text))
 

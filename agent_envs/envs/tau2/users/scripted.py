@@ -18,7 +18,7 @@ from agent_envs.envs.tau2.task_schema import Tau2Task
 from agent_envs.envs.tau2.toolkit import Domain
 from agent_envs.envs.tau2.user_script import UserScript, read_script
 from agent_envs.envs.tau2.users import device
-from agent_envs.envs.tau2.users.consent import abroad
+from agent_envs.envs.tau2.users.consent import abroad, names_known
 from agent_envs.envs.tau2.users.mind import Mind, remembered, unconsented, verdict
 from agent_envs.envs.tau2.users.persona import Persona, mistyped, persona_of
 from agent_envs.envs.tau2.users.reaction import Reaction, opening
@@ -66,18 +66,20 @@ class ScriptedUser(Uncopied):
     def speak(self, scene: Scene) -> tuple[Line | None, Any]:
         """Return the user's next line, and what it keeps in mind."""
         script, manners = self._read(scene.task, scene.public)
-        random, changes, told = _random(scene), changes_made(scene.dialogue, scene.rules.domain), _said(scene)
+        lines, changes = scene.dialogue.lines, changes_made(scene.dialogue, scene.rules.domain)
+        random = Random(f"{scene.key}|{len(lines)}")
         if scene.memory is None:
             text, mind = opening(script, manners, random)
             return Line("user", _typed(text, manners, random, script)), mind.but(seen=changes, counted=changes)
-        mind, call = _acting(scene, script, remembered(scene.memory, script))
+        told = [line.text for line in lines[-40:] if line.sender == "assistant" and not line.calls]  # oldest first
+        text = told[-1][-LONGEST:] if told else ""
+        mind, call = _acting(scene, script, remembered(scene.memory, script), text)
         if call is not None:
             return call, mind
-        text = told[-1][-LONGEST:] if told else ""
         mind = mind.but(unconsented=unconsented(script, mind, changes), counted=changes)
         reaction = Reaction(
             script, manners, random, mind, understood(text), text=text, repeated=told[-1:] == told[-2:-1], changes=changes,
-            unclear=scene.rules.domain.user is not None and device.read_requests(text)[1],
+            unclear=scene.rules.domain.user is not None and device.read_requests(text, names_known(script))[1],
             names_details=scene.task.data.get("user_script") is not None, plain=self._plain,
         )  # fmt: skip
         look = reaction.look if scene.rules.domain.user is not None else None
@@ -107,16 +109,12 @@ class ScriptedUser(Uncopied):
         return known[1:]
 
 
-def _random(scene: Scene) -> Random:
-    return Random(f"{scene.key}|{len(scene.dialogue.lines)}")
-
-
-def _acting(scene: Scene, script: UserScript, mind: Mind) -> tuple[Mind, Line | None]:
+def _acting(scene: Scene, script: UserScript, mind: Mind, text: str) -> tuple[Mind, Line | None]:
     """Return the next call that the agent's words or the last answer ask for, or None where all is done."""
     news = scene.news
     answer = news[-1] if news and news[-1].results else None
     if answer is None:
-        asked = device.requests(_heard(scene)) if scene.rules.domain.user is not None else ()
+        asked = device.requests(text, names_known(script)) if scene.rules.domain.user is not None else ()
         asked = device.held(asked, abroad(script))
         mind = mind.but(queue=asked[:_MOST_REQUESTS], steps=(), reports=(), checking=False, checked="")
     else:
@@ -150,24 +148,11 @@ def _call(scene: Scene, step: device.Step) -> Line:
     return Line("user", calls=(ToolCall(f"call_{made}", step.tool, step.arguments),))
 
 
-def _heard(scene: Scene) -> str:
-    """Return the agent's last words, however many calls of the user's own lie between."""
-    for line in reversed(scene.dialogue.lines):
-        if line.sender == "assistant" and not line.calls:
-            return line.text[-LONGEST:]
-    return ""
-
-
 def changes_made(dialogue: Dialogue, domain: Domain) -> int:
     """Return how many changes the agent made: of each, the company sends word."""
     made = (reply for line in dialogue.lines for reply in line.results if reply.requestor == "assistant")
     tools = (domain.find_tool("assistant", reply.name) for reply in made if not reply.error)
     return sum(tool is not None and tool.writes for tool in tools)
-
-
-def _said(scene: Scene) -> list[str]:
-    """Return the agent's last words, oldest first."""
-    return [line.text for line in scene.dialogue.lines[-40:] if line.sender == "assistant" and not line.calls]
 
 
 def _typed(text: str, manners: Persona, random: Random, script: UserScript) -> str:

@@ -4,6 +4,7 @@ import re
 from functools import lru_cache
 
 from agent_envs.envs.tau2.user_script import UserScript, Want
+from agent_envs.envs.tau2.users.consent import touched
 from agent_envs.envs.tau2.users.mind import Mind, ids_known, ids_of, open_wants
 from agent_envs.envs.tau2.users.understanding import Understood
 
@@ -75,8 +76,11 @@ def _reported(script: UserScript, mind: Mind, heard: Understood) -> set[int]:
     for sentence in heard.completes:
         done |= set(about(script, mind, sentence)) or _unsigned(script, mind, heard, sentence)
     if not done and not heard.refuses and (heard.closes or not heard.waits):  # it asks for nothing more
-        meant = set(about(script, mind, " . ".join(heard.statements))) & set(mind.agreed)
-        done |= meant or _consented(script, mind)
+        meant = set(about(script, mind, " . ".join(heard.statements)))
+        done |= meant & set(mind.agreed) or _consented(script, mind)
+        if not done and (heard.closes or not heard.plans):  # changed without a consent
+            told = touched(script, (mind.want,), heard.ids, " ".join(heard.statements))
+            done |= meant or set((mind.want,) if heard.closes else told)
     ids = heard.ids & ids_known(script)
     done = {
         place for place in done if not (ids and ids_of(script.wants[place]) and not ids & ids_of(script.wants[place]))

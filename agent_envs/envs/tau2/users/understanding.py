@@ -28,6 +28,7 @@ class Understood:
         topics: what it asks for, of `user_script.TOPICS`, in its order.
         asks: it asks for anything at all, but whether there is anything else.
         acts: it speaks of what the agent would do, or whether it should.
+        plans: it tells, without asking, what the agent would do.
         offered: its sentences without refusals, in small letters.
         completes: the sentences, in small letters, that report that something was brought about.
         generic: one of them says no more than that all is done.
@@ -48,6 +49,7 @@ class Understood:
     topics: tuple[str, ...] = ()
     asks: bool = False
     acts: bool = False
+    plans: bool = False
     offered: str = ""
     completes: tuple[str, ...] = ()
     generic: bool = False
@@ -86,6 +88,7 @@ def _understood(text: str) -> Understood:
         topics=_topics(parts),
         asks=asks,
         acts=any(_acts(part) for part in parts if part not in closing),
+        plans=any(words("plans").search(words("looks").sub(" ", part.text)) for part in parts if part not in closing),
         offered=" ".join(clause for clause in clauses if clause not in refused),
         completes=done,
         generic=any(words("generic").search(text) for text in done),
@@ -137,7 +140,7 @@ def _acts(part: Sentence) -> bool:
     if topics_in(part) and not _proposed(part):
         return bool(valued)  # it may be either: the fact is told, and what is wanted with it
     text = words("looks").sub(" ", part.text)
-    return words("deeds").search(text) is not None or words("agreement").search(text) is not None
+    return _proposed(part) or any(words(name).search(text) for name in ("deeds", "agreement"))
 
 
 def _asks(part: Sentence) -> bool:

@@ -19,6 +19,7 @@ _UNKNOWN: dict[str, str] = _PHRASES["unknown"]
 CONSENT = re.compile(r"\bOnly if that means this\b")
 NEUTRAL: str = _PHRASES["neutral"]
 COMMON: str = _PHRASES["common"]
+SHORT: dict[str, str] = _PHRASES["short"]  # spellings of those in a hurry
 ALIKE: list[str] = _PHRASES["alike"]
 _CLAUSE = re.compile(r"(?<=[a-z,;] )(?:if|that|which|whichever|who|and else)\b")
 _VERB = re.compile(

@@ -58,6 +58,6 @@ def test_a_bit_that_is_lacking_is_seen(pattern, bits):
 
 def test_words_without_bits_are_tried_on_every_text():
     told, gated = Words(r"\d+"), Words(r"\d+", ("1",))
-    assert told.search("2 of them") and told.sub("x", "2") == "x" and len(list(told.finditer("2 3"))) == 2
-    assert gated.search("2") is None and gated.sub("x", "2") == "2" and list(gated.finditer("2")) == []
+    assert told.search("2 of them") and told.sub("x", "2") == "x"
+    assert gated.search("2") is None and gated.sub("x", "2") == "2"
     assert words("travels").search("i am abroad")

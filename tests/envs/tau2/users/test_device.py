@@ -15,6 +15,7 @@ from agent_envs.envs.tau2.users.device_words import LONGEST, MOST_REQUESTS
 from tests.rows import each_row
 
 BAR, NETWORK, SPEED, MMS = "check_status_bar", "check_network_status", "run_speed_test", "can_send_mms"
+NO_CARD = "No SIM card detected"
 AIRPLANE, DATA, ROAMING, SAVER = "toggle_airplane_mode", "toggle_data", "toggle_roaming", "toggle_data_saver_mode"
 CALLING, REBOOT, RESEAT, RESET = "toggle_wifi_calling", "reboot_device", "reseat_sim_card", "reset_apn_settings"
 PAY, ASKED_TO_PAY, MODE = "make_payment", "check_payment_request", "set_network_mode_preference"
@@ -130,17 +131,32 @@ TABLE = [
     ('Please use set_network_mode_preference({"mode": "4g_only"}).', f"{MODE}:4g_only"),
     ("Please do not use toggle_data().", ""),
     ("grant_app_permission()", ""),
+    ("Do you accept that I turn off the roaming of your line?", ""),
+    ("Is it right that we now disable data roaming?", ""),
+    ("Wi-Fi calling gets in the way. Be so kind as to switch it off.", f"{CALLING}:off"),
+    ("can u turn data saver off plz, cos it slows u down", f"{SAVER}:off"),
 ]  # fmt: skip
 
 
 def spelt(request):
     values = "/".join(str(value) for value in json.loads(request.arguments).values())
-    return ":".join(part for part in (request.tool, values, request.goal) if part)
+    return ":".join(
+        part for part in (request.tool, values, request.goal, "missing" * (request.shows == NO_CARD)) if part
+    )
 
 
 @each_row(("said", "asked"), TABLE)
 def test_words_ask_for_tools(said, asked):
     assert " ".join(map(spelt, requests(said))) == asked
+
+
+@each_row(("reason", "carried_out"), [
+    ("Since you are in Peru", True), ("Because your Aster is in Peru", True), ("Since you are in Spain", False),
+    ("As you are not in Peru", False), ("If you are in Peru", False),
+])  # fmt: skip
+def test_a_reason_is_understood_where_the_customer_knows_its_names(reason, carried_out):
+    asked = requests(f"{reason}, please turn on data roaming.", frozenset(("Peru", "Aster")))
+    assert (ROAMING in [one.tool for one in asked]) == carried_out
 
 
 def test_every_tool_of_the_user_can_be_asked_for():

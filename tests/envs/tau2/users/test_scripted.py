@@ -223,6 +223,37 @@ def test_what_it_consented_to_counts_as_done_once_something_was_changed_and_the_
     assert talk.say("That has been processed; the money is on its way.").endswith(ADDRESS["say"])
 
 
+@pytest.mark.parametrize(
+    "report",
+    [
+        "Your parcel for order #W0003 goes to 9 Rose Lane from today. Anything else?",
+        "A new shipping address is on file for the order.",
+        "Thanks for your patience. Is there anything more I may do?",
+    ],
+)
+def test_a_change_without_a_consent_settles_the_want_once_the_agent_tells_of_it_or_takes_its_leave(report):
+    talk = Talk(row(ADDRESS))
+    talk.change()
+    assert "###STOP###" not in talk.say(f"{report} Do I have your agreement?")  # what asks settles nothing
+    talk = Talk(row(ADDRESS))
+    talk.change()
+    assert talk.say("The weather is fine here.") == ADDRESS["say"]
+    assert talk.say(report).endswith("###STOP###")
+
+
+@pytest.mark.parametrize("text", ["I suggest to ship order #W0003 to 9 Rose Lane.", "It goes to 9 Rose Lane, right"])
+def test_after_a_change_without_a_consent_a_plan_or_a_question_without_a_mark_settles_nothing(text):
+    talk = Talk(row(ADDRESS))
+    talk.change()
+    assert talk.say(text).startswith(CONSENT)
+
+
+def test_a_request_for_agreement_gets_the_consent_whatever_facts_it_touches():
+    for asked in ("May I have your consent: refund to the card?", "I need an agreement on the payment: your card.",
+                  "Do you accept that I cancel it?"):  # fmt: skip
+        assert CONSENT in Talk(row(CANCEL)).say(asked), asked
+
+
 def test_a_question_is_settled_by_an_answer_and_by_nothing_less():
     talk = Talk(row(COST, CANCEL))
     for put_off in (
