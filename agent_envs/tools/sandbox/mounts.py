@@ -153,12 +153,12 @@ def _libraries(python: str, sources: list[str]) -> dict[str, str]:
             str(path) for place in places for path in _compiled(Path(place)) if not path.name.startswith("_tkinter")
         ]
         trace = _trace(python, modules)
-    shown = (*(f"{source}/" for source in sources), *modules)
+    inside = (*(f"{source}/" for source in sources), *modules)
     libraries: dict[str, str] = {}
     for line in trace.splitlines():
         name, arrow, rest = line.strip().partition(" => ")
         path = (rest if arrow else name).rpartition(" (0x")[0]
-        if os.path.isfile(path) and not os.path.normpath(path).startswith(shown):
+        if os.path.isfile(path) and not os.path.normpath(path).startswith(inside):
             libraries[f"{ROOT}/libraries/{name}" if arrow else path] = os.path.realpath(path)
     return libraries
 
