@@ -71,4 +71,5 @@ def test_the_figures_are_of_the_suites_that_ship_and_the_page_shows_them():
     for name, table in tables.items():
         assert load_suite(name).digest() == table["digest"], f"python -m benchmarks.suites: {name} is another one now"
         assert line_of(table) in rows
-    assert all(not table["drop"] for table in tables.values())  # core drops nothing
+    drops = {name: table["drop"] for name, table in tables.items() if table["drop"]}
+    assert drops == {"babyai@1.0": ["open"]}  # the page says so; core drops nothing
