@@ -42,7 +42,7 @@ LOOKS = {"light": ("light", 1280), "dark": ("dark", 1280), "phone": ("light", 36
 pytestmark = [
     pytest.mark.heavy,
     pytest.mark.xdist_group("chromium"),
-    needs("chromium", "[dev]"),
+    needs("chromium", "[dev]", "[envs]"),
 ]
 
 
