@@ -131,11 +131,16 @@ def declared(module: str) -> set[str]:
 
 
 def asked_by(item: pytest.Item) -> set[str]:
-    """Return all that a test asks for; the mark `data` asks for the data, a parameter that names an id for the id's extra."""
+    """Return all that a test asks for.
+
+    A parameter that names an id asks for the id's extra, the mark `data` for the data, and both it and `heavy` for all extras:
+    what plays them has everything installed.
+    """
     marks = {need for mark in item.iter_markers("needs") for need in mark.args}
     ids = {f"[{row.extra}]" for row in TABLE if row.extra and row.name in item.name.partition("[")[2]}
     module = getattr(getattr(item, "module", None), "__name__", "")
-    return marks | ids | declared(module) | ({"data"} if item.get_closest_marker("data") else set())
+    data, heavy = (item.get_closest_marker(name) is not None for name in ("data", "heavy"))
+    return marks | ids | declared(module) | ({"data"} if data else set()) | (set(EXTRAS) if data or heavy else set())
 
 
 def begin(item: pytest.Item) -> None:
