@@ -5,6 +5,8 @@
 The standard library alone is used: nothing is installed yet. What was installed before a kill is not installed again.
 """
 
+from __future__ import annotations  # an older Python is told that it is too old
+
 import argparse
 import re
 import shutil
