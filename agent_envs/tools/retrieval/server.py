@@ -87,6 +87,8 @@ class _Connection(H11Protocol):
             self.transport.close()
         elif self.cycle.more_body:
             self._close_in(LINGER_SECONDS)
+        if self.transport.get_write_buffer_size():
+            self._close_in(REQUEST_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_clock()
@@ -94,7 +96,7 @@ class _Connection(H11Protocol):
 
     def _close_in(self, seconds: float) -> None:
         self._stop_clock()
-        self._ends = self.loop.call_later(seconds, self.transport.close)
+        self._ends = self.loop.call_later(seconds, self.transport.abort)  # close waits for a client that does not read
 
     def _stop_clock(self) -> None:
         if self._ends is not None:
