@@ -52,17 +52,17 @@ def test_a_seed_that_its_check_stopped_has_failed_and_ends_nothing(rows, monkeyp
     random_play = {"success": 0.1, "interval": [0.0, 0.2]}
     monkeypatch.setattr(verlog_learn, "built_in", lambda *_: random_play)
 
-    def run(command, *, stdout, **_):
+    def run(command, env, log):
         folder = tmp_path / command[command.index("--out") + 1]
         program, seed = command[2], int(command[command.index("--seed") + 1])
         if program == "trainers.verlog" and seed == 8:
-            stdout.write("verlog: the critic has not settled: value loss 1 -> 2\n")
+            log.write("verlog: the critic has not settled: value loss 1 -> 2\n")
             raise subprocess.CalledProcessError(2, command)
         ended = result(seed, 0.9) | {"cpu_seconds": 6.0}
         ended["before"]["interval"] = ended["after"]["interval"] = [0.0, 1.0]
         (folder / "result.json").write_text(json.dumps(ended))
 
-    monkeypatch.setattr(training_runs.subprocess, "run", run)
+    monkeypatch.setattr(training_runs, "run_trainer", run)
     out = tmp_path / "figures.json"
     words = ["--seeds", "7", "8", "--runs", str(tmp_path / "runs"), "--out", str(out)]
     monkeypatch.setattr("sys.argv", ["verlog_learn", *words])
