@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -25,7 +26,7 @@ FIXES = (  # what pip says, and what to do; the first that fits
         f"the disk is full: the environment takes {SIZE}, and pip's downloads half as much again",
     ),
     (
-        r"Retrying \(|NewConnectionError|ConnectionError|ProxyError|SSLError|Could not fetch URL|timed out",
+        r"Retry\(total=0|Max retries|NewConnectionError|ConnectionError|ProxyError|SSLError|Could not fetch URL|timed out",
         f"the index of packages cannot be reached: check the network, or {INDEX}",
     ),
 )
@@ -40,7 +41,8 @@ def main() -> int:
     options = parser.parse_args()
     if sys.version_info < OLDEST:
         return failed(f"this is Python {sys.version.split()[0]}, and 3.11 is the oldest: make PYTHON=python3.12")
-    if shutil.disk_usage(Path.cwd()).free < NEEDED_GB * 2**30:
+    begins = not (options.folder / "bin").exists()  # what goes on needs less
+    if begins and shutil.disk_usage(options.folder.absolute().parent).free < NEEDED_GB * 2**30:
         return failed(f"less than {NEEDED_GB} GB are free here: the environment takes {SIZE}")
     print(
         f"Installing into {options.folder}, once, in 2 to 10 minutes: {SIZE}.\n"
@@ -71,27 +73,39 @@ def main() -> int:
 
 def fix_of(command: list[str], begun: float, otherwise: str) -> str:
     """Run pip and show how far it is; return what to do about its failure, `otherwise` unless it is known, or nothing."""
-    lines, packages, shown = [], 0, time.monotonic()
+    lines, packages = [], 0
+    state = {"now": "pip begins"}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as pip:
+        ended = threading.Event()
+        threading.Thread(target=show_signs_of_life, args=(state, begun, ended), daemon=True).start()
         for line in pip.stdout or ():
             lines.append(line.rstrip())
             packages += line.startswith("Collecting ")
             big = re.match(r"\s*Downloading (\S+).*\(([0-9.]+ [MG]B)\)", line)
+            state["now"] = (
+                line.strip()[:150] if big or line.startswith("Installing") else f"{packages} packages looked up"
+            )
             if big or line.startswith(("Installing collected", "WARNING: Retrying", "ERROR")):
                 print(f"{time.monotonic() - begun:4.0f} s  {line.strip()[:150]}", flush=True)
-            elif time.monotonic() - shown > 5:
-                shown = time.monotonic()
-                print(f"{shown - begun:4.0f} s  {packages} packages looked up", flush=True)
+        ended.set()
     if pip.returncode == 0:
         return ""
-    text = "\n".join(lines)
-    print(text[-2_000:], file=sys.stderr, flush=True)
+    print("\n".join(lines)[-2_000:], file=sys.stderr, flush=True)
+    text = "\n".join(
+        line for line in lines if not re.search(r"Retry\(total=[1-9]", line)
+    )  # a later try may have worked
     for pattern, fix in FIXES:
         if re.search(pattern, text):
             return fix
     return otherwise
+
+
+def show_signs_of_life(state: dict[str, str], begun: float, ended: threading.Event) -> None:
+    """Say every five seconds what pip does; one download is silent for minutes."""
+    while not ended.wait(5):
+        print(f"{time.monotonic() - begun:4.0f} s  {state['now']}", flush=True)
 
 
 def failed(fix: str) -> int:

@@ -5,6 +5,7 @@ Settings are chosen on the seeds 0, 1 and 2; figures are reported on seeds drawn
 one draw, however many tasks it is measured on.
 """
 
+import contextlib
 import hashlib
 import json
 import math
@@ -24,6 +25,8 @@ from agent_envs.base.errors import UsageError
 from agent_envs.evaluation.statistics.student import t_quantile
 
 _RUNNING: set[subprocess.Popen[bytes]] = set()
+_STARTING: set[object] = set()
+_STOPPED_BY: list[int] = []
 CHOSEN_ON = (0, 1, 2)
 REPORTED = 5
 
@@ -91,12 +94,21 @@ def run_trainer(command: Sequence[str], env: Mapping[str, str], log: IO[str]) ->
     Raises:
         subprocess.CalledProcessError: it failed.
     """
-    trainer = subprocess.Popen(command, env=env, stdout=log, stderr=subprocess.STDOUT)
-    _RUNNING.add(trainer)
+    start = object()
+    _STARTING.add(start)
+    try:
+        if _STOPPED_BY:
+            raise KeyboardInterrupt
+        trainer = subprocess.Popen(command, env=env, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        _RUNNING.add(trainer)
+    finally:
+        _STARTING.discard(start)
+    if _STOPPED_BY:  # while it started: the signal waited for us
+        os.kill(os.getpid(), _STOPPED_BY[0])
     try:
         code = trainer.wait()
     finally:
-        trainer.kill()
+        _signal(trainer, signal.SIGKILL)
         _RUNNING.discard(trainer)
     if code:
         raise subprocess.CalledProcessError(code, list(command))
@@ -106,14 +118,23 @@ def end_trainers_with_us() -> None:
     """Have SIGTERM and Ctrl-C end the trainers that run, in whatever thread, and then this process by the same signal."""
 
     def end(number: int, frame: object) -> None:
+        _STOPPED_BY.append(number)
+        if _STARTING:
+            return
         for trainer in list(_RUNNING):
-            trainer.terminate()
-        print("stopped; the same command goes on from here", file=sys.stderr, flush=True)
+            _signal(trainer, signal.SIGTERM)
+        os.write(2, b"stopped; the same command goes on from here\n")
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
+
+
+def _signal(trainer: subprocess.Popen[bytes], number: int) -> None:
+    """Send a signal to a trainer and to what it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(trainer.pid, number)
 
 
 def about(command: str) -> dict[str, str]:

@@ -25,6 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # the workers of pytest-xdist inherit what is set here
         environment.clear()
     needs.begin_session()
+    config.pluginmanager.register(Hiding())
     config.add_cleanup(lambda: needs.links.cache_info().currsize and needs.links().cleanup())
     if not hasattr(config, "workerinput"):
         folder = tempfile.TemporaryDirectory(prefix="agent-envs-tests-")
@@ -62,7 +63,7 @@ def import_own_share(config: pytest.Config) -> None:
     for file in stretch(files, int(worker["workerid"].removeprefix("gw")), worker["workercount"]):
         # What cannot be imported, or skips itself, does so again when it is collected, and is told then.
         with contextlib.suppress(Exception, pytest.skip.Exception, pytest.fail.Exception):
-            importlib.import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
+            importlib.import_module(needs.begin_module(file))
 
 
 def stretch(files: list[Path], number: int, count: int) -> list[Path]:
@@ -70,6 +71,17 @@ def stretch(files: list[Path], number: int, count: int) -> list[Path]:
     sizes = [file.stat().st_size for file in files]
     before = accumulate(sizes, initial=0)
     return [file for file, start in zip(files, before, strict=False) if start * count // sum(sizes) == number]
+
+
+class Hiding:
+    """A plugin, as a folder whose conftest is yet to be read knows no hook of ours."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Iterator[None]:
+        """Hide from a module, and a folder's conftest, what they did not ask for, whatever the modules before imported."""
+        if isinstance(collector, pytest.Module | pytest.Directory):
+            needs.begin_module(collector.path)
+        return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -4,10 +4,13 @@ One mark asks, `pytest.mark.needs("bwrap", "[babyai]")`, on a test, a class or a
 module, above its imports, and in the `__init__` of a folder for all its modules. Where a need is not met the test skips and
 says what brings it; it fails instead where AGENT_ENVS_TESTS_PROMISED lists the need, as CI does.
 
-What a test did not ask for it does not get, on any machine: programs, the data and GPUs are hidden from it, and the first
-import of a package of an extra fails. AGENT_ENVS_TESTS_HIDE lists what is to be missing; `extras` stands for all of them.
+What a test did not ask for it does not get, on any machine, in its own process and in those that it starts with its
+environment: programs, the data and GPUs are hidden, a start of such a program by its path fails, and so does an import of an
+extra's package. Modules are held in the same way while they are collected. AGENT_ENVS_TESTS_HIDE lists what is to be missing;
+`extras` stands for all of them.
 """
 
+import ast
 import functools
 import json
 import os
@@ -16,15 +19,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
-from importlib.abc import MetaPathFinder
+from collections import Counter
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent_envs.core.registry import TABLE
 from tests import ROOT
+from tests.guard.unasked import OURS, ImportGuard
 
 # What a test may import once it asked: the packages of the extra, and those of other extras that come with them.
 EXTRAS = {
@@ -45,7 +50,6 @@ EXTRAS = {
     "[anthropic]": ("anthropic",),
     "[dev]": ("openai", "playwright"),
 }  # fmt: skip
-GUARDED = {package for packages in EXTRAS.values() for package in packages}
 
 BRINGS = {
     "bwrap": "apt-get install bubblewrap, on a system that allows it user namespaces",
@@ -56,17 +60,22 @@ BRINGS = {
     "vllm": "the same, for .venv-vllm; or VLLM_VENV=FOLDER, a venv that has vLLM",
     **{extra: f'pip install -e ".{extra}"' for extra in EXTRAS},
 }
-PROGRAMS = ("bwrap", "chromium")
+PROGRAMS = {"bwrap": "bwrap", "chromium": "chromium", "nvidia-smi": "gpu"}  # what each needs
 SETTINGS = ("AGENT_ENVS_DATA", "AGENT_ENVS_TESTS_HIDE", "AGENT_ENVS_TESTS_PROMISED", "AGENT_ENVS_TESTS_OUTSIDE")
+CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+GUARD, FOLDER = (
+    "AGENT_ENVS_TESTS_GUARD",
+    str(Path(__file__).parent / "guard"),
+)  # what processes of a test are told, by what
 # What is hidden, as the session found it; its workers are handed it.
 OUTSIDE: dict[str, str] = json.loads(os.environ.get("AGENT_ENVS_TESTS_OUTSIDE", "null")) or {
     name: value
     for name, value in os.environ.items()
-    if name in (*SETTINGS, "PATH", "CUDA_VISIBLE_DEVICES", "NO_NETWORK", "VLLM_VENV") or name.lower().endswith("_proxy")
+    if name in (*SETTINGS, *CERTIFICATES, "PATH", "CUDA_VISIBLE_DEVICES", "NO_NETWORK", "VLLM_VENV")
+    or name.lower().endswith("_proxy")
 }
-PROXIES = [name for name in OUTSIDE if name.lower().endswith("_proxy")]
+NETWORK = [name for name in OUTSIDE if name.lower().endswith("_proxy") or name in CERTIFICATES]
 HIDDEN, PROMISED = (set(OUTSIDE.get(name, "").split()) for name in SETTINGS[1:3])
-OURS = ("agent_envs", "baselines", "benchmarks", "docs", "examples", "leaderboard", "tests", "trainers")
 # What bubblewrap is asked alone: where it answers, no fault of ours may make a test skip. The sandbox asks for the same.
 BWRAP_PROBE = (
     "bwrap --unshare-user --unshare-ipc --unshare-pid --unshare-net --unshare-uts --unshare-cgroup-try --uid 65534 --gid 65534 "
@@ -75,7 +84,7 @@ BWRAP_PROBE = (
 ).split()
 needs = pytest.mark.needs
 _declared: dict[str, set[str]] = {}  # what modules and folders ask for, by the module's name
-_current: set[str] | None = None  # what the test that runs asked for; None while tests are collected
+_allowed: set[str] = set()  # what the test that runs asked for, or the module that is collected
 
 
 @functools.cache
@@ -108,20 +117,22 @@ def promised(need: str) -> bool:
     return need in PROMISED or ("extras" in PROMISED and need in EXTRAS)
 
 
-def ask(wanted: Iterable[str], **options: bool) -> None:
-    """Skip where a need is not met, or fail where it was promised."""
+def ask(wanted: Iterable[str], place: str = "", **options: bool) -> None:
+    """Skip where a need is not met, or fail where it was promised; pytest-xdist counts equal reasons of modules as one."""
     for need in sorted(wanted):
         reason = lacking(need)
         if reason and promised(need):
             pytest.fail(f"AGENT_ENVS_TESTS_PROMISED has {need}, and {reason}", pytrace=False)
         if reason:
-            pytest.skip(f"needs {need}: {BRINGS[need]} ({reason})", **options)
+            pytest.skip(f"needs {need}: {BRINGS[need]} ({reason}){place}", **options)
 
 
 def require(*wanted: str) -> None:
     """Ask for the module that calls, above its imports, or for all of a folder in its `__init__`."""
-    _declared.setdefault(sys._getframe(1).f_globals["__name__"], set()).update(wanted)
-    ask(wanted, allow_module_level=True)
+    module = sys._getframe(1).f_globals["__name__"]
+    _declared.setdefault(module, set()).update(wanted)
+    allow(_allowed | set(wanted))
+    ask(wanted, f" in {module}", allow_module_level=True)
 
 
 def declared(module: str) -> set[str]:
@@ -145,25 +156,102 @@ def asked_by(item: pytest.Item) -> set[str]:
 
 def begin(item: pytest.Item) -> None:
     """Give a test what it asked for, before any fixture is made, and hide the rest; skip it where something is not there."""
-    global _current
-    before, _current = _current or set(), asked_by(item)
-    if "bwrap" in before - _current and (sandbox := sys.modules.get("agent_envs.tools.sandbox")):
+    wanted = asked_by(item)
+    allow(wanted)
+    ask(wanted)
+
+
+def begin_module(path: Path) -> str:
+    """Give a module that is about to be imported what its folders ask for, and return its name."""
+    place = str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path.name)
+    name = place.removesuffix(".py").replace(os.sep, ".")
+    allow(declared(name))
+    return name
+
+
+def allow(wanted: set[str]) -> None:
+    """Let what runs from here on see what it asked for, and nothing else."""
+    global _allowed
+    if "bwrap" in _allowed - wanted and (sandbox := sys.modules.get("agent_envs.tools.sandbox")):
         sandbox.close_sandboxes()
         sandbox.bwrap_version.cache_clear()
+    _allowed = wanted
     for name in SETTINGS:
         os.environ.pop(name, None)
-    os.environ["PATH"] = path_without(tuple(name for name in PROGRAMS if name not in _current))
-    for name, need in (
+    os.environ["PATH"] = path_without(tuple(name for name, need in PROGRAMS.items() if need not in wanted))
+    for name, need in [
         ("AGENT_ENVS_DATA", "data"),
         ("CUDA_VISIBLE_DEVICES", "gpu"),
-        *((name, "network") for name in PROXIES),
-    ):
+        *((name, "network") for name in NETWORK),
+    ]:
         os.environ.pop(name, None)
-        if need in _current and name in OUTSIDE:
+        if need in wanted and name in OUTSIDE:
             os.environ[name] = OUTSIDE[name]
-    if "gpu" not in _current:
+    if "gpu" not in wanted:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    ask(_current)
+    allowed = {package for need in wanted for package in EXTRAS.get(need, ())}
+    denied = {package: extras for package, extras in ways().items() if package not in allowed}
+    guard().deny(denied)
+    os.environ[GUARD] = (
+        ";".join(f"{name}={extras}" for name, extras in denied.items()) + "|" + " ".join(hidden_packages())
+    )
+
+
+@functools.cache
+def ways() -> dict[str, str]:
+    """Return the extras that have each package, as a message names them."""
+    names = {package for packages in EXTRAS.values() for package in packages}
+    return {
+        name: " or ".join(extra for extra, packages in EXTRAS.items() if name in packages) for name in sorted(names)
+    }
+
+
+@functools.cache
+def guard() -> ImportGuard:
+    """Return the guard of this process; it knows which modules of ours import such a package at their head."""
+    line = re.compile(rf"^(?:import|from) ({'|'.join(ways())})\b", flags=re.M)
+    needing = {}
+    for file in (file for folder in OURS for file in (ROOT / folder).rglob("*.py")):
+        text = file.read_text(encoding="utf-8")
+        if line.search(text) and (imported := _imported(ast.parse(text).body) & ways().keys()):
+            needing[".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")] = imported
+    return ImportGuard(pytest.fail.Exception, needing)
+
+
+def _imported(body: list[ast.stmt]) -> set[str]:
+    names = {alias.name for node in body if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "" for node in body if isinstance(node, ast.ImportFrom)}
+    return {name.partition(".")[0] for name in names}
+
+
+@functools.cache
+def hidden_packages() -> list[str]:
+    """Return what is to be missing."""
+    return sorted(
+        {name for extra, names in EXTRAS.items() if lacking(extra) == "AGENT_ENVS_TESTS_HIDE" for name in names}
+    )
+
+
+@functools.cache
+def guarded_programs() -> dict[str, str]:
+    """Return the need of each such program of this machine, by its file."""
+    places = {shutil.which(name, path=OUTSIDE["PATH"]): need for name, need in PROGRAMS.items()}
+    return {os.path.realpath(place): need for place, need in places.items() if place}
+
+
+class GuardedPopen(subprocess.Popen[Any]):
+    """Starts a process: no program that the test did not ask for, and with the guard of imports if its environment is ours."""
+
+    def __init__(self, args: Any, *more: Any, **options: Any) -> None:
+        env = options.get("env")
+        program = os.fsdecode(options.get("executable") or (args if isinstance(args, str | bytes) else args[0]))
+        place = shutil.which(program, path=(os.environ if env is None else env).get("PATH"))
+        need = guarded_programs().get(os.path.realpath(place)) if place else None
+        if need and need not in _allowed:
+            pytest.fail(f"{program} is started, and this test did not ask for it: needs({need!r})")
+        if env and GUARD in env and FOLDER not in env.get("PYTHONPATH", ""):
+            options["env"] = {**env, "PYTHONPATH": os.pathsep.join(filter(None, [env.get("PYTHONPATH"), FOLDER]))}
+        super().__init__(args, *more, **options)
 
 
 @functools.cache
@@ -187,47 +275,23 @@ def path_without(programs: tuple[str, ...]) -> str:
     return os.pathsep.join(folders)
 
 
-class ImportGuard(MetaPathFinder):
-    """Fails the first import of an extra's package by code of ours, for a test that did not ask for it."""
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Find nothing; raise where the import is not allowed. A look (`importlib.util.find_spec`) is no import."""
-        if name not in GUARDED or sys._getframe(2).f_code.co_name != "_find_and_load_unlocked":
-            return
-        importers = [module for module in _modules_of_the_stack() if not module.startswith(("importlib", __name__))]
-        if not importers or not re.match(rf"({'|'.join(OURS)})(\.|$)|test_", importers[0]):
-            return  # it comes with what a package of others imports
-        asking = set().union(*map(declared, importers)) if _current is None else _current
-        if not any(name in EXTRAS.get(need, ()) for need in asking):
-            extras = " or ".join(extra for extra, packages in EXTRAS.items() if name in packages)
-            pytest.fail(
-                f"{name} is imported, and this test did not ask for it: pytest.mark.needs({extras!r}), or require()"
-            )
-
-
-def _modules_of_the_stack() -> Iterator[str]:
-    frame = sys._getframe()
-    while frame is not None:
-        yield frame.f_globals.get("__name__", "")
-        frame = frame.f_back
-
-
 def begin_session() -> None:
-    """Guard imports, hide what is to be missing, and what no test that is collected may see."""
-    for extra, packages in EXTRAS.items():
-        if lacking(extra) == "AGENT_ENVS_TESTS_HIDE":
-            sys.modules.update(dict.fromkeys(packages))  # None: an import fails, a look finds nothing
-    sys.meta_path.insert(0, ImportGuard())
+    """Guard imports and programs, hide what is to be missing, and what no test that is collected may see."""
+    sys.modules.update(dict.fromkeys(hidden_packages()))  # None: an import fails, a look finds nothing
+    others = [
+        finder for finder in sys.meta_path if type(finder).__name__ != ImportGuard.__name__
+    ]  # of a test that starts us
+    sys.meta_path[:] = [guard(), *others]
+    subprocess.Popen = GuardedPopen  # type: ignore[misc]
+    os.environ["PYTHONPATH"] = FOLDER
+    allow(set())
     os.environ["AGENT_ENVS_TESTS_OUTSIDE"] = json.dumps(OUTSIDE)
-    os.environ["PATH"] = path_without(PROGRAMS)
 
 
 def summary(reasons: Iterable[str]) -> list[str]:
     """Return a line for each need that tests were skipped for, and for each other reason."""
-    counts: dict[str, int] = {}
-    for reason in reasons:
-        counts[reason.removeprefix("Skipped: ")] = counts.get(reason.removeprefix("Skipped: "), 0) + 1
-    return [f"skipped {count}: {reason}" for reason, count in sorted(counts.items(), key=lambda item: -item[1])]
+    counts = Counter(re.sub(r"\) in [\w.]+$", ")", reason.removeprefix("Skipped: ")) for reason in reasons)
+    return [f"skipped {count}: {reason}" for reason, count in counts.most_common()]
 
 
 if __name__ == "__main__":  # .ci/run asks which needs are met

@@ -38,6 +38,7 @@ def run(block: str, folder: Path) -> None:
     assert ran.returncode == 0, ran.stderr
 
 
+@needs("[sandbox]")
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_programs_of_the_page_run(number, tmp_path):
     assert len(BLOCKS["s"]) == 2

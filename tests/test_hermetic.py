@@ -20,6 +20,7 @@ HOSTILE = {
     "LANG": "tr_TR.ISO-8859-9", "LC_ALL": "C", "TZ": "Pacific/Kiritimati", "XDG_CACHE_HOME": JUNK, "XDG_CONFIG_HOME": JUNK,
     "AGENT_ENVS_CACHE": JUNK, "AGENT_ENVS_DATA": JUNK, "COLUMNS": "20", "FORCE_COLOR": "1", "GIT_DIR": JUNK, "RANK": "1",
     "CUDA_VISIBLE_DEVICES": "7", "MAKEFLAGS": "-k", "CI": "1",
+    "SSL_CERT_FILE": JUNK, "REQUESTS_CA_BUNDLE": JUNK, "SSLKEYLOGFILE": "/nowhere/keys", "TORCHINDUCTOR_CACHE_DIR": JUNK,
 }  # fmt: skip
 PLAYED = ("tests/datasets/test_download.py", "tests/cli/test_doctor.py", "tests/base/test_terminal.py")
 

@@ -3,6 +3,7 @@
 import importlib.util
 import shutil
 import sys
+import threading
 from collections import namedtuple
 
 import pytest
@@ -13,6 +14,7 @@ SPEC = importlib.util.spec_from_file_location("install", ROOT / ".ci" / "install
 install = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(install)
 OFFLINE = "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError(...)': /simple/torch/\n"
+RECOVERED = OFFLINE.replace("total=0", "total=4")
 NONE = "ERROR: No matching distribution found for {}"
 
 
@@ -40,6 +42,15 @@ def test_it_says_how_large_and_long_it_is_and_how_far(monkeypatch, tmp_path, cap
     assert "Downloading big-1-any.whl (500.0 MB)" in printed and printed.rstrip().endswith("installed")
 
 
+def test_a_silent_download_shows_signs_of_life(capfd):
+    class Waits(threading.Event):
+        def wait(self, timeout):
+            return self.is_set() or self.set()
+
+    install.show_signs_of_life({"now": "Downloading big"}, install.time.monotonic(), Waits())
+    assert capfd.readouterr().out == "   0 s  Downloading big\n"
+
+
 @pytest.mark.parametrize(
     ("pip", "fix"),
     [
@@ -48,6 +59,7 @@ def test_it_says_how_large_and_long_it_is_and_how_far(monkeypatch, tmp_path, cap
             "the index of packages cannot be reached: .*PIP_INDEX_URL",
         ),
         ("ReadTimeoutError: Read timed out.", "cannot be reached"),
+        (RECOVERED + NONE.format("torch==2.13.0"), r"torch==2.13.0 does not fit"),
         (NONE.format("torch==2.13.0"), r"torch==2.13.0 does not fit .*TORCH=.*TORCH_INDEX"),
         (
             "ERROR: torch-2.13.0-cp39.whl is not a supported wheel on this platform.",
@@ -69,7 +81,10 @@ def test_what_cannot_work_is_said_before_anything_is_installed(monkeypatch, tmp_
         assert run(monkeypatch, tmp_path, "") == 1
     assert "3.11 is the oldest: make PYTHON=" in capfd.readouterr().err
     monkeypatch.setattr(install.shutil, "disk_usage", lambda path: namedtuple("Usage", "free")(10**9))
-    assert run(monkeypatch, tmp_path, "") == 1
+    assert run(monkeypatch, tmp_path, "") == 0  # it goes on from what is there
+    shutil.rmtree(tmp_path / "a folder")
+    monkeypatch.setattr(sys, "argv", ["install.py", str(tmp_path / "a folder"), "--torch", "torch"])
+    assert install.main() == 1
     assert "less than 4 GB are free here" in capfd.readouterr().err
     monkeypatch.undo()
     monkeypatch.setattr(install.subprocess, "run", lambda *_, **__: namedtuple("Ran", "returncode")(1))

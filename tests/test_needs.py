@@ -12,13 +12,15 @@ from tests import ROOT
 from tests.needs import EXTRAS
 
 NEEDS = """
-import os, shutil, sys
+import os, shutil, subprocess, sys
 from importlib.util import find_spec
 import pytest
 from agent_envs.base.documents import MemoryCorpus, Passage
 from agent_envs.tools.retrieval.build import make_retriever
 from agent_envs.tools.sandbox import SandboxSpec, open_sandbox
 from tests.needs import needs
+
+BWRAP = "{bwrap}"
 
 def search():
     return make_retriever("tantivy", MemoryCorpus([Passage("p", "", "red fox")])).search("fox", 1)
@@ -41,8 +43,35 @@ def test_unasked_package_in_a_thread():
 def test_asked_package():
     assert search()
 
+def test_unasked_package_that_a_test_before_had():
+    import tantivy
+
+def test_unasked_package_behind_our_own_module_that_a_test_before_had():
+    search()
+
+def in_a_process(program):
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+def test_unasked_package_in_a_process():
+    in_a_process("import tantivy")
+
+@needs("[tantivy]")
+def test_asked_package_in_a_process():
+    in_a_process("import tantivy")
+
+def test_a_process_without_packages():
+    in_a_process("import agent_envs, tempfile; agent_envs.env_ids()")
+
 def test_unasked_sandbox():
     open_sandbox(SandboxSpec(backend="bwrap"))
+
+def test_unasked_program_by_its_path():
+    subprocess.run([BWRAP, "--version"])
+
+@needs("bwrap")
+def test_asked_program_by_its_path():
+    subprocess.run([BWRAP, "--version"], check=True)
 
 BOTH = [pytest.param(name, marks=needs(name)) for name in ("bwrap", "chromium")]
 
@@ -70,13 +99,21 @@ import rank_bm25
 def test_the_module_asked():
     assert rank_bm25
 """
-UNASKED_MODULE = "import faiss\ndef test_it():\n    assert faiss\n"
-FAIL = {"package", "package_behind_our_own_code", "package_in_a_thread", "sandbox"}
+UNASKED_MODULE = "import {package}\ndef test_it():\n    assert {package}\n"
+MODULES_PLAYED = {
+    "silent": NEEDS, "whole": WHOLE_MODULE, "whole_again": WHOLE_MODULE, "unasked": UNASKED_MODULE.format(package="faiss"),
+    "x_unasked_that_one_before_had": UNASKED_MODULE.format(package="rank_bm25"),
+}  # fmt: skip
+FAIL = {
+    "package", "package_behind_our_own_code", "package_in_a_thread", "package_that_a_test_before_had",
+    "package_behind_our_own_module_that_a_test_before_had", "package_in_a_process", "sandbox", "program_by_its_path",
+}  # fmt: skip
 
 
-def play(folder: Path, programs: tuple[str, ...], **variables: str) -> str:
-    """Play three modules in a session of their own, on a machine that has some programs, and return what it prints."""
-    for name, text in (("silent", NEEDS), ("whole", WHOLE_MODULE), ("unasked", UNASKED_MODULE)):
+def play(folder: Path, programs: tuple[str, ...], *words: str, **variables: str) -> str:
+    """Play five modules in a session of their own, on a machine that has some programs, and return what it prints."""
+    for name, text in MODULES_PLAYED.items():
+        text = text.replace("{bwrap}", str(folder / "bin" / "bwrap"))
         (folder / f"test_{name}.py").write_text(text, encoding="utf-8")
     (folder / "bin").mkdir()
     for program in (*programs, "beside"):
@@ -85,7 +122,7 @@ def play(folder: Path, programs: tuple[str, ...], **variables: str) -> str:
     path = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])  # which hides those of this machine from us
     environment = {**os.environ, "PATH": path, "HOME": str(folder), "PYTHONPATH": str(ROOT), **variables}
     options = ["-q", "--tb=line", "-p", "tests.conftest", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml")]
-    more = ["--skipped-to", str(folder / "list"), "--continue-on-collection-errors", str(folder)]
+    more = ["--skipped-to", str(folder / "list"), "--continue-on-collection-errors", *words, str(folder)]
     command = [sys.executable, "-m", "pytest", *options, *more]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False).stdout
 
@@ -95,23 +132,25 @@ def test_what_was_not_asked_for_is_hidden_or_fails_where_it_is_installed(tmp_pat
         tmp_path, ("bwrap", "chromium", "nvidia-smi"), AGENT_ENVS_DATA="junk", CUDA_VISIBLE_DEVICES="7", https_proxy="p"
     )
     assert set(re.findall(r"FAILED .*::test_unasked_(\w+)", printed)) == FAIL, printed
-    assert re.findall(r"ERROR .*/test_(\w+)\.py", printed) == ["unasked"], printed
-    assert "torch is imported, and this test did not ask for it: pytest.mark.needs('[dense] or [train]')" in printed
-    assert f"{len(FAIL)} failed, 8 passed, 1 error" in printed, printed
+    assert set(re.findall(r"ERROR .*/test_(\w+)\.py", printed)) == {"unasked", "x_unasked_that_one_before_had"}, printed
+    assert "torch is imported by test_silent, and this test did not ask for it: needs('[dense] or [train]')" in printed
+    assert f"{len(FAIL)} failed, 12 passed, 2 errors" in printed, printed
     assert (tmp_path / "list").read_text(encoding="utf-8") == ""
 
 
-def test_what_is_missing_skips_in_a_line_a_need_and_fails_where_it_is_promised(tmp_path):
+@pytest.mark.parametrize("words", [(), ("-n", "2")], ids=["one process", "two workers"])
+def test_what_is_missing_skips_in_a_line_a_need_and_fails_where_it_is_promised(words, tmp_path):
     printed = play(
         tmp_path,
         (),
+        *words,
         AGENT_ENVS_TESTS_HIDE="[tantivy] [crafter] [rank-bm25]",
         AGENT_ENVS_TESTS_PROMISED="chromium",
         NO_NETWORK="1",
     )
     lines = re.findall(r"^skipped (\d+): needs (\S+): (.*)$", printed, flags=re.M)
     assert {(need, count) for count, need, _ in lines} == {
-        ("[tantivy]", "1"), ("[crafter]", "1"), ("[rank-bm25]", "1"), ("bwrap", "1"), ("data", "1"),
+        ("[tantivy]", "2"), ("[crafter]", "1"), ("[rank-bm25]", "2"), ("bwrap", "2"), ("data", "1"),
     }, printed  # fmt: skip
     assert 'pip install -e ".[tantivy]"' in printed and "apt-get install bubblewrap" in printed
     assert (
@@ -120,7 +159,8 @@ def test_what_is_missing_skips_in_a_line_a_need_and_fails_where_it_is_promised(t
     again = (tmp_path / "list").read_text(encoding="utf-8").splitlines()
     assert sorted(name.rpartition("/")[2] for name in again) == sorted(
         ["test_silent.py::test_asked_package", "test_silent.py::test_asked_program[bwrap]", "test_silent.py::test_asked_again",
-         "test_silent.py::test_asked_for_the_rest", "test_whole.py"]
+         "test_silent.py::test_asked_for_the_rest", "test_silent.py::test_asked_package_in_a_process",
+         "test_silent.py::test_asked_program_by_its_path", "test_whole.py", "test_whole_again.py"]
     )  # fmt: skip
 
 

@@ -4,8 +4,10 @@ A term reads the trajectory up to its newest turn and gives that step's share. T
 (`turn.action`, `turn.parsed`); tools count through `turn.results`; observation text is never matched.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 from agent_envs.base.serialization import digest
@@ -54,12 +56,12 @@ class RewardSpec:
     @property
     def low(self) -> float:
         """The least reward of a step."""
-        return sum(term.low for term in self.terms)
+        return _added(term.low for term in self.terms)
 
     @property
     def high(self) -> float:
         """The greatest reward of a step."""
-        return sum(term.high for term in self.terms)
+        return _added(term.high for term in self.terms)
 
     def describe(self) -> dict[str, Any]:
         """Return the declaration as plain data."""
@@ -70,3 +72,8 @@ class RewardSpec:
     def digest(self) -> str:
         """sha256 of the declaration."""
         return digest(self.describe())
+
+
+def _added(values: Iterable[float]) -> float:
+    """Add from left to right: `sum` rounds otherwise from Python 3.12 on, and digests of declarations would differ."""
+    return reduce(add, values, 0)

@@ -120,22 +120,39 @@ def test_a_submission_that_is_not_accepted_ends_the_demo(tmp_path, monkeypatch):
 
 
 PARENT = """
-import os, sys
+import os, subprocess, sys
 from concurrent.futures import ThreadPoolExecutor
 from benchmarks.training_runs import end_trainers_with_us, run_trainer
 end_trainers_with_us()
-trainer = [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(60)"]
+program = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+trainer = ["sh", "-c", f"{sys.executable} -c '{program}' & wait"]  # a trainer that has a process of its own
+
+class Interrupted(subprocess.Popen):
+    def __init__(self, *words, **options):
+        super().__init__(*words, **options)
+        os.kill(os.getpid(), int(sys.argv[2]))
+
+if sys.argv[1] == "starts":
+    subprocess.Popen = Interrupted
+if sys.argv[1] == "one thread":
+    run_trainer(trainer, os.environ, sys.stdout)
 with ThreadPoolExecutor(1) as pool:
-    pool.submit(run_trainer, trainer, os.environ, sys.stdout).result()
+    pool.map(lambda _: run_trainer(trainer, os.environ, sys.stdout), range(2))
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_demo_that_is_stopped_ends_its_trainer_too(number):
+@pytest.mark.parametrize("when", ["runs", "one thread", "starts"])
+def test_a_demo_that_is_stopped_ends_its_trainer_too(number, when):
     parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", PARENT, when, str(int(number))],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    assert parent.stdout.readline().strip().isdigit()  # the trainer runs
-    parent.send_signal(number)
+    if when != "starts":
+        assert parent.stdout.readline().strip().isdigit()  # the trainer runs
+        parent.send_signal(number)
     _, errors = parent.communicate(timeout=30)  # it returns when the trainer, too, has closed its output
     assert parent.returncode == -number and "the same command goes on" in errors

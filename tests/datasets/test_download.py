@@ -17,6 +17,7 @@ from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
 from agent_envs.datasets.catalogue import CORPORA, DATASETS
 from agent_envs.datasets.download import fetch_hub, fetch_url, get
 from agent_envs.datasets.listing import data_rows
+from tests.needs import needs
 
 BODY = bytes(range(256)) * 2_000
 SHA256 = hashlib.sha256(BODY).hexdigest()
@@ -301,6 +302,7 @@ def run(server: Server, folder: Path, program: str) -> list[str]:
     return process.stdout.splitlines()
 
 
+@needs("[data]")
 def test_hub_round_trip_records_and_repairs(server: Server, tmp_path: Path) -> None:
     server.hub[hub_path("bamboogle", "test")] = ROWS
     read = "path = get('bamboogle', 'test')\nprint(path)\nprint(len(load_questions('bamboogle', 'test')))"
@@ -327,6 +329,7 @@ def test_hub_round_trip_records_and_repairs(server: Server, tmp_path: Path) -> N
     assert not Path(path).exists()
 
 
+@needs("[data]")
 def test_hub_faults(server: Server, tmp_path: Path) -> None:
     server.hub["/datasets/a/b/resolve/main/big.jsonl"] = ROWS
     program = (
@@ -341,6 +344,7 @@ def test_hub_faults(server: Server, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("x/*.jsonl"))
 
 
+@needs("[data]")
 def test_a_packed_corpus_is_unpacked(server: Server, tmp_path: Path) -> None:
     lines = b"".join(json.dumps({"id": f"{n}", "contents": f'"T{n}"\ntext'}).encode() + b"\n" for n in range(50))
     server.hub[hub_path("wiki-18")] = gzip.compress(lines)
@@ -354,6 +358,7 @@ def test_a_packed_corpus_is_unpacked(server: Server, tmp_path: Path) -> None:
     assert len(server.sent) == sent
 
 
+@needs("[data]")
 def test_mixtures_get_both(server: Server, tmp_path: Path) -> None:
     for name in ("nq", "hotpotqa"):
         server.hub[hub_path(name, "train")] = ROWS
@@ -364,6 +369,7 @@ def test_mixtures_get_both(server: Server, tmp_path: Path) -> None:
     assert count == "6"
 
 
+@needs("[data]")
 @pytest.mark.parametrize("damage", ["cut", "bits", "plain"])
 def test_a_damaged_packed_corpus_is_a_fault_that_names_it(server: Server, tmp_path: Path, damage: str) -> None:
     packed = gzip.compress(os.urandom(4_000))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import date
 from functools import cache, lru_cache
 from importlib.resources import files
+from math import fsum
 
 from agent_envs.envs.legal_search.dates import DAY, days_in
 from agent_envs.tools.retrieval.bm25 import STOP_WORDS
@@ -94,7 +95,7 @@ def fits(rules: Mapping[str, tuple[str, str]], question: str) -> dict[str, float
     often = Counter(word for heading, text in bags.values() for word in heading | text)
     asked = words_of(core_of(question))
     return {
-        name: sum((2 if word in heading else 0.5) / often[word] for word in asked & (heading | text))
+        name: fsum((2 if word in heading else 0.5) / often[word] for word in asked & (heading | text))
         for name, (heading, text) in bags.items()
     }
 

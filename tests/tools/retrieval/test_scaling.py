@@ -7,8 +7,10 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 from tests import ROOT
+from tests.needs import needs
 
 
+@needs("[tantivy]", "[rank-bm25]")
 def test_the_scaling_benchmark_measures_writes_and_resumes(tmp_path: Path) -> None:
     out = tmp_path / "scaling.json"
     command = [sys.executable, "-m", "benchmarks.scaling", "--sizes", "300", "--out", str(out)]

@@ -1,0 +1,96 @@
+"""Fails imports of packages that a test did not ask for, in its process and in those that it starts (tests/needs.py).
+
+A package that an earlier test imported is taken out of `sys.modules`, and so are our own modules that import it at their head:
+a test that did not ask fails wherever it stands in the order. Packages of others that need it still get the same module.
+Every process of a test reads this file, so it imports next to nothing.
+"""
+
+import sys
+
+OURS = ("agent_envs", "baselines", "benchmarks", "docs", "examples", "leaderboard", "tests", "trainers", "__main__")
+
+
+class Unasked(BaseException):
+    """A package was imported that the test did not ask for; no `except Exception` of ours takes it for a missing package."""
+
+
+class AgainAsItWas:
+    """A loader that hands a module back that was taken out of `sys.modules`."""
+
+    def __init__(self, module):
+        self.module, self.spec = module, module.__spec__
+
+    def create_module(self, spec):
+        """Return the module."""
+        return self.module
+
+    def exec_module(self, module):
+        """Run nothing; the module was run once."""
+        module.__spec__ = self.spec
+
+
+class ImportGuard:
+    """A finder of modules that fails imports of what is denied by our own code. A look (`find_spec`) is no import.
+
+    Args:
+        failure: the exception that such an import raises.
+        needing: the packages that modules of ours import at their head, of a process that plays more than one test.
+    """
+
+    def __init__(self, failure=Unasked, needing=()):
+        self.failure, self.needing = failure, dict(needing)
+        self.denied, self.away = {}, {}
+
+    def deny(self, packages):
+        """Deny these packages and no others.
+
+        Args:
+            packages: what would have to be asked for, by the package's name.
+        """
+        self.denied = dict(packages)
+        sys.modules.update(self.away)
+        ours = [name for name, imported in self.needing.items() if not imported.isdisjoint(self.denied)]
+        self.away = {name: sys.modules.pop(name) for name in [*self.denied, *ours] if sys.modules.get(name)}
+
+    def find_spec(self, name, path=None, target=None):
+        """Find what was taken away, for a package of others; raise where code of ours imports what is denied."""
+        if (name not in self.denied and name not in self.away) or not _is_import():
+            return None
+        importer = _importer()
+        if importer.partition(".")[0] in OURS or importer.startswith("test_"):
+            package = name if name in self.denied else min(self.needing[name] & self.denied.keys())
+            what = name if name == package else f"{name}, and {package} with it,"
+            raise self.failure(
+                f"{what} is imported by {importer}, and this test did not ask for it: "
+                f"needs({self.denied[package]!r}), or require()"
+            )
+        return type(sys.__spec__)(name, AgainAsItWas(self.away[name])) if name in self.away else None
+
+
+def guard_this_process(orders):
+    """Deny what the test did not ask for, and hide what is to be missing; orders read `name=extra;name=extra|name name`."""
+    denied, _, missing = orders.partition("|")
+    sys.modules.update(dict.fromkeys(missing.split()))  # None: an import fails, a look finds nothing
+    guard = ImportGuard()
+    guard.deny(dict(pair.split("=") for pair in denied.split(";") if pair))
+    sys.meta_path.insert(0, guard)
+
+
+def _is_import():
+    frame = sys._getframe(2)
+    while frame and frame.f_code.co_name == "_find_spec":
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_name == "_find_and_load_unlocked"
+
+
+def _importer():
+    """Return the module that imports; a program (`python -m it`) by the name of its module."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name == "__main__":
+            name = getattr(frame.f_globals.get("__spec__"), "name", name)
+        if name != __name__ and not name.startswith("importlib"):
+            return name
+        frame = frame.f_back
+    return ""
