@@ -96,6 +96,12 @@ class Budget(Uncopied):
                 f"leave --max-cost or max_cost out, or limit the calls (usage: {str(dict(usage))[:200]})"
             )
 
+    def take_back(self, name: str) -> None:
+        """Count an attempt no more: it was refused by a budget further in, and never made."""
+        with self._lock:
+            self._counts[name]["calls"] -= 1
+            self._keep()
+
     def _dollars(self, counts: Counts) -> float:
         from agent_envs.services.chat.prices import cost_of
 
@@ -119,6 +125,8 @@ class Metered:
 
     def __getattr__(self, name: str) -> Any:
         """Return what a model may have beside: settings, `require_key`, `close`."""
+        if name.startswith("_"):  # of a copy, which asks before it has a model
+            raise AttributeError(name)
         return getattr(self._model, name)
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
@@ -126,6 +134,9 @@ class Metered:
         self._budget.begin(self.name)
         try:
             reply = self._model.complete(request, seconds)
+        except BudgetSpent:
+            self._budget.take_back(self.name)
+            raise
         except EnvFault as fault:
             self._budget.pay(self.name, fault.usage, failed=True)
             raise

@@ -1,5 +1,6 @@
 """One budget before chat models: it is asked before each attempt and paid after it, over models, threads and kills."""
 
+import copy
 import json
 import os
 import signal
@@ -176,7 +177,8 @@ def test_environments_of_a_run_share_the_limit_that_their_spec_names(concurrency
 
 
 def test_a_total_of_the_run_holds_beside_the_limits_of_environments():
-    model = ScriptedChat(lambda request: "x", "m")
+    made = []
+    model = ScriptedChat(lambda request: made.append(1) or "x", "m")
     total = Budget(Limits(calls=3))
     charged = RunBudgets({"m": total})
     one, other = (charged(model, Budget(Limits(calls=2))) for _ in range(2))
@@ -185,8 +187,17 @@ def test_a_total_of_the_run_holds_beside_the_limits_of_environments():
     other.complete(ASKED)
     with pytest.raises(BudgetSpent, match="all 2 calls"):
         one.complete(ASKED)
+    free.complete(ASKED)  # what the other refused was no call of the total's
     with pytest.raises(BudgetSpent, match="all 3 calls"):
         free.complete(ASKED)
+    assert len(made) == total.counts["m"]["calls"] == 3
+
+
+def test_a_metered_model_can_be_copied_and_pays_from_the_same_budget():
+    metered = Metered(ScriptedChat(lambda request: "x", "m"), Budget(Limits(calls=1)))
+    copy.copy(metered).complete(ASKED)
+    with pytest.raises(BudgetSpent):
+        copy.deepcopy(metered).complete(ASKED)
 
 
 def test_a_file_keeps_what_is_spent_as_it_is_paid(tmp_path):
