@@ -55,7 +55,9 @@ def run_block(block):
 
 
 @pytest.mark.parametrize(
-    "block", [*PYTHON, *GUIDE, *INTEGRATIONS, *RETRIEVAL], ids=lambda block: block.strip().splitlines()[0][:40]
+    "block",
+    [*PYTHON, *GUIDE, *INTEGRATIONS, *(pytest.param(block, marks=needs("[dense]")) for block in RETRIEVAL)],
+    ids=lambda block: block.strip().splitlines()[0][:40],
 )
 def test_python_blocks_run(block):
     ran = run_block(block)
@@ -158,6 +160,7 @@ def test_every_preset_is_in_the_page():
     assert from_files == set(re.findall(r"`([\w.-]+)`", table.partition("|---")[2]))
 
 
+@needs("[envs]")
 def test_generated_pages_are_current():
     ran = subprocess.run(
         [sys.executable, "-m", "docs.generate", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
