@@ -70,7 +70,6 @@ class EnginePolicy:
         services: what stands before the outside services of the environments that it plays.
     """
 
-    patient = True
     can_prefill = True
     text_only = True
 

@@ -128,7 +128,7 @@ def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
         lanes.open(run.parts.processes.share(range(settings.n_env)))
         if run.fresh:
             warm_up(critic, optimiser, lanes, run, settings)
-            run.memory["lanes"] = gather_object(lanes.moments())
+            run.memory["lanes"] = gather_object(lanes.state_dict())
             run.weights_changed()  # a run that goes on from its first checkpoint has no caches either, and counts from 0
             run.parts.policy.edited = 0
             run.begin()
@@ -152,7 +152,7 @@ def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
             # 4. What it was like: metrics, an evaluation when it is due, a checkpoint with the lanes.
             stats |= told | mean_by_name(found)
             stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
-            run.memory["lanes"] = gather_object(lanes.moments())
+            run.memory["lanes"] = gather_object(lanes.state_dict())
             earlier = run.memory.pop("uncounted_turns", 0) if run.parts.accelerator.is_main_process else 0
             run.end_step(stats, turns=int(stats.pop("turns")) + earlier)
     examination(settings, run, "after")
