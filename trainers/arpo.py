@@ -95,7 +95,7 @@ def train(
         started, cpu = time.perf_counter(), time.process_time()
         # 1. Grow a tree for each task. Every resume grows the same ones, every process its share of them.
         counts = settings.tasks_per_step, settings.group_size
-        plan = step_plan(list(run.parts.arenas.values()), run.parts.train_split, counts, run.step, settings.seed)
+        plan = step_plan(list(run.parts.environments.values()), run.parts.train_split, counts, run.step, settings.seed)
         trees = grown(run.parts.processes.share(plan, together=settings.group_size), run, settings)
         groups = groups_of(trees, run)
         run.parts.policy.forget()

@@ -5,6 +5,7 @@ once; where a batch or a limit cuts it, the state behind the cut is kept, for a 
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -52,9 +53,8 @@ class Step:
     def sequence(self) -> TokenSequence:
         """Return the context up to the end of this turn. Of its trained tokens those of `turn.index` are this turn's."""
         whole = self._conversation.sequence()
-        return TokenSequence(
-            *(part[: self._length] for part in (whole.ids, whole.trained, whole.logprobs, whole.turns))
-        )
+        parts = whole.ids, whole.trained, whole.logprobs, whole.turns
+        return TokenSequence(*(part[: self._length] for part in parts))
 
 
 @dataclass
@@ -93,7 +93,7 @@ class LaneTurns:
 
 
 @dataclass(frozen=True)
-class Course:
+class LanePlan:
     """What lanes play.
 
     Attributes:
@@ -117,12 +117,12 @@ class Course:
         return Planned(f"{self.seed}/lane/{lane}.{task}/{number}", self.spec, task, self.split, seed=task, trial=number)
 
 
-class FixedTurns:
+class FixedTurns(AbstractContextManager["FixedTurns"]):
     """The lanes of one process. Use it as a context manager: it has threads."""
 
     def __init__(
         self,
-        course: Course,
+        lane_plan: LanePlan,
         policy: EnginePolicy,
         max_context: int,
         end_id: int,
@@ -131,21 +131,17 @@ class FixedTurns:
         """Take what is played and by whom.
 
         Args:
-            course: what is played.
+            lane_plan: what is played.
             policy: who plays.
             max_context: tokens of a state at most; of a longer one the last.
             end_id: a token that stands for what nobody has said.
             states: where the lanes stood, by their number, as `state_dict` gave it.
         """
-        self._course, self._policy = course, policy
+        self._plan, self._policy = lane_plan, policy
         self._lockstep = Lockstep(policy, services=policy.services)
         self._max_context, self._end = max_context, end_id
         self._before = states
         self._rows: dict[int, LaneTurns] = {}
-
-    def __enter__(self) -> "FixedTurns":
-        self._lockstep.__enter__()
-        return self
 
     def __exit__(self, *error: object) -> None:
         self._lockstep.__exit__(*error)
@@ -155,7 +151,7 @@ class FixedTurns:
         if self._before:
             lanes = [self._resumed(self._before[number]) for number in numbers]
         else:
-            lanes = self._lockstep.begin([self._course.episode(number, 0) for number in numbers])
+            lanes = self._lockstep.begin([self._plan.episode(number, 0) for number in numbers])
         self._rows = {number: LaneTurns(lane) for number, lane in zip(numbers, lanes, strict=True)}
 
     def _resumed(self, state: Mapping[str, Any]) -> Lane:
@@ -181,10 +177,9 @@ class FixedTurns:
         """
         for turn in range(limit):
             self._begin_next()
-            self._step([row for at, row in self._rows.items() if turn < at * limit // self._course.lanes])
-        taken = sum(len(row.cut()) for row in self._rows.values())
+            self._step([row for at, row in self._rows.items() if turn < at * limit // self._plan.lanes])
         self._forget_contexts()
-        return taken
+        return sum(len(row.cut()) for row in self._rows.values())
 
     def play(self, turns: int) -> tuple[list[list[Point]], dict[str, float]]:
         """Let every lane take so many turns, and return those of each lane, and what the batch was like.
@@ -214,12 +209,12 @@ class FixedTurns:
             self._policy.restore(row.lane.origin, self._policy.moment(row.lane.origin))
 
     def _begin_next(self) -> None:
-        over = {number: row for number, row in self._rows.items() if row.lane.over}
-        plan = [self._course.episode(number, row.lane.item.trial + 1) for number, row in over.items()]
-        self._lockstep.drop([row.lane for row in over.values()])
-        for row in over.values():
+        over = [(number, row) for number, row in self._rows.items() if row.lane.over]
+        for _, row in over:
+            self._lockstep.drop([row.lane])
             self._lockstep.release(row.lane)
-        for row, lane in zip(over.values(), self._lockstep.begin(plan), strict=True):
+        plan = [self._plan.episode(number, row.lane.item.trial + 1) for number, row in over]
+        for (_, row), lane in zip(over, self._lockstep.begin(plan), strict=True):
             row.lane, row.whole = lane, len(row.steps)
 
     def _step(self, rows: Sequence[LaneTurns]) -> None:

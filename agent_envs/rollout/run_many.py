@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from queue import Queue
+from queue import SimpleQueue
 
 from agent_envs.base.arguments import whole_number
 from agent_envs.base.errors import BudgetSpent, UsageError
@@ -102,34 +102,30 @@ class _Players:
         concurrency = min(concurrency, max(1, len(plan)))
         threads = -(-concurrency // batch)
         self._sizes = [(concurrency + place) // threads for place in range(threads)]
-        # A slow reader is waited for: no more is held for it than is played at a time.
-        self._ended: Queue[tuple[Planned, EpisodeResult] | BaseException | None] = Queue(concurrency)
+        self._ended: SimpleQueue[tuple[Planned, EpisodeResult] | BaseException | None] = SimpleQueue()
+        self._room = threading.Semaphore(concurrency)  # a slow reader is waited for, and little is held for it
 
     def results(self) -> Generator[tuple[Planned, EpisodeResult], None, None]:
         """Yield episodes as they end. Leaving it waits for what is being played."""
-        playing = 0
         with ThreadPoolExecutor(len(self._sizes), thread_name_prefix="episode") as pool:
             try:
-                for size in self._sizes:
-                    pool.submit(self._play, size)
-                    playing += 1
+                playing = len([pool.submit(self._play, size) for size in self._sizes])
                 while playing:
                     ended = self._ended.get()
                     if isinstance(ended, BaseException):
                         raise ended
-                    if ended is None:
-                        playing -= 1
-                    else:
+                    playing -= ended is None
+                    if ended is not None:
+                        self._room.release()
                         yield ended
             finally:
                 self._stop()
-                while playing:
-                    playing -= self._ended.get() is None
 
     def _stop(self) -> None:
-        """Let no further episode begin."""
+        """Let no further episode begin, and wait for the reader no more."""
         with self._next:
             self._waiting = iter(())
+        self._room.release(sum(self._sizes))
 
     def _play(self, size: int) -> None:
         """Play up to so many episodes at a time until none is left."""
@@ -165,4 +161,5 @@ class _Players:
         # Here and not where results are read: what was played is kept, whatever becomes of the reader.
         if self._log is not None:
             self._log.keep(lane.item, result)
+        self._room.acquire()
         self._ended.put((lane.item, result))

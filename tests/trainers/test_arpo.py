@@ -23,7 +23,7 @@ from trainers.arpo_parts.branching import BranchingSettings
 from trainers.arpo_parts.growing import grow
 from trainers.command_line import parse, read_settings
 from trainers.engine_policy import EnginePolicy
-from trainers.evaluation import Examiner
+from trainers.evaluation import Evaluator
 from trainers.run import open_run
 from trainers.sampling import group_of, plan_groups
 from trainers.training.optimise import Processes
@@ -128,7 +128,7 @@ def test_a_killed_run_goes_on_to_the_same_curve_and_decisions(whole, tmp_path):
 
 def test_evaluations_never_branch(tmp_path, monkeypatch):
     forks, measuring = [], []
-    honest, measure = EnginePolicy.fork, Examiner._measure
+    honest, measure = EnginePolicy.fork, Evaluator._measure
 
     def fork(self, *names):
         forks.append(bool(measuring))
@@ -142,7 +142,7 @@ def test_evaluations_never_branch(tmp_path, monkeypatch):
             measuring.pop()
 
     monkeypatch.setattr(EnginePolicy, "fork", fork)
-    monkeypatch.setattr(Examiner, "_measure", measured)
+    monkeypatch.setattr(Evaluator, "_measure", measured)
     result = run(tmp_path / "run", steps=2)
     assert forks and not any(forks) and result["after"]["tasks"] == 8
 

@@ -9,21 +9,21 @@ from agent_envs import AgentEnvsError, BudgetSpent, EnvFault
 from agent_envs.rollout.lockstep import Lockstep
 from tests.trainers.players import SEARCH, player
 from trainers.environments import environment_spec
-from trainers.fixed_turns import Course, FixedTurns, LaneTurns, state_before
+from trainers.fixed_turns import FixedTurns, LanePlan, LaneTurns, state_before
 from trainers.sampling import plan_groups
 
 ORDER = {"size": 2, "max_generations": 3}
 
 
-def course_of(policy=None, wrappers=(("Memory", {"turns": 1}),), **limits):
+def lane_plan_of(policy=None, wrappers=(("Memory", {"turns": 1}),), **limits):
     policy, _, chat, _ = player("Order", ORDER, **limits)
-    return policy, Course(environment_spec("Order", ORDER, list(wrappers)), "train", 50, 4, 0), chat.end_ids[0]
+    return policy, LanePlan(environment_spec("Order", ORDER, list(wrappers)), "train", 50, 4, 0), chat.end_ids[0]
 
 
 def played(batches=2, turns=3, states=(), **how):
-    policy, course, end = course_of(**how)
+    policy, lane_plan, end = lane_plan_of(**how)
     found = []
-    with FixedTurns(course, policy, 400, end, dict(states)) as lanes:
+    with FixedTurns(lane_plan, policy, 400, end, dict(states)) as lanes:
         lanes.open(range(4))
         for _ in range(batches):
             found.append(lanes.play(turns))
@@ -81,8 +81,8 @@ def test_batches_go_on_from_a_checkpoint_as_if_nothing_had_been():
 
 
 def test_a_checkpoint_stands_still_while_lanes_play_on():
-    policy, course, end = course_of()
-    with FixedTurns(course, policy, 400, end) as lanes:
+    policy, lane_plan, end = lane_plan_of()
+    with FixedTurns(lane_plan, policy, 400, end) as lanes:
         lanes.open(range(4))
         lanes.play(2)
         states = lanes.state_dict()
@@ -93,8 +93,8 @@ def test_a_checkpoint_stands_still_while_lanes_play_on():
 
 def test_staggered_lanes_have_ages_that_spread_over_the_limit():
     """Eight turns over four lanes: none, 2, 4 and 6, of which episodes of three turns have ended; nothing of them is data."""
-    policy, course, end = course_of()
-    with FixedTurns(course, policy, 400, end) as lanes:
+    policy, lane_plan, end = lane_plan_of()
+    with FixedTurns(lane_plan, policy, 400, end) as lanes:
         lanes.open(range(4))
         assert lanes.stagger(8) == 0 + 2 + 4 + 6
         assert len({(lane.item.trial, len(lane.walk.turns)) for lane in lanes_of(lanes)}) == 4
@@ -107,8 +107,8 @@ def test_staggered_lanes_have_ages_that_spread_over_the_limit():
 
 
 def test_contexts_of_earlier_turns_are_not_kept():
-    policy, course, end = course_of()
-    with FixedTurns(course, policy, 400, end) as lanes:
+    policy, lane_plan, end = lane_plan_of()
+    with FixedTurns(lane_plan, policy, 400, end) as lanes:
         lanes.open(range(4))
         for _ in range(3):
             lanes.play(2)
@@ -116,10 +116,10 @@ def test_contexts_of_earlier_turns_are_not_kept():
 
 
 def test_each_task_comes_once_before_any_comes_again():
-    course = Course("", "train", 12, 4, 7)
-    tasks = [course.episode(lane, number).task for number in range(6) for lane in range(4)]
+    lane_plan = LanePlan("", "train", 12, 4, 7)
+    tasks = [lane_plan.episode(lane, number).task for number in range(6) for lane in range(4)]
     assert sorted(tasks[:12]) == sorted(tasks[12:]) == list(range(12))
-    assert len({course.episode(lane, number).key for number in range(6) for lane in range(4)}) == 24
+    assert len({lane_plan.episode(lane, number).key for number in range(6) for lane in range(4)}) == 24
 
 
 def test_a_turn_without_room_is_empty_and_keeps_its_state():
@@ -130,8 +130,8 @@ def test_a_turn_without_room_is_empty_and_keeps_its_state():
 
 
 def test_faults_cost_turns_and_the_lane_begins_anew():
-    policy, course, end = course_of()
-    with FixedTurns(course, policy, 400, end) as lanes:
+    policy, lane_plan, end = lane_plan_of()
+    with FixedTurns(lane_plan, policy, 400, end) as lanes:
         lanes.open(range(4))
         broken = lanes_of(lanes)[2]
         broken.walk.env.unwrapped.step = failing(EnvFault("the service is gone", retryable=False))
