@@ -67,8 +67,8 @@ class ScriptedLane:
         return origin_of(self.walk.header.episode_key, self.walk.header.branch)
 
 
-class ScriptedLanes:
-    """What `grow` asks of lanes, over scripted walks.
+class ScriptedLockstep:
+    """What `grow` asks of a lockstep, over scripted walks.
 
     Attributes:
         turns: that were taken.
@@ -78,7 +78,7 @@ class ScriptedLanes:
         """Take the turns, and where an outside service fails."""
         self.turns, self._script, self._fails = 0, script, fails
 
-    def open(self, plan: Sequence[Planned]) -> list[ScriptedLane]:
+    def begin(self, plan: Sequence[Planned]) -> list[ScriptedLane]:
         """Return a lane for each episode."""
         return [ScriptedLane(ScriptedWalk(replace(HEADER, episode_key=item.key), self._script)) for item in plan]
 
@@ -91,7 +91,7 @@ class ScriptedLanes:
     def drop(self, lanes: Sequence[ScriptedLane]) -> None:
         """Forget lanes, of which nothing is kept here."""
 
-    def turn(self, lanes: Sequence[ScriptedLane]) -> None:
+    def step(self, lanes: Sequence[ScriptedLane]) -> None:
         """Let every lane take a turn."""
         for lane in lanes:
             number = len(lane.walk.turns) + 1
@@ -116,8 +116,8 @@ def planned(tasks: int, leaves: int, key: str = "s") -> list[Planned]:
 
 def grown(calls: int, leaves: int, settings: BranchingSettings, tasks: int) -> tuple[list[Tree], int]:
     """Return scripted trees and how many turns they took."""
-    lanes = ScriptedLanes(calling(calls))
-    return grow(planned(tasks, leaves), lanes, settings, 10), lanes.turns  # type: ignore[arg-type]
+    lockstep = ScriptedLockstep(calling(calls))
+    return grow(planned(tasks, leaves), lockstep, settings, 10), lockstep.turns  # type: ignore[arg-type]
 
 
 def saved(calls: int, chance: float, *, leaves: int = 16, roots: int = 8, tasks: int = 2000) -> float:

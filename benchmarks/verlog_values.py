@@ -24,7 +24,7 @@ import torch
 from benchmarks.training_runs import about, with_points_on_a_line
 from trainers.batching import Row
 from trainers.command_line import read_settings
-from trainers.fixed_turns import Course, FixedTurns, Point
+from trainers.fixed_turns import FixedTurns, LanePlan, Point
 from trainers.run import TrainingRun, open_run
 from trainers.training.critic import Critic
 from trainers.training.optimise import Optimiser
@@ -54,10 +54,10 @@ class Gradients:
 
 def stretch(run: TrainingRun, settings: VerlogSettings, batches: int) -> list[Batch]:
     """Play so many batches of turns with the weights as they are."""
-    course = Course(
+    lane_plan = LanePlan(
         run.parts.spec, run.parts.train_split, run.parts.train_size, settings.n_env, settings.seed + OTHER_DRAWS
     )
-    with FixedTurns(course, run.parts.policy, run.parts.max_context, run.parts.chat.end_ids[0]) as lanes:
+    with FixedTurns(lane_plan, run.parts.policy, run.parts.max_context, run.parts.chat.end_ids[0]) as lanes:
         lanes.open(range(settings.n_env))
         return [lanes.play(settings.e_len)[0] for _ in range(batches)]
 

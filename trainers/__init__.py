@@ -22,8 +22,7 @@ Modules, in reading order:
     evaluation: success rate with confidence interval, paired gain; validation and test splits; what a policy writes.
     expanded_actions: how code that algorithms share reaches the parts of environments that have more actions than text.
     engine_policy: the policy that samples turns from an engine and keeps conversations as tokens.
-    lanes: environments that play on in step, which may be forked between turns, or cut at a fixed number of turns.
-    fixed_turns: batches of a fixed number of turns, played in lanes that go on from batch to batch.
+    fixed_turns: batches of a fixed number of turns, played in lockstep; lanes go on from batch to batch.
     batching: rows of tokens into padded micro-batches within a token budget.
     rescoring: log-probabilities of sampled tokens under the reference model and under the trainer's own.
     imitation/: the warm start, and the episodes that it and SFT imitate: solver with flaws, gold answers, own successes.

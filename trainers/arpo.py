@@ -31,6 +31,7 @@ from typing import Any, Literal
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.jsonl_log import Journal
 from agent_envs.evaluation.runs.episode_numbers import tool_calls
+from agent_envs.rollout.lockstep import Lockstep
 from trainers import advantages as adv
 from trainers.arpo_parts.branching import BranchingSettings, deltas
 from trainers.arpo_parts.growing import Tree, grow
@@ -40,7 +41,6 @@ from trainers.command_line import one_line_errors, parse, write_settings
 from trainers.environments import tasks_of_step
 from trainers.grpo import GRPOSettings, bare_rows, penalties, update
 from trainers.imitation import warm_start
-from trainers.lanes import Lanes
 from trainers.rescoring import corrected, reference_of, with_reference
 from trainers.run import TrainingRun, open_run
 from trainers.sampling import Group, group_of, group_stats, plan_groups, step_plan
@@ -95,7 +95,7 @@ def train(
         started, cpu = time.perf_counter(), time.process_time()
         # 1. Grow a tree for each task. Every resume grows the same ones, every process its share of them.
         counts = settings.tasks_per_step, settings.group_size
-        plan = step_plan(list(run.parts.arenas.values()), run.parts.train_split, counts, run.step, settings.seed)
+        plan = step_plan(list(run.parts.environments.values()), run.parts.train_split, counts, run.step, settings.seed)
         trees = grown(run.parts.processes.share(plan, together=settings.group_size), run, settings)
         groups = groups_of(trees, run)
         run.parts.policy.forget()
@@ -151,10 +151,10 @@ def grown(plan: Sequence[Any], run: TrainingRun, settings: ARPOSettings) -> list
         AgentEnvsError: a fault ended every rollout.
     """
     block = max(1, settings.sampling.batch // settings.branching.roots) * settings.group_size
-    trees: list[Tree] = []
-    with one_budget(), Lanes(run.parts.policy) as lanes:
+    trees, policy = list[Tree](), run.parts.policy
+    with one_budget(), Lockstep(policy, services=policy.services) as lockstep:
         for start in range(0, len(plan), block):
-            trees += grow(plan[start : start + block], lanes, settings.branching, len(run.parts.chat.tokenizer))
+            trees += grow(plan[start : start + block], lockstep, settings.branching, len(run.parts.chat.tokenizer))
     if not any(tree.leaves() for tree in trees):
         raise AgentEnvsError(f"all {len(plan)} rollouts ended in a fault")
     return trees

@@ -70,7 +70,6 @@ class EnginePolicy:
         services: what stands before the outside services of the environments that it plays.
     """
 
-    patient = True
     can_prefill = True
     text_only = True
 
@@ -358,8 +357,6 @@ def build_policies(
     if (further := expanded_parts(env)) is not None:
         players = [further.player(model, chat, drawn, name=name, **limits) for name, drawn in named]
         return players[0], players[1]
-    from trainers.engine_policy import EnginePolicy
-
-    limits["max_episode_tokens"] = wanted.max_episode_tokens
+    limits |= {"max_episode_tokens": wanted.max_episode_tokens, "batch": wanted.episodes or wanted.batch}
     policies = [EnginePolicy(engine, chat, drawn, name=name, **limits) for name, drawn in named]
     return policies[0], policies[1]

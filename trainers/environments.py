@@ -177,7 +177,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Arena:
+class TrainEnvironment:
     """Where a share of training is played.
 
     Attributes:
@@ -255,13 +255,13 @@ def environment_specs(settings: Settings, *, bare: bool = False) -> tuple[Specs,
     return trained, tested
 
 
-def arenas_of(settings: Settings) -> dict[str, Arena]:
+def train_environments(settings: Settings) -> dict[str, TrainEnvironment]:
     """Return what is trained on, by full id; several environments only where the trainer takes groups of all of them.
 
     Raises:
         UsageError: as `environment_specs`, or these environments are none to mix.
     """
-    members, found = members_of(settings.env), dict[str, Arena]()
+    members, found = members_of(settings.env), dict[str, TrainEnvironment]()
     trained, bare = (environment_specs(settings, bare=bare)[0] for bare in (False, True))
     if len(members) > 1 and not getattr(settings, "MIXES", False):
         raise UsageError("env.mixture: trainers.grpo and trainers.veg alone train on several environments")
@@ -271,7 +271,7 @@ def arenas_of(settings: Settings) -> dict[str, Arena]:
             raise UsageError(f"env.mixture: {member.name}: expanded actions are of one environment alone")
         _, info = env.reset(seed=0, options={"split": settings.env.train_split, "task": 0})
         size, tools = core_of(env).source.size(settings.env.train_split), tuple(info["tools"])
-        found[full_id(member.name)] = Arena(member.weight, spec, bare_spec, size, tools)
+        found[full_id(member.name)] = TrainEnvironment(member.weight, spec, bare_spec, size, tools)
     return found
 
 

@@ -181,7 +181,7 @@ def gain(before: Measurement, after: Measurement) -> dict[str, object]:
     return {"difference": found.difference, "interval": [found.low, found.high], "p_value": found.p_value}
 
 
-class Examiner:
+class Evaluator:
     """Measures a player on what a run's settings name; the first process alone does, and the others wait.
 
     Where wrappers stand around the environment (`env.wrappers`), all is measured within them, as it is trained, and in the bare

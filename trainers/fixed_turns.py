@@ -1,22 +1,25 @@
-"""Batches of a fixed number of turns are played in lanes, which go on from batch to batch, wherever their episodes are.
+"""Batches of a fixed number of turns are played in lockstep: lanes go on from batch to batch, wherever their episodes are.
 
 A turn is a data point: what the policy was shown, and what it said. Where an episode ends its lane begins the next one at
 once; where a batch or a limit cuts it, the state behind the cut is kept, for a critic to judge.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 from agent_envs.base.errors import AgentEnvsError
 from agent_envs.core.trajectory import Turn
 from agent_envs.evaluation.runs.episode_numbers import valid_turn
+from agent_envs.rollout.episode_runner import EpisodeWalk
+from agent_envs.rollout.lockstep import Lane, Lockstep
 from agent_envs.rollout.run_log import Planned
 from trainers.contracts import TokenSequence
 from trainers.engine_policy import EnginePolicy
 from trainers.environments import tasks_at
-from trainers.lanes import Lane, Lanes, Step
+from trainers.tokens import Conversation
 from trainers.training.optimise import Ratio
 
 
@@ -37,8 +40,60 @@ class Point:
     ahead: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A recorded turn of the conversation `origin`. `sampled` tokens are the policy's: with none it is no data point."""
+
+    origin: str
+    turn: Turn
+    sampled: int
+    _conversation: Conversation
+    _length: int
+
+    def sequence(self) -> TokenSequence:
+        """Return the context up to the end of this turn. Of its trained tokens those of `turn.index` are this turn's."""
+        whole = self._conversation.sequence()
+        parts = whole.ids, whole.trained, whole.logprobs, whole.turns
+        return TokenSequence(*(part[: self._length] for part in parts))
+
+
+@dataclass
+class LaneTurns:
+    """A lane, and its turns since the last cut.
+
+    Attributes:
+        lane: that plays; another one for each episode.
+        steps: its turns.
+        whole: of `steps`, those of episodes that have ended.
+        lost: turns that a fault took from the data: those since the last whole episode or cut.
+    """
+
+    lane: Lane
+    steps: list[Step] = field(default_factory=list)
+    whole: int = 0
+    lost: int = 0
+
+    def take(self, policy: EnginePolicy) -> None:
+        """Take the lane's newest turn."""
+        lane = self.lane
+        if lane.fault or lane.walk is None:
+            self.lost += len(self.steps) - self.whole
+            del self.steps[self.whole :]
+            return
+        turn, conversation = lane.walk.turns[-1], policy.newest(lane.origin)
+        sampled = sum(turn.sampled) if turn.sampled else len(turn.token_ids)
+        self.steps.append(Step(lane.origin, turn, sampled, conversation, len(conversation.ids)))
+        if lane.over:
+            self.whole = len(self.steps)
+
+    def cut(self) -> list[Step]:
+        """Return the turns since the last cut, and begin anew."""
+        steps, self.steps, self.whole, self.lost = self.steps, [], 0, 0
+        return steps
+
+
 @dataclass(frozen=True)
-class Course:
+class LanePlan:
     """What lanes play.
 
     Attributes:
@@ -62,49 +117,58 @@ class Course:
         return Planned(f"{self.seed}/lane/{lane}.{task}/{number}", self.spec, task, self.split, seed=task, trial=number)
 
 
-class FixedTurns:
+class FixedTurns(AbstractContextManager["FixedTurns"]):
     """The lanes of one process. Use it as a context manager: it has threads."""
 
     def __init__(
         self,
-        course: Course,
+        lane_plan: LanePlan,
         policy: EnginePolicy,
         max_context: int,
         end_id: int,
-        moments: Mapping[int, Any] = MappingProxyType({}),
+        states: Mapping[int, Any] = MappingProxyType({}),
     ) -> None:
         """Take what is played and by whom.
 
         Args:
-            course: what is played.
+            lane_plan: what is played.
             policy: who plays.
             max_context: tokens of a state at most; of a longer one the last.
             end_id: a token that stands for what nobody has said.
-            moments: where the lanes stood, by their number, as `moments` gave it.
+            states: where the lanes stood, by their number, as `state_dict` gave it.
         """
-        self._course, self._policy, self._lanes = course, policy, Lanes(policy)
+        self._plan, self._policy = lane_plan, policy
+        self._lockstep = Lockstep(policy, services=policy.services)
         self._max_context, self._end = max_context, end_id
-        self._before = moments
-        self._row: dict[int, Lane] = {}
-
-    def __enter__(self) -> "FixedTurns":
-        self._lanes.__enter__()
-        return self
+        self._before = states
+        self._rows: dict[int, LaneTurns] = {}
 
     def __exit__(self, *error: object) -> None:
-        self._lanes.__exit__(*error)
+        self._lockstep.__exit__(*error)
 
     def open(self, numbers: Sequence[int]) -> None:
         """Begin the lanes of these numbers, or go on where they stood."""
         if self._before:
-            lanes = self._lanes.restored([self._before[number] for number in numbers])
+            lanes = [self._resumed(self._before[number]) for number in numbers]
         else:
-            lanes = self._lanes.open([self._course.episode(number, 0) for number in numbers])
-        self._row = dict(zip(numbers, lanes, strict=True))
+            lanes = self._lockstep.begin([self._plan.episode(number, 0) for number in numbers])
+        self._rows = {number: LaneTurns(lane) for number, lane in zip(numbers, lanes, strict=True)}
 
-    def moments(self) -> list[tuple[int, Any]]:
+    def _resumed(self, state: Mapping[str, Any]) -> Lane:
+        item = Planned(**state["item"])
+        lane = Lane(item, self._lockstep.environment(item.spec), fault=state["fault"])
+        if state["walk"] is not None:
+            lane.walk = EpisodeWalk.from_json(lane.env, state["walk"])
+            self._policy.restore(lane.origin, state["conversation"])
+        return lane
+
+    def state_dict(self) -> list[tuple[int, Any]]:
         """Return where the lanes stand, with their numbers, as plain JSON."""
-        return list(zip(self._row, self._lanes.moments(list(self._row.values())), strict=True))
+        return [(number, self._state_of(row.lane)) for number, row in self._rows.items()]
+
+    def _state_of(self, lane: Lane) -> dict[str, Any]:
+        walk, conversation = lane.walk and lane.walk.to_json(), self._policy.moment(lane.origin)
+        return {"item": asdict(lane.item), "fault": lane.fault, "walk": walk, "conversation": conversation}
 
     def stagger(self, limit: int) -> int:
         """Play each lane on, by its number, for a part of `limit` turns that nobody learns from; return how many there were.
@@ -112,11 +176,10 @@ class FixedTurns:
         Lanes that all begin at their first turn make the first batches all openings.
         """
         for turn in range(limit):
-            self._go_on()
-            self._lanes.turn([lane for at, lane in self._row.items() if turn < at * limit // self._course.lanes])
-        taken = sum(map(len, self._lanes.cut(list(self._row.values()))))
+            self._begin_next()
+            self._step([row for at, row in self._rows.items() if turn < at * limit // self._plan.lanes])
         self._forget_contexts()
-        return taken
+        return sum(len(row.cut()) for row in self._rows.values())
 
     def play(self, turns: int) -> tuple[list[list[Point]], dict[str, float]]:
         """Let every lane take so many turns, and return those of each lane, and what the batch was like.
@@ -124,37 +187,51 @@ class FixedTurns:
         Raises:
             AgentEnvsError: faults left no turn at all.
         """
-        row, faults, ahead = list(self._row.values()), 0, dict[str, tuple[int, ...]]()
+        rows, faults, ahead = list(self._rows.values()), 0, dict[str, tuple[int, ...]]()
         for _ in range(turns):
-            self._go_on()
-            self._lanes.turn(row)
-            faults += sum(bool(lane.fault) for lane in row)
-            ahead |= {lane.origin: self._state(lane) for lane in row if self._at_a_limit(lane)}
-        ahead |= {lane.origin: self._state(lane) for lane in row if not lane.over}
-        lost, ages = sum(lane.lost for lane in row), [len(lane.walk.turns) for lane in row if lane.walk is not None]
-        found = [self._points(steps, ahead) for steps in self._lanes.cut(row)]
+            self._begin_next()
+            self._step(rows)
+            faults += sum(bool(row.lane.fault) for row in rows)
+            ahead |= {row.lane.origin: self._state(row.lane) for row in rows if self._at_a_limit(row)}
+        lanes = [row.lane for row in rows]
+        ahead |= {lane.origin: self._state(lane) for lane in lanes if not lane.over}
+        lost, ages = sum(row.lost for row in rows), [len(lane.walk.turns) for lane in lanes if lane.walk is not None]
+        batch = [self._points(row.cut(), ahead) for row in rows]
         self._forget_contexts()
-        points = [point for lane in found for point in lane]
+        points = [point for lane_points in batch for point in lane_points]
         if not points:
-            why = next((lane.fault for lane in row if lane.fault), "")
-            raise AgentEnvsError(f"all turns of {len(row)} lanes were lost to faults, the last: {why}")
-        return found, _told(points) | {"faults": faults, "lost_turns": lost, "lane_age": sum(ages) / max(1, len(ages))}
+            why = next((lane.fault for lane in lanes if lane.fault), "")
+            raise AgentEnvsError(f"all turns of {len(lanes)} lanes were lost to faults, the last: {why}")
+        return batch, _told(points) | {"faults": faults, "lost_turns": lost, "lane_age": sum(ages) / max(1, len(ages))}
 
     def _forget_contexts(self) -> None:
-        for lane in self._row.values():  # those of earlier turns have served: an episode may have thousands
-            self._policy.restore(lane.origin, self._policy.moment(lane.origin))
+        for row in self._rows.values():  # those of earlier turns have served: an episode may have thousands
+            self._policy.restore(row.lane.origin, self._policy.moment(row.lane.origin))
 
-    def _go_on(self) -> None:
-        over = {number: lane for number, lane in self._row.items() if lane.over}
-        plan = [self._course.episode(number, lane.item.trial + 1) for number, lane in over.items()]
-        self._lanes.again(list(over.values()), plan)
+    def _begin_next(self) -> None:
+        over = [(number, row) for number, row in self._rows.items() if row.lane.over]
+        for _, row in over:
+            self._lockstep.drop([row.lane])
+            self._lockstep.release(row.lane)
+        plan = [self._plan.episode(number, row.lane.item.trial + 1) for number, row in over]
+        for (_, row), lane in zip(over, self._lockstep.begin(plan), strict=True):
+            row.lane, row.whole = lane, len(row.steps)
 
-    def _at_a_limit(self, lane: Lane) -> bool:
-        last = lane.walk.turns[-1] if lane.walk is not None and lane.steps and lane.over and not lane.fault else None
+    def _step(self, rows: Sequence[LaneTurns]) -> None:
+        going = [row for row in rows if not row.lane.over]
+        self._lockstep.step([row.lane for row in going])
+        for row in going:
+            row.take(self._policy)
+
+    def _at_a_limit(self, row: LaneTurns) -> bool:
+        lane = row.lane
+        last = lane.walk.turns[-1] if lane.walk is not None and row.steps and lane.over and not lane.fault else None
         return last is not None and last.truncated and not last.terminated
 
     def _state(self, lane: Lane) -> tuple[int, ...]:
-        return self._lanes.ahead(lane)[-self._max_context :]
+        """Return the tokens of the state that a lane is in, in which nobody has acted; also where a limit ended it."""
+        assert lane.walk is not None
+        return self._policy.ahead(lane.walk.ahead())[-self._max_context :]
 
     def _points(self, steps: Sequence[Step], ahead: dict[str, tuple[int, ...]]) -> list[Point]:
         found = []

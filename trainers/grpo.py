@@ -120,7 +120,7 @@ def train(
         started, cpu = time.perf_counter(), time.process_time()
         # 1. Play. Every resume plays the same groups, every process its share of them.
         counts = settings.tasks_per_step, settings.group_size
-        plan = step_plan(list(run.parts.arenas.values()), run.parts.train_split, counts, run.step, settings.seed)
+        plan = step_plan(list(run.parts.environments.values()), run.parts.train_split, counts, run.step, settings.seed)
         groups = run.played(plan, together=settings.group_size)
         stats = group_stats(groups) | {"cpu_seconds/sampling": time.process_time() - cpu}
         # 2. Rewards become advantages, episodes become rows of tokens.

@@ -28,8 +28,8 @@ from agent_envs.rollout.run_log import Planned
 from trainers.command_line import write_result
 from trainers.contracts import Engine, TokenSequence
 from trainers.costs import Costs, Paid, curve_points, in_words
-from trainers.environments import Arena, Settings, arenas_of, ceilings, members_of
-from trainers.evaluation import Examiner, change_in_words
+from trainers.environments import Settings, TrainEnvironment, ceilings, members_of, train_environments
+from trainers.evaluation import Evaluator, change_in_words
 from trainers.expanded_actions import expanded_parts
 from trainers.sampling import Group, Player, distinct_calls, keep_episodes, play_groups, shares
 from trainers.tokens import ChatTokenizer
@@ -48,7 +48,7 @@ class RunParts:
     Attributes:
         out: its folder.
         processes: that train together.
-        arenas: the environments that are trained on, by their full ids; one, or those of `env.mixture`.
+        environments: the environments that are trained on, by their full ids; one, or those of `env.mixture`.
         main: of them that of `env.id`.
         model: that is trained.
         chat: tokens of conversations.
@@ -65,8 +65,8 @@ class RunParts:
 
     out: Path
     processes: Processes
-    arenas: dict[str, Arena]
-    main: Arena
+    environments: dict[str, TrainEnvironment]
+    main: TrainEnvironment
     model: Any
     chat: ChatTokenizer
     engine: Engine
@@ -110,14 +110,14 @@ class RunParts:
 
     def shared_out(self, count: int) -> list[tuple[gym.Env[Any, Any], int]]:
         """Return the environments without the wrappers of `env.wrappers`, each with its share of so many episodes."""
-        weights = [arena.weight for arena in self.arenas.values()]
-        parts = zip(self.arenas.values(), shares(weights, count, self.seed, 0), strict=True)
-        return [(gym.make(EnvSpec.from_json(arena.bare)), part) for arena, part in parts]
+        weights = [environment.weight for environment in self.environments.values()]
+        parts = zip(self.environments.values(), shares(weights, count, self.seed, 0), strict=True)
+        return [(gym.make(EnvSpec.from_json(environment.bare)), part) for environment, part in parts]
 
     def encoded(self, episode: Trajectory) -> list[TokenSequence]:
         """Return an episode that somebody played as tokens, as the policy would have had them."""
-        arena = self.arenas.get(episode.header.env_id, self.main)
-        return self.policy.demonstrated(episode, arena.spec, arena.tools)
+        environment = self.environments.get(episode.header.env_id, self.main)
+        return self.policy.demonstrated(episode, environment.spec, environment.tools)
 
 
 def build_parts(settings: Settings, out: Path, updates: int) -> RunParts:
@@ -133,9 +133,9 @@ def build_parts(settings: Settings, out: Path, updates: int) -> RunParts:
     if processes.device.type == "cpu":
         torch.set_num_threads(1)  # two were seven times slower on busy machines
     with contextlib.suppress(OSError, AttributeError):  # another C library than glibc
-        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)  # episodes play in many short-lived threads, each with an arena
-    arenas = arenas_of(settings)
-    main = arenas[full_id(settings.env.id)]
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)  # environments step in many short-lived threads, each with an arena
+    environments = train_environments(settings)
+    main = environments[full_id(settings.env.id)]
     env = gym.make(EnvSpec.from_json(main.bare))
     model, chat, constant = build_model(settings, accelerator)
     if (further := expanded_parts(env)) is not None:
@@ -147,7 +147,7 @@ def build_parts(settings: Settings, out: Path, updates: int) -> RunParts:
     return RunParts(
         out=out,
         processes=processes,
-        arenas=arenas,
+        environments=environments,
         main=main,
         model=model,
         chat=chat,
@@ -187,7 +187,7 @@ class TrainingRun:
         """
         self.parts, self._settings, self._gap = build_parts(settings, out, updates), settings, 0.0
         parts, accelerator = self.parts, self.parts.accelerator
-        self._examiner = Examiner(settings, parts.judged, accelerator)
+        self._evaluator = Evaluator(settings, parts.judged, accelerator)
         for note in ceilings(settings) if accelerator.is_main_process else ():
             print(f"note: {note}", file=sys.stderr)
         kept, within = settings.log.keep_checkpoints, settings.evaluation.best_within_steps
@@ -219,13 +219,13 @@ class TrainingRun:
         """Keep the weights that training starts from, measure them on the test split, and write the first checkpoint."""
         if self.parts.accelerator.is_main_process:
             self._start.keep_best(0, 0.0, self.parts.bare)
-        self._state["before"] = self._examiner.before()
+        self._state["before"] = self._evaluator.before()
         self._save()
 
     def held_out_success(self, tasks: int) -> float:
         """Return success on so many tasks of the evaluation split, always the same ones with the same draws."""
         self.weights_changed()
-        return self.parts.processes.sums([self._examiner.held_out(tasks)])[0]
+        return self.parts.processes.sums([self._evaluator.held_out(tasks)])[0]
 
     def played(self, plan: Sequence[Planned], together: int) -> list[Group]:
         """Play this process's share of a step's groups, each of so many episodes.
@@ -330,7 +330,7 @@ class TrainingRun:
         if self._saved_step < self.step:
             self._save()
         chosen = self.load_best()
-        measured = self._examiner.results(self._state["before"])
+        measured = self._evaluator.results(self._state["before"])
         result = {
             "env": ", ".join(member.name for member in members_of(self._settings.env)),
             **chosen,
@@ -358,7 +358,7 @@ class TrainingRun:
 
                 made.insert(0, self.parts.out / "curves.png")
                 plot_curves([read_metrics(self.parts.out / METRICS_FILE)], made[0])
-            self._examiner.write_episodes(self.parts.out)
+            self._evaluator.write_episodes(self.parts.out)
             write_result(result, self.parts.out)  # the last thing of all: where it is, a run is finished
             print(json.dumps(result))
             if told := change_in_words(measured, self._settings.env.test_split):
@@ -404,7 +404,7 @@ class TrainingRun:
         return self._spending.paid(gather_object([self._spending.counts]))
 
     def _evaluate(self) -> dict[str, float]:
-        points = self._examiner.validation() if self._state["unmeasured"] else {}
+        points = self._evaluator.validation() if self._state["unmeasured"] else {}
         self._state["unmeasured"] = False
         if "eval/success" in points and self._settings.evaluation.keep_best:
             self._checkpoints.keep_best(self.step, points["eval/success"], self.parts.bare)

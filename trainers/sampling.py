@@ -27,7 +27,7 @@ from agent_envs.rollout.run_log import Planned
 from agent_envs.services.run_services import Services
 from agent_envs.wrappers.feedback_costs import feedback_usage
 from trainers.contracts import TokenSequence
-from trainers.environments import Arena, tasks_at, tasks_of_step
+from trainers.environments import TrainEnvironment, tasks_at, tasks_of_step
 from trainers.tokens import drift as drifted
 from trainers.training.optimise import Ratio
 
@@ -180,26 +180,30 @@ def shares(weights: Sequence[float], count: int, seed: int, step: int) -> list[i
     return [stop - start for start, stop in pairwise(marks)]
 
 
-def step_plan(arenas: Sequence[Arena], split: str, counts: tuple[int, int], step: int, seed: int) -> list[Planned]:
+def step_plan(
+    environments: Sequence[TrainEnvironment], split: str, counts: tuple[int, int], step: int, seed: int
+) -> list[Planned]:
     """Return the plan of a step's groups.
 
     Args:
-        arenas: where they are played.
+        environments: where they are played.
         split: of the tasks.
         counts: of groups, and of episodes in each.
         step: from 0.
         seed: of the order of tasks.
     """
     groups, size, key = *counts, f"{seed}/train/{step}"
-    if len(arenas) == 1:
-        return plan_groups(arenas[0].spec, split, tasks_of_step(step, groups, arenas[0].size, seed), size, key)
-    weights = [arena.weight for arena in arenas]
+    if len(environments) == 1:
+        return plan_groups(
+            environments[0].spec, split, tasks_of_step(step, groups, environments[0].size, seed), size, key
+        )
+    weights = [environment.weight for environment in environments]
     given = [shares(weights, groups, seed, earlier) for earlier in range(step + 1)]
     drawn = []
-    for place, arena in enumerate(arenas):
+    for place, environment in enumerate(environments):
         begun = sum(row[place] for row in given[:-1])
-        tasks = tasks_at(range(begun, begun + given[-1][place]), arena.size, seed)
-        drawn += [(arena.spec, task) for task in tasks]
+        tasks = tasks_at(range(begun, begun + given[-1][place]), environment.size, seed)
+        drawn += [(environment.spec, task) for task in tasks]
     random.Random(f"order:{seed}:{step}").shuffle(drawn)  # minibatches take groups as they come
     plans = [plan_groups(spec, split, [task], size, f"{key}/{place}") for place, (spec, task) in enumerate(drawn)]
     return [planned for plan in plans for planned in plan]

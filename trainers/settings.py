@@ -172,7 +172,8 @@ class SamplingSettings:
         max_context: tokens of a conversation; a policy that has used them up says nothing more.
         max_episode_tokens: of text, all that follows the prompt, observations too; 0 for no limit. It gives both faces of a
             task one budget: with expanded actions `max_new_tokens` is that already.
-        batch: rows that the engine takes at a time, and episodes that are played at a time.
+        batch: rows that the engine takes at a time.
+        episodes: of text, played at a time; 0 for as many as `batch`. Two to four times as many give vLLM rows that wait.
         template: the chat template: "auto" (the tokenizer's), "chatml", "qwen", "llama", or a jinja text.
         sync_tolerance: of vLLM's logprobs after a sync; 0 for 1e-3 in float32 and 0.2 in bfloat16.
         memory_share: of the GPU's memory that vLLM takes.
@@ -187,6 +188,7 @@ class SamplingSettings:
     max_context: int = 4096
     max_episode_tokens: int = 0
     batch: int = 64
+    episodes: int = 0
     template: str = "auto"
     sync_tolerance: float = 0.0
     memory_share: float = 0.4
@@ -196,8 +198,9 @@ class SamplingSettings:
         at_least_one(self, "sampling.", "max_new_tokens", "max_context", "batch")
         if not 1e-3 <= self.temperature < math.inf or not 0 <= self.eval_temperature < math.inf:
             raise UsageError("sampling.temperature must be > 0 (1e-3 at least); sampling.eval_temperature may be 0")
-        if self.max_episode_tokens < 0:
-            raise UsageError(f"sampling.max_episode_tokens={self.max_episode_tokens}: give a whole number >= 0")
+        for name in ("max_episode_tokens", "episodes"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"sampling.{name}={getattr(self, name)}: give a whole number >= 0")
         if self.eval_top_k < 0 or not 0 < self.eval_top_p <= 1:
             raise UsageError("sampling.eval_top_k is >= 0, sampling.eval_top_p above 0 and at most 1")
 

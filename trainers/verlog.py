@@ -43,7 +43,7 @@ from trainers.batching import MicroBatch, Row, in_parts
 from trainers.command_line import one_line_errors, parse
 from trainers.evaluation import examined, in_words
 from trainers.expanded_actions import expanded_parts
-from trainers.fixed_turns import Course, FixedTurns, Point, state_before
+from trainers.fixed_turns import FixedTurns, LanePlan, Point, state_before
 from trainers.imitation import check_flaws, warm_start
 from trainers.rescoring import reference_of, with_reference
 from trainers.run import TrainingRun, open_run
@@ -122,13 +122,13 @@ def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
         examination(settings, run, "before")
     critic = Critic(run.parts.bare, settings.critic)
     run.keep("critic", critic, optimiser := Optimiser(critic, settings.critic.optim, 0))
-    course = Course(run.parts.spec, run.parts.train_split, run.parts.train_size, settings.n_env, settings.seed)
+    lane_plan = LanePlan(run.parts.spec, run.parts.train_split, run.parts.train_size, settings.n_env, settings.seed)
     kept = dict(run.memory.get("lanes", ()))
-    with FixedTurns(course, run.parts.policy, run.parts.max_context, run.parts.chat.end_ids[0], kept) as lanes:
+    with FixedTurns(lane_plan, run.parts.policy, run.parts.max_context, run.parts.chat.end_ids[0], kept) as lanes:
         lanes.open(run.parts.processes.share(range(settings.n_env)))
         if run.fresh:
             warm_up(critic, optimiser, lanes, run, settings)
-            run.memory["lanes"] = gather_object(lanes.moments())
+            run.memory["lanes"] = gather_object(lanes.state_dict())
             run.weights_changed()  # a run that goes on from its first checkpoint has no caches either, and counts from 0
             run.parts.policy.edited = 0
             run.begin()
@@ -152,7 +152,7 @@ def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
             # 4. What it was like: metrics, an evaluation when it is due, a checkpoint with the lanes.
             stats |= told | mean_by_name(found)
             stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
-            run.memory["lanes"] = gather_object(lanes.moments())
+            run.memory["lanes"] = gather_object(lanes.state_dict())
             earlier = run.memory.pop("uncounted_turns", 0) if run.parts.accelerator.is_main_process else 0
             run.end_step(stats, turns=int(stats.pop("turns")) + earlier)
     examination(settings, run, "after")

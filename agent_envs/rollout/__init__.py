@@ -4,9 +4,9 @@ Modules, in reading order:
     context: the conversation that a policy reads, which grows in place.
     policy: the `Policy` protocol, its traits, requests and replies, and the built-in agents (solver, random, heuristic, null).
     episode_runner: one episode turn by turn, or to its end, its replay from a trajectory, and `solve` by the oracle policy.
-    run_many: many episodes in threads: concurrency, retries after infrastructure errors, a spent budget, token usage, times.
+    lockstep: environments that step together, one call of the policy a round; forks, retries after infrastructure errors.
+    run_many: many episodes: concurrency, a spent budget, what is kept when the reader leaves.
     run_log: the rows of a run's journal.jsonl: planned episodes, finished ones, resuming under the same settings.
-    batching: requests of many episodes gathered into batches for a local engine.
     typed: `TypedActions`, what a person types (names, numbers, forms, plain text) as actions of any id.
     chat_policy: a chat model as the policy; its temperature and tokens are `ChatOptions` of `services/chat/model`.
 """

@@ -86,21 +86,21 @@ class PolicyTraits:
         privileged: it reads the gold; its runs are marked.
         can_prefill: it can begin its reply with a given text.
         text_only: it cannot choose expanded actions.
-        patient: a batch waits for every episode that is being played, so that batches are the same in every run.
     """
 
     needs_env: bool = False
     privileged: bool = False
     can_prefill: bool = True
     text_only: bool = False
-    patient: bool = False
 
 
 class Policy(Protocol):
-    """An agent. `batch` = 1: called from every worker thread with one request at a time.
+    """An agent. `batch` = 1: called from every worker thread with one request at a time; N: with up to N, one call at a time.
 
     Optional attributes: those of `PolicyTraits`; `meets(env)` (evaluation calls it with an environment of each entry
-    before it plays: a chance to warn); `charged(budget)`, this policy with each attempt at its `model` paid from a `Budget`.
+    before it plays: a chance to warn); `charged(budget)`, this policy with each attempt at its `model` paid from a `Budget`;
+    `fork(origin, new)` and `drop(origin)` of one that keeps conversations by the origin of requests: `new` begins as
+    `origin` stands, or is over.
     """
 
     name: str

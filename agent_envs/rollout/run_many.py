@@ -1,82 +1,23 @@
-"""A pool of threads plays the many episodes of a plan, with a journal that a killed run resumes from."""
+"""Threads play the many episodes of a plan, with a journal that a killed run resumes from."""
 
-import contextlib
-import random
 import threading
-import time
-from collections.abc import Generator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
-
-import gymnasium as gym
-from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.arguments import whole_number
-from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
+from agent_envs.base.errors import BudgetSpent, UsageError
 from agent_envs.base.serialization import digest
-from agent_envs.core.trajectory import Header, Trajectory
-from agent_envs.core.wrapper_stack import core_of, wrapper_usage
-from agent_envs.rollout.batching import Batcher
-from agent_envs.rollout.episode_runner import EpisodeResult, run_episode
-from agent_envs.rollout.policy import CompanionPolicy, Policy, Reply, Request, checked_replies, traits_of
+from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.lockstep import Lane, Lockstep
+from agent_envs.rollout.policy import CompanionPolicy, Policy, traits_of
 from agent_envs.rollout.run_log import Planned, RunJournal, RunLog
 from agent_envs.services.run_services import Services
 
 FAULT_ATTEMPTS = 3
-
-
-class _Worker(threading.local):
-    """Environments of one thread, by spec: made once, used for many episodes."""
-
-    def __init__(self, log: RunJournal | None, services: Services, pause_seconds: float, made: set[str]) -> None:
-        self.envs: dict[str, gym.Env[Any, Any]] = {}
-        self.log, self.services, self.pause_seconds, self.made = log, services, pause_seconds, made
-
-    def env(self, spec: str) -> gym.Env[Any, Any]:
-        if spec not in self.envs:
-            # Gymnasium's checker takes longer than the making: it sees the first environment of a spec, whose others are alike.
-            env = gym.make(EnvSpec.from_json(spec), disable_env_checker=True if spec in self.made else None)
-            self.made.add(spec)
-            core_of(env).services = self.services
-            self.envs[spec] = env
-        return self.envs[spec]
-
-
-class _Metered:
-    """One episode's view of a policy: what it used and how long it took, over all attempts."""
-
-    batch = 1
-
-    def __init__(self, policy: Policy) -> None:
-        self.name = policy.name
-        self.traits = traits_of(policy)
-        self.usage: dict[str, int] = {}
-        self.seconds = 0.0
-        self._policy = self._actor = policy
-
-    def begin(self, env: gym.Env[Any, Any]) -> "_Metered":
-        self._actor = self._policy.begin(env)  # type: ignore[attr-defined]
-        return self
-
-    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        started = time.perf_counter()
-        try:
-            replies = checked_replies(self.name, self._actor.act(requests), len(requests))
-        except (EnvFault, BudgetSpent) as end:
-            self._count(end.usage)
-            raise
-        finally:
-            self.seconds += time.perf_counter() - started
-        for reply in replies:
-            self._count(reply.usage)
-        return replies
-
-    def _count(self, usage: Mapping[str, int]) -> None:
-        for name, count in usage.items():
-            self.usage[name] = self.usage.get(name, 0) + count
 
 
 def run_many(
@@ -90,13 +31,13 @@ def run_many(
 ) -> Generator[tuple[Planned, EpisodeResult], None, None]:
     """Play a plan and yield each episode as it finishes; those already in the journal come first.
 
-    A policy of batch 1 is called from `concurrency` threads; one of batch N by a thread that gathers what `concurrency`
-    episodes ask (see `batching`). Environments always step in the threads. Each finished episode is in the journal before
-    it is yielded, and also when nobody reads on: what is being played when the reader leaves, or is interrupted, is finished
-    and kept. A journal of another plan or policy is refused. An episode whose service fails is tried 3 times, about
-    `pause_seconds` and twice that apart, then yielded with status `fault`. When the policy or a model that
-    gives feedback raises BudgetSpent, no further episode begins, and those that were cut short are yielded with status
-    `budget`. Episodes of both kinds are played again by a later run.
+    A policy of batch 1 is called from `concurrency` threads, each for an episode. One of batch N plays up to N episodes in
+    `lockstep`; with more than that at a time there are several such sets, which step while another is with the policy. Each
+    finished episode is in the journal before it is yielded, and also when nobody reads on: what is being played when the
+    reader leaves, or is interrupted, is finished and kept. A journal of another plan or policy is refused. An episode whose
+    service fails is tried 3 times, about `pause_seconds` and twice that apart, then yielded with status `fault`. When the
+    policy or a model that gives feedback raises BudgetSpent, no further episode begins, and those that were cut short are
+    yielded with status `budget`. Episodes of both kinds are played again by a later run.
 
     Args:
         plan: what is played, each key once.
@@ -114,9 +55,10 @@ def run_many(
         raise UsageError("run_many: episode keys repeat in the plan")
     batch = getattr(policy, "batch", 1)
     whole_number(f"run_many: agent {policy.name}", "batch", batch)
-    if concurrency < 1:
-        raise UsageError(f"run_many: concurrency={concurrency}; give a number >= 1")
+    whole_number("run_many", "concurrency", concurrency)
     traits = traits_of(policy)
+    if traits.needs_env and batch != 1:
+        raise UsageError(f"agent {policy.name} has batch={batch} and needs_env: it cannot have both")
     # Who is handed the environment can read the gold in it; of the built-in agents only the solver does.
     head = {
         "policy": policy.name,
@@ -136,97 +78,88 @@ def run_many(
             finished.add(key)
             yield planned[key], result
         left = [item for item in plan if item.key not in finished]
-        given = services or Services()
         if place is not None and place.recording is not None:
-            given = replace(given, recording=place.recording)
-        worker = _Worker(log, given, pause_seconds, set())
-        with contextlib.closing(_played(left, policy, concurrency, worker)) as played:
-            yield from played
+            services = replace(services or Services(), recording=place.recording)
+        lockstep = Lockstep(
+            policy, services=services, threads=concurrency, attempts=FAULT_ATTEMPTS, pause_seconds=pause_seconds,
+            keep_errors=True,
+        )  # fmt: skip
+        with lockstep:
+            yield from _Players(lockstep, left, log, concurrency, batch).results()
     finally:
         if log is not None:
             log.close()
 
 
-def _played(
-    plan: list[Planned], policy: Policy, concurrency: int, worker: "_Worker"
-) -> Generator[tuple[Planned, EpisodeResult], None, None]:
-    with contextlib.ExitStack() as stack:
-        batched = getattr(policy, "batch", 1) != 1
-        batcher = stack.enter_context(Batcher(policy, concurrency, len(plan))) if batched else None
-        # Leaving it waits for what is being played: interrupted or not, that is finished and kept.
-        pool = stack.enter_context(ThreadPoolExecutor(max_workers=concurrency, thread_name_prefix="episode"))
-        waiting = iter(plan)
-        running: dict[Future[EpisodeResult], Planned] = {}
-        ended: SimpleQueue[Future[EpisodeResult]] = SimpleQueue()
+class _Players:
+    """Threads that play a plan, each a few lanes in lockstep, and the episodes that have ended but are not read yet."""
+
+    def __init__(
+        self, lockstep: Lockstep, plan: Sequence[Planned], log: RunJournal | None, concurrency: int, batch: int
+    ) -> None:
+        self._lockstep, self._log = lockstep, log
+        self._waiting, self._next = iter(plan), threading.Lock()
+        concurrency = min(concurrency, max(1, len(plan)))
+        threads = -(-concurrency // batch)
+        self._sizes = [(concurrency + place) // threads for place in range(threads)]
+        self._ended: SimpleQueue[tuple[Planned, EpisodeResult] | BaseException | None] = SimpleQueue()
+        self._room = threading.Semaphore(concurrency)  # a slow reader is waited for, and little is held for it
+
+    def results(self) -> Generator[tuple[Planned, EpisodeResult], None, None]:
+        """Yield episodes as they end. Leaving it waits for what is being played."""
+        with ThreadPoolExecutor(len(self._sizes), thread_name_prefix="episode") as pool:
+            try:
+                playing = len([pool.submit(self._play, size) for size in self._sizes])
+                while playing:
+                    ended = self._ended.get()
+                    if isinstance(ended, BaseException):
+                        raise ended
+                    playing -= ended is None
+                    if ended is not None:
+                        self._room.release()
+                        yield ended
+            finally:
+                self._stop()
+
+    def _stop(self) -> None:
+        """Let no further episode begin, and wait for the reader no more."""
+        with self._next:
+            self._waiting = iter(())
+        self._room.release(sum(self._sizes))
+
+    def _play(self, size: int) -> None:
+        """Play up to so many episodes at a time until none is left."""
+        lanes: list[Lane] = []
         try:
             while True:
-                # Twice the workers in flight keeps them busy and bounds what is held.
-                while len(running) < 2 * concurrency and (item := next(waiting, None)) is not None:
-                    future = pool.submit(_play, worker, item, batcher or policy)
-                    running[future] = item
-                    future.add_done_callback(ended.put)
-                if not running:
-                    return
-                future = ended.get()
-                item, result = running.pop(future), future.result()
-                if result.status == "budget":
-                    waiting = iter(())
-                    if batcher is not None:
-                        batcher.hurry()
-                    if not result.usage:
-                        continue  # it had not begun to ask
-                yield item, result
-        finally:
-            for future in running:
-                future.cancel()
-            if batcher is not None:
-                batcher.hurry()
+                with self._next:
+                    items = list(islice(self._waiting, size - len(lanes)))
+                lanes += self._lockstep.begin(items)
+                if not lanes:
+                    break
+                self._lockstep.step(lanes)
+                for lane in lanes:
+                    if lane.over:
+                        self._end(lane)
+                lanes = [lane for lane in lanes if not lane.over]
+        except BaseException as error:  # noqa: BLE001 - the reader raises it
+            self._ended.put(error)
+        self._ended.put(None)
 
-
-def _play(worker: "_Worker", item: Planned, policy: Policy) -> EpisodeResult:
-    try:
-        result = _attempts(worker.env(item.spec), item, policy, worker.pause_seconds)
-    finally:
-        if isinstance(policy, Batcher):
-            policy.end_episode()
-    # Here and not where results are read: what was played is kept, whatever becomes of the reader.
-    if worker.log is not None and (result.status != "budget" or result.usage):
-        worker.log.keep(item, result)
-    return result
-
-
-def _attempts(env: gym.Env[Any, Any], item: Planned, policy: Policy, pause_seconds: float) -> EpisodeResult:
-    started = time.perf_counter()
-    metered = _Metered(policy)
-    causes: list[str] = []
-    while True:
-        try:
-            played = run_episode(env, metered, seed=item.seed, task=item.task, split=item.split, episode_key=item.key)
-            # Without the task's content, as the journal gives an episode back.
-            played = replace(played, trajectory=replace(played.trajectory, task=None))
-            break
-        except EnvFault as fault:
-            causes.append(fault.cause)
-            if fault.retryable and len(causes) < FAULT_ATTEMPTS:
-                jitter = random.Random(f"{item.key}:{len(causes)}").random()
-                time.sleep(pause_seconds * 2 ** (len(causes) - 1) * (0.5 + jitter))
-                continue
-            played = EpisodeResult(_unplayed(env, item), "fault", causes.pop())
-            break
-        except BudgetSpent as end:
-            played = EpisodeResult(_unplayed(env, item), "budget", str(end))
-            break
-    return replace(
-        played,
-        usage=metered.usage | wrapper_usage(env),
-        attempts=tuple(causes),
-        seconds=round(time.perf_counter() - started, 6),
-        agent_seconds=round(metered.seconds, 6),
-    )
-
-
-def _unplayed(env: gym.Env[Any, Any], item: Planned) -> Trajectory:
-    core = core_of(env)
-    return Trajectory(
-        Header(core.env_id, core.spec_digest, str(item.task), item.split, "", item.seed, item.key), (), ()
-    )
+    def _end(self, lane: Lane) -> None:
+        if lane.error is not None:
+            self._stop()
+            if not isinstance(lane.error, BudgetSpent):
+                self._ended.put(lane.error)
+                return
+        result = lane.result()
+        # Without the task's content, as the journal gives an episode back.
+        result = replace(result, trajectory=replace(result.trajectory, task=None))
+        self._lockstep.release(lane)
+        if result.status == "budget" and not result.usage:
+            return  # it had not begun to ask
+        # Here and not where results are read: what was played is kept, whatever becomes of the reader.
+        if self._log is not None:
+            self._log.keep(lane.item, result)
+        self._room.acquire()
+        self._ended.put((lane.item, result))

@@ -14,8 +14,7 @@ from agent_envs import EnvFault, Planned, Reply, UsageError, run_many, spec_json
 from agent_envs.base.jsonl_log import Journal, read_journal
 from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.rollout.run_log import read_rows
-from agent_envs.rollout.run_many import FAULT_ATTEMPTS, _Worker
-from agent_envs.services.run_services import Services
+from agent_envs.rollout.run_many import FAULT_ATTEMPTS
 from tests import ROOT
 from tests.toy import ID
 
@@ -68,18 +67,21 @@ def test_episodes_run_at_the_same_time():
     assert len(results(run_many(planned(8), Together(), concurrency=4))) == 8
 
 
-def test_gymnasium_checks_one_environment_of_a_spec_and_not_each_thread_s():
-    (item,), stacks = planned(1), []
-    worker = _Worker(None, Services(), 0.0, set())
+@pytest.mark.parametrize("batch", [1, 4])
+def test_no_more_environments_are_made_than_are_played_at_a_time(monkeypatch, batch):
+    stacks, make = [], gym.make
 
-    def make():
-        stacks.append("PassiveEnvChecker" in str(worker.env(item.spec)))
+    def seen(*args, **kwargs):
+        stacks.append(env := make(*args, **kwargs))
+        return env
 
-    for _ in range(3):
-        thread = threading.Thread(target=make)
-        thread.start()
-        thread.join()
-    assert stacks == [True, False, False]
+    monkeypatch.setattr(gym, "make", seen)
+    plan = planned(12)
+    stacks.clear()
+    policy = Lines()
+    policy.batch = batch
+    assert len(list(run_many(plan, policy, concurrency=4))) == 12
+    assert 1 <= len(stacks) <= 4
 
 
 def test_a_journal_holds_every_result_and_a_second_run_plays_nothing(tmp_path):

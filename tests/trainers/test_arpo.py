@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import read_journal
 from agent_envs.core.trajectory import TrajectoryTree, Turn
+from agent_envs.rollout.lockstep import Lockstep
 from tests.trainers.forked import ended, started, two_ranks
 from tests.trainers.players import SEARCH, player
 from tests.trainers.test_training_run import SMALL, curve
@@ -22,8 +23,7 @@ from trainers.arpo_parts.branching import BranchingSettings
 from trainers.arpo_parts.growing import grow
 from trainers.command_line import parse, read_settings
 from trainers.engine_policy import EnginePolicy
-from trainers.evaluation import Examiner
-from trainers.lanes import Lanes
+from trainers.evaluation import Evaluator
 from trainers.run import open_run
 from trainers.sampling import group_of, plan_groups
 from trainers.training.optimise import Processes
@@ -54,8 +54,8 @@ def test_leaves_share_turns_and_tokens_to_the_bit_and_draw_their_own_behind(rule
     policy, _, chat, spec = player("SearchQA", {**SEARCH, "max_generations": 4})
     plan = plan_groups(spec, "train", [0, 1], 8, "k")
     settings = BranchingSettings(rule, roots=3, tokens=4, after="turn")
-    with Lanes(policy) as lanes:
-        trees = grow(plan, lanes, settings, len(chat.tokenizer))
+    with Lockstep(policy) as lockstep:
+        trees = grow(plan, lockstep, settings, len(chat.tokenizer))
     for tree in trees:
         leaves = tree.leaves()
         group = replace(group_of([row for row, _ in leaves], policy), weights=tuple(share for _, share in leaves))
@@ -128,7 +128,7 @@ def test_a_killed_run_goes_on_to_the_same_curve_and_decisions(whole, tmp_path):
 
 def test_evaluations_never_branch(tmp_path, monkeypatch):
     forks, measuring = [], []
-    honest, measure = EnginePolicy.fork, Examiner._measure
+    honest, measure = EnginePolicy.fork, Evaluator._measure
 
     def fork(self, *names):
         forks.append(bool(measuring))
@@ -142,7 +142,7 @@ def test_evaluations_never_branch(tmp_path, monkeypatch):
             measuring.pop()
 
     monkeypatch.setattr(EnginePolicy, "fork", fork)
-    monkeypatch.setattr(Examiner, "_measure", measured)
+    monkeypatch.setattr(Evaluator, "_measure", measured)
     result = run(tmp_path / "run", steps=2)
     assert forks and not any(forks) and result["after"]["tasks"] == 8
 
@@ -182,8 +182,8 @@ def test_every_way_to_give_credit_takes_a_step(tmp_path, words):
 def test_success_counts_leaves_by_their_weights(whole):
     policy, _, _, spec = player("SearchQA", {**SEARCH, "max_generations": 4})
     settings = BranchingSettings("early", roots=1, after="turn", tokens=4)
-    with Lanes(policy) as lanes:
-        (tree,) = grow(plan_groups(spec, "train", [0], 4, "k"), lanes, settings, 500)
+    with Lockstep(policy) as lockstep:
+        (tree,) = grow(plan_groups(spec, "train", [0], 4, "k"), lockstep, settings, 500)
     leaves = tree.leaves()
     group = replace(group_of([row for row, _ in leaves], policy), weights=tuple(share for _, share in leaves))
     results = [replace(row, trajectory=replace(row.trajectory, success=not n)) for n, row in enumerate(group.results)]

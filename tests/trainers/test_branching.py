@@ -10,7 +10,7 @@ import pytest
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolResult
 from agent_envs.core.trajectory import TrajectoryTree, Turn
-from benchmarks.arpo_bound import ScriptedLanes, calling, exponent, planned, saved
+from benchmarks.arpo_bound import ScriptedLockstep, calling, exponent, planned, saved
 from trainers.arpo_parts.branching import AFTERWARDS, ONLINE, BranchingSettings, Node, chance_of
 from trainers.arpo_parts.growing import grow
 
@@ -42,7 +42,7 @@ def drawn(seed, origin, turn):
 
 
 def trees_of(settings, seed=0, tasks=1, leaves=8, fails=lambda origin, turn: False):
-    lanes = ScriptedLanes(wild(seed), fails)
+    lanes = ScriptedLockstep(wild(seed), fails)
     return grow(planned(tasks, leaves, str(seed)), lanes, settings, V), lanes
 
 
@@ -82,7 +82,7 @@ def test_a_hundred_random_trees_of_each_rule_keep_their_budget(rule):
 def test_what_a_task_decides_depends_on_no_other_task():
     settings = BranchingSettings("released", roots=4, tokens=3)
     several, _ = trees_of(settings, tasks=5)
-    lanes = ScriptedLanes(wild(0))
+    lanes = ScriptedLockstep(wild(0))
     alone = grow(planned(5, 8, "0")[16:24], lanes, settings, V)[0]
     assert alone.decisions == several[2].decisions and alone.leaves() == several[2].leaves()
 
@@ -185,7 +185,7 @@ def test_rules_that_nobody_knows_are_refused():
 
 def test_nodes_may_be_all_turns_where_there_are_no_tools():
     script = calling(3)
-    lanes = ScriptedLanes(lambda origin, turn: replace(script(origin, turn), results=()))
+    lanes = ScriptedLockstep(lambda origin, turn: replace(script(origin, turn), results=()))
     plan = planned(1, 4)
     (tree,) = grow(plan, lanes, BranchingSettings("early", roots=2), V)
     assert len(tree.roots) == 4 and not tree.decisions
@@ -204,7 +204,7 @@ def test_the_simulated_savings_lie_under_the_bound():
 def grown_eagerly(leaves, roots, beam, calls=3):
     """Return the one tree of a task whose every node forks as often as it may."""
     settings = BranchingSettings("random", roots=roots, beam=beam, chance=1.0)
-    (tree,) = grow(planned(1, leaves), ScriptedLanes(calling(calls)), settings, V)
+    (tree,) = grow(planned(1, leaves), ScriptedLockstep(calling(calls)), settings, V)
     return tree
 
 

@@ -9,7 +9,7 @@ from agent_envs.envs.tool_reasoning.tasks import make_source
 from tests.trainers.players import player
 from trainers.command_line import parse
 from trainers.environments import tasks_measured
-from trainers.evaluation import Examiner
+from trainers.evaluation import Evaluator
 from trainers.grpo import GRPOSettings
 from trainers.sampling import group_stats, plan_groups, play_groups
 
@@ -107,4 +107,4 @@ def test_failures_are_a_share_of_the_calls():
 def test_the_bare_environment_is_measured_where_it_is_the_same_game(wrappers, words, sides, tmp_path):
     given = ["--env.id", "Order", "--env.wrappers", wrappers, *words, "--out", str(tmp_path)]
     settings, _ = parse(GRPOSettings, given, program="grpo")
-    assert set(Examiner(settings, None, None)._specs) == sides
+    assert set(Evaluator(settings, None, None)._specs) == sides

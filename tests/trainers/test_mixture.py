@@ -13,7 +13,7 @@ from agent_envs.core.wrapper_stack import core_of
 from tests.trainers.test_training_run import curve
 from trainers.command_line import parse
 from trainers.earl import EARLSettings
-from trainers.environments import Arena, ceilings, environment_specs, further_tests, members_of
+from trainers.environments import TrainEnvironment, ceilings, environment_specs, further_tests, members_of
 from trainers.evaluation import Measurement
 from trainers.grpo import GRPOSettings, train
 from trainers.run import open_run
@@ -45,8 +45,8 @@ def test_shares_are_whole_and_stand_as_the_weights_do():
 
 
 def test_every_task_comes_once_before_any_comes_again():
-    arenas = [Arena(weight, name, name, size, ()) for weight, name, size in ((1, "A", 5), (3, "B", 7))]
-    plans = [step_plan(arenas, "train", (6, 2), step, seed=1) for step in range(40)]
+    environments = [TrainEnvironment(weight, name, name, size, ()) for weight, name, size in ((1, "A", 5), (3, "B", 7))]
+    plans = [step_plan(environments, "train", (6, 2), step, seed=1) for step in range(40)]
     for plan in plans:
         assert len(plan) == 12 and len({item.key for item in plan}) == 12
         assert all((one.spec, one.task) == (two.spec, two.task) for one, two in zip(plan[::2], plan[1::2], strict=True))
@@ -56,7 +56,7 @@ def test_every_task_comes_once_before_any_comes_again():
             played.update(item.task for item in plan[::2] if item.spec == name)
             assert max(played.values()) - min(played.values()) <= 1
         assert min(played.values()) > 4
-    assert plans[7] == step_plan(arenas, "train", (6, 2), 7, seed=1)
+    assert plans[7] == step_plan(environments, "train", (6, 2), 7, seed=1)
 
 
 @pytest.mark.parametrize(
@@ -141,9 +141,9 @@ def test_where_an_environment_has_faults_alone_there_is_no_pooled_figure(tmp_pat
     choosing = ["--evaluation.keep-best", "--env.eval-split", "dev", "--out", str(tmp_path / "run")]
     settings, out = parse(GRPOSettings, [*SMALL, "--steps", "1", *choosing], program="grpo")
     with open_run(settings, out, 1) as opened:
-        examiner = opened._examiner
-        sound = examiner.player
-        examiner.player = Broken(sound)
+        evaluator = opened._evaluator
+        sound = evaluator.player
+        evaluator.player = Broken(sound)
         result = train(settings, opened)
     after = result["after"]
     assert after["success"] is None and after["interval"] is None and after["faults"] == 4 and "reward" not in after

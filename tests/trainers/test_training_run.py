@@ -12,10 +12,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from agent_envs import UsageError
 from tests.trainers.forked import ended, started, two_ranks
 from trainers.command_line import parse
 from trainers.grpo import GRPOSettings, main, train
 from trainers.run import open_run
+from trainers.settings import SamplingSettings
 from trainers.training.metrics import read_metrics
 
 SMALL = [
@@ -97,6 +99,18 @@ def test_the_same_seed_gives_the_same_curve_and_another_does_not(whole, tmp_path
     assert curve(tmp_path / "again") == curve(out)
     run(tmp_path / "other", "--seed", "1", steps=2)
     assert curve(tmp_path / "other") != curve(out)[:2]
+
+
+def test_more_episodes_at_a_time_than_the_engine_takes_rows_are_the_same_but_for_rounding(whole, tmp_path):
+    run(tmp_path / "waiting", "--sampling.batch", "5", "--sampling.episodes", "16", steps=1)
+    (first,) = curve(tmp_path / "waiting")
+    expected = curve(whole[0])[0]
+    names = [name for name in expected if name in first and not name.startswith("eval/")]
+    assert len(names) > 20 and {name: first[name] for name in names} == pytest.approx(
+        {name: expected[name] for name in names}, rel=1e-3, abs=1e-4
+    )
+    with pytest.raises(UsageError, match="sampling.episodes=-1"):
+        SamplingSettings(episodes=-1)
 
 
 def test_a_killed_run_goes_on_to_the_same_curve(whole, tmp_path):

@@ -21,7 +21,7 @@ from trainers.batching import Row
 from trainers.command_line import load_preset, parse, preset_names
 from trainers.contracts import TokenSequence
 from trainers.environments import environment_spec, wrapper_rows
-from trainers.fixed_turns import Course, FixedTurns, Point
+from trainers.fixed_turns import FixedTurns, LanePlan, Point
 from trainers.run import open_run
 from trainers.settings import EnvironmentSettings, OptimSettings
 from trainers.training.critic import Critic, CriticSettings, critic_step
@@ -146,7 +146,7 @@ def test_a_step_on_every_environment_under_memory(name):
     spec = environment_spec(name, arguments, [("Memory", {"turns": 1})])
     run, settings = a_run(model, chat), VerlogSettings(beta=0.0)
     critic = Critic(model, CriticSettings())
-    with FixedTurns(Course(spec, "train", 4, 2, 0), policy, 1536, chat.end_ids[0]) as lanes:
+    with FixedTurns(LanePlan(spec, "train", 4, 2, 0), policy, 1536, chat.end_ids[0]) as lanes:
         lanes.open(range(2))
         batch, told = lanes.play(2)
     assert told["turns"] == 4

@@ -13,9 +13,9 @@ from typing import Any
 from agent_envs.core.trajectory import Turn
 from agent_envs.evaluation.runs.episode_numbers import tool_calls
 from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.lockstep import Lane, Lockstep
 from agent_envs.rollout.run_log import Planned
 from trainers.arpo_parts.branching import AFTERWARDS, BranchingSettings, Node, chance_of, numbers_of, tool_before
-from trainers.lanes import Lane, Lanes
 
 
 @dataclass(eq=False)
@@ -91,7 +91,7 @@ class Tree:
         self.roots += new
         self.paths += new
 
-    def prepare(self, lanes: Lanes) -> list[Lane]:
+    def prepare(self, lockstep: Lockstep) -> list[Lane]:
         """Keep forks of every path that is at a node, and return the lanes that are to take a turn."""
         going = [path for path in self.paths if not path.lane.over]
         for path in going:
@@ -101,10 +101,10 @@ class Tree:
             turn = len(walk.turns) + 1
             if self.left and turn > path.since and tool_before(walk.turns[-1], self._settings.after) is not None:
                 names = [f"t{turn}b{number}" for number in range(1, self._settings.beam)]
-                path.waiting = [lanes.fork(path.lane, name) for name in names[: self.left]]
+                path.waiting = [lockstep.fork(path.lane, name) for name in names[: self.left]]
         return [path.lane for path in going]
 
-    def decide(self, lanes: Lanes) -> None:
+    def decide(self, lockstep: Lockstep) -> None:
         """Let the rule decide on every path that was at a node, in the order of their names."""
         for path in sorted((path for path in self.paths if path.waiting), key=lambda path: path.lane.origin):
             waiting, path.waiting = path.waiting, []
@@ -121,23 +121,23 @@ class Tree:
                 count = min(len(waiting), self.left) if drawn < chance else 0
                 self._told(node, count, chance=chance, drawn=drawn)
                 self._fork(node, path, waiting[:count])
-            lanes.drop(waiting[count:])
+            lockstep.drop(waiting[count:])
 
-    def choose(self, lanes: Lanes) -> None:
+    def choose(self, lockstep: Lockstep) -> None:
         """Fork where a rule chooses among the nodes of whole rollouts, once all of them have ended."""
         nodes, self._nodes = self._nodes, []
-        scores = self._scores(nodes, lanes)
+        scores = self._scores(nodes, lockstep)
         chosen = self._chosen(nodes, scores)
         for number in [*chosen, *(number for number in range(len(nodes)) if number not in chosen)]:
             node, path, waiting = nodes[number]
             count = min(len(waiting), self.left) if number in chosen else 0
             self._told(node, count, score=scores[number])
             self._fork(node, path, waiting[:count])
-            lanes.drop(waiting[count:])
+            lockstep.drop(waiting[count:])
 
-    def _scores(self, nodes: Sequence[_Candidate], lanes: Lanes) -> list[float]:
+    def _scores(self, nodes: Sequence[_Candidate], lockstep: Lockstep) -> list[float]:
         if self._settings.rule == "value":
-            return [self._spread(waiting[0], lanes) for _, _, waiting in nodes]
+            return [self._spread(waiting[0], lockstep) for _, _, waiting in nodes]
         return [node.delta for node, _, _ in nodes]
 
     def _chosen(self, nodes: Sequence[_Candidate], scores: Sequence[float]) -> list[int]:
@@ -146,17 +146,17 @@ class Tree:
         ranked = sorted(range(len(nodes)), key=lambda number: (-scores[number], number))
         return ranked[: (len(nodes) + 1) // 2] if self._settings.rule == "top" else ranked
 
-    def _spread(self, waiting: Lane, lanes: Lanes) -> float:
+    def _spread(self, waiting: Lane, lockstep: Lockstep) -> float:
         """Return the std of the reward of extra rollouts from a node."""
         walk = waiting.walk
         assert walk is not None
-        probes = [lanes.fork(waiting, f"p{n}") for n in range(self._settings.probes)]
+        probes = [lockstep.fork(waiting, f"p{n}") for n in range(self._settings.probes)]
         while any(not lane.over for lane in probes):
-            lanes.turn([lane for lane in probes if not lane.over])
+            lockstep.step([lane for lane in probes if not lane.over])
         ended = [lane.walk for lane in probes if lane.walk is not None and not lane.fault]
         own = [turn for one in ended for turn in one.turns[len(walk.turns) :]]
         self.probe_calls += tool_calls(own).total()
-        lanes.drop(probes)
+        lockstep.drop(probes)
         return statistics.pstdev([one.result().trajectory.total_reward for one in ended]) if ended else 0.0
 
     def _fork(self, node: Node, path: Path, lanes: Sequence[Lane]) -> None:
@@ -176,12 +176,12 @@ class Tree:
         self.decisions.append(shape | {name: round(value, 6) for name, value in numbers.items()} | {"forks": forks})
 
 
-def grow(plan: Sequence[Planned], lanes: Lanes, settings: BranchingSettings, vocabulary: int) -> list[Tree]:
+def grow(plan: Sequence[Planned], lockstep: Lockstep, settings: BranchingSettings, vocabulary: int) -> list[Tree]:
     """Play the tasks of a plan, each as a tree with as many leaves as it has planned episodes.
 
     Args:
         plan: groups of episodes, keyed as `sampling.plan_groups` does.
-        lanes: that play.
+        lockstep: of the policy that plays.
         settings: where they branch.
         vocabulary: tokens that the policy draws among (V).
 
@@ -195,16 +195,16 @@ def grow(plan: Sequence[Planned], lanes: Lanes, settings: BranchingSettings, voc
     while True:
         resting = [tree for tree in trees if all(path.lane.over for path in tree.paths)]
         for tree in resting:
-            tree.choose(lanes)
+            tree.choose(lockstep)
         wanted = [tree.wanted() for tree in trees]
-        opened = iter(lanes.open([item for items in wanted for item in items]))
+        opened = iter(lockstep.begin([item for items in wanted for item in items]))
         for tree, items in zip(trees, wanted, strict=True):
             tree.begun([next(opened) for _ in items])
-        going = [lane for tree in trees for lane in tree.prepare(lanes)]
+        going = [lane for tree in trees for lane in tree.prepare(lockstep)]
         if not going:
             if not any(tree.left for tree in trees):
                 return trees
             continue
-        lanes.turn(going)
+        lockstep.step(going)
         for tree in trees:
-            tree.decide(lanes)
+            tree.decide(lockstep)

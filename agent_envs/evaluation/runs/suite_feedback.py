@@ -38,7 +38,6 @@ def feedback_named(
         raise UsageError(f"--feedback {names}: each one once")
     if (templates or options) and not chats:
         raise UsageError("--feedback-templates and --feedback-arg are for a chat model that --feedback names")
-    shown = read_templates(templates)
     explored = EPSILON if epsilon is None else epsilon
 
     def told(name: str) -> Feedback | None:
@@ -46,6 +45,7 @@ def feedback_named(
             return None
         if name not in chats:
             return Feedback(model=name, epsilon=explored)
+        shown = read_templates(templates)
         texts = shown.texts if templates else {}
         return Feedback(model=name, epsilon=explored, templates=shown.digest, texts=texts, options=dict(options))
 
@@ -95,8 +95,7 @@ def check_priced(suite: Suite, prices: Mapping[str, Price]) -> None:
 
 def feedback_cost(usage: Mapping[str, int], feedback: Feedback | None, prices: Mapping[str, Price]) -> float | None:
     """Return US dollars for the feedback of an episode; None where it took tokens of a model without a price."""
-    part = feedback_usage(usage)
-    if not part or feedback is None:
+    if feedback is None or not (part := feedback_usage(usage)):
         return 0.0
     price = prices.get(feedback.model)
     return None if price is None else cost_of(price, part)

@@ -10,12 +10,12 @@ from agent_envs.base.errors import UsageError
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa import ExpandedActionEnv
 from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.lockstep import Lane, Lockstep
 from agent_envs.rollout.run_log import Planned
 from trainers.contracts import TokenSequence
 from trainers.earl_parts.counterfactual.interventions import BRANCH, Interventions
 from trainers.earl_parts.expanded.player import ExpandedPlayer
 from trainers.engine_policy import EnginePolicy, Lead
-from trainers.lanes import Lane, Lanes
 from trainers.sampling import Player, trimmed
 
 Played = Mapping[str, tuple[Planned, EpisodeResult]]
@@ -66,14 +66,14 @@ class TextForks:
             BudgetSpent: nothing may be paid any more.
         """
         self._forks, results = {}, dict[str, EpisodeResult]()
-        with Lanes(self.player) as lanes:
+        with self._lockstep() as lockstep:
             for first in range(0, len(plan), self.player.batch):
-                opened = lanes.open(plan[first : first + self.player.batch])
+                opened = lockstep.begin(plan[first : first + self.player.batch])
                 while going := [lane for lane in opened if not lane.over]:
                     for lane in going:
                         forks = self._forks.setdefault(lane.item.key, [])
-                        forks.append(lanes.fork(lane, f"{BRANCH}-{len(forks) + 1}"))
-                    lanes.turn(going)
+                        forks.append(lockstep.fork(lane, f"{BRANCH}-{len(forks) + 1}"))
+                    lockstep.step(going)
                 results |= {lane.item.key: lane.result() for lane in opened}
         return results
 
@@ -86,10 +86,13 @@ class TextForks:
         lanes = {key: self._forks[key][turn - 1] for key, (turn, _) in leads.items()}
         for key, (_, lead) in leads.items():
             self.player.lead(lanes[key].origin, lead)
-        with Lanes(self.player) as going:
+        with self._lockstep() as lockstep:
             while left := [lane for lane in lanes.values() if not lane.over]:
-                going.turn(left)
+                lockstep.step(left)
         return {key: (lane.origin, lane.result()) for key, lane in lanes.items()}
+
+    def _lockstep(self) -> Lockstep:
+        return Lockstep(self.player, services=self.player.services)
 
 
 Forkable = ExpandedPlayer | TextForks
