@@ -146,7 +146,7 @@ def _reasoned(sentence: str, names: frozenset[str]) -> str:
 
 def unquoted(text: str) -> str:
     """Return a text without its quotations of four words and more."""
-    return terms.QUOTED.sub(lambda found: " " if len(found[0].split()) > 3 else found[0], text)
+    return _WORDS["quoted"].sub(lambda found: " " if len(found[0].split()) > 3 else found[0], text)
 
 
 def _plain(sentence: str, before: str) -> bool:
@@ -376,7 +376,7 @@ def _action(clause: _Clause, question: bool) -> str:
     """Return what is to be done with the things of a clause: "on", "off", "on_then_off", "flip", "check", or ""."""
     cycled = terms.CYCLED.search(clause.text)
     if cycled:
-        return cycled[1]
+        return str(cycled[1])
     orders = []
     for action, pattern in (("off", terms.OFF), ("on", terms.ON), ("flip", terms.FLIP)):
         match = pattern.search(clause.text)
