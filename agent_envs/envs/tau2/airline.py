@@ -7,7 +7,7 @@ from agent_envs.envs.tau2.compat import ORIGINAL, Compat
 from agent_envs.envs.tau2.database import Database, thawed
 from agent_envs.envs.tau2.record_schema import Each, Maybe, Tagged, shaped
 from agent_envs.envs.tau2.shared_tools import add_shared_tools
-from agent_envs.envs.tau2.toolkit import Domain, Kit, Record, ToolFailure, World
+from agent_envs.envs.tau2.toolkit import Domain, Kit, Record, ToolFailure, World, present
 
 NOW = "2024-05-15T15:00:00"
 _MOST_PAYMENTS = 1_000  # of a reservation that can still be cancelled
@@ -122,18 +122,13 @@ def airline(database: Database, compat: Compat = ORIGINAL, policy: str = "") -> 
 
 
 def _found(world: World, table: str, key: str) -> dict[str, Any]:
-    record = world.agent.get(table, key)
-    if record is None:
-        raise ToolFailure(f"{table[:-1].capitalize()} {key} not found")
-    return record
+    return present(world.agent.get(table, key), f"{table[:-1].capitalize()} {key} not found")
 
 
 def _instance(world: World, flight_number: str, date: str) -> dict[str, Any]:
     """Return what is known of a flight on one date."""
-    instance: dict[str, Any] | None = _found(world, "flights", flight_number)["dates"].get(date)
-    if instance is None:
-        raise ToolFailure(f"Flight {flight_number} not found on date {date}")
-    return instance
+    dates: dict[str, dict[str, Any]] = _found(world, "flights", flight_number)["dates"]
+    return present(dates.get(date), f"Flight {flight_number} not found on date {date}")
 
 
 def _free_instance(world: World, chosen: ChosenFlight, cabin: str, passengers: int) -> dict[str, Any]:
@@ -253,9 +248,8 @@ def _first_free(names: tuple[str, ...], taken: Container[str], kind: str) -> str
 
 def _check_payments(user: dict[str, Any], payments: list[Payment], total: int) -> None:
     for payment in payments:
-        method = user["payment_methods"].get(payment["payment_id"])
-        if method is None:
-            raise ToolFailure(f"Payment method {payment['payment_id']} not found")
+        key = payment["payment_id"]
+        method = present(user["payment_methods"].get(key), f"Payment method {key} not found")
         if method["source"] in ("gift_card", "certificate") and method["amount"] < payment["amount"]:
             raise ToolFailure(f"Not enough balance in payment method {payment['payment_id']}")
     paid = sum(payment["amount"] for payment in payments)
@@ -363,9 +357,7 @@ def send_certificate(world: World, user_id: str, amount: int) -> str:
 def _settle(world: World, reservation: dict[str, Any], payment_id: str, total: int) -> list[dict[str, Any]]:
     """Pay the price of an update (less than nothing is a refund) and return the payments to be booked: one, or none."""
     user_id = reservation["user_id"]
-    method = _found(world, "users", user_id)["payment_methods"].get(payment_id)
-    if method is None:
-        raise ToolFailure("Payment method not found")
+    method = present(_found(world, "users", user_id)["payment_methods"].get(payment_id), "Payment method not found")
     if method["source"] == "certificate":
         raise ToolFailure("Certificate cannot be used to update reservation")
     if method["source"] == "gift_card":

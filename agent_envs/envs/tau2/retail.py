@@ -7,7 +7,7 @@ from agent_envs.envs.tau2.compat import ORIGINAL, Compat
 from agent_envs.envs.tau2.database import Database
 from agent_envs.envs.tau2.record_schema import Each, Maybe, Tagged, shaped
 from agent_envs.envs.tau2.shared_tools import add_shared_tools
-from agent_envs.envs.tau2.toolkit import Domain, Kit, Record, ToolFailure, World
+from agent_envs.envs.tau2.toolkit import Domain, Kit, Record, ToolFailure, World, present
 
 _ADDRESS = {"address1": str, "address2": str, "city": str, "country": str, "state": str, "zip": str}
 _METHOD = {"source": str, "id": str}
@@ -78,24 +78,17 @@ def retail(database: Database, compat: Compat = ORIGINAL, policy: str = "") -> D
 
 
 def _found(world: World, table: str, key: str) -> dict[str, Any]:
-    record = world.agent.get(table, key)
-    if record is None:
-        raise ToolFailure(f"{table[:-1].capitalize()} not found")
-    return record
+    return present(world.agent.get(table, key), f"{table[:-1].capitalize()} not found")
 
 
 def _variant(world: World, product_id: str, item_id: str) -> dict[str, Any]:
-    variant: dict[str, Any] | None = _found(world, "products", product_id)["variants"].get(item_id)
-    if variant is None:
-        raise ToolFailure("Variant not found")
-    return variant
+    variants: dict[str, dict[str, Any]] = _found(world, "products", product_id)["variants"]
+    return present(variants.get(item_id), "Variant not found")
 
 
 def _method(world: World, user_id: str, payment_method_id: str) -> dict[str, Any]:
-    method: dict[str, Any] | None = _found(world, "users", user_id)["payment_methods"].get(payment_method_id)
-    if method is None:
-        raise ToolFailure("Payment method not found")
-    return method
+    methods: dict[str, dict[str, Any]] = _found(world, "users", user_id)["payment_methods"]
+    return present(methods.get(payment_method_id), "Payment method not found")
 
 
 def _is_gift_card(method: dict[str, Any]) -> bool:

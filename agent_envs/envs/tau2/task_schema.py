@@ -166,7 +166,7 @@ def read_task(row: Mapping[str, Any], domain: str) -> Tau2Task:
     return Tau2Task(
         id=task["id"],
         domain=domain,
-        scenario=_scenario(persona, told),
+        scenario=scenario_text(persona, told),
         persona=persona,
         instructions=told,
         ticket=task["ticket"] or "",
@@ -209,7 +209,8 @@ def core_task(row: Mapping[str, Any], split: str, source: str = "") -> Task:
     )
 
 
-def _scenario(persona: str, told: Instructions | str) -> str:
+def scenario_text(persona: str, told: Instructions | str) -> str:
+    """Return what a simulated user is told, as the original writes it."""
     text = told if isinstance(told, str) else told.text()
     lines = [f"Persona:\n{indent(persona, chr(9))}"] if persona else []
     return "\n".join([*lines, f"Instructions:\n{indent(text, chr(9))}"])

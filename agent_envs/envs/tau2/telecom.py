@@ -12,7 +12,7 @@ from agent_envs.envs.tau2.shared_tools import transfer_to_human_agents
 from agent_envs.envs.tau2.telecom_faults import user_kit
 from agent_envs.envs.tau2.telecom_phone import edit_surroundings, surroundings
 from agent_envs.envs.tau2.telecom_tables import BILL, ITEM
-from agent_envs.envs.tau2.toolkit import Domain, Kit, Record, ToolFailure, World, left_apart
+from agent_envs.envs.tau2.toolkit import Domain, Kit, Record, ToolFailure, World, left_apart, present
 
 NOW = "2025-02-25 12:08:00"
 TODAY = "2025-02-25"
@@ -38,9 +38,7 @@ _KINDS = {"L": "lines", "D": "devices", "B": "bills", "C": "customers", "P": "pl
 
 def _found(world: World, table: str, key: str) -> Any:
     record = world.agent.get(table, key) if isinstance(key, str) else None
-    if record is None:
-        raise ToolFailure(f"{_NAMES[table]} with ID {key} not found")
-    return record
+    return present(record, f"{_NAMES[table]} with ID {key} not found")
 
 
 def _line_of(world: World, customer_id: str, line_id: str) -> Any:
@@ -155,9 +153,7 @@ def get_details_by_id(world: World, id: str) -> Record:
     Args:
         id: The identifier; its first letter (C, L, D, B, P) tells the kind.
     """
-    table = _KINDS.get(id[:1])
-    if table is None:
-        raise ToolFailure(f"Unknown ID format or type: {id}")
+    table = present(_KINDS.get(id[:1]), f"Unknown ID format or type: {id}")
     return Record(_found(world, table, id))
 
 

@@ -19,6 +19,7 @@ from agent_envs.envs.tau2.database import NO_CHANGES, Changes, Database, View, t
 
 Side = Literal["assistant", "user"]
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 # What a tool's own arithmetic and look-ups raise on arguments that are not what it expects.
 _CLASS_ERRORS = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
 
@@ -29,6 +30,13 @@ _LARGEST = 1e300
 
 class ToolFailure(Exception):
     """A domain error: the text is the original's, word for word."""
+
+
+def present(value: T | None, failure: str) -> T:
+    """Return a value that a tool needs. Raises ToolFailure, with the text, where there is none."""
+    if value is None:
+        raise ToolFailure(failure)
+    return value
 
 
 class Record(dict[str, Any]):

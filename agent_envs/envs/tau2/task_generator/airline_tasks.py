@@ -1,5 +1,6 @@
 """Tasks of a generated airline say who calls, what for, and what an agent that keeps to the policy does about it."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 from random import Random
 from typing import Any
@@ -9,9 +10,9 @@ from agent_envs.envs.tau2.task_generator.airline_traps import REFUSED, RIDDLES, 
 from agent_envs.envs.tau2.task_generator.airline_wants import SERVED
 from agent_envs.envs.tau2.task_generator.airline_world import database
 from agent_envs.envs.tau2.task_generator.source import members, task_id
-from agent_envs.envs.tau2.task_generator.wishes import ORDINALS, Piece, Unfit, criteria, voiced
-from agent_envs.envs.tau2.user_script import Fact, UserScript, script_row
-from agent_envs.envs.tau2.users.persona import TASK_MANNERS
+from agent_envs.envs.tau2.task_generator.wishes import ORDINALS, Piece, Unfit, criteria, script_of, task_row, voiced
+from agent_envs.envs.tau2.task_schema import Instructions
+from agent_envs.envs.tau2.user_script import Fact
 
 _KINDS = {**SERVED, **REFUSED, **RIDDLES, "begun": begun}
 _WRITES = ("cancel", "cabin", "move", "bags", "passenger", "book")
@@ -37,13 +38,8 @@ def make_row(split: str, number: int, difficulty: str, world: int = 0) -> dict[s
         if pieces:
             break
     persona, name = rng.choice(_PERSONAS[difficulty]), task_id(split, number, difficulty, world)
-    return {
-        "id": name,
-        "user_scenario": {"persona": TASK_MANNERS["airline"].get(persona), "instructions": _instructions(case, pieces)},
-        "evaluation_criteria": criteria(name, [("get_user_details", {"user_id": case.user["user_id"]})], pieces),
-        "user_script": script_row(_script(case, pieces, persona)),
-        "difficulty": difficulty,
-    }
+    expected = criteria([("get_user_details", {"user_id": case.user["user_id"]})], pieces)
+    return task_row(name, _instructions(case, pieces), script_of(_facts(case.user), pieces, (), persona), expected)
 
 
 @lru_cache(maxsize=32)
@@ -96,17 +92,15 @@ def _drawn(case: Case, plan: list[str]) -> list[Piece]:
     return pieces if writes and not (case.vague and alike) else []
 
 
-def _script(case: Case, pieces: list[Piece], persona: str) -> UserScript:
-    user = case.user
+def _facts(user: Mapping[str, Any]) -> tuple[Fact, ...]:
     name, key, born = f"{user['name']['first_name']} {user['name']['last_name']}", user["user_id"], user["dob"]
-    facts = (
+    return (
         Fact("name", f"My name is {name}.", name), Fact("user_id", f"My user id is {key}.", key),
         Fact("date_of_birth", f"My date of birth is {born}.", born),
     )  # fmt: skip
-    return UserScript(facts, tuple(piece.want() for piece in pieces), (), persona)
 
 
-def _instructions(case: Case, pieces: list[Piece]) -> dict[str, Any]:
+def _instructions(case: Case, pieces: list[Piece]) -> Instructions:
     """Return the scenario in the second person, as a language model is told it."""
     user = case.user
     wishes = [f"the {ordinal} wish" for ordinal in ORDINALS[: len(pieces)]] if pieces[1:] else ["your wish"]
@@ -119,13 +113,9 @@ def _instructions(case: Case, pieces: list[Piece]) -> dict[str, Any]:
     ]  # fmt: skip
     name = f"{user['name']['first_name']} {user['name']['last_name']}"
     known = f"You are {name}. Your user id is {user['user_id']}. Your date of birth is {user['dob']}."
-    return {
-        "domain": "airline",
-        "reason_for_call": "\n".join(_wish(place, piece) for place, piece in enumerate(pieces)),
-        "known_info": "\n".join([known, *details]),
-        "unknown_info": "You do not have the numbers of your reservations at hand." if case.vague else None,
-        "task_instructions": " ".join(text for text in behave if text),
-    }
+    unknown = "You do not have the numbers of your reservations at hand." if case.vague else None
+    reason, behaviour = "\n".join(map(_wish, range(len(pieces)), pieces)), " ".join(filter(None, behave))
+    return Instructions("airline", reason, "\n".join([known, *details]), unknown, behaviour)
 
 
 def _wish(place: int, piece: Piece) -> str:

@@ -15,9 +15,9 @@ from agent_envs.envs.tau2.task_generator.retail_traps import CONDITIONAL, FORBID
 from agent_envs.envs.tau2.task_generator.retail_wishes import WRITES, Case, Kind, Pieces, ask, figure, tellable
 from agent_envs.envs.tau2.task_generator.retail_world import database
 from agent_envs.envs.tau2.task_generator.source import members, task_id
-from agent_envs.envs.tau2.task_generator.wishes import ORDINALS, Action, Piece, Unfit, criteria, need, own_facts, voiced
-from agent_envs.envs.tau2.user_script import Fact, UserScript, script_row
-from agent_envs.envs.tau2.users.persona import TASK_MANNERS
+from agent_envs.envs.tau2.task_generator.wishes import ORDINALS, Piece, Unfit, criteria, script_of, task_row, voiced
+from agent_envs.envs.tau2.task_schema import Instructions
+from agent_envs.envs.tau2.user_script import Fact
 
 _ANY: tuple[Kind, ...] = (*WRITES, ask)
 _KNOWS_EMAIL = {"easy": 0.7, "medium": 0.5, "hard": 0.15}
@@ -69,7 +69,8 @@ def _pieces(case: Case, kinds: Sequence[Kind], difficulty: str) -> Pieces:
         for kind in kinds:
             made = kind(replace(case, vague=case.rng.random() < _VAGUE[difficulty]))
             uses = frozenset[str]().union(*(piece.uses for piece in made))
-            need(not uses & case.used)
+            if uses & case.used:
+                return ()
             case = replace(case, used=case.used | uses)
             found.append(made)
     except Unfit:
@@ -94,29 +95,20 @@ def _row(case: Case, pieces: Pieces, difficulty: str, name: str) -> dict[str, An
     code, named = user["address"]["zip"], user["name"]
     full = f"{named['first_name']} {named['last_name']}"
     identity = [Fact("name", f"<my> name is {full}.", full), Fact("zip", f"<my> zip code is {code}.", code)]
-    look: Action = ("find_user_id_by_name_zip", {**named, "zip": code})
+    look = ("find_user_id_by_name_zip", {**named, "zip": code})
     if knows_email:
         identity.append(Fact("email", f"<my> e-mail address is {user['email']}.", user["email"]))
         look = ("find_user_id_by_email", {"email": user["email"]})
     knows_numbers = any(fact.value for piece in pieces for fact in piece.facts)
     unknown = [] if knows_email else ["You do not remember your e-mail address."]
     unknown += [] if knows_numbers else ["You do not know any order number."]
-    wants = tuple(piece.want() for piece in pieces)
-    script = UserScript(own_facts(identity), wants, () if knows_email else ("email",), persona)
-    instructions = {
-        "domain": "retail",
-        "reason_for_call": " ".join(_told(piece.say) for piece in pieces if not piece.only_if_refused),
-        "known_info": " ".join(_told(fact.say) for fact in identity),
-        "unknown_info": " ".join(unknown) or None,
-        "task_instructions": _instructions(pieces),
-    }
-    return {
-        "id": name,
-        "user_scenario": {"persona": TASK_MANNERS["retail"][persona], "instructions": instructions},
-        "evaluation_criteria": criteria(name, [look, ("get_user_details", {"user_id": user["user_id"]})], pieces),
-        "user_script": script_row(script),
-        "difficulty": difficulty,
-    }
+    script = script_of(identity, pieces, () if knows_email else ("email",), persona)
+    told = Instructions(
+        "retail", " ".join(_told(piece.say) for piece in pieces if not piece.only_if_refused),
+        " ".join(_told(fact.say) for fact in identity), " ".join(unknown) or None, _instructions(pieces),
+    )  # fmt: skip
+    expected = criteria([look, ("get_user_details", {"user_id": user["user_id"]})], pieces)
+    return task_row(name, told, script, expected)
 
 
 def _told(text: str) -> str:

@@ -26,8 +26,8 @@ from agent_envs.envs.tau2.task_generator.telecom_parts import (
 )
 from agent_envs.envs.tau2.task_generator.telecom_troubles import hopeless, trouble
 from agent_envs.envs.tau2.task_generator.telecom_wishes import COMPUTED, FORBIDDEN, PLAIN, QUESTIONS, REASONED, Wish
-from agent_envs.envs.tau2.task_generator.wishes import Unfit
-from agent_envs.envs.tau2.users.persona import TASK_MANNERS
+from agent_envs.envs.tau2.task_generator.wishes import Unfit, task_row
+from agent_envs.envs.tau2.task_schema import Instructions
 
 _SITUATIONS = {"plain": 56, "overdue": 18, "owing": 12, "resting": 9, "ended": 5}
 _SIMPLE = ("starter", "easy")
@@ -52,7 +52,7 @@ def make_row(split: str, number: int, difficulty: str, world: int = 0) -> Row:
         parts = sorted(_drawn(rng, account, difficulty), key=lambda part: not part.tells)
     persona = rng.choice(_PERSONAS[difficulty])
     known = difficulty in _SIMPLE or _knows_number(rng, parts)
-    return _row(task_id(split, number, difficulty, world), account, parts, persona, known) | {"difficulty": difficulty}
+    return _row(task_id(split, number, difficulty, world), account, parts, persona, known)
 
 
 def _fitting(of_kind: Sequence[Account], kind: str, difficulty: str) -> Sequence[Account]:
@@ -169,24 +169,17 @@ def _row(name: str, account: Account, parts: Sequence[Part], persona: str, knows
         facts.append(fact("location", "<I> <am> at home, not abroad", "home"))
     facts += [row for part in parts for row in part.facts]
     conduct = [spoken(text, False) for text in (*_rules(parts), *WORDS["conduct"])]
-    told = {
-        "domain": "telecom",
-        "reason_for_call": " ".join(spoken(wish, False) for part in parts for wish in part.wishes),
-        "known_info": " ".join([*_known(account, knows_number), *(spoken(t, False) for p in parts for t in p.known)]),
-        "unknown_info": None if knows_number else "You know neither your phone numbers by heart nor your customer id.",
-        "task_instructions": " ".join(conduct),
-    }
+    told = Instructions(
+        "telecom", " ".join(spoken(wish, False) for part in parts for wish in part.wishes),
+        " ".join([*_known(account, knows_number), *(spoken(text, False) for part in parts for text in part.known)]),
+        None if knows_number else "You know neither your phone numbers by heart nor your customer id.", " ".join(conduct),
+    )  # fmt: skip
     script = {
         "facts": facts, "wants": [want for part in parts for want in part.wants], "unknown": unknown, "persona": persona
     }  # fmt: skip
-    return {
-        "id": name,
-        "user_scenario": {"persona": TASK_MANNERS["telecom"].get(persona), "instructions": told},
-        "ticket": _ticket(account, parts, knows_number),
-        "initial_state": {"initialization_actions": _start(account, parts, bool(abroad))},
-        "evaluation_criteria": _criteria(name, parts),
-        "user_script": script,
-    }
+    start = {"initialization_actions": _start(account, parts, bool(abroad))}
+    ticket = _ticket(account, parts, knows_number)
+    return task_row(name, told, script, _criteria(parts), ticket=ticket, initial_state=start)
 
 
 def _rules(parts: Sequence[Part]) -> list[str]:
@@ -244,14 +237,13 @@ def _start(account: Account, parts: Sequence[Part], abroad: bool) -> list[Row]:
     return [*start, function("user", "simulate_network_search")]
 
 
-def _criteria(name: str, parts: Sequence[Part]) -> Row:
+def _criteria(parts: Sequence[Part]) -> Row:
     ordered = sorted(parts, key=lambda part: part.hopeless)
-    actions = [row for part in ordered for row in part.actions]
     tells = [text for part in parts for text in part.tells]
     basis = ["ENV_ASSERTION"]
     basis += ["ACTION"] * any(part.compared for part in parts) + ["COMMUNICATE"] * bool(tells)
     return {
-        "actions": [{"action_id": f"{name}_{place}", **row} for place, row in enumerate(actions)],
+        "actions": [row for part in ordered for row in part.actions],
         "env_assertions": [{**row, "assert_value": True} for part in parts for row in part.holds],
         "communicate_info": tells,
         "reward_basis": basis,

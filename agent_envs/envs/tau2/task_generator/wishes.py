@@ -7,12 +7,14 @@ your order" in a scenario. The wordings of a domain stand in `DOMAIN_words.json`
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, TypeVar
 
-from agent_envs.envs.tau2.user_script import Fact, Want
+from agent_envs.envs.tau2.task_schema import Instructions
+from agent_envs.envs.tau2.user_script import Fact, UserScript, Want, script_row
+from agent_envs.envs.tau2.users.persona import TASK_MANNERS
 
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 _PERSONS = {
@@ -96,7 +98,12 @@ def own_facts(facts: Iterable[Fact]) -> tuple[Fact, ...]:
     return tuple(replace(fact, say=voiced(fact.say, True)) for fact in facts)
 
 
-def criteria(name: str, looks: list[Action], pieces: Iterable[Piece]) -> dict[str, Any]:
+def script_of(facts: Iterable[Fact], pieces: Iterable[Piece], unknown: tuple[str, ...], persona: str) -> dict[str, Any]:
+    """Return the script of a user who knows facts and wants pieces."""
+    return script_row(UserScript(own_facts(facts), tuple(piece.want() for piece in pieces), unknown, persona))
+
+
+def criteria(looks: list[Action], pieces: Iterable[Piece]) -> dict[str, Any]:
     """Return what a task of pieces expects: the calls, each once, those that tell who it is first, and what is told."""
     calls, told = list[Action](), dict[str, None]()
     for call in [*looks, *(call for piece in pieces for call in piece.actions)]:
@@ -104,11 +111,21 @@ def criteria(name: str, looks: list[Action], pieces: Iterable[Piece]) -> dict[st
             calls.append(call)
     for piece in pieces:
         told |= dict.fromkeys(piece.told)
+    actions = [{"requestor": "assistant", "name": tool, "arguments": arguments} for tool, arguments in calls]
+    return {"actions": actions, "communicate_info": list(told), "reward_basis": ["DB", "COMMUNICATE"]}
+
+
+def task_row(
+    name: str, told: Instructions, script: dict[str, Any], expected: dict[str, Any], **more: Any
+) -> dict[str, Any]:  # fmt: skip
+    """Return a task as a published row, with its user's script and the difficulty with which its name begins.
+
+    `expected` are its criteria, whose actions are numbered here; `more` are members that one domain has alone.
+    """
+    actions = [{"action_id": f"{name}_{place}", **row} for place, row in enumerate(expected["actions"])]
     return {
-        "actions": [
-            {"action_id": f"{name}_{place}", "requestor": "assistant", "name": tool, "arguments": arguments}
-            for place, (tool, arguments) in enumerate(calls)
-        ],
-        "communicate_info": list(told),
-        "reward_basis": ["DB", "COMMUNICATE"],
-    }
+        "id": name,
+        "user_scenario": {"persona": TASK_MANNERS[told.domain].get(script["persona"]), "instructions": asdict(told)},
+        **more, "evaluation_criteria": {**expected, "actions": actions}, "user_script": script,
+        "difficulty": name.partition("-")[0],
+    }  # fmt: skip

@@ -33,18 +33,18 @@ class Words:
 
 def words(name: str, file: str = _OWN, flags: int = 0) -> Words:
     """Return the words of a section of a file."""
-    return _all(file, flags)[name]
+    return sections(file, flags)[name]
 
 
 @cache
-def _all(file: str, flags: int) -> dict[str, Words]:
+def sections(file: str, flags: int) -> dict[str, Words]:
     """Return the words of every section of a file; compiled together, so that no conversation waits for them."""
     return {name: Words("|".join(lines or bits), bits, flags) for name, (bits, lines) in _sections(file).items()}
 
 
 def topics() -> tuple[tuple[str, Words], ...]:
     """Return the name and the words of each topic, in the file's order."""
-    return tuple((name[6:], told) for name, told in _all(_OWN, 0).items() if name.startswith("topic "))
+    return tuple((name[6:], told) for name, told in sections(_OWN, 0).items() if name.startswith("topic "))
 
 
 @cache

@@ -15,7 +15,6 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from importlib.resources import files
 from string import Template
-from textwrap import indent
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -27,7 +26,7 @@ from agent_envs.envs.tau2.agent_view import SideView, signature
 from agent_envs.envs.tau2.dialogue import Dialogue, Line
 from agent_envs.envs.tau2.official import user_guidelines
 from agent_envs.envs.tau2.scene import Scene
-from agent_envs.envs.tau2.task_schema import Tau2Task
+from agent_envs.envs.tau2.task_schema import Tau2Task, scenario_text
 from agent_envs.envs.tau2.toolkit import Side
 from agent_envs.envs.tau2.turn_taking import USER_STOPS
 from agent_envs.envs.tau2.users.persona import MANNERS
@@ -158,23 +157,17 @@ def _openings_of(model: ChatModel) -> SharedCache[Dialogue]:
 
 def scenario_of(task: Tau2Task, persona: str) -> str:
     """Return what a customer is told of a task: as the task has it, or with other manners in place of its persona."""
-    if persona == "task":
-        return task.scenario
-    told = task.instructions if isinstance(task.instructions, str) else task.instructions.text()
-    return f"Persona:\n{indent(MANNERS.get(persona, persona), chr(9))}\nInstructions:\n{indent(told, chr(9))}"
+    return task.scenario if persona == "task" else scenario_text(MANNERS.get(persona, persona), task.instructions)
 
 
 def _guidelines(scene: Scene, persona: str, whose: str) -> str:
     tools, scenario = scene.rules.tools_of("user"), scenario_of(scene.public, persona)
     if whose == "official":
         return user_guidelines(scenario, bool(tools))
-    signatures = "\n".join(f"  - {signature(tool)}: {_first_line(tool['function']['description'])}" for tool in tools)
+    described = ((signature(tool), tool["function"]["description"].strip()) for tool in tools)
+    signatures = "\n".join(f"  - {name}: {text.partition(chr(10))[0]}" for name, text in described)
     told = _TEMPLATES["guidelines_tools"].substitute(signatures=signatures) if tools else _NO_TOOLS
     return _TEMPLATES["guidelines"].substitute(tools=told, scenario=scenario)
-
-
-def _first_line(text: str) -> str:
-    return next(iter(text.strip().splitlines()), "")
 
 
 def _serves(scene: Scene, line: Line | Malformed) -> bool:

@@ -8,11 +8,10 @@ import re
 from dataclasses import dataclass, replace
 
 from agent_envs.base.serialization import state_type
-from agent_envs.envs.tau2.users import device_terms as terms
-from agent_envs.envs.tau2.users.device_words import Request, label_of, read_requests, requests
+from agent_envs.envs.tau2.users.device_words import READING, SHOWN, TOGGLES, Request, label_of, read_requests, requests
 
 __all__ = ["Request", "Step", "due", "held", "plan", "read_requests", "requests", "told"]
-_SWITCHES = {tool: thing for thing, tool in terms.TOGGLES.items()}
+_SWITCHES = {tool: thing for thing, tool in TOGGLES.items()}
 _ICONS = (
     ("✈️ ", ""), ("📶¹ ", "signal "), ("📶² ", "signal "), ("📶³ ", "signal "), ("📶⁴ ", "signal "), ("📵 ", ""), ("📱 ", ""),
     ("🔽 ", ""), ("📡 Connected to ", "Wi-Fi connected to "), ("📡 Enabled", "Wi-Fi connected"), ("🔒 ", ""),
@@ -48,9 +47,9 @@ def plan(request: Request) -> tuple[Step, ...]:
         return (Step(request.look, request.told), replace(steps[0], when=request.shows), *steps[1:])
     if request.goal and request.tool in _SWITCHES:
         thing = _SWITCHES[request.tool]
-        shown_on, shown_off = terms.SHOWN[thing]
+        shown_on, shown_off = SHOWN[thing]
         return (
-            Step(terms.READING[thing], label=label_of(thing)),
+            Step(READING[thing], label=label_of(thing)),
             Step(request.tool, request.arguments, when=shown_off if request.goal == "on" else shown_on),
         )
     return (Step(request.tool, request.arguments, label=request.label),)

@@ -4,19 +4,48 @@ Words are cut into sentences and clauses. A clause is passed over where it forbi
 or rests on a failure; in what is left the nearest verbs say what is to be done with the things that are named.
 """
 
-import ast
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from types import SimpleNamespace
 
+from agent_envs.base.protocol import Call
 from agent_envs.base.serialization import canonical_json, state_type
+from agent_envs.envs.tau2.actions import read_action
 from agent_envs.envs.tau2.telecom_device import user_kit
-from agent_envs.envs.tau2.users import device_terms as terms
+from agent_envs.envs.tau2.users.agent_words import sections
 from agent_envs.envs.tau2.users.wording import SHORT
 
 LONGEST, MOST_CLAUSES, MOST_REQUESTS = 20_000, 400, 24
+READING = {
+    "airplane": "check_network_status", "data": "check_network_status", "roaming": "check_network_status",
+    "saver": "check_data_restriction_status", "wifi_calling": "check_wifi_calling_status", "wifi": "check_wifi_status",
+    "vpn": "check_vpn_status", "mode": "check_network_mode_preference", "network": "check_network_status",
+    "speed": "run_speed_test", "sim": "check_sim_status", "apn": "check_apn_settings", "mms": "can_send_mms",
+    "apps": "check_installed_apps", "payment": "check_payment_request", "bar": "check_status_bar",
+}  # fmt: skip
+TOGGLES = {
+    "airplane": "toggle_airplane_mode", "data": "toggle_data", "roaming": "toggle_roaming",
+    "saver": "toggle_data_saver_mode", "wifi_calling": "toggle_wifi_calling", "wifi": "toggle_wifi",
+}  # fmt: skip
+# Of each switch: what its reading tool shows where it is on, and where it is off.
+SHOWN = {
+    "airplane": ("Airplane Mode: ON", "Airplane Mode: OFF"), "wifi": ("Wi-Fi is ON", "Wi-Fi is turned OFF"),
+    "data": ("Mobile Data Enabled: Yes", "Mobile Data Enabled: No"), "saver": ("mode is ON", "mode is OFF"),
+    "roaming": ("Data Roaming Enabled: Yes", "Data Roaming Enabled: No"), "wifi_calling": ("turned ON", "turned OFF"),
+    "vpn": ("ON and connected", ""),
+}  # fmt: skip
+ACTIONS = {"reboot": "reboot_device", "reseat": "reseat_sim_card", "reset": "reset_apn_settings", "pay": "make_payment"}
+MODES = {"auto": "4g_5g_preferred", "five": "4g_5g_preferred", "four": "4g_only", "three": "3g_only", "two": "2g_only"}
+_WORDS = {name: one.compiled for name, one in sections("device_words.txt", re.IGNORECASE).items()}
+terms = SimpleNamespace(**{name.upper(): pattern for name, pattern in _WORDS.items()})
+VERBS, NAMED = (
+    {name.removeprefix(kind): pattern for name, pattern in _WORDS.items() if name.startswith(kind)}
+    for kind in ("verbs ", "named ")
+)
+# The words that a request may have: it is carried out where it has no other.
+_VOCABULARY = frozenset(re.findall("[a-z]+", terms.VOCABULARY.pattern))
 _LITERAL = re.compile(rf"\b({'|'.join(sorted(user_kit.tools, key=len, reverse=True))})\b(?:\s*\(([^()]{{0,600}})\))?")
 _QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "‑": "-", "*": None, "`": None, "#": None})
 _SHORT = re.compile(rf"(?<![\w'])(?:{'|'.join(SHORT)})(?![\w'])(?!\.\w)", re.IGNORECASE)
@@ -95,7 +124,7 @@ def read_requests(text: str, names: frozenset[str] = frozenset()) -> tuple[tuple
         if doubtful or (not hits and _hinted(sentence)):
             things = [str(one.lastgroup) for one in terms.THINGS.finditer(sentence)] or named[:1]
             hits = [hit for hit in hits if not user_kit.tools[hit[1].tool].writes]
-            hits += [(0, Request(terms.READING[thing], label=label_of(thing))) for thing in dict.fromkeys(things)]
+            hits += [(0, Request(READING[thing], label=label_of(thing))) for thing in dict.fromkeys(things)]
             unclear = unclear or doubtful and bool(asked) and not terms.AGENT_DOES.search(sentence)
         found |= dict.fromkeys(request for _, request in sorted(hits, key=lambda hit: hit[0]))
         if len(found) >= MOST_REQUESTS:
@@ -117,7 +146,7 @@ def _reasoned(sentence: str, names: frozenset[str]) -> str:
 
 def unquoted(text: str) -> str:
     """Return a text without its quotations of four words and more."""
-    return terms.QUOTED.sub(lambda found: " " if len(found[0].split()) > 3 else found[0], text)
+    return _WORDS["quoted"].sub(lambda found: " " if len(found[0].split()) > 3 else found[0], text)
 
 
 def _plain(sentence: str, before: str) -> bool:
@@ -133,7 +162,7 @@ def _plain(sentence: str, before: str) -> bool:
         pointing = terms.IT.fullmatch(found["what"].strip()) and not terms.THINGS.search(rest[: found.start()])
         if _stated(_Reading(), found["what"], sentence) is not None and (led or not pointing):
             rest = terms.OTHERWISE.sub(" ", rest.replace(found["how"], " ", 1))
-    return all(word in terms.VOCABULARY for word in re.findall(r"[^\W\d_]+", rest.lower().replace("'", "")))
+    return all(word in _VOCABULARY for word in re.findall(r"[^\W\d_]+", rest.lower().replace("'", "")))
 
 
 def _stray(sentence: str, before: str) -> bool:
@@ -155,29 +184,15 @@ def _hinted(sentence: str) -> bool:
 def _literal_calls(sentence: str) -> Hits:
     hits = []
     for match in _LITERAL.finditer(sentence):
-        before = sentence[max(0, match.start() - 60) : match.start()]
-        arguments = _arguments(match[2] or "")
-        missing = match[1] in _NEEDS_ARGUMENTS and not arguments
-        if arguments is not None and not missing and not terms.FORBIDS.search(before):
-            hits.append((match.start(), Request(match[1], canonical_json(arguments))))
+        name, body, before = match[1], (match[2] or "").strip(), sentence[max(0, match.start() - 60) : match.start()]
+        text = f'{{"name":"{name}","arguments":{body}}}' if body.startswith("{") else f"{name}({body})"
+        call = read_action(text, (name,))
+        if not isinstance(call, Call) or terms.FORBIDS.search(before):
+            continue
+        arguments = call.calls[0].arguments
+        if arguments != "{}" or name not in _NEEDS_ARGUMENTS:
+            hits.append((match.start(), Request(name, arguments)))
     return hits
-
-
-def _arguments(text: str) -> dict[str, object] | None:
-    """Return the named plain values of a literal call; None where they are no such."""
-    try:
-        if text.strip().startswith("{"):
-            values = json.loads(text)
-            canonical_json(values)
-            return values if isinstance(values, dict) else None
-        tree = ast.parse(f"f({text})", mode="eval").body
-        if not isinstance(tree, ast.Call) or tree.args:
-            return None
-        named: dict[str, object] = {str(item.arg): ast.literal_eval(item.value) for item in tree.keywords}
-        canonical_json(named)
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        return None
-    return named
 
 
 def _read(reading: _Reading, sentence: str) -> Hits:
@@ -236,13 +251,13 @@ def _stated(reading: _Reading, what: str, sentence: str) -> Request | None:
     if terms.NO_SIGNAL.search(what):
         return Request("", look="check_network_status", shows="Cellular Signal: none")
     if terms.PERMIT.search(what) and terms.LACKS.search(what):
-        names = [name for name, pattern in terms.NAMED.items() if pattern.search(what)]
+        names = [name for name, pattern in NAMED.items() if pattern.search(what)]
         reading.permissions = tuple(names)
         app = canonical_json({"app_name": reading.app})
         return Request("", look="check_app_permissions", told=app, shows=f"!{names[0]}") if names else None
     mode = terms.MODE_IS.search(what) if things[:1] == ["mode"] else None
     if mode:
-        return Request("", look="check_network_mode_preference", shows=terms.MODES[str(mode.lastgroup)])
+        return Request("", look="check_network_mode_preference", shows=MODES[str(mode.lastgroup)])
     if terms.SIM_OUT.search(what) and ("sim" in things or (not things and re.search(r"\bsim\b", sentence, re.I))):
         return _MISSING
     if terms.IT.fullmatch(what.strip()):
@@ -250,11 +265,11 @@ def _stated(reading: _Reading, what: str, sentence: str) -> Request | None:
     off, on = terms.IS_OFF.search(what), terms.IS_ON.search(what)
     if not (off or on):
         return None
-    thing = next((one for one in things if one in terms.SHOWN), "")
+    thing = next((one for one in things if one in SHOWN), "")
     if not thing:
         return None
-    shown = terms.SHOWN[thing][0]
-    return Request("", look=terms.READING[thing], shows=shown if bool(on and not off) != denied else f"!{shown}")
+    shown = SHOWN[thing][0]
+    return Request("", look=READING[thing], shows=shown if bool(on and not off) != denied else f"!{shown}")
 
 
 def _turned(condition: Request) -> Request:
@@ -272,9 +287,9 @@ def _under(condition: Request, request: Request, otherwise: bool) -> Request:
 
 def _own(condition: Request, request: Request) -> bool:
     """Return whether a condition tells of the very switch that is to be brought to a goal, or asks to be looked at."""
-    things = (thing for thing, (shown, _) in terms.SHOWN.items() if shown in condition.shows)
+    things = (thing for thing, (shown, _) in SHOWN.items() if shown in condition.shows)
     return request.tool == condition.look or any(
-        request.goal and terms.TOGGLES.get(thing) == request.tool for thing in things
+        request.goal and TOGGLES.get(thing) == request.tool for thing in things
     )
 
 
@@ -336,11 +351,11 @@ def _direct_requests(reading: _Reading, clause: _Clause, things: dict[str, int])
     hits: Hits = []
     again = terms.RESET_IT.search(clause.text) if "apn" in reading.things else None
     if again and not clause.condition:
-        hits.append((clause.start + again.start(), Request(terms.ACTIONS["reset"])))
-    for verb, pattern in terms.VERBS.items():
+        hits.append((clause.start + again.start(), Request(ACTIONS["reset"])))
+    for verb, pattern in VERBS.items():
         match = None if clause.condition else pattern.search(clause.text)
         if match and _is_order(clause.text, match):
-            request = Request(terms.ACTIONS[verb])
+            request = Request(ACTIONS[verb])
             missing = verb == "reseat" and reading.sim_out
             hits.append((clause.start + match.start(), _under(_MISSING, request, False) if missing else request))
             things.pop({"reseat": "sim", "reset": "apn", "pay": "payment"}.get(verb, ""), None)
@@ -361,7 +376,7 @@ def _action(clause: _Clause, question: bool) -> str:
     """Return what is to be done with the things of a clause: "on", "off", "on_then_off", "flip", "check", or ""."""
     cycled = terms.CYCLED.search(clause.text)
     if cycled:
-        return cycled[1]
+        return str(cycled[1])
     orders = []
     for action, pattern in (("off", terms.OFF), ("on", terms.ON), ("flip", terms.FLIP)):
         match = pattern.search(clause.text)
@@ -383,18 +398,18 @@ def _is_order(text: str, match: re.Match[str]) -> bool:
 
 def _requested(thing: str, action: str) -> Iterator[Request]:
     if action == "check":
-        yield Request(terms.READING[thing], label=label_of(thing))
+        yield Request(READING[thing], label=label_of(thing))
     elif thing == "vpn" and action in ("on", "off"):
         yield Request("connect_vpn" if action == "on" else "disconnect_vpn")
-    elif thing in terms.TOGGLES and action:
+    elif thing in TOGGLES and action:
         goals = [""] if action == "flip" else action.split("_then_")
-        yield from (Request(terms.TOGGLES[thing], goal=goal) for goal in goals)
+        yield from (Request(TOGGLES[thing], goal=goal) for goal in goals)
 
 
 def label_of(thing: str) -> str:
     """Return the line that tells of a switch among others; "" where its reading tool shows nothing else."""
-    one_of_many = terms.READING[thing] == "check_network_status" and thing in terms.SHOWN
-    return terms.SHOWN[thing][0].split(":")[0] if one_of_many else ""
+    one_of_many = READING[thing] == "check_network_status" and thing in SHOWN
+    return SHOWN[thing][0].split(":")[0] if one_of_many else ""
 
 
 def _permissions(reading: _Reading, text: str, question: bool) -> Hits:
@@ -403,7 +418,7 @@ def _permissions(reading: _Reading, text: str, question: bool) -> Hits:
     if app:
         reading.app = "browser" if "browser" in app[0].lower() else "messaging"
     permit = terms.PERMIT.search(text)
-    names = tuple(name for name, pattern in terms.NAMED.items() if pattern.search(text)) if permit else ()
+    names = tuple(name for name, pattern in NAMED.items() if pattern.search(text)) if permit else ()
     reading.permissions = names or reading.permissions
     grant, check = terms.GRANT.search(text), terms.CHECK.search(text)
     meant = permit or (reading.permissions and grant and re.search(r"\b(?:them|it)\b", text.lower()))
@@ -422,5 +437,5 @@ def _modes(text: str, question: bool) -> Hits:
     match = terms.MODE_TO.search(text) or terms.MODE.search(text)
     if not match or (question and not terms.CAN_YOU.search(text)) or not _is_order(text, match):
         return []
-    chosen = terms.MODES[str(match.lastgroup)]
+    chosen = MODES[str(match.lastgroup)]
     return [(match.start(), Request("set_network_mode_preference", canonical_json({"mode": chosen})))]

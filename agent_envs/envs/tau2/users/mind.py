@@ -8,7 +8,8 @@ from typing import Any
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import state_type
-from agent_envs.envs.tau2.user_script import Check, Fact, UserScript, Want
+from agent_envs.base.type_checks import misfit
+from agent_envs.envs.tau2.user_script import Fact, UserScript, Want
 from agent_envs.envs.tau2.users.device import Request, Step
 
 _ORDER = re.compile(r"#w?\d{3,}", re.IGNORECASE)
@@ -76,7 +77,6 @@ class Mind:
 
 
 _VALUES = attrgetter(*Mind.__match_args__)
-_TYPES = list(map(type, _VALUES(Mind())))
 
 
 def remembered(memory: Any, script: UserScript) -> Mind:
@@ -84,21 +84,12 @@ def remembered(memory: Any, script: UserScript) -> Mind:
 
     Raises UsageError: it is none that this script could have.
     """
-    sound = isinstance(memory, Mind) and list(map(type, _VALUES(memory))) == _TYPES
-    if not sound or not _holds(memory, len(script.wants)):
-        raise UsageError("tau2: the stored state of the simulated user cannot be read: it is not of this task's script")
-    return memory  # type: ignore[no-any-return]
-
-
-def _holds(mind: Mind, wants: int) -> bool:
-    places = (mind.want, *mind.asked, *mind.settled, *mind.agreed, *mind.reminded)
-    texts = (*mind.told, *mind.owed, *mind.reports)
-    return (
-        all(type(place) is int and 0 <= place < wants for place in places)
-        and all(type(text) is str for text in texts)
-        and all(isinstance(one, Request) for one in mind.queue)
-        and all(isinstance(one, Step) for one in mind.steps)
-    )
+    wants = range(len(script.wants))
+    if isinstance(memory, Mind) and not misfit(Mind, dict(zip(Mind.__match_args__, _VALUES(memory), strict=True))):
+        places = (memory.want, *memory.asked, *memory.settled, *memory.agreed, *memory.reminded)
+        if all(type(place) is int and place in wants for place in places):
+            return memory
+    raise UsageError("tau2: the stored state of the simulated user cannot be read: it is not of this task's script")
 
 
 def following(script: UserScript, mind: Mind, refused: bool) -> int | None:
@@ -158,10 +149,3 @@ def ids_known(script: UserScript) -> frozenset[str]:
 def _ids_told(facts: tuple[Fact, ...]) -> frozenset[str]:
     values = {fact.value.lower() for fact in facts if fact.topic in ("order", "reservation") and fact.value}
     return named_ids(" ".join(fact.say for fact in facts)) | values
-
-
-def verdict(check: Check | None, step: Step, content: str) -> str:
-    """Return "passed" or "failed" where a call was the check, else "": what came before no longer counts."""
-    if check is None or (check.tool, check.arguments) != (step.tool, step.arguments):
-        return ""
-    return "passed" if check.passes.lower() in content.lower() else "failed"

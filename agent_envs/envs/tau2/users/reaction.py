@@ -137,8 +137,8 @@ class Reaction:
         refuses = heard.refuses and (heard.closes or not heard.asks or self.mind.doubted)
         if heard.offers_transfer:
             self._offered()
-        elif heard.asks and not heard.closes and self._unwanted():
-            self._object()
+        elif heard.asks and not heard.closes and (unwanted := self._unwanted()) is not None:
+            self._object(unwanted)
         elif refuses and (self.mind.unhelpful or not told):  # what it asks for may save the wish
             self._refused()
         elif heard.closes and not heard.asks:
@@ -149,14 +149,13 @@ class Reaction:
             self._consent(told)
         self.mind = self.mind.but(doubted=heard.refuses)
 
-    def _unwanted(self) -> bool:
-        """Return whether a message has what a want declines; one with a limit declines what is said to be beyond it."""
-        wants = [self.script.wants[place] for place in self._touched()] or [self.want]
-        declined = any(text.lower() in self.heard.offered for want in wants[:1] for text in want.declines if text)
-        return declined or bool(wants[0].declines and _BEYOND.search(self.heard.offered))
+    def _unwanted(self) -> Want | None:
+        """Return the want that declines what a message has, or what it says to be beyond a limit; None for none."""
+        want, offered = next((self.script.wants[place] for place in self._touched()), self.want), self.heard.offered
+        declined = any(text.lower() in offered for text in want.declines if text)
+        return want if declined or want.declines and _BEYOND.search(offered) else None
 
-    def _object(self) -> None:
-        want = next((self.script.wants[place] for place in self._touched()), self.want)
+    def _object(self, want: Want) -> None:
         self._parts.append(want.objection or want.say)
         self._news = self._news or not self._repeated
         self.mind = self.mind.but(reminded=(*self.mind.reminded, self.mind.want))  # a goodbye now suits it

@@ -12,8 +12,8 @@ from agent_envs.envs.tau2.task_schema import Instructions, Tau2Task
 from agent_envs.envs.tau2.user_script import TOPICS, Check, Fact, UserScript, Want
 from agent_envs.envs.tau2.users.agent_words import words
 from agent_envs.envs.tau2.users.prose import LONGEST, SCENARIO, Told, told_sentences
+from agent_envs.envs.tau2.users.telling import IDENTITY
 
-_IDENTITY = ("name", "email", "zip", "user_id", "phone", "date_of_birth", "customer_id")
 # How values look and are told; stems of a wish, and the word by which the customer knows that it was granted.
 _VALUES, _SIGNS, _PLAN_CHANGES = SCENARIO["values"], SCENARIO["signs"], tuple(SCENARIO["plan changes"])
 _WORDS = {
@@ -170,7 +170,7 @@ def _unknown(sentences: Sequence[Told], facts: Sequence[Fact]) -> tuple[str, ...
     text = " ".join(part.text for part in sentences).lower()
     known = {fact.topic for fact in facts}
     named = {topic for topic, pattern in SCENARIO["unknown"].items() if re.search(pattern, text)}
-    return tuple(topic for topic in TOPICS if topic not in known and (topic in named or topic in _IDENTITY))
+    return tuple(topic for topic in TOPICS if topic not in known and (topic in named or topic in IDENTITY))
 
 
 def _persona(text: str) -> str:

@@ -19,7 +19,7 @@ from agent_envs.envs.tau2.toolkit import Domain
 from agent_envs.envs.tau2.user_script import UserScript, read_script
 from agent_envs.envs.tau2.users import device
 from agent_envs.envs.tau2.users.consent import abroad, names_known
-from agent_envs.envs.tau2.users.mind import Mind, remembered, unconsented, verdict
+from agent_envs.envs.tau2.users.mind import Mind, remembered, unconsented
 from agent_envs.envs.tau2.users.persona import Persona, mistyped, persona_of
 from agent_envs.envs.tau2.users.reaction import Reaction, opening
 from agent_envs.envs.tau2.users.sentences import LONGEST
@@ -131,16 +131,16 @@ def _acting(scene: Scene, script: UserScript, mind: Mind, text: str) -> tuple[Mi
 def _answered(script: UserScript, mind: Mind, tool: str, content: str) -> Mind:
     """Return what is kept in mind of a call's answer."""
     check = script.wants[mind.want].check
+    outcome = "passed" if check is not None and check.passes.lower() in content.lower() else "failed"
     if mind.checking:
-        passed = check is not None and check.passes.lower() in content.lower()
-        return mind.but(checking=False, checked="passed" if passed else "failed")
+        return mind.but(checking=False, checked=outcome)
     if not mind.steps:
         return mind
-    told = device.told(tool, content, mind.steps[0].label)
+    step = mind.steps[0]
+    told = device.told(tool, content, step.label)
     reports = mind.reports if told in mind.reports else (*mind.reports, told)
-    return mind.but(
-        steps=device.due(mind.steps[1:], content), reports=reports, checked=verdict(check, mind.steps[0], content)
-    )
+    own = check is not None and (check.tool, check.arguments) == (step.tool, step.arguments)
+    return mind.but(steps=device.due(mind.steps[1:], content), reports=reports, checked=outcome if own else "")
 
 
 def _call(scene: Scene, step: device.Step) -> Line:

@@ -34,14 +34,12 @@ class Sentence:
         question: it ends as a question.
         asking: it asks for something in words ("please provide"), or stands in a list that such words begin.
         start: where in it the asking words begin; 0 of a list's item.
-        item: it stands in a list that asking words begin.
     """
 
     text: str
     question: bool
     asking: bool
     start: int = 0
-    item: bool = False
 
 
 def sentences(text: str) -> tuple[Sentence, ...]:
@@ -58,7 +56,7 @@ def sentences(text: str) -> tuple[Sentence, ...]:
             continue
         parts = [_sentence(part) for part in _END.split(_ABBREVIATION.sub(_undotted, body)) if part.strip()]
         if listing and mark and parts and not (parts[0].question or _GIVEN.search(parts[0].text)):
-            parts[0] = Sentence(parts[0].text, False, True, 0, True)
+            parts[0] = Sentence(parts[0].text, False, True)
         found += parts
         listing = _begins(parts, body) or (listing and mark is not None)
     return tuple(found if len(found) <= MOST else found[: MOST // 2] + found[-MOST // 2 :])

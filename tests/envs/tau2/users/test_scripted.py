@@ -3,6 +3,7 @@
 import json
 import re
 
+import gymnasium as gym
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import canonical_json, decode_state, encode_state
 from agent_envs.envs.tau2.users.persona import PERSONAS
-from agent_envs.envs.tau2.users.scripted import ScriptedUser
+from agent_envs.envs.tau2.users.scripted import VERSION, ScriptedUser
 from tests.envs.tau2.users.scenes import ADDRESS, CANCEL, COST, SERVICE, Talk, row
 from tests.envs.tau2.users.utterances import UTTERANCES
 
@@ -536,3 +537,13 @@ def test_equal_keys_speak_alike_and_others_may_differ():
 
     assert words("a") == words("a")
     assert len({tuple(words(str(key))) for key in range(20)}) > 3
+
+
+def test_another_version_of_the_customer_is_another_setting_where_it_plays_and_nowhere_else(monkeypatch):
+    def digests():
+        played = gym.make("agent_envs/Tau2Retail-v0"), gym.make("agent_envs/Tau2Telecom-v0", side="solo")
+        return [env.unwrapped.spec_digest for env in played]
+
+    before = digests()
+    monkeypatch.setattr("agent_envs.envs.tau2.env.VERSION", VERSION + 1)
+    assert [one == other for one, other in zip(before, digests(), strict=True)] == [False, True]
