@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 WORKS = ("novel", "film", "song", "painting")
 WORDINGS = ("says", "nouns", "asks", "first", "last", "gap", "same")
@@ -60,18 +59,14 @@ class Kind:
     parts: int
 
 
-def _relation(row: dict[str, Any]) -> Relation:
-    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
-    return Relation(**fields)
-
-
 @cache
 def kinds() -> dict[str, Kind]:
     """Return every kind of entity by name."""
     table = json.loads(files(__package__).joinpath("wordings.json").read_text("utf-8"))
     found = {}
     for name, row in table.items():
-        relations = tuple(map(_relation, row["relations"]))
+        fields = [{k: tuple(v) if isinstance(v, list) else v for k, v in item.items()} for item in row["relations"]]
+        relations = tuple(Relation(**values) for values in fields)
         chained = tuple(relation for relation in relations if relation.value != "year")
         compared = tuple(relation for relation in relations if relation.first or relation.same)
         parts = 1 + max(relation.part for relation in relations)

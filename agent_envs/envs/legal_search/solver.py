@@ -40,7 +40,8 @@ def next_action(env: TurnEnv) -> str:
     left, prefill = allowance(env)
     scenario = scenario_of(episode.task)
     queries, sections = _acted(episode, core.protocol)
-    waiting = [step for step in scenario.steps if not _taken(step, queries, sections)]
+    # A step without a section is a search that finds nothing.
+    waiting = [s for s in scenario.steps if not (s.section in sections if s.section else s.query in queries)]
     if waiting and left > 1:
         step = waiting[0]
         if not step.section or _may_search(core, step, queries, left - len(waiting)):
@@ -48,17 +49,13 @@ def next_action(env: TurnEnv) -> str:
             return f"<think>A section is missing.</think>\n{text}"
         text = rendered(READ, core.protocol, section_id=step.section)
         return f"<think>This section is to be read.</think>\n{text}"
-    answer = _gold(episode) if scenario.answerable else ABSTAIN
+    gold = episode.task.gold if scenario.answerable else ()
+    answer = next((text for text in gold if exact_match(text, gold)), ABSTAIN)
     sources = list(scenario.answer_sections[:MOST_SOURCES])
     if prefill:
         return rendered(ANSWER, "tags", answer=answer, sources=sources)
     text = rendered(ANSWER, core.protocol, answer=answer, sources=sources)
     return f"<think>All that is needed was read.</think>\n{text}"
-
-
-def _taken(step: LegalStep, queries: list[str], sections: list[str]) -> bool:
-    """Return whether a step was taken; one without a section is a search that finds nothing."""
-    return step.section in sections if step.section else step.query in queries
 
 
 def _may_search(core: LegalSearch, step: LegalStep, queries: list[str], spare_turns: int) -> bool:
@@ -71,11 +68,6 @@ def _acted(episode: Episode, protocol: str) -> tuple[list[str], list[str]]:
     wishes = [read_turn(str(turn.action), protocol)[1] for turn in episode.turns]
     queries = [wish.query for wish in wishes if isinstance(wish, Search)]
     return queries, [wish.section_id for wish in wishes if isinstance(wish, Read)]
-
-
-def _gold(episode: Episode) -> str:
-    gold = episode.task.gold
-    return next((text for text in gold if exact_match(text, gold)), ABSTAIN)
 
 
 def random_action(env: TurnEnv, rng: random.Random) -> str:

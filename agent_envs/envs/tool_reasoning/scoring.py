@@ -80,13 +80,9 @@ def sound_format(trajectory: Trajectory) -> bool:
     *before, last = trajectory.turns
     if not isinstance(last.parsed, Answer) or boxed(last.parsed.text) is None:
         return False
-    return all(isinstance(turn.parsed, Call) for turn in before) and all(
-        _paired(str(t.action)) for t in (*before, last)
-    )
-
-
-def _paired(text: str) -> bool:
-    return text.count("<think>") == text.count("</think>")
+    texts = [str(turn.action) for turn in trajectory.turns]
+    paired = all(text.count("<think>") == text.count("</think>") for text in texts)
+    return paired and all(isinstance(turn.parsed, Call) for turn in before)
 
 
 def make_reward(name: str) -> RewardSpec:

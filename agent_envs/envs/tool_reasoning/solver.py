@@ -38,7 +38,8 @@ def next_action(env: TurnEnv) -> str:
     hidden = episode.task.hidden
     scenario = hidden if isinstance(hidden, ToolReasoningScenario) else ToolReasoningScenario()
     left, prefill = allowance(env)
-    seen, asked = _seen(episode), _asked(episode)
+    results = [result for turn in episode.turns for result in turn.results if not result.error]
+    seen, asked = {page for result in results for page in result.ids}, _asked(episode)
     missing = [
         query
         for query, page in zip(scenario.queries, scenario.support, strict=False)
@@ -51,7 +52,8 @@ def next_action(env: TurnEnv) -> str:
     runs = PYTHON in core.offered and state.programs < most[PYTHON] and scenario.code not in asked
     if known and scenario.code and not printed and runs and left > 1:
         return _thought("The rest is a calculation.", core.actions.rendered(PYTHON, scenario.code))
-    answer = _best(episode.task.gold)
+    gold = episode.task.gold
+    answer = max(gold, key=lambda text: (exact_match(text, gold), token_f1(text, gold)), default="")
     if scenario.code:
         answer = printed or UNKNOWN
     elif not known:
@@ -62,14 +64,6 @@ def next_action(env: TurnEnv) -> str:
 
 def _thought(text: str, action: str) -> str:
     return f"<think>{text}</think>\n{action}"
-
-
-def _best(gold: tuple[str, ...]) -> str:
-    return max(gold, key=lambda text: (exact_match(text, gold), token_f1(text, gold)), default="")
-
-
-def _seen(episode: Episode) -> set[str]:
-    return {page for turn in episode.turns for result in turn.results if not result.error for page in result.ids}
 
 
 def _asked(episode: Episode) -> set[str]:

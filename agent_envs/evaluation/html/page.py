@@ -209,7 +209,7 @@ def _environment() -> Environment:
         lane=lambda author: author if author in AUTHORS else "environment", kind=lambda item: type(item).__name__.lower(),
     )  # fmt: skip
     environment.filters.update(
-        digest=_style_digest,
+        digest=lambda style: base64.b64encode(hashlib.sha256(str(style).encode("utf-8")).digest()).decode("ascii"),
         bar=lambda bar: Markup(bar_svg(bar)),
         rate=lambda rate: Markup(bar_svg(Bar(rate.value, rate.low, rate.high))),
         curve=lambda curve: Markup(curve_svg(curve)),
@@ -240,10 +240,6 @@ def _outcome(item: Transcript) -> Cell:
     if item.outcome is not None:
         return item.outcome
     return Cell("success", tone="good") if item.trajectory.success else Cell("failure", tone="bad")
-
-
-def _style_digest(style: str) -> str:
-    return base64.b64encode(hashlib.sha256(str(style).encode("utf-8")).digest()).decode("ascii")
 
 
 def _numeric(table: Table, column: int) -> bool:

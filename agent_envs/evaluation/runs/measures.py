@@ -89,7 +89,7 @@ class _Measured:
         self._known: dict[str, dict[str, str]] = {}
         self._equal: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
         self._tasks = EntryTasks(entry, self._unknown)
-        self._task = lru_cache(maxsize=MOST_TASKS)(self._fetched)
+        self._task = lru_cache(maxsize=MOST_TASKS)(lambda name: self._tasks.get(name, self._digests[name]))
 
     def told(self, numbers: EpisodeNumbers, trajectory: Trajectory | None) -> EpisodeNumbers:
         labels, metrics = self._known.get(numbers.task), dict[str, float]()
@@ -127,9 +127,6 @@ class _Measured:
         if not isinstance(found, dict) or not all(isinstance(k, str) and fits(value) for k, value in found.items()):
             raise RuntimeError(f"{head} returned {str(found)[:200]}; it returns {what} by name")
         return found
-
-    def _fetched(self, name: str) -> Task | None:
-        return self._tasks.get(name, self._digests[name])
 
     def _unknown(self, why: str) -> None:
         label = self._entry.label

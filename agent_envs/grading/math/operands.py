@@ -204,7 +204,8 @@ class Operands(TokenReader, ABC):
             return self._name(text)
         self.place += 1
         if text in ("frac", "binom"):
-            return self._fraction() if text == "frac" else choose(self._argument(), self._argument(), self.budget)
+            above, below = self._argument(), self._argument()
+            return (divided if text == "frac" else choose)(above, below, self.budget)
         if text == "sqrt":
             return self._root()
         if text in _ROUNDED:
@@ -219,9 +220,6 @@ class Operands(TokenReader, ABC):
         if text in FUNCTIONS:
             return self._function(text)
         raise Unreadable
-
-    def _fraction(self) -> Quotient:
-        return divided(self._argument(), self._argument(), self.budget)
 
     def _argument(self) -> Quotient:
         """Read the argument of a TeX command: a group, one digit or one operand."""

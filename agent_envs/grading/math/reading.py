@@ -213,7 +213,7 @@ class _Reader:
 
     def answer(self, tokens: list[Token]) -> MathValue:
         """Read a whole answer: one item, or a list with commas, semicolons, "and", "or" between its items."""
-        parts, joints = split(tokens, _ends_item)
+        parts, joints = split(tokens, lambda token: _is_comma(token) or token.text.lower() in ("and", "or"))
         parts = [part for part in parts if part]
         if len(parts) == 1:
             value = self.item(parts[0])[1]
@@ -333,10 +333,6 @@ class _Reader:
 
 def _is_comma(token: Token) -> bool:
     return token.text in (",", ";")
-
-
-def _ends_item(token: Token) -> bool:
-    return _is_comma(token) or token.text.lower() in ("and", "or")
 
 
 def _flat(values: Iterable[MathValue]) -> list[MathValue]:

@@ -92,14 +92,11 @@ def _paid(trajectory: Trajectory, formula: Callable[..., float]) -> float:
     task = task_of(trajectory)
     data: SortData = task.data
     compares = calls(trajectory, "compare")
-    if data.kind == "compare" and not _informed(trajectory):
+    results = (result for turn in trajectory.turns for result in turn.results)
+    informed = any(result.name == "compare" and len(set(result.ids)) > 1 for result in results)
+    if data.kind == "compare" and not informed:
         compares = 0  # an item compared with itself tells nothing: a guess after it is a guess
     return formula(
         data.kind, data.size, correct=True, compares=compares, swaps=calls(trajectory, "swap"),
         least_swaps=least_swaps(tuple(task.hidden), data.descending),
     )  # fmt: skip
-
-
-def _informed(trajectory: Trajectory) -> bool:
-    results = (result for turn in trajectory.turns for result in turn.results)
-    return any(result.name == "compare" and len(set(result.ids)) > 1 for result in results)
