@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_envs.base.terminal import visible
-from agent_envs.evaluation.report.charts import Curve, Stack, histogram
-from agent_envs.evaluation.report.tables import Cell, Table
+from agent_envs.evaluation.report.charts import Cell, Curve, Stack, Table, histogram
 from agent_envs.evaluation.report.turn_limits import LimitRow, limit_rows
 from agent_envs.evaluation.runs.by_label import Spread, figure
 from agent_envs.evaluation.runs.episode_numbers import FAILURES, EpisodeNumbers
