@@ -10,8 +10,15 @@ from agent_envs.core.env import Episode
 from agent_envs.core.trajectory import Task
 from agent_envs.envs.tool_reasoning.actions import BROWSE, PYTHON, SEARCH, Wish
 from agent_envs.envs.tool_reasoning.content import ToolReasoningScenario
-from agent_envs.envs.tool_reasoning.documents import Document, corpus_document, page_of
-from agent_envs.envs.tool_reasoning.observations import framed, output, page_shown, pages_found
+from agent_envs.envs.tool_reasoning.observations import (
+    Document,
+    corpus_document,
+    framed,
+    output,
+    page_of,
+    page_shown,
+    pages_found,
+)
 from agent_envs.envs.tool_reasoning.tasks import ReasoningSource
 from agent_envs.envs.tool_reasoning.toolbox import Toolbox
 from agent_envs.services.recording import CallSite

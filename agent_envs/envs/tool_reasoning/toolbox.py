@@ -10,8 +10,8 @@ from agent_envs.base.errors import EnvFault
 from agent_envs.base.progress import stage_lines
 from agent_envs.base.serialization import canonical_json, decode_state, encode_state
 from agent_envs.envs.tool_reasoning.actions import PYTHON, SEARCH
-from agent_envs.envs.tool_reasoning.documents import Document, Page
 from agent_envs.envs.tool_reasoning.equality import Equality, make_equality
+from agent_envs.envs.tool_reasoning.observations import Document, Page
 from agent_envs.services.chat import ChatModel, ChatRequest, ask, chat_port
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.tools.retrieval.build import is_outside, make_retriever

@@ -20,7 +20,7 @@ from agent_envs.core.builtin_agents import companion_of
 from agent_envs.core.trajectory import Header, Trajectory
 from agent_envs.evaluation.runs.measures import class_of
 from agent_envs.evaluation.runs.run_folder import Played, Run, Spool, open_run
-from agent_envs.evaluation.submission.episode_rows import AttemptRow, ExternalRow, row_of, row_text
+from agent_envs.evaluation.submission.episode_rows import AttemptRow, ExternalRow, ShardWriter, row_of, row_text
 from agent_envs.evaluation.submission.models import (
     MOST_META_BYTES,
     FileRow,
@@ -33,7 +33,6 @@ from agent_envs.evaluation.submission.provenance import read_about, submission_o
 from agent_envs.evaluation.submission.replay_pool import Replaying, check_all
 from agent_envs.evaluation.submission.replaying import places_of
 from agent_envs.evaluation.submission.secrets_scan import SecretScan
-from agent_envs.evaluation.submission.shards import ShardWriter
 from agent_envs.evaluation.suites.plan import NOT_HERE, entry_env, gold_note
 from agent_envs.evaluation.suites.suite import first_fault, suite_text
 from agent_envs.rollout.episode_runner import EpisodeResult

@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from agent_envs.datasets.number_words import parse_number_words
-from agent_envs.datasets.word_problem_settings import SETTINGS
+from agent_envs.datasets.word_problems import SETTINGS
 from agent_envs.grading.arithmetic import ExpressionError, evaluate
 
 Term = tuple[Fraction, str]  # a value, and how it is written

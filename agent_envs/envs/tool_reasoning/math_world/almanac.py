@@ -16,7 +16,7 @@ from agent_envs.base.caches import Uncopied
 from agent_envs.base.documents import MemoryCorpus, Passage
 from agent_envs.datasets.world import ToldWorld, WorldConfig, WorldStep, tell_world
 from agent_envs.datasets.world.facts import Entity
-from agent_envs.datasets.world.lookup import Lookup
+from agent_envs.datasets.world.questions import Lookup
 from agent_envs.datasets.world.relations import WORKS, Relation, kinds, leading_to
 
 NUMBERS = ("number", "year")
