@@ -14,6 +14,7 @@ from agent_envs.base.progress import stage_lines
 from agent_envs.base.protocol import Call, Parsed
 from agent_envs.base.serialization import state_type
 from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
+from agent_envs.envs.legal_search import tools
 from agent_envs.envs.legal_search.generated import GeneratedSource
 from agent_envs.envs.legal_search.library import as_terms
 from agent_envs.envs.legal_search.observations import page_of, results
@@ -21,18 +22,6 @@ from agent_envs.envs.legal_search.outcomes import Ended, answered, failed, resul
 from agent_envs.envs.legal_search.scoring import Limits, make_reward
 from agent_envs.envs.legal_search.statutes import StatutesConfig, get_statutes
 from agent_envs.envs.legal_search.tasks import LegalSource
-from agent_envs.envs.legal_search.tools import (
-    KEYWORD,
-    PROTOCOLS,
-    READ,
-    TAGS,
-    Fault,
-    Final,
-    Read,
-    Search,
-    read_turn,
-    schemas,
-)  # fmt: skip
 from agent_envs.services.chat import ChatModel
 from agent_envs.services.chat.named import judge_model
 from agent_envs.services.judges import Judge, ModelJudge
@@ -179,8 +168,8 @@ class LegalSearch(TurnEnv):
         """Set up the source, the engines, the reward and the limits; see the class for the arguments."""
         self.render_mode = render_mode
         check_engines(semantic=semantic, keyword=keyword)
-        if protocol not in PROTOCOLS:
-            raise UsageError(f"LegalSearch: protocol={protocol!r}; the protocols are {' and '.join(PROTOCOLS)}")
+        if protocol not in tools.PROTOCOLS:
+            raise UsageError(f"LegalSearch: protocol={protocol!r}; the protocols are {' and '.join(tools.PROTOCOLS)}")
         whole_numbers(
             "LegalSearch",
             max_generations=(max_generations, 1, 1000),
@@ -193,9 +182,9 @@ class LegalSearch(TurnEnv):
         self.max_turns, self.max_searches, self.top_k = max_generations, max_searches, top_k
         self.snippet_chars, self.page_chars, self.protocol = snippet_chars, page_chars, protocol
         if protocol == "json":
-            self.tools = schemas()
+            self.tools = tools.schemas()
         else:
-            self.stop, self.written = TAGS.stop, TAGS
+            self.stop, self.written = tools.TAGS.stop, tools.TAGS
         filled = _PROMPTS[protocol].safe_substitute(max_searches=max_searches, max_generations=max_generations)
         self._before, _, self._after = filled.partition("$question")
         self.reward_spec = make_reward(reward, Limits(max_generations, max_searches), weights)
@@ -211,28 +200,28 @@ class LegalSearch(TurnEnv):
         return LegalState(), (Message("user", f"{self._before}{task.question}{self._after}", "environment"),)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
-        parsed, wish = read_turn(action, self.protocol)
-        if isinstance(wish, Fault):
+        parsed, wish = tools.read_turn(action, self.protocol)
+        if isinstance(wish, tools.Fault):
             text = f"The work ends here, because this turn could not be carried out: {wish.reason}."
             shown, events = (Message("user", text, "environment"),), (f"{wish.kind}: {wish.reason}",)
             ended = (result_of(failed(wish)),)
             return Outcome(episode.state, parsed, shown, ended, events, terminated=True)
-        if isinstance(wish, Final):
+        if isinstance(wish, tools.Final):
             end = answered(episode.task, wish, self._judging(episode))
             success = succeeded(episode.task, end)
             return Outcome(episode.state, parsed, (), (result_of(end),), terminated=True, success=success)
         result, searches = self._carried_out(episode, wish)
         return self._shown(episode, parsed, result, LegalState(searches))
 
-    def _carried_out(self, episode: Episode, wish: Search | Read) -> tuple[ToolResult, int]:
+    def _carried_out(self, episode: Episode, wish: tools.Search | tools.Read) -> tuple[ToolResult, int]:
         """Return what a search or a read brings, and how many searches there were."""
         searches: int = episode.state.searches
-        if isinstance(wish, Read):
+        if isinstance(wish, tools.Read):
             return self._read_section(episode.task, wish), searches
         if searches >= self.max_searches:
             text = f"No search was carried out: all {self.max_searches} are used. Read sections, or answer."
             return ToolResult(wish.call.id, wish.call.name, text, error=True), searches
-        engine = "keyword" if wish.call.name == KEYWORD else "semantic"
+        engine = "keyword" if wish.call.name == tools.KEYWORD else "semantic"
         hits = self.hits(episode.task, wish.query, episode.key, engine)
         text = results(hits, wish.query, self.snippet_chars)
         ids = tuple(hit.passage.id for hit in hits)
@@ -246,18 +235,18 @@ class LegalSearch(TurnEnv):
         corpus = self.source.library(task).corpus  # an engine's own passages may be prepared for it
         return tuple(Hit(corpus[corpus.row(hit.passage.id)], hit.score) for hit in hits)
 
-    def _read_section(self, task: Task, wish: Read) -> ToolResult:
+    def _read_section(self, task: Task, wish: tools.Read) -> ToolResult:
         library = self.source.library(task)
         try:
             section = library.ancestor(library.find(wish.section_id), wish.up)
         except KeyError:
             text = "There is no section of that ID. Copy an ID as a search or another section shows it."
-            return ToolResult(wish.call.id, READ, text, error=True)
+            return ToolResult(wish.call.id, tools.READ, text, error=True)
         page = page_of(library, section, wish.page, self.page_chars)
         if page is None:
             text = f"Section {section.id} has no page {wish.page}."
-            return ToolResult(wish.call.id, READ, text, error=True)
-        return ToolResult(wish.call.id, READ, page.text, ids=page.ids)
+            return ToolResult(wish.call.id, tools.READ, text, error=True)
+        return ToolResult(wish.call.id, tools.READ, page.text, ids=page.ids)
 
     def _shown(self, episode: Episode, parsed: Parsed, result: ToolResult, state: LegalState) -> Outcome:
         events: tuple[str, ...] = (f"{result.name}: {result.content}",) if result.error else ()

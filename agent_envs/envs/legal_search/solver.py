@@ -5,20 +5,10 @@ import re
 
 from agent_envs.base.errors import UsageError
 from agent_envs.core.env import Episode, TurnEnv
+from agent_envs.envs.legal_search import tools
 from agent_envs.envs.legal_search.env import LegalSearch
 from agent_envs.envs.legal_search.outcomes import scenario_of
 from agent_envs.envs.legal_search.tasks import ABSTAIN, LegalStep
-from agent_envs.envs.legal_search.tools import (
-    ANSWER,
-    KEYWORD,
-    MOST_SOURCES,
-    READ,
-    SEMANTIC,
-    Read,
-    Search,
-    read_turn,
-    rendered,
-)
 from agent_envs.grading.text_answers import exact_match
 from agent_envs.wrappers.turns import allowance
 
@@ -45,16 +35,16 @@ def next_action(env: TurnEnv) -> str:
     if waiting and left > 1:
         step = waiting[0]
         if not step.section or _may_search(core, step, queries, left - len(waiting)):
-            text = rendered(KEYWORD, core.protocol, query=step.query)
+            text = tools.rendered(tools.KEYWORD, core.protocol, query=step.query)
             return f"<think>A section is missing.</think>\n{text}"
-        text = rendered(READ, core.protocol, section_id=step.section)
+        text = tools.rendered(tools.READ, core.protocol, section_id=step.section)
         return f"<think>This section is to be read.</think>\n{text}"
     gold = episode.task.gold if scenario.answerable else ()
     answer = next((text for text in gold if exact_match(text, gold)), ABSTAIN)
-    sources = list(scenario.answer_sections[:MOST_SOURCES])
+    sources = list(scenario.answer_sections[: tools.MOST_SOURCES])
     if prefill:
-        return rendered(ANSWER, "tags", answer=answer, sources=sources)
-    text = rendered(ANSWER, core.protocol, answer=answer, sources=sources)
+        return tools.rendered(tools.ANSWER, "tags", answer=answer, sources=sources)
+    text = tools.rendered(tools.ANSWER, core.protocol, answer=answer, sources=sources)
     return f"<think>All that is needed was read.</think>\n{text}"
 
 
@@ -65,9 +55,9 @@ def _may_search(core: LegalSearch, step: LegalStep, queries: list[str], spare_tu
 
 def _acted(episode: Episode, protocol: str) -> tuple[list[str], list[str]]:
     """Return the queries that were made and the sections that were asked for."""
-    wishes = [read_turn(str(turn.action), protocol)[1] for turn in episode.turns]
-    queries = [wish.query for wish in wishes if isinstance(wish, Search)]
-    return queries, [wish.section_id for wish in wishes if isinstance(wish, Read)]
+    wishes = [tools.read_turn(str(turn.action), protocol)[1] for turn in episode.turns]
+    queries = [wish.query for wish in wishes if isinstance(wish, tools.Search)]
+    return queries, [wish.section_id for wish in wishes if isinstance(wish, tools.Read)]
 
 
 def random_action(env: TurnEnv, rng: random.Random) -> str:
@@ -79,11 +69,11 @@ def random_action(env: TurnEnv, rng: random.Random) -> str:
     words = _WORD.findall(" ".join([episode.task.question, *shown]))
     picked = " ".join(rng.choice(words) for _ in range(rng.randint(1, 3))) if words else "nothing"
     ids = [name for turn in episode.turns for result in turn.results for name in result.ids]
-    name = rng.choice((KEYWORD, SEMANTIC, READ, READ, ANSWER))
-    if name == READ and ids:
-        text = rendered(READ, core.protocol, section_id=rng.choice(ids))
-    elif name == ANSWER:
-        text = rendered(ANSWER, core.protocol, answer=picked, sources=rng.sample(ids, min(1, len(ids))))
+    name = rng.choice((tools.KEYWORD, tools.SEMANTIC, tools.READ, tools.READ, tools.ANSWER))
+    if name == tools.READ and ids:
+        text = tools.rendered(tools.READ, core.protocol, section_id=rng.choice(ids))
+    elif name == tools.ANSWER:
+        text = tools.rendered(tools.ANSWER, core.protocol, answer=picked, sources=rng.sample(ids, min(1, len(ids))))
     else:
-        text = rendered(name if name != READ else KEYWORD, core.protocol, query=picked)
+        text = tools.rendered(name if name != tools.READ else tools.KEYWORD, core.protocol, query=picked)
     return f"<think>At random.</think>\n{text}"

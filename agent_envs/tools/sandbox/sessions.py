@@ -17,19 +17,8 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 
 from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.tools.sandbox import port
 from agent_envs.tools.sandbox.pool import Backend, Cleaner, Interpreter, InterpreterPool, Saves
-from agent_envs.tools.sandbox.port import (
-    LASTING,
-    MAX_SECONDS,
-    SESSION_LOST,
-    ExecResult,
-    Limits,
-    SandboxCell,
-    SandboxSpec,
-    SessionSnapshot,
-    refused,
-    shown,
-)
 from agent_envs.tools.sandbox.records import cell_limits, lasting_cell
 
 REPLAY_FACTOR = 5.0  # a cell near its limit must not pass it when it is run again on a busier machine
@@ -74,9 +63,9 @@ class Session:
     def __init__(
         self,
         pool: BackendPool,
-        spec: SandboxSpec,
+        spec: port.SandboxSpec,
         *,
-        cells: tuple[SandboxCell, ...] = (),
+        cells: tuple[port.SandboxCell, ...] = (),
         saved: bytes | None = None,
         saved_cells: int = 0,
     ) -> None:
@@ -108,21 +97,21 @@ class Session:
         with self._turn():
             self._interpreter()
 
-    def run(self, code: str, limits: Limits | None = None) -> ExecResult:
+    def run(self, code: str, limits: port.Limits | None = None) -> port.ExecResult:
         """Run a cell.
 
         Raises EnvFault: the sandbox itself failed; the session is as it was before the cell, and may be asked again.
         """
         limits = cell_limits(self.spec, limits)
         with self._turn():
-            late = refused(code, limits)
+            late = port.refused(code, limits)
             if late is not None:
                 return late
             interpreter = self._interpreter()
             if interpreter is None:
-                return ExecResult("killed", error=SESSION_LOST)
+                return port.ExecResult("killed", error=port.SESSION_LOST)
             try:
-                result = shown(interpreter.run(code, limits), limits)
+                result = port.shown(interpreter.run(code, limits), limits)
             except BaseException:
                 self._live.drop()
                 raise
@@ -142,11 +131,11 @@ class Session:
             self._save()
             return Session(self._pool, self.spec, cells=self._cells, saved=self._saved, saved_cells=self._saved_cells)
 
-    def snapshot(self) -> SessionSnapshot:
+    def snapshot(self) -> port.SessionSnapshot:
         """Return the cells so far; what the interpreter holds stays in this process, to restore from without running them."""
         with self._turn():
             self._save()
-            taken = SessionSnapshot.of(self.spec, self._cells)
+            taken = port.SessionSnapshot.of(self.spec, self._cells)
             if self._saved is not None and self._saved_cells == len(self._cells):
                 self._pool.saves.keep(taken.sha256, self._saved)
             return taken
@@ -234,14 +223,14 @@ class Session:
         self._saved_cells = self._tried_cells = 0
         self._unsaved_seconds = 0.0
 
-    def _repeats(self, live: Interpreter, cell: SandboxCell) -> bool:
+    def _repeats(self, live: Interpreter, cell: port.SandboxCell) -> bool:
         """Run a cell again; return whether it came to its end."""
         limits = cell.limits or self.spec.limits
-        wall = min(limits.wall_seconds * REPLAY_FACTOR, MAX_SECONDS)
+        wall = min(limits.wall_seconds * REPLAY_FACTOR, port.MAX_SECONDS)
         limits = replace(limits, cpu_seconds=min(limits.cpu_seconds * REPLAY_FACTOR, wall - 1.0), wall_seconds=wall)
-        result = shown(live.run(cell.code, limits), limits)
+        result = port.shown(live.run(cell.code, limits), limits)
         self.drift += result.digest != cell.result
-        return result.status in LASTING
+        return result.status in port.LASTING
 
 
 MOST = 128
@@ -250,7 +239,7 @@ MOST = 128
 class SessionCache:
     """Idle sessions by the sha256 of the record that they stand at; beyond `most` the longest unused are closed."""
 
-    def __init__(self, restore: Callable[[SessionSnapshot], Session], most: int = MOST) -> None:
+    def __init__(self, restore: Callable[[port.SessionSnapshot], Session], most: int = MOST) -> None:
         """Begin empty; `restore` makes a session that is not there."""
         self._restore, self._most = restore, most
         self._lock = threading.Lock()
@@ -258,8 +247,8 @@ class SessionCache:
         self._count = 0
 
     def run(
-        self, record: SessionSnapshot, code: str, limits: Limits | None = None
-    ) -> tuple[ExecResult, SessionSnapshot]:
+        self, record: port.SessionSnapshot, code: str, limits: port.Limits | None = None
+    ) -> tuple[port.ExecResult, port.SessionSnapshot]:
         """Run a cell in the session that ran the record's cells; return its result and the record with it.
 
         Raises:
