@@ -21,14 +21,7 @@ from agent_envs.envs.search_qa.tasks import QuestionSource, Scenario, WorldSourc
 from agent_envs.grading.text_answers import exact_match
 from agent_envs.services.recording import Recording
 from agent_envs.tools.native_tags import PROTOCOLS, NativeTags, replied
-from agent_envs.tools.retrieval.build import (
-    MODEL_FORMS,
-    REMOTE_FORMS,
-    RETRIEVERS,
-    is_outside,
-    is_retriever,
-    make_retriever,
-)
+from agent_envs.tools.retrieval import build
 from agent_envs.tools.web import WEB_FORMS
 
 _OPENING, _CLOSING = "<information>", "</information>"
@@ -164,9 +157,9 @@ class SearchQA(TurnEnv):
         self._native = choice("SearchQA", "protocol", protocol, PROTOCOLS) == "json"
         if self._native and reward == "em_format":
             raise UsageError('SearchQA: reward="em_format" reads tags, of which protocol="json" has none; take another')
-        remote = is_outside(retriever)
-        if not remote and not (isinstance(retriever, str) and is_retriever(retriever)):
-            known = ", ".join((*RETRIEVERS, *MODEL_FORMS, *REMOTE_FORMS, *WEB_FORMS))
+        remote = build.is_outside(retriever)
+        if not remote and not (isinstance(retriever, str) and build.is_retriever(retriever)):
+            known = ", ".join((*build.RETRIEVERS, *build.MODEL_FORMS, *build.REMOTE_FORMS, *WEB_FORMS))
             raise UsageError(f"SearchQA: retriever={retriever!r}; the retrievers are {known}")
         whole_numbers(
             "SearchQA",
@@ -261,7 +254,7 @@ class SearchQA(TurnEnv):
         if made is None or made[0] != wanted or made[2] is not recording:
             large = corpus is not None and len(corpus) > SILENT_BUILD
             progress = stage_lines(f"{self._retriever_name} index") if large else None
-            retriever = make_retriever(self._retriever_name, corpus, progress=progress, recording=recording)
+            retriever = build.make_retriever(self._retriever_name, corpus, progress=progress, recording=recording)
             # Rebound as a whole, so that a fork, which shares it until then, is never touched.
             made = self._retriever = (wanted, retriever, recording)
         return made[1]
