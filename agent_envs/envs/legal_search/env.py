@@ -10,7 +10,6 @@ from agent_envs.base.arguments import whole_numbers
 from agent_envs.base.documents import Hit, Retriever
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message, ToolResult
-from agent_envs.base.progress import stage_lines
 from agent_envs.base.protocol import Call, Parsed
 from agent_envs.base.serialization import state_type
 from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
@@ -26,11 +25,10 @@ from agent_envs.services.chat import ChatModel
 from agent_envs.services.chat.named import judge_model
 from agent_envs.services.judges import Judge, ModelJudge
 from agent_envs.services.recording import CallSite, Recording
-from agent_envs.tools.retrieval.build import MODEL_FORMS, REMOTE_FORMS, RETRIEVERS, is_retriever, make_retriever
+from agent_envs.tools.retrieval.build import MODEL_FORMS, REMOTE_FORMS, RETRIEVERS, Built, built_over, is_retriever
 from agent_envs.tools.retrieval.remote import split_name
 from agent_envs.tools.retrieval.static import static_encoder
 
-SILENT_BUILD = 5_000  # passages; a larger index takes seconds, and says so
 _OUT_OF_TURNS = "That was the last turn: the work ends without an answer."
 _PROMPTS = {
     "tags": Template(files(__package__).joinpath("prompt.md").read_text(encoding="utf-8").strip()),
@@ -189,7 +187,7 @@ class LegalSearch(TurnEnv):
         self._before, _, self._after = filled.partition("$question")
         self.reward_spec = make_reward(reward, Limits(max_generations, max_searches), weights)
         self._names = {"keyword": keyword, "semantic": semantic}
-        self._engines: dict[str, tuple[str, Retriever, Recording | None]] = {}
+        self._engines: dict[str, Built] = {}
         self._model = judge_model("LegalSearch", judge)
         self._remote_judge = isinstance(judge, str) and bool(judge)
         self._judge: tuple[Recording | None, Judge] | None = None
@@ -286,15 +284,10 @@ class LegalSearch(TurnEnv):
     def _engine(self, engine: str, task: Task) -> Retriever:
         library, recording = self.source.library(task), self.services.recording
         corpus = library.numbered_corpus if engine == "keyword" else library.corpus
-        made = self._engines.get(engine)
-        if made is None or made[0] != corpus.digest or made[2] is not recording:
-            name = self._names[engine]
-            progress = stage_lines(f"{name} index") if len(corpus) > SILENT_BUILD else None
-            retriever = make_retriever(name, corpus, progress=progress, recording=recording)
-            made = (corpus.digest, retriever, recording)
-            # Rebound as a whole, so that a fork, which shares it until then, is never touched.
-            self._engines = {**self._engines, engine: made}
-        return made[1]
+        built = built_over(self._engines.get(engine), self._names[engine], corpus, recording)
+        if built is not self._engines.get(engine):
+            self._engines = {**self._engines, engine: built}
+        return built.retriever
 
 
 def make_source(tasks: str, world: Mapping[str, Any] | None) -> LegalSource:

@@ -3,7 +3,7 @@
 import random
 import re
 
-from agent_envs.base.errors import UsageError
+from agent_envs.core.builtin_agents import refuse_live_service
 from agent_envs.core.env import Episode, TurnEnv
 from agent_envs.envs.legal_search import tools
 from agent_envs.envs.legal_search.env import LegalSearch
@@ -22,10 +22,7 @@ def next_action(env: TurnEnv) -> str:
     """
     core = env.unwrapped
     assert isinstance(core, LegalSearch)
-    if core.live_service:
-        raise UsageError(
-            f"{core.env_id}: the solver does not call the live service {core.live_service}; replay a recording of it"
-        )
+    refuse_live_service(core)
     episode = core.episode
     left, prefill = allowance(env)
     scenario = scenario_of(episode.task)

@@ -9,8 +9,8 @@ import json
 import random
 import re
 
-from agent_envs.base.errors import UsageError
 from agent_envs.base.protocol import Call
+from agent_envs.core.builtin_agents import refuse_live_service
 from agent_envs.core.env import Episode, TurnEnv
 from agent_envs.envs.tool_reasoning.actions import BROWSE, PYTHON, SEARCH
 from agent_envs.envs.tool_reasoning.calls import ToolReasoningState
@@ -29,10 +29,7 @@ def next_action(env: TurnEnv) -> str:
     """Return the next search of the task's chain, then its program, then the answer as far as the tools have given it."""
     core = env.unwrapped
     assert isinstance(core, ToolReasoning)
-    if core.live_service:
-        raise UsageError(
-            f"{core.env_id}: the solver does not call the live service {core.live_service}; replay a recording of it"
-        )
+    refuse_live_service(core)
     episode, most = core.episode, core.calls.bounds.most
     state: ToolReasoningState = episode.state
     hidden = episode.task.hidden
