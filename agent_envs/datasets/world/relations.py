@@ -65,8 +65,10 @@ def kinds() -> dict[str, Kind]:
     table = json.loads(files(__package__).joinpath("wordings.json").read_text("utf-8"))
     found = {}
     for name, row in table.items():
-        fields = [{k: tuple(v) if isinstance(v, list) else v for k, v in item.items()} for item in row["relations"]]
-        relations = tuple(Relation(**values) for values in fields)
+        relations = tuple(
+            Relation(**{key: tuple(value) if isinstance(value, list) else value for key, value in item.items()})
+            for item in row["relations"]
+        )
         chained = tuple(relation for relation in relations if relation.value != "year")
         compared = tuple(relation for relation in relations if relation.first or relation.same)
         parts = 1 + max(relation.part for relation in relations)

@@ -173,7 +173,10 @@ def load_library(name: str) -> Library:
         DataMissing: it is not on this machine; the message says where it was looked for.
         UsageError: a file that is none of these.
     """
-    path = _place(name)
+    path = _folder() / LIBRARIES[name] if name in LIBRARIES else Path(name).expanduser()
+    if not path.exists():
+        known = ", ".join(LIBRARIES)
+        raise DataMissing(f"library {name}: nothing at {path}. The names are {known}, a .jsonl or .json file, a folder")
     if path.is_dir():
         return read_texts(path, path.name)
     if path.suffix.lower() == ".json":
@@ -219,14 +222,6 @@ def _folder() -> Path:
             f"the data folder is not known: set {DATA_FOLDER_VARIABLE}; the legal data lie in its `legal`"
         )
     return Path(os.environ[DATA_FOLDER_VARIABLE]) / "legal"
-
-
-def _place(name: str) -> Path:
-    path = _folder() / LIBRARIES[name] if name in LIBRARIES else Path(name).expanduser()
-    if not path.exists():
-        known = ", ".join(LIBRARIES)
-        raise DataMissing(f"library {name}: nothing at {path}. The names are {known}, a .jsonl or .json file, a folder")
-    return path
 
 
 def _state(path: Path) -> tuple[Path, int, int]:

@@ -78,21 +78,16 @@ def build_statutes(config: StatutesConfig, split: str, index: int) -> generated.
         raise UsageError(f"build_statutes: index={index!r} is not possible; use an int >= 0")
     seed = f"legal/statutes/{canonical_json(asdict(config))}/{split}/{index}"
     for attempt in range(100):
-        statutes = _draw(config, f"{seed}/{attempt}", split, index)
-        if statutes.questions:  # a small law may hold no question that is wanted
-            return statutes
+        rng = random.Random(f"{seed}/{attempt}")
+        names = tuple(jurisdiction(split, index * config.provinces + place) for place in range(config.provinces))
+        law = draw_law(rng, names, config.trades, config.rules_per_chapter, config.holders_per_chapter)
+        whole = Library(f"Law of {' and '.join(names)}", draft(rng, law))
+        asker = Asker(rng, law, whole, config.wording)
+        blanks = int(config.unanswerable * config.questions_per_world + 0.5)
+        questions = asker.ask(config.reads, config.kinds, config.questions_per_world - blanks, blanks)
+        if questions:  # a small law may hold no question that is wanted
+            return generated.GeneratedWorld(whole.without(asker.removed), questions, tuple(sorted(asker.removed)))
     raise UsageError(f"build_statutes: {config} gives laws without a question; allow more reads, kinds or trades")
-
-
-def _draw(config: StatutesConfig, seed: str, split: str, index: int) -> generated.GeneratedWorld:
-    rng = random.Random(seed)
-    names = tuple(jurisdiction(split, index * config.provinces + place) for place in range(config.provinces))
-    law = draw_law(rng, names, config.trades, config.rules_per_chapter, config.holders_per_chapter)
-    whole = Library(f"Law of {' and '.join(names)}", draft(rng, law))
-    asker = Asker(rng, law, whole, config.wording)
-    blanks = int(config.unanswerable * config.questions_per_world + 0.5)
-    questions = asker.ask(config.reads, config.kinds, config.questions_per_world - blanks, blanks)
-    return generated.GeneratedWorld(whole.without(asker.removed), questions, tuple(sorted(asker.removed)))
 
 
 @lru_cache(maxsize=generated.KEPT_WORLDS)

@@ -120,7 +120,9 @@ def _layers(trajectory: Trajectory, released: bool) -> tuple[float, float, float
         return -1.0, 0.0, 0.0
     if released:
         text = _written(trajectory)
-        accuracy, both = _boxed_overlap(trajectory), "</search>" in text and "</python>" in text
+        parsed, both = trajectory.last.parsed, "</search>" in text and "</python>" in text
+        inside = boxed(parsed.text) if isinstance(parsed, Answer) else None
+        accuracy = 0.0 if inside is None else _released_overlap(_bounded(inside), _gold(trajectory))
     else:
         accuracy, both = _right(trajectory), bool(used(trajectory, SEARCH) and used(trajectory, PYTHON))
     return 0.0, accuracy, BOTH_TOOLS if accuracy > 0 and both else 0.0
@@ -164,12 +166,6 @@ def _exact(trajectory: Trajectory) -> float:
 def _overlap(trajectory: Trajectory) -> float:
     answer = _answer(trajectory)
     return 0.0 if answer is None else token_f1(answer, _gold(trajectory))
-
-
-def _boxed_overlap(trajectory: Trajectory) -> float:
-    parsed = trajectory.last.parsed
-    inside = boxed(parsed.text) if isinstance(parsed, Answer) else None
-    return 0.0 if inside is None else _released_overlap(_bounded(inside), _gold(trajectory))
 
 
 def _released_overlap(text: str, golds: Sequence[str]) -> float:

@@ -115,11 +115,6 @@ def _short(text: str) -> str:
     return line if len(line) <= LONGEST_TEXT else f"{line[:LONGEST_TEXT]}\u2026"
 
 
-def _answer(result: EpisodeResult) -> str:
-    last = result.trajectory.turns[-1].parsed if result.trajectory.turns else None
-    return _short(last.text) if isinstance(last, Answer) else ""
-
-
 def _read(run: Run, results: Spool, measures: Measures) -> list[EpisodeRow]:
     labels = {entry.label: number for number, entry in enumerate(run.suite.entries)}
     places = {key: place for place, (key, *_) in enumerate(run.suite.episodes(), 1)}
@@ -127,7 +122,9 @@ def _read(run: Run, results: Spool, measures: Measures) -> list[EpisodeRow]:
     for played in run.rows():
         results.put(played.key, _text_of(played))
         numbers = played.numbers(measures)
-        texts = ("", _answer(played.result), "")
+        turns = played.result.trajectory.turns
+        last = turns[-1].parsed if turns else None
+        texts = ("", _short(last.text) if isinstance(last, Answer) else "", "")
         found[played.key] = EpisodeRow(played.key, places[played.key], labels[played.entry.label], numbers, texts)
     return list(found.values())
 

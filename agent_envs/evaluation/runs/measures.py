@@ -99,14 +99,14 @@ class _Measured:
             if task is None:
                 return numbers
             if labels is None:
-                labels = self._known[numbers.task] = self._labels_of(task)
+                known = self._asked(
+                    "labels", self._labels, task, task.id, lambda value: isinstance(value, str), "texts"
+                )
+                # Ten thousand tasks have few different ones.
+                labels = self._known[numbers.task] = self._equal.setdefault(tuple(known.items()), known)
             if played is not None:
                 metrics = self._metrics_of(replace(played, task=task), task)
         return replace(numbers, labels=labels, metrics=metrics)
-
-    def _labels_of(self, task: Task) -> dict[str, str]:
-        found = self._asked("labels", self._labels, task, task.id, lambda value: isinstance(value, str), "texts")
-        return self._equal.setdefault(tuple(found.items()), found)  # ten thousand tasks have few different ones
 
     def _metrics_of(self, trajectory: Trajectory, task: Task) -> dict[str, float]:
         def number(value: Any) -> bool:

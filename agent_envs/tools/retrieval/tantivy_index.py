@@ -129,7 +129,10 @@ def get_tantivy_index(
 
 
 def _from_folder(corpus: Corpus, stop_words: tuple[str, ...], parent: Path, progress: Progress | None) -> TantivyIndex:
-    settings = {"tokenizer": TOKENIZER, "stop_words": stop_words, "format": FORMAT, "tantivy": _index_format()}
+    version = str(_package().__version__)
+    kind = re.search(r"index_format v\d+", version)  # releases that share it read each other's files
+    tantivy = kind[0] if kind else version
+    settings = {"tokenizer": TOKENIZER, "stop_words": stop_words, "format": FORMAT, "tantivy": tantivy}
     folder = parent / digest({"corpus": corpus.digest, "settings": settings})[:32]
     opened = partial(open_folder, folder, stop_words)
 
@@ -159,13 +162,6 @@ def open_folder(folder: Path, stop_words: Sequence[str] = STOP_WORDS) -> Tantivy
     except ValueError:
         return None
     return index if index.documents == manifest.get("documents") else None
-
-
-def _index_format() -> str:
-    """Return the format of tantivy's files; releases that share one read each other's."""
-    version = str(_package().__version__)
-    found = re.search(r"index_format v\d+", version)
-    return found[0] if found else version
 
 
 def _package() -> Any:
