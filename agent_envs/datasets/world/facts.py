@@ -5,13 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from agent_envs.base.documents import Passage
-from agent_envs.datasets.world.names import (
-    COMPANY_SUFFIXES,
-    MUSEUM_SUFFIXES,
-    REGION_SUFFIXES,
-    UNIVERSITY_SUFFIXES,
-    Namer,
-)
+from agent_envs.datasets.world import names
 from agent_envs.datasets.world.relations import WORKS, Kind, Relation, kinds
 
 FIRST_YEAR, LAST_YEAR = 1850, 1999
@@ -58,7 +52,7 @@ class Entity:
 class Facts:
     """Draws all entities, then every relation, then hides some facts."""
 
-    def __init__(self, rng: random.Random, namer: Namer, passages: int, short: bool) -> None:
+    def __init__(self, rng: random.Random, namer: names.Namer, passages: int, short: bool) -> None:
         self.rng = rng
         self._namer = namer
         self.entities: dict[str, list[Entity]] = {}
@@ -83,11 +77,11 @@ class Facts:
         if kind in WORKS:
             return Entity(kind, namer.title(kind), kind)
         if kind == "company":
-            trade = tuple(COMPANY_SUFFIXES)[row % len(COMPANY_SUFFIXES)]
-            return Entity(kind, namer.organisation(rng.choice(COMPANY_SUFFIXES[trade])), trade)
+            trade = tuple(names.COMPANY_SUFFIXES)[row % len(names.COMPANY_SUFFIXES)]
+            return Entity(kind, namer.organisation(rng.choice(names.COMPANY_SUFFIXES[trade])), trade)
         if kind == "region":
-            return Entity(kind, namer.organisation(rng.choice(REGION_SUFFIXES), namesake=False), kind)
-        suffixes = UNIVERSITY_SUFFIXES if kind == "university" else MUSEUM_SUFFIXES
+            return Entity(kind, namer.organisation(rng.choice(names.REGION_SUFFIXES), namesake=False), kind)
+        suffixes = names.UNIVERSITY_SUFFIXES if kind == "university" else names.MUSEUM_SUFFIXES
         return Entity(kind, namer.organisation(rng.choice(suffixes)), kind)
 
     def _any(self, kind: str, noun: str = "") -> Entity:
