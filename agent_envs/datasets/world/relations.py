@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 WORKS = ("novel", "film", "song", "painting")
 WORDINGS = ("says", "nouns", "asks", "first", "last", "gap", "same")
@@ -65,10 +66,11 @@ def kinds() -> dict[str, Kind]:
     table = json.loads(files(__package__).joinpath("wordings.json").read_text("utf-8"))
     found = {}
     for name, row in table.items():
-        relations = tuple(
-            Relation(**{key: tuple(value) if isinstance(value, list) else value for key, value in item.items()})
+        fields: list[dict[str, Any]] = [
+            {key: tuple(value) if isinstance(value, list) else value for key, value in item.items()}
             for item in row["relations"]
-        )
+        ]
+        relations = tuple(Relation(**values) for values in fields)
         chained = tuple(relation for relation in relations if relation.value != "year")
         compared = tuple(relation for relation in relations if relation.first or relation.same)
         parts = 1 + max(relation.part for relation in relations)
