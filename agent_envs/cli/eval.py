@@ -14,6 +14,7 @@ import typer
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.terminal import print_result, print_table, show
 from agent_envs.cli import options as option
+from agent_envs.tools.forms import json_or_text
 
 if TYPE_CHECKING:
     from agent_envs.evaluation.runs.evaluate import Result
@@ -200,7 +201,7 @@ def _sweep(text: str) -> tuple[str, tuple[Any, ...]] | None:
     if not text:
         return None
     name, equals, values = text.partition("=")
-    found = tuple(option.json_or_text(part) for part in values.split(",") if part)
+    found = tuple(json_or_text(part) for part in values.split(",") if part)
     if not equals or not name or not found:
         raise UsageError(f"--sweep {text}: write NAME=VALUE,VALUE,...")
     return name, found

@@ -188,7 +188,7 @@ class Asker:
         if hidden:
             steps = (*steps[:-1], WorldStep(steps[-1].query, steps[-1].passage_id, UNKNOWN[0]))
             return WorldQuestion(text, UNKNOWN, hops, "unanswerable", support, steps, answer)
-        return WorldQuestion(text, _aliases(last.facts[relation.name]), hops, "bridge", support, steps)
+        return WorldQuestion(text, accepted_names(last.facts[relation.name]), hops, "bridge", support, steps)
 
     def _describe(self, path: Path, start: Entity) -> str:
         """Return the noun phrase that leads along a path of relations."""
@@ -250,7 +250,7 @@ class Asker:
             return self._word(relation.gap), (str(gap),)
         is_first = self._rng.random() < 0.5
         winner = one if (left < right) == is_first else other
-        return self._word(relation.first if is_first else relation.last), _aliases(winner)
+        return self._word(relation.first if is_first else relation.last), accepted_names(winner)
 
 
 def _repeats(path: Path) -> bool:
@@ -275,7 +275,8 @@ def _steps(path: Path) -> tuple[WorldStep, ...]:
     return tuple(steps)
 
 
-def _aliases(value: Entity | int) -> tuple[str, ...]:
+def accepted_names(value: Entity | int) -> tuple[str, ...]:
+    """Return the texts that name an answer; a work may be named with its kind."""
     if isinstance(value, int):
         return (str(value),)
     if value.kind in WORKS:
