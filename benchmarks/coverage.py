@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from agent_envs.evaluation.statistics.paired import compare_paired, minimum_detectable
-from agent_envs.evaluation.statistics.rates import t_tail
+from agent_envs.evaluation.statistics.student import t_tail
 from benchmarks.coverage_cases import Case, Design, Table, Z, cases, generator_for
 
 BAND = (0.94, 0.99)

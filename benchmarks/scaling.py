@@ -27,7 +27,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from agent_envs.base.documents import Corpus, Passage
-from agent_envs.tools.retrieval.bm25 import STOP_WORDS, BM25Settings, OkapiReference, get_index, query_terms
+from agent_envs.tools.retrieval.bm25 import STOP_WORDS, BM25Settings, get_index, query_terms
+from agent_envs.tools.retrieval.okapi_reference import OkapiReference
 from agent_envs.tools.retrieval.tantivy_index import get_tantivy_index
 from benchmarks.scaling_chart import chart_svg
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.statistics.rates import t_quantile
+from agent_envs.evaluation.statistics.student import t_quantile
 
 _RUNNING: set[subprocess.Popen[bytes]] = set()
 _STARTING: set[object] = set()

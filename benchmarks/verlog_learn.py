@@ -32,7 +32,8 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs.core.registry import full_id
-from agent_envs.evaluation.statistics.rates import success_rate, t_quantile
+from agent_envs.evaluation.statistics.rates import success_rate
+from agent_envs.evaluation.statistics.student import t_quantile
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy
 from benchmarks.training_runs import (

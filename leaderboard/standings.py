@@ -28,7 +28,8 @@ from agent_envs.evaluation.statistics.paired import (
     paired_interval,
     sign_flips,
 )
-from agent_envs.evaluation.statistics.rates import Rate, numbered, pass_hat_k, t_tail
+from agent_envs.evaluation.statistics.rates import Rate, numbered, pass_hat_k
+from agent_envs.evaluation.statistics.student import t_tail
 from agent_envs.evaluation.submission.models import Submission
 from agent_envs.evaluation.submission.replaying import places_of
 from agent_envs.evaluation.suites.suite import Suite

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.statistics.rates import clustered_variance, numbered, success_rate, t_quantile, t_tail
+from agent_envs.evaluation.statistics.rates import clustered_variance, numbered, success_rate
+from agent_envs.evaluation.statistics.student import t_quantile, t_tail
 
 FEW_CLUSTERS = 30  # below it the t test leans on normality that outcomes of 0 and 1 do not have
 EXACT_SIGNS = 14  # all 2^14 flips are tried; above, FLIPS of them, drawn once

@@ -2,7 +2,8 @@
 
 Modules, in reading order:
     build: `make_retriever`, which gives a retriever by its name, the ablations, and several retrievers as one; read it first.
-    bm25: BM25 in memory by bm25s, also with rank-bm25's Okapi scores (idf); the tokenizer and the stop words; rank-bm25 itself.
+    bm25: BM25 in memory by bm25s, also with rank-bm25's Okapi scores (idf); the tokenizer and the stop words.
+    okapi_reference: the rank-bm25 package itself, to compare with.
     tantivy_index: BM25 on disk by tantivy, for tens of millions of passages.
     dense: semantic search by a sentence encoder (MiniLM, or any model of the hub) and FAISS.
     static: semantic search by static word vectors without a neural network, and its byte-pair tokenizer.

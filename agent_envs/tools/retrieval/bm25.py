@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from agent_envs.base.caches import SharedCache, shared
 from agent_envs.base.documents import Corpus, IndexRetriever
-from agent_envs.base.errors import MissingExtra, UsageError
+from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest
 from agent_envs.tools.retrieval.index_files import IndexFiles, Progress, load_index, save_index
 
@@ -57,7 +57,7 @@ FORMAT = 1  # raise it whenever the same corpus and settings would give other ar
 DECIMALS = 6  # scores that agree to here are ties; results carry the rounded score
 MAX_QUERY_CHARACTERS = 16_384  # what of a query is read: the first characters,
 MAX_QUERY_TERMS = 512  # and of their words (stop words apart) the first ones
-MOST_RANKED_PASSAGES = 3_000_000
+MOST_PASSAGES = 3_000_000
 SMALL_CORPUS = 2_000  # passages; up to here building costs less than reading a file
 QUICK_POSTINGS = 4_000_000  # up to here in the types that add up most quickly, 16 bytes a posting in place of 8
 SHARED_SMALL = 64  # indexes of small corpora that a process keeps
@@ -173,10 +173,10 @@ def best_rows(scores: Scores, top_k: int, bar: float = 0.0) -> tuple[list[int], 
 
 def build_files(corpus: Corpus, settings: BM25Settings, progress: Progress | None = None) -> IndexFiles:
     """Tokenize a corpus (title and text of each passage) and let bm25s score it."""
-    if len(corpus) > MOST_RANKED_PASSAGES:
+    if len(corpus) > MOST_PASSAGES:
         raise UsageError(
             f"a BM25 index of {len(corpus):,} passages needs about {len(corpus) * 5e-6:.0f} GB of memory to build; "
-            f'at most {MOST_RANKED_PASSAGES:,} are indexed. Use retriever="tantivy", whose index is built and kept on disk'
+            f'at most {MOST_PASSAGES:,} are indexed. Use retriever="tantivy", whose index is built and kept on disk'
         )
     stop = frozenset(settings.stop_words)
     column_of: defaultdict[str, int] = defaultdict()
@@ -276,67 +276,3 @@ class BM25Retriever(IndexRetriever):
         self.name = "bm25_okapi" if settings is not None and settings.method == "okapi" else "bm25"
         self.corpus = corpus
         self.index = get_index(corpus, settings, cache_dir, progress)
-
-
-MOST_RANKED_PASSAGES = 20_000
-KILOBYTES_A_PASSAGE = 8  # measured on passages of 100 words (docs/retrieval.md): memory,
-MICROSECONDS_A_PASSAGE = 3  # and time of a query of ten words
-SHARED_REFERENCES = 4  # engines that a process keeps
-
-_ENGINES: SharedCache["OkapiReference"] = OrderedDict()
-
-
-class OkapiReference:
-    """rank-bm25's BM25Okapi over a corpus, cut into words as ours are."""
-
-    def __init__(self, corpus: Corpus, settings: BM25Settings, progress: Progress | None = None) -> None:
-        try:
-            from rank_bm25 import BM25Okapi
-        except ImportError:
-            raise MissingExtra("rank-bm25", "rank-bm25", 'retriever="rank_bm25"') from None
-        self._stop = frozenset(settings.stop_words)
-        documents = []
-        for row in range(len(corpus)):
-            passage = corpus[row]
-            documents.append(tokenize(f"{passage.title}\n{passage.text}", self._stop))
-            if progress is not None and (row + 1) % 1_000 == 0:
-                progress("tokenize", (row + 1) / len(corpus))
-        # without a single word it divides by zero
-        self._engine: Any = BM25Okapi(documents, k1=settings.k1, b=settings.b) if any(documents) else None
-
-    def top(self, query: str, top_k: int) -> tuple[list[int], list[float]]:
-        """Return the rows and scores of the best documents whose score is above 0."""
-        counts = query_terms(query, self._stop)
-        if self._engine is None or not counts:
-            return [], []
-        return best_rows(self._engine.get_scores([term for term, count in counts.items() for _ in range(count)]), top_k)
-
-
-class RankBM25Retriever(IndexRetriever):
-    """BM25Okapi of the rank-bm25 package; passages that score 0 or less are no hits, as with our own index."""
-
-    name = "rank_bm25"
-
-    def __init__(
-        self, corpus: Corpus, settings: BM25Settings | None = None, *, progress: Progress | None = None
-    ) -> None:
-        """Build the engine, or take the one that this process has.
-
-        Raises:
-            UsageError: the corpus is too large for it, or the settings ask for another method.
-            MissingExtra: rank-bm25 is not installed.
-        """
-        settings = settings or BM25Settings(method="okapi")
-        if settings.method != "okapi":
-            raise UsageError(f"rank_bm25 scores by the method 'okapi', not {settings.method!r}")
-        if len(corpus) > MOST_RANKED_PASSAGES:
-            memory, pause = len(corpus) * KILOBYTES_A_PASSAGE / 1e6, len(corpus) * MICROSECONDS_A_PASSAGE / 1e6
-            raise UsageError(
-                f"rank_bm25 holds about {KILOBYTES_A_PASSAGE} kB a passage and reads all of them at every query, "
-                f"{MICROSECONDS_A_PASSAGE} microseconds each: {len(corpus):,} passages need {memory:,.1f} GB and "
-                f"{pause:,.1f} s a query. At most {MOST_RANKED_PASSAGES:,} are taken; "
-                'retriever="bm25_okapi" gives the same scores'
-            )
-        self.corpus = corpus
-        key = (corpus.digest, settings)
-        self.index = shared(_ENGINES, key, lambda: OkapiReference(corpus, settings, progress), SHARED_REFERENCES)

@@ -13,9 +13,10 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.progress import stage_lines
 from agent_envs.base.serialization import sha256_text
 from agent_envs.services.recording import Recording
-from agent_envs.tools.retrieval.bm25 import BM25Retriever, BM25Settings, RankBM25Retriever
+from agent_envs.tools.retrieval.bm25 import BM25Retriever, BM25Settings
 from agent_envs.tools.retrieval.dense import DenseRetriever, split_dense
 from agent_envs.tools.retrieval.index_files import Progress
+from agent_envs.tools.retrieval.okapi_reference import RankBM25Retriever
 from agent_envs.tools.retrieval.static import StaticRetriever
 from agent_envs.tools.retrieval.tantivy_index import TantivyRetriever
 from agent_envs.tools.web import WEB_FORMS, WebSearch, is_web_search

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.statistics.rates import t_quantile, t_tail
+from agent_envs.evaluation.statistics.student import t_quantile, t_tail
 from tests.rows import each_row
 
 # Student's t as printed in statistics textbooks: (p, df) -> quantile.

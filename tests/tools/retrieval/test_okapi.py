@@ -19,19 +19,19 @@ from rank_bm25 import BM25Okapi
 from agent_envs.base.documents import MemoryCorpus, Passage
 from agent_envs.base.errors import MissingExtra, UsageError
 from agent_envs.datasets.world import WorldConfig, get_world
-from agent_envs.tools.retrieval import bm25
+from agent_envs.tools.retrieval import okapi_reference
 from agent_envs.tools.retrieval.bm25 import (
     STOP_WORDS,
     BM25Index,
     BM25Retriever,
     BM25Settings,
-    RankBM25Retriever,
     build_files,
     okapi_idf,
     query_terms,
     tokenize,
 )
 from agent_envs.tools.retrieval.build import make_retriever
+from agent_envs.tools.retrieval.okapi_reference import RankBM25Retriever
 
 WORDS = [f"w{number}" for number in range(12)]
 texts_strategy = st.lists(st.lists(st.sampled_from(WORDS), max_size=15).map(" ".join), min_size=1, max_size=40)
@@ -176,4 +176,4 @@ def test_environments_share_one_engine() -> None:
     texts = ["a shared engine", "of foxes"]
     first, second = RankBM25Retriever(corpus_of(texts)), RankBM25Retriever(corpus_of(texts))
     assert first.index is second.index
-    assert len(bm25._ENGINES) <= bm25.SHARED_REFERENCES
+    assert len(okapi_reference._ENGINES) <= okapi_reference.SHARED
