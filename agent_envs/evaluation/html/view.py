@@ -20,7 +20,7 @@ from agent_envs.evaluation.report.report import curves_of, result_notes, tables_
 from agent_envs.evaluation.runs.episode_numbers import FAILURES, UNPLAYED, EpisodeNumbers
 from agent_envs.evaluation.runs.evaluate import Result, result_from
 from agent_envs.evaluation.runs.measures import Measures
-from agent_envs.evaluation.runs.run_folder import Played, Run, Spool, open_run
+from agent_envs.evaluation.runs.run_folder import Run, Spool, open_run
 from agent_envs.evaluation.suites.suite import Suite
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_log import result_of
@@ -120,19 +120,15 @@ def _read(run: Run, results: Spool, measures: Measures) -> list[EpisodeRow]:
     places = {key: place for place, (key, *_) in enumerate(run.suite.episodes(), 1)}
     found: dict[str, EpisodeRow] = {}
     for played in run.rows():
-        results.put(played.key, _text_of(played))
+        names = ("status", "fault", "usage", "attempts", "seconds", "agent_seconds")
+        row = {name: getattr(played.result, name) for name in names}
+        results.put(played.key, json.dumps({"key": "", **row, "trajectory": played.stored}))
         numbers = played.numbers(measures)
         turns = played.result.trajectory.turns
         last = turns[-1].parsed if turns else None
         texts = ("", _short(last.text) if isinstance(last, Answer) else "", "")
         found[played.key] = EpisodeRow(played.key, places[played.key], labels[played.entry.label], numbers, texts)
     return list(found.values())
-
-
-def _text_of(played: Played) -> str:
-    names = ("status", "fault", "usage", "attempts", "seconds", "agent_seconds")
-    row = {name: getattr(played.result, name) for name in names}
-    return json.dumps({"key": "", **row, "trajectory": played.stored})
 
 
 def _ordered(episodes: list[EpisodeRow]) -> list[EpisodeRow]:

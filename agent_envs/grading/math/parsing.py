@@ -157,7 +157,10 @@ class _Parser(TokenReader):
         elif token.kind == "command":
             value = self._command(token.text)
         elif self.take("|"):
-            value = self._bars()
+            self.bars += 1
+            value = absolute(self.expression(), self.budget)
+            self.bars -= 1
+            self.expect("|")
         else:
             value = self._bracket()
         self.depth -= 1
@@ -234,13 +237,6 @@ class _Parser(TokenReader):
         value = self.expression()
         self.bars = bars
         self.expect(_BRACKETS[opened])
-        return value
-
-    def _bars(self) -> Quotient:
-        self.bars += 1
-        value = absolute(self.expression(), self.budget)
-        self.bars -= 1
-        self.expect("|")
         return value
 
     def _command(self, text: str) -> Quotient:
