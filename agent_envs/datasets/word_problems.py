@@ -2,6 +2,10 @@
 
 Every quantity is whole and positive, every division is exact, and no step needs a number that the question does not
 state. The same generator state gives the same problem on every machine.
+
+Settings hold what there is to count, and the sentences that change it; they are data, in `word_problem_wordings.json`. A text
+holds `{n}` and `{m}` for its numbers (`{n}` first), `{who}` and `{other}` for the two people and `{then}` for a connecting
+word. No text writes a number or hides one ("half", "a dozen"): `test_word_problems.py` holds them to that.
 """
 
 import json

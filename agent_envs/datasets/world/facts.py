@@ -1,4 +1,4 @@
-"""The entities of a fictional world and the dated relations between them are drawn, consistent and one value each."""
+"""The entities of a fictional world and the dated relations between them are drawn, one value each, and told in passages."""
 
 import random
 from collections import Counter

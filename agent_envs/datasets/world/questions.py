@@ -21,7 +21,10 @@ _NEAR = 1e-6
 
 
 class Lookup:
-    """Says whether a query finds a passage among the first three (BM25 in Lucene's form, over title and text)."""
+    """Says whether a query finds a passage among the first three (BM25 in Lucene's form, over title and text).
+
+    So only questions are kept whose every look-up can succeed.
+    """
 
     def __init__(self, passages: Sequence[Passage]) -> None:
         self._places: dict[str, list[int]] = {}

@@ -1,4 +1,7 @@
-"""The policy reads these texts after a turn: what tools brought, in one frame, and explanations."""
+"""The policy reads these texts after a turn: what tools brought, in one frame, and explanations.
+
+Documents that `browse` opens come from the corpus, with its links, or from the web, and are cut into pages.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

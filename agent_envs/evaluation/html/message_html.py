@@ -1,4 +1,7 @@
-"""A message is shown on a page as bounded text, folded where it is long, with the policy's action tags set apart."""
+"""A message is shown on a page as bounded text, folded where it is long, with the policy's action tags set apart.
+
+`ConversationPage` arranges a conversation: what one side did at a stretch stands together, calls with their results.
+"""
 
 import re
 from collections import Counter

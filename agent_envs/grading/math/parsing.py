@@ -1,7 +1,11 @@
-"""The parser turns tokens into the value of one expression.
+r"""The parser turns tokens into the value of one expression.
 
 Products and quotients, written out or not, bind alike and associate to the left: 1/2x is x/2. A power binds more than the sign
 before it, -2^2 is -4, and associates to the right.
+
+`\frac12` is 1/2, as in TeX, but `\sqrt12`, `x^12` and `x_12` take the whole number, as plain text means it. A number before a
+proper fraction of numbers is a mixed number: `3\frac{1}{2}` and "3 1/2" are 7/2. A numeral with a subscript is a name: 101_2 is
+neither 101 nor 5. The argument of a function without brackets is the product that follows, up to the next function.
 """
 
 from dataclasses import replace

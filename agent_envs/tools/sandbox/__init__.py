@@ -94,7 +94,7 @@ def begin_record(spec: SandboxSpec = SandboxSpec()) -> SessionSnapshot:  # noqa:
 
 
 def run_cell(record: SessionSnapshot, code: str, limits: Limits | None = None) -> tuple[ExecResult, SessionSnapshot]:
-    """Run a cell in a session that ran the record's cells; return its result and the record with it (see `session_cache`).
+    """Run a cell in a session that ran the record's cells; return its result and the record with it (see `SessionCache`).
 
     A record without a version (`record_of`) is taken for one of the version that is installed.
 

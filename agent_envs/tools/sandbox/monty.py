@@ -3,6 +3,11 @@
 A worker gets no file, no network, no process and no clock: time stands still, `random` is
 seeded, sleeping takes no time. Its allocator holds the memory limit; both time limits and the output limit are held from
 outside, by the watchdog, which kills the worker. A limit that kills is never left to the code to catch.
+
+The package pydantic-monty is imported here and nowhere else, and in a forked child a second time. Its native library keeps
+threads and locks for the whole process, and a fork copies the locks but not the threads: a forked child of a process that has
+used it would wait forever (gymnasium's asynchronous vector environments fork). So such a child loads a copy of the library,
+which has a state of its own, and leaves the parent's objects untouched for as long as it lives.
 """
 
 import atexit

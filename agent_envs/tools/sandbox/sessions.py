@@ -237,7 +237,13 @@ MOST = 128
 
 
 class SessionCache:
-    """Idle sessions by the sha256 of the record that they stand at; beyond `most` the longest unused are closed."""
+    """Idle sessions by the sha256 of the record that they stand at; beyond `most` the longest unused are closed.
+
+    It serves callers with immutable state: a record and a cell go in, the result and the next record come out. An environment
+    keeps the record in its state, so its snapshots, forks and replays need nothing of the sandbox. The session that stands at a
+    record is taken from the cache where one is there, and made from the record where none is: two branches of one state are two
+    sessions, and the second to go on costs a restore.
+    """
 
     def __init__(self, restore: Callable[[port.SessionSnapshot], Session], most: int = MOST) -> None:
         """Begin empty; `restore` makes a session that is not there."""

@@ -1,7 +1,7 @@
 """A sorting task is judged as solved or not, and pays `fixed` (default), `released` (also `paper`) or `success`.
 
-The paper states no formula of its own; the formulas are below. Calls are read from typed results; only comparing
-tasks are judged by the answer that the policy wrote.
+The paper states no formula of its own; the formulas, of counts, are below: the release's, and one whose maximum is optimal
+play. Calls are read from typed results; only comparing tasks are judged by the answer that the policy wrote.
 """
 
 import re
