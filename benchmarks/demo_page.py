@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent_envs.core.registry import TABLE
 from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes
-from agent_envs.envs.expa.sorting.rewards import fixed, released
+from agent_envs.envs.expa.sorting.scoring import fixed, released
 from agent_envs.evaluation.html.page import Bar, Cell, Curve, Page, Picture, Table
 from agent_envs.evaluation.report.compare import compare_entries
 from agent_envs.evaluation.runs.evaluate import Result

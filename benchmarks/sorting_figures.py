@@ -16,7 +16,7 @@ import typer
 from agent_envs.base.terminal import print_result, print_table, show
 from agent_envs.cli.options import Json
 from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes
-from agent_envs.envs.expa.sorting.rewards import fixed, released
+from agent_envs.envs.expa.sorting.scoring import fixed, released
 from benchmarks.sorting_plays import exact, mean_reward, strata
 
 _MOST = 6  # items: 720 permutations for each algorithm and direction

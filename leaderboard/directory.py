@@ -14,9 +14,9 @@ from typing import IO, TypeVar
 from pydantic import ValidationError
 
 from agent_envs.base.strict_model import Strict
+from agent_envs.evaluation.submission.episode_rows import MOST_SHARD_BYTES
 from agent_envs.evaluation.submission.models import MOST_META_BYTES, FileRow, Manifest, file_text
 from agent_envs.evaluation.submission.pack import MOST_BYTES
-from agent_envs.evaluation.submission.shards import MOST_SHARD_BYTES
 from agent_envs.evaluation.suites.suite import first_fault
 
 MOST_FILES = 10_000

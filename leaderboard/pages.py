@@ -12,7 +12,7 @@ import agent_envs
 from agent_envs.base.version import code_digest
 from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.html.index_page import LinkedPages
-from agent_envs.evaluation.html.page import Bar, Cell, Drawn, Page, Table
+from agent_envs.evaluation.html.page import Bar, Cell, Page, RenderedTranscript, Table
 from agent_envs.evaluation.report.charts import Forest, points
 from agent_envs.evaluation.statistics.paired import p_text
 from agent_envs.evaluation.statistics.rates import Rate
@@ -162,7 +162,9 @@ def _agent(board: Board, row: Row) -> Cell:
     return Cell(name, f"../{_place(board, row)}", "odd" if disputed else "")
 
 
-def row_page(board: Board, row: Row, transcripts: tuple[Drawn, ...] = (), missing: tuple[str, ...] = ()) -> Page:
+def row_page(
+    board: Board, row: Row, transcripts: tuple[RenderedTranscript, ...] = (), missing: tuple[str, ...] = ()
+) -> Page:
     """Return the page of one row: what it came to, what its submitter says, what was verified and decided, some episodes.
 
     Args:

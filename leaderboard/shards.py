@@ -7,8 +7,15 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.submission.episode_rows import EpisodeRow, chain_of, row_text
-from agent_envs.evaluation.submission.shards import MOST_LINE_BYTES, MOST_RATIO, MOST_ROWS, MOST_SHARD_BYTES
+from agent_envs.evaluation.submission.episode_rows import (
+    MOST_LINE_BYTES,
+    MOST_RATIO,
+    MOST_ROWS,
+    MOST_SHARD_BYTES,
+    EpisodeRow,
+    chain_of,
+    row_text,
+)
 from agent_envs.evaluation.suites.suite import first_fault
 
 _CHUNK = 1 << 20

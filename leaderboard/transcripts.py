@@ -18,7 +18,7 @@ from agent_envs.base.serialization import digest
 from agent_envs.base.version import code_digest
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.datasets.corpora import write_atomically
-from agent_envs.evaluation.html.page import Cell, Drawn, Transcript, draw
+from agent_envs.evaluation.html.page import Cell, RenderedTranscript, Transcript, draw
 from agent_envs.evaluation.html.replayed_view import ReplayReader
 from agent_envs.evaluation.submission.episode_rows import EpisodeRow, row_text
 from agent_envs.evaluation.submission.models import entry_folders
@@ -56,7 +56,7 @@ def chosen(suite: Suite, episodes: Mapping[str, Checked], most: int = MOST) -> l
     return [key for key in plan if key in set(found)]
 
 
-def transcripts_of(entrant: Entrant, suite: Suite) -> tuple[tuple[Drawn, ...], tuple[str, ...]]:
+def transcripts_of(entrant: Entrant, suite: Suite) -> tuple[tuple[RenderedTranscript, ...], tuple[str, ...]]:
     """Return transcripts of a verified submission, and a line for each that is wanted and cannot be shown.
 
     None of a suite that is the board's own, and none of one that was not read from a folder. What was drawn is kept in the
@@ -111,9 +111,11 @@ def _unpacked(entrant: Entrant, suite: Suite, answers: Path | None) -> Directory
     return directory
 
 
-def _kept(place: Path) -> tuple[Drawn, ...]:
+def _kept(place: Path) -> tuple[RenderedTranscript, ...]:
     rows = json.loads(place.read_bytes())
-    return tuple(Drawn(**row | {"outcome": Cell(**row["outcome"]), "html": Markup(row["html"])}) for row in rows)
+    return tuple(
+        RenderedTranscript(**row | {"outcome": Cell(**row["outcome"]), "html": Markup(row["html"])}) for row in rows
+    )
 
 
 def _plays(
@@ -143,7 +145,7 @@ def _rows(directory: Directory, suite: Suite, wanted: set[str]) -> Iterator[Epis
                         yield row
 
 
-def _drawn(reader: ReplayReader, place: Place, play: Trajectory, checked: Checked) -> Drawn:
+def _drawn(reader: ReplayReader, place: Place, play: Trajectory, checked: Checked) -> RenderedTranscript:
     head, seen = place.header, reader.of(place.entry, play)
     outcome = Cell("success", tone="good") if checked.success else Cell("failure", tone="bad")
     meta = (("entry", place.entry.label), ("trial", str(place.trial + 1)), ("episode key", head.episode_key))

@@ -41,7 +41,9 @@ def _checks(cls: Any) -> dict[str, tuple[frozenset[type], Fits, str]]:
     for field in dataclasses.fields(cls):
         hint = hints[field.name]
         if (fits := _fits(hint)) is not None:
-            found[field.name] = (_exact(hint), fits, _told(hint))
+            plain = isinstance(hint, type) and not get_args(hint)
+            name = hint.__name__ if plain else str(hint).replace("typing.", "")
+            found[field.name] = (_exact(hint), fits, name)
     return found
 
 
@@ -63,10 +65,6 @@ def _exact(hint: Any) -> frozenset[type]:
     if hint in (None, NoneType, bool, int, str):
         return frozenset([hint or NoneType])
     return frozenset([hint] if isinstance(hint, type) and dataclasses.is_dataclass(hint) else [])
-
-
-def _told(hint: Any) -> str:
-    return hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint).replace("typing.", "")
 
 
 def _fits(hint: Any) -> Fits | None:

@@ -59,7 +59,11 @@ def check_hostile_text(subject: EnvUnderTest) -> str:
                 subject.reset(env, number % max(subject.tasks, 1))
             if number % 2 and len(text) < 10_000:
                 text = _spliced(subject.sample(env, rng), text, rng)
-            action = _instead(subject, env, ids, rng) if ids and rng.random() < IDS else text
+            action: Any = text
+            if (
+                ids and rng.random() < IDS
+            ):  # a legal action, so that text meets every active environment, or a hostile id
+                action = hostile_id(ids, rng) if rng.random() < 0.3 else subject.sample(env, rng)
             what = f"string {number}, {text[:60]!r}" if action is text else f"step {number}, action {action!r}"
             within(f"{what}... ({len(text)} characters)" if action is text else what)
             try:
@@ -77,11 +81,6 @@ def check_hostile_text(subject: EnvUnderTest) -> str:
     return f"{kinds.total()} strings, parsed as " + ", ".join(
         f"{kind} {count}" for kind, count in sorted(kinds.items())
     )
-
-
-def _instead(subject: EnvUnderTest, env: Any, ids: int, rng: random.Random) -> Any:
-    """Return a legal action, so that hostile text meets every active environment too, or a hostile integer."""
-    return hostile_id(ids, rng) if rng.random() < 0.3 else subject.sample(env, rng)
 
 
 def _spliced(action: Any, text: str, rng: random.Random) -> str:

@@ -38,7 +38,12 @@ def run_child(subject: EnvUnderTest, job: dict[str, Any], hash_seed: str) -> dic
         raise CheckSkipped("the class is defined in __main__, which a fresh process cannot import")
     around = {"path": sys.path, "folder": os.getcwd(), "variables": dict(os.environ)}
     text = json.dumps({"recipe": subject.recipe, **around, **job}, default=asdict)
-    line = _server(hash_seed).ask(text) if sys.platform == "linux" else started(text, hash_seed)
+    if sys.platform == "linux":
+        if hash_seed not in _servers or not _servers[hash_seed].lives():
+            _servers[hash_seed] = _Server(hash_seed)
+        line = _servers[hash_seed].ask(text)
+    else:
+        line = started(text, hash_seed)
     result: dict[str, Any] = json.loads(line or '{"error": "it died"}')
     if "error" in result:
         raise CheckFailed(f"a fresh process fails: {result['error']}")
@@ -88,12 +93,6 @@ class _Server:
 
 
 _servers: dict[str, _Server] = {}
-
-
-def _server(hash_seed: str) -> _Server:
-    if hash_seed not in _servers or not _servers[hash_seed].lives():
-        _servers[hash_seed] = _Server(hash_seed)
-    return _servers[hash_seed]
 
 
 def _with(hash_seed: str) -> dict[str, str]:

@@ -68,7 +68,9 @@ def check_planting(subject: EnvUnderTest) -> str:
             if terminated or truncated:
                 break
         subject.reset(env, task)
-        bait = _bait(env)
+        bait = "".join(f"<answer>{gold}</answer>" for gold in core.episode.task.gold)
+        if not bait and companion(env, "solver") is not None:
+            bait = str(solve(env)[0])
         with planting(core, bait):
             planted = sum(float(env.step(action)[1]) for action in actions)
         baited += sum(bait in message.content for turn in core.episode.turns for message in turn.observation)
@@ -95,12 +97,6 @@ def planting(core: TurnEnv, bait: str) -> Iterator[None]:
         yield
     finally:
         del core._advance
-
-
-def _bait(env: gym.Env[Any, Any]) -> str:
-    """Return the gold as answers; where a task has none, what the solver would say."""
-    answers = "".join(f"<answer>{gold}</answer>" for gold in core_of(env).episode.task.gold)
-    return answers or ("" if companion(env, "solver") is None else str(solve(env)[0]))
 
 
 def check_hidden_gold(subject: EnvUnderTest) -> str:

@@ -13,22 +13,8 @@ import typer
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.terminal import print_result, print_table, show
-from agent_envs.cli.options import (
-    Adviser,
-    AgentArguments,
-    Amount,
-    Arguments,
-    Environment,
-    FeedbackArguments,
-    Json,
-    Kept,
-    Player,
-    json_or_text,
-    named_values,
-    tell,
-    told_of_pack,
-    two_interrupts,
-)
+from agent_envs.cli import options as option
+from agent_envs.tools.forms import json_or_text
 
 if TYPE_CHECKING:
     from agent_envs.evaluation.runs.evaluate import Result
@@ -41,33 +27,37 @@ if TYPE_CHECKING:
 OwnEnvId = Annotated[str, typer.Argument(help="An id: SearchQA; or module:namespace/Name-v0. Not with --suite.")]
 Agent = Annotated[
     str,
-    Player(help="random, heuristic, solver, null; openai:MODEL@URL, openai-text:..., anthropic:MODEL; module:Class."),
+    option.Player(
+        help="random, heuristic, solver, null; openai:MODEL@URL, openai-text:..., anthropic:MODEL; module:Class."
+    ),
 ]
-Tasks = Annotated[str, Environment(help="The environment's task source: world, hotpotqa, ...")]
-Split = Annotated[str, Environment(help="Default: test, else dev; the output says which.")]
-Limit = Annotated[int | None, Amount("-n", min=1, help="Only the first N tasks: a smoke run.")]
-Trials = Annotated[int | None, Amount(min=1, help="Episodes a task (default 1); a suite says its own.")]
-SuiteName = Annotated[str, Environment(help="A suite by name or file: core.")]
-Sweep = Annotated[str, Environment(help="Over values of an argument: retriever=bm25,random,empty,oracle.")]
-TurnLimits = Annotated[str | None, Environment(help="Over free turns before a forced answer: 0,1,2,4 (0: naive RAG).")]
+Tasks = Annotated[str, option.Environment(help="The environment's task source: world, hotpotqa, ...")]
+Split = Annotated[str, option.Environment(help="Default: test, else dev; the output says which.")]
+Limit = Annotated[int | None, option.Amount("-n", min=1, help="Only the first N tasks: a smoke run.")]
+Trials = Annotated[int | None, option.Amount(min=1, help="Episodes a task (default 1); a suite says its own.")]
+SuiteName = Annotated[str, option.Environment(help="A suite by name or file: core.")]
+Sweep = Annotated[str, option.Environment(help="Over values of an argument: retriever=bm25,random,empty,oracle.")]
+TurnLimits = Annotated[
+    str | None, option.Environment(help="Over free turns before a forced answer: 0,1,2,4 (0: naive RAG).")
+]
 FeedbackNames = Annotated[
     str,
-    Adviser(
+    option.Adviser(
         help="Before every turn (VEG): scripted:good, scripted:weak, scripted:misleading, anthropic:MODEL, "
         "openai:MODEL@URL; several, with none among them, are compared: none,scripted:good."
     ),
 ]
 Epsilon = Annotated[
-    float | None, Adviser(min=0, max=1, help="How often feedback is to explore: one number (default 0.1).")
+    float | None, option.Adviser(min=0, max=1, help="How often feedback is to explore: one number (default 0.1).")
 ]
-Templates = Annotated[str, Adviser(help="Your folder with explore.md and exploit.md, for a chat model.")]
-Concurrency = Annotated[int, Player(min=1, help="Episodes at a time.")]
-MaxCost = Annotated[float | None, Amount(help="US dollars: no call begins once they are spent.")]
-Yes = Annotated[bool, Amount("--yes", help="Play all of it, whatever a model with a price may cost.")]
-PricesFile = Annotated[Path | None, Amount(help="A table of prices of yours.")]
-Out = Annotated[Path | None, Kept(help="Folder of the run (default: runs/TIME-NAME).")]
-Pack = Annotated[Path | None, Kept(help="Write the submission here when the run is complete.")]
-Resume = Annotated[Path | None, Kept(help="Go on with the run of this folder; nothing else is given.")]
+Templates = Annotated[str, option.Adviser(help="Your folder with explore.md and exploit.md, for a chat model.")]
+Concurrency = Annotated[int, option.Player(min=1, help="Episodes at a time.")]
+MaxCost = Annotated[float | None, option.Amount(help="US dollars: no call begins once they are spent.")]
+Yes = Annotated[bool, option.Amount("--yes", help="Play all of it, whatever a model with a price may cost.")]
+PricesFile = Annotated[Path | None, option.Amount(help="A table of prices of yours.")]
+Out = Annotated[Path | None, option.Kept(help="Folder of the run (default: runs/TIME-NAME).")]
+Pack = Annotated[Path | None, option.Kept(help="Write the submission here when the run is complete.")]
+Resume = Annotated[Path | None, option.Kept(help="Go on with the run of this folder; nothing else is given.")]
 
 
 def evaluate_agent(
@@ -91,10 +81,10 @@ def evaluate_agent(
     out: Out = None,
     pack: Pack = None,
     resume: Resume = None,
-    as_json: Json = False,
-    arg: Arguments = None,
-    agent_arg: AgentArguments = None,
-    feedback_arg: FeedbackArguments = None,
+    as_json: option.Json = False,
+    arg: option.Arguments = None,
+    agent_arg: option.AgentArguments = None,
+    feedback_arg: option.FeedbackArguments = None,
 ) -> None:
     """Evaluate an agent; prints success with its 95 % interval. Exit code 3: faults, or not all was played.
 
@@ -108,15 +98,15 @@ def evaluate_agent(
         _alone(context)
         _go_on(resume, as_json)
         return
-    choice = (env_id, named_values(arg, "--arg"), tasks, split, trials, sweep, turn_limits)
-    options = named_values(feedback_arg, "--feedback-arg")
+    choice = (env_id, option.named_values(arg, "--arg"), tasks, split, trials, sweep, turn_limits)
+    options = option.named_values(feedback_arg, "--feedback-arg")
     if epsilon is not None and not feedback:
         raise UsageError("--epsilon is how often feedback is to explore: name who gives it with --feedback")
     chosen = _suite(suite, limit, choice, feedback_named(feedback, epsilon, feedback_templates, options))
     _check_pack(pack, limit)
     _check_out(out)
     paths = [str(prices) if prices else "", str(pack.absolute()) if pack else ""]
-    who = agent, named_values(agent_arg, "--agent-arg")
+    who = agent, option.named_values(agent_arg, "--agent-arg")
     settings = Settings(*who, concurrency, max_cost, paths[0], limit is not None, paths[1])
     folder = out or _new_folder(suite or f"{env_id.split('/')[-1]}-{tasks or 'default'}", feedback, agent)
     title = f"{suite or env_id} {agent}{f' feedback={feedback}' if feedback else ''}"
@@ -135,7 +125,7 @@ def _tell_plan(suite: "Suite", settings: "Settings", yes: bool) -> None:
         return
     tasks = sum(len(entry.tasks) for entry in suite.entries)
     plan = f"{tasks * suite.trials:,} episodes ({tasks:,} tasks, {suite.trials} each)"
-    tell(f"plan: {plan}")
+    option.tell(f"plan: {plan}")
     if (prices.agent or prices.feedback) and not (settings.smoke or settings.max_cost_usd or yes):
         raise UsageError(f"{plan} with a model that has a price: give -n N, --max-cost USD, or --yes")
 
@@ -147,7 +137,7 @@ def _begin(suite: "Suite", settings: "Settings", folder: Path, title: str, as_js
 
     settings = replace(settings, notes=notes_on(suite))
     _tell_notes(settings.notes)
-    play = partial(evaluate, suite, settings, folder=folder, tell=tell)
+    play = partial(evaluate, suite, settings, folder=folder, tell=option.tell)
     _finish(lambda progress: play(progress=progress), folder, title, as_json)
 
 
@@ -162,7 +152,7 @@ def _go_on(folder: Path, as_json: bool) -> None:
 
 def _tell_notes(notes: "Notes | None") -> None:
     for line in notes.lines if notes is not None else ():
-        tell(f"note: {line}")
+        option.tell(f"note: {line}")
 
 
 def _check_pack(pack: Path | None, limit: int | None) -> None:
@@ -198,7 +188,7 @@ def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Adv
             needed = 'pip install "agent-envs[envs]" brings what environments need'
             raise UsageError(f"{name}: not every entry can be played here ({needed}): " + "; ".join(lacking))
         for line in lacking:
-            tell(f"note: {line}")
+            option.tell(f"note: {line}")
         return first_tasks(with_feedback(found, feedback), limit)
     if not env_id:
         raise UsageError("eval: name an id (agent-envs list), --suite NAME, or --resume RUN")
@@ -232,7 +222,7 @@ def _tell_limits(text: str | None, suite: "Suite") -> None:
     more = [turns for turns in _turn_limits(text) if turns not in given]
     if more:
         most = max(entry.turn_limit or 0 for entry in suite.entries)
-        tell(
+        option.tell(
             f"note: --turn-limits {', '.join(map(str, more))}: played as {most}, the most that the environment's own limit "
             "allows; an argument of it, max_generations say, allows more (agent-envs show tells)"
         )
@@ -253,7 +243,7 @@ def _finish(play: Callable[[Any], "Result"], folder: Path, title: str, as_json: 
 
     finished = False
     try:
-        with two_interrupts("running episodes"), progress_bar(title, quiet=as_json) as progress:
+        with option.two_interrupts("running episodes"), progress_bar(title, quiet=as_json) as progress:
             result = play(progress)
         finished = True
     except KeyboardInterrupt:
@@ -263,7 +253,7 @@ def _finish(play: Callable[[Any], "Result"], folder: Path, title: str, as_json: 
         raise
     finally:
         if not finished and (folder / "journal.jsonl").exists():
-            tell(f"stopped; finished episodes are in {folder}: agent-envs eval --resume {folder} goes on")
+            option.tell(f"stopped; finished episodes are in {folder}: agent-envs eval --resume {folder} goes on")
     print_result({**result.to_json(), "run": str(folder)}, as_json, lambda: _tell(result, folder))
     if not result.complete:
         raise typer.Exit(3)
@@ -277,9 +267,9 @@ def _packed(result: "Result", folder: Path) -> None:
 
     target = Path(result.settings.pack)
     if target.exists() and any(target.iterdir()):
-        tell(f"{target} is there already, and stays as it is")
+        option.tell(f"{target} is there already, and stays as it is")
         return
-    told_of_pack(target, pack_run(folder, target))
+    option.told_of_pack(target, pack_run(folder, target))
 
 
 def _tell(result: "Result", folder: Path) -> None:

@@ -1,7 +1,6 @@
 """The verbs of the command line share these options, the way their values are read, and what Ctrl-C does."""
 
 import contextlib
-import json
 import os
 import signal
 import sys
@@ -15,6 +14,7 @@ import typer
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.terminal import show
+from agent_envs.tools.forms import json_or_text
 
 # An option of each of these belongs to a group of `--help`.
 Environment = partial(typer.Option, rich_help_panel="The environment")
@@ -55,14 +55,6 @@ def named_values(pairs: list[str] | None, option: str) -> dict[str, Any]:
             raise UsageError(f"{option} {pair}: write NAME=VALUE")
         values[name] = json_or_text(text)
     return values
-
-
-def json_or_text(text: str) -> Any:
-    """Return the value of a text that reads as JSON, else the text."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def made(env_id: str, arguments: list[str] | None) -> Any:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from agent_envs.base.documents import Corpus
     from agent_envs.tools.retrieval.server import RetrieverServer
 
-SILENT_BUILD = 5_000  # passages; a larger index takes seconds, and says so
-
 
 def serve_retriever(
     corpus: Annotated[str, typer.Option(help="sample, wiki-18, a .jsonl file, or a generated world:SPLIT:INDEX.")],
@@ -31,8 +29,7 @@ def serve_retriever(
 
     An environment uses it as `--arg retriever=search_r1@URL`. The URL is printed once the index is built.
     """
-    from agent_envs.base.progress import stage_lines
-    from agent_envs.tools.retrieval.build import MODEL_FORMS, RETRIEVERS, is_retriever, make_retriever
+    from agent_envs.tools.retrieval.build import MODEL_FORMS, RETRIEVERS, built_over, is_retriever
     from agent_envs.tools.retrieval.server import RetrieverServer, check_access
 
     # The oracle needs the task, which no wire carries; a server before a server is of no use.
@@ -42,8 +39,7 @@ def serve_retriever(
     token = _token(token_env)
     check_access(host, token)  # before an index is built for minutes
     passages = _corpus(corpus)
-    progress = stage_lines(f"{retriever} index") if len(passages) > SILENT_BUILD else None
-    served = make_retriever(retriever, passages, progress=progress)
+    served = built_over(None, retriever, passages, None).retriever
     with RetrieverServer(served, passages, host=host, port=port, token=token, tell=tell, verbose=verbose) as server:
         # As Ctrl-C: what started this from a script or a container ends it so.
         signal.signal(signal.SIGTERM, signal.default_int_handler)

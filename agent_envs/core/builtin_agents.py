@@ -73,3 +73,10 @@ def _imported(text: str, whose: str) -> Callable[..., Any]:
     if not hasattr(found, name):
         raise UsageError(f"{whose} is named {text!r}: the module has no {name!r}")
     return getattr(found, name)  # type: ignore[no-any-return]
+
+
+def refuse_live_service(core: Any) -> None:
+    """Raise UsageError where the next turn of an environment that a solver plays would call a live service."""
+    if core.live_service:
+        service = f"the solver does not call the live service {core.live_service}"
+        raise UsageError(f"{core.env_id}: {service}; replay a recording of it")

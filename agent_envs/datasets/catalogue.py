@@ -77,11 +77,6 @@ def _as_path(name: str, endings: tuple[str, ...]) -> Path | None:
     return path if path.is_absolute() or path.suffix.lower() in endings else None
 
 
-def _check_split(split: str) -> None:
-    if split not in SPLITS:
-        raise UsageError(f"split {split!r} is unknown; the splits are {', '.join(SPLITS)}")
-
-
 def _places(row: DataSet | ProblemSet, split: str) -> Iterator[_Place]:
     """Yield where a split may lie: first the folder named by AGENT_ENVS_DATA, then the cache."""
     files = [file for file in row.files if file.split == split]
@@ -107,7 +102,8 @@ def _missing(what: str, looked: list[str], command: str) -> DataMissing:
 
 
 def _find(name: str, split: str) -> _Place:
-    _check_split(split)
+    if split not in SPLITS:
+        raise UsageError(f"split {split!r} is unknown; the splits are {', '.join(SPLITS)}")
     if path := _as_path(name, ENDINGS):
         if not path.is_file():
             raise DataMissing(f"no question file at {path}")

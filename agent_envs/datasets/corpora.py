@@ -77,13 +77,6 @@ def _read_index(stem: Path) -> tuple[Offsets, str] | None:
     return (offsets, digest) if offsets.dtype == np.int64 and offsets.ndim == 1 and len(offsets) else None
 
 
-def _write_index(stem: Path, offsets: Offsets, digest: str, path: Path) -> None:
-    write_atomically(stem.with_suffix(".npy"), lambda file: np.save(file, offsets, allow_pickle=False))
-    # The digest goes last: a reader that finds it finds the offsets, too.
-    note = json.dumps({"sha256": digest, "path": str(path)}).encode()
-    write_atomically(stem.with_suffix(".json"), lambda file: file.write(note))
-
-
 def _index(path: Path, progress: Progress | None) -> tuple[Offsets, str]:
     state = path.stat()
     key = json.dumps([str(path), state.st_size, state.st_mtime_ns]).encode("utf-8", "surrogatepass")
@@ -93,7 +86,10 @@ def _index(path: Path, progress: Progress | None) -> tuple[Offsets, str]:
         return found
     offsets, digest = _scan(path, progress)
     try:
-        _write_index(stem, offsets, digest, path)
+        write_atomically(stem.with_suffix(".npy"), lambda file: np.save(file, offsets, allow_pickle=False))
+        # The digest goes last: a reader that finds it finds the offsets, too.
+        note = json.dumps({"sha256": digest, "path": str(path)}).encode()
+        write_atomically(stem.with_suffix(".json"), lambda file: file.write(note))
     except OSError:
         # A cache that cannot be written costs the next process a scan, and this one nothing.
         return offsets, digest
@@ -160,16 +156,13 @@ class FileCorpus(Uncopied):
                 return guess
         with self._lock:
             if self._rows is None:
-                self._rows = self._map()
+                rows: dict[str, int] = {}
+                for number in range(len(self)):
+                    name = self[number].id
+                    if rows.setdefault(name, number) != number:
+                        raise UsageError(f"{self.path}, row {number}: the id {name!r} stands on row {rows[name]}, too")
+                self._rows = rows
         return self._rows[passage_id]
-
-    def _map(self) -> dict[str, int]:
-        rows: dict[str, int] = {}
-        for number in range(len(self)):
-            identity = self[number].id
-            if rows.setdefault(identity, number) != number:
-                raise UsageError(f"{self.path}, row {number}: the id {identity!r} stands on row {rows[identity]}, too")
-        return rows
 
     def _passage(self, line: bytes, where: str) -> Passage:
         try:

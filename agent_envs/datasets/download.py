@@ -118,7 +118,11 @@ class Transfer:
             if start != offset:
                 file.truncate(0)
                 offset = file.seek(0)
-            self._describe(response, total)
+            etag = response.headers.get("etag", "")
+            # A weak tag does not promise equal bytes, which is what a resumed file needs.
+            validator = etag if etag and not etag.startswith("W/") else response.headers.get("last-modified", "")
+            note = {"url": self.url, "validator": validator, "total": total}
+            write_atomically(self.note, lambda file: file.write(json.dumps(note).encode()))
             self._receive(response, file, offset, total)
 
     def _resumable(self) -> dict[str, Any]:
@@ -127,13 +131,6 @@ class Transfer:
         except (OSError, ValueError):
             return {}
         return note if isinstance(note, dict) and note.get("url") == self.url and note.get("validator") else {}
-
-    def _describe(self, response: httpx.Response, total: int) -> None:
-        etag = response.headers.get("etag", "")
-        # A weak tag does not promise equal bytes, which is what a resumed file needs.
-        validator = etag if etag and not etag.startswith("W/") else response.headers.get("last-modified", "")
-        note = json.dumps({"url": self.url, "validator": validator, "total": total}).encode()
-        write_atomically(self.note, lambda file: file.write(note))
 
     @contextmanager
     def _response(self, client: httpx.Client, headers: dict[str, str]) -> Iterator[httpx.Response]:

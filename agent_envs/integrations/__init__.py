@@ -4,14 +4,13 @@
 
 Modules, in reading order:
     tools: `tool_view`, the tools of any id in text, whatever its protocol, and how a call of one is written as an action.
-    tasks: `task_rows`, the tasks of an id as rows of a data set; a reset by a row gives the start that its prompt shows.
-    session: `Session`, an environment and the episode in it, by messages, texts and calls, also for an event loop.
-    tokens, upstream: an episode in token ids; importing a trainer late, and building on its classes.
+    session: `Session`, an environment and the episode in it, by messages, texts and calls, also for an event loop, or in
+        token ids; `task_rows`, the tasks of an id as rows of a data set, whose reset gives the start that its prompt shows.
+    upstream: importing a trainer late, and building on its classes.
     trl, trl_rollout, skyrl, openenv, verifiers, verl, gem, inspect_ai: one trainer or tool each.
 """
 
-from agent_envs.integrations.session import Session
-from agent_envs.integrations.tasks import task_rows
+from agent_envs.integrations.session import Session, task_rows
 from agent_envs.integrations.tools import ToolView, tool_view
 
 __all__ = ["Session", "ToolView", "task_rows", "tool_view"]

@@ -3,8 +3,7 @@
 import json
 from typing import Any
 
-from agent_envs.integrations.session import Row, Session
-from agent_envs.integrations.tasks import task_rows
+from agent_envs.integrations.session import Row, Session, task_rows
 from agent_envs.integrations.upstream import needs
 from agent_envs.services.chat import ChatRequest
 from agent_envs.services.chat.conversation import Spoken, conversation

@@ -3,16 +3,21 @@
 import asyncio
 import copy
 import json
+import random
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import gymnasium as gym
 
+from agent_envs.base.arguments import whole_numbers
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.messages import ToolCall
-from agent_envs.core.registry import full_id
+from agent_envs.base.serialization import plain_value
+from agent_envs.core.registry import NAMESPACE, full_id, spec_json
 from agent_envs.core.snapshot import fork
+from agent_envs.core.wrapper_stack import core_of
 from agent_envs.services.chat import ChatReply
 from agent_envs.services.chat.conversation import read_native_call
 
@@ -170,3 +175,110 @@ def spoken(text: str | int, calls: Calls) -> str | int:
     texts = [str(text) if text else "", *(call for call in read if isinstance(call, str))]
     native = tuple(call for call in read if isinstance(call, ToolCall))
     return ChatReply("\n".join(filter(None, texts)), native).canonical
+
+
+def task_rows(
+    env_id: str, n: int, split: str = "train", seed: int = 0, repeats: int = 1, **arguments: Any
+) -> list[dict[str, Any]]:
+    """Return `n` different tasks of a split as rows, each `repeats` times in a row with a seed of its own.
+
+    A row is plain JSON and the same in every process: `prompt` (chat messages), `task_id`, `task` (its index), `split`, `seed`,
+    `env_id` and `env_kwargs`. A rollout begins, in any process, with
+
+        env = gym.make(row["env_id"], **row["env_kwargs"])
+        env.reset(seed=row["seed"], options={"task": row["task"], "split": row["split"]})
+
+    whose `info["messages"]` are the row's prompt. The rows of one task form a group, as GRPO has it.
+
+    Args:
+        env_id: an id of ours, short or full, or anyone's as `module:namespace/Name-v0`.
+        n: how many tasks; they are drawn without replacement.
+        split: of which split.
+        seed: draws the tasks, and the seeds of the rows.
+        repeats: how many rows a task has.
+        arguments: of the environment; they must be JSON, because rows travel (UsageError, as for a split with fewer tasks).
+    """
+    name = full_id(env_id)
+    whole_numbers("task_rows", n=(n, 1, None), repeats=(repeats, 1, None))
+    env = gym.make(name, **arguments)
+    core = core_of(env)
+    spec_json(env)  # refuses arguments that cannot travel
+    if split not in core.source.splits:
+        raise UsageError(f"task_rows: {name} has no split {split!r}; the splits are {', '.join(core.source.splits)}")
+    if n > (size := core.source.size(split)):
+        raise UsageError(f"task_rows: n={n}; split {split!r} of {name} has {size} tasks")
+    importable = f"{NAMESPACE}:{name}" if name.startswith(f"{NAMESPACE}/") else env_id
+    drawn = random.Random(f"task_rows:{name}:{split}:{seed}")
+    rows = []
+    for task in drawn.sample(range(size), n):
+        for _ in range(repeats):
+            start = drawn.randrange(2**31)
+            _, info = env.reset(seed=start, options={"task": task, "split": split})
+            row = {"prompt": info["messages"], "task_id": info["task_id"], "task": task, "split": split, "seed": start}
+            rows.append(row | {"env_id": importable, "env_kwargs": plain_value(arguments)})
+    env.close()
+    return rows
+
+
+_SAID = "-said-"
+
+
+class TokenRecord:
+    """The tokens of a session's episode, for trainers that take ids and a mask. No torch: ids are ints.
+
+    Attributes:
+        prompt_ids: of the prompt, a given beginning of the first turn included.
+        completion_ids: what follows, the policy's tokens and others.
+        mask: 1 for each completion token that the policy sampled; `logprobs` are 0.0 at the others.
+    """
+
+    def __init__(self, tokenizer: Any, session: Session) -> None:
+        """Encode the prompt of the episode that was just begun, with the tools that it offers."""
+        self.tokenizer, self.session = tokenizer, session
+        self.prompt_ids = self._encode(self._template(session.history) + session.info["prefill"])
+        self.completion_ids: list[int] = []
+        self.mask: list[int] = []
+        self.logprobs: list[float] = []
+
+    def sampled(self, ids: Sequence[int], logprobs: Sequence[float] | None = None) -> str:
+        """Add what the policy sampled, up to the first stop string, and return its text."""
+        kept = self._until_stop(list(ids))
+        self.completion_ids += kept
+        self.mask += [1] * len(kept)
+        self.logprobs += list(logprobs)[: len(kept)] if logprobs is not None else [0.0] * len(kept)
+        spoken = kept[:-1] if kept and kept[-1] == self.tokenizer.eos_token_id else kept
+        return str(self.tokenizer.decode(spoken, skip_special_tokens=False))
+
+    def answered(self, messages: Sequence[Row]) -> list[int]:
+        """Return the ids of messages that answer the last turn, up to where the next one begins; `add` adds them."""
+        info = self.session.info
+        if info["context"] != "append":
+            raise UsageError("its context is replaced every turn (Memory?), and tokens can only be added")
+        before = [{"role": "user", "content": "-"}, {"role": "assistant", "content": _SAID}]
+        head, said, closing = self._template([*before, *messages]).partition(_SAID)
+        if not (said and head.startswith(self._template(before[:1], more=False))):
+            raise UsageError("the chat template rewrites earlier turns: choose one to which messages can be added")
+        closing += info["prefill"]
+        if self.completion_ids[-1:] == [self.tokenizer.eos_token_id]:
+            closing = closing.removeprefix(self.tokenizer.eos_token)
+        return self._encode(closing)
+
+    def add(self, ids: Sequence[int]) -> None:
+        """Add tokens that the policy did not sample."""
+        self.completion_ids += ids
+        self.mask += [0] * len(ids)
+        self.logprobs += [0.0] * len(ids)
+
+    def _until_stop(self, ids: list[int]) -> list[int]:
+        def stopped(length: int) -> bool:  # a longer beginning holds what a shorter one holds
+            text = self.tokenizer.decode(ids[:length], skip_special_tokens=False)
+            return any(end in text for end in self.session.info["stop"])
+
+        return ids[: bisect_left(range(len(ids) + 1), True, key=stopped)]
+
+    def _template(self, messages: Sequence[Row], more: bool = True) -> str:
+        given = {"tools": self.session.tools or None, "tokenize": False, "add_generation_prompt": more}
+        return str(self.tokenizer.apply_chat_template(list(messages), **given))
+
+    def _encode(self, text: str) -> list[int]:
+        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -18,6 +18,7 @@ from agent_envs.base.protocol import LabelProtocol, ToolCallProtocol
 from agent_envs.base.spaces import Utterance
 from agent_envs.core.env import TurnEnv
 from agent_envs.core.wrapper_stack import core_of
+from agent_envs.tools.forms import json_or_text
 from agent_envs.tools.native_tags import ANSWER, text_tool
 
 SAY, ACT, _BY_NAME = "say", "act", inspect.Parameter.KEYWORD_ONLY
@@ -46,7 +47,8 @@ class ToolView:
         if self.around is None:
             text = arguments if isinstance(arguments, str) else json.dumps(dict(arguments), ensure_ascii=False)
             return ToolCallProtocol.render([ToolCall("call_0", self.name, text)])
-        given = _read(arguments) if isinstance(arguments, str) else arguments
+        value = json_or_text(arguments) if isinstance(arguments, str) else arguments
+        given = value if isinstance(value, Mapping) else arguments
         if isinstance(given, Mapping):
             (argument,) = self.schema["function"]["parameters"]["properties"]
             given = given.get(argument, "")
@@ -123,12 +125,3 @@ def _written(core: TurnEnv) -> list[ToolView]:
 
 def _in_text(name: str, argument: str, about: str, around: tuple[str, str]) -> ToolView:
     return ToolView(text_tool(name, argument, about), around)
-
-
-def _read(text: str) -> Any:
-    """Return the mapping in a JSON text, and any other text as it is."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return value if isinstance(value, dict) else text

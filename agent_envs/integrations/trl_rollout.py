@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agent_envs.base.errors import UsageError
-from agent_envs.integrations.session import Session
-from agent_envs.integrations.tokens import TokenRecord
+from agent_envs.integrations.session import Session, TokenRecord
 
 Ids = list[list[int]]
 Generate = Callable[[Any, Ids], tuple[Ids, list[list[float]] | None]]

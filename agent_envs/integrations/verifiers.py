@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from agent_envs.integrations.session import Row, Session
-from agent_envs.integrations.tasks import task_rows
+from agent_envs.integrations.session import Row, Session, task_rows
 from agent_envs.integrations.upstream import built_later, needs
 
 __all__ = ["TurnEnv", "TurnTaskset"]  # noqa: F822 (built below)

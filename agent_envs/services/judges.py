@@ -1,7 +1,6 @@
 """Judges decide whether an answer is right: `ModelJudge` asks a chat model."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -14,6 +13,7 @@ from agent_envs.services.chat import ChatModel, ChatRequest, ask, chat_port
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 
 MAX_ANSWER_CHARACTERS = 4_000
+MAX_TOKENS = 512  # of a reply
 _WORDS = {"YES": True, "NO": False}
 _NUDGE = "The last line of your reply must be YES or NO, and nothing else. Write that line now."
 
@@ -56,9 +56,7 @@ class ModelJudge:
         *,
         recording: Recording | None = None,
         temperature: float | None | Literal["lowest"] = "lowest",
-        max_tokens: int = 512,
         longest: int = MAX_ANSWER_CHARACTERS,
-        wait: Callable[[float], None] = time.sleep,
     ) -> None:
         """Take the model and the prompt.
 
@@ -68,9 +66,7 @@ class ModelJudge:
             recording: where verdicts are recorded, or replayed from.
             temperature: `lowest` is 0, and none for Anthropic's models, whose format has none any more; None leaves it to the
                 service, as OpenAI's reasoning models demand.
-            max_tokens: of a reply.
             longest: how many characters of an answer are shown; the rest is cut off.
-            wait: how to sleep between attempts.
 
         Raises:
             UsageError: there is no such prompt, or a port came with its own recording.
@@ -80,13 +76,13 @@ class ModelJudge:
                 raise UsageError(f"ModelJudge({model.name}): recording= belongs to the port: give it to chat_port(...)")
             self._port = model
         else:
-            self._port = chat_port(model, recording=recording, deterministic=True, wait=wait)
+            self._port = chat_port(model, recording=recording, deterministic=True)
         version, self._prompt = _read_prompt(prompt)
         self.name = f"{self._port.name}/{version}"
         if temperature == "lowest":
             temperature = 0.0 if getattr(self._port, "takes_temperature", True) else None
         self._longest = longest
-        self._sampling = ChatRequest((), temperature=temperature, max_tokens=max_tokens)
+        self._sampling = ChatRequest((), temperature=temperature, max_tokens=MAX_TOKENS)
 
     def __call__(self, question: str, answer: str, golds: Sequence[str], site: CallSite) -> Verdict:
         """Return the model's verdict.

@@ -59,7 +59,11 @@ class BoundedProcesses:
             while len(self._workers) < self._jobs:
                 if (batch := again.popleft() if again else next(waiting, None)) is None:
                     break
-                self._workers.append(self._begun())
+                ours, theirs = self._context.Pipe()
+                process = self._context.Process(target=_serve, args=(theirs, *self._work), daemon=True)
+                process.start()
+                theirs.close()
+                self._workers.append(_Worker(process, ours))
                 self._send(self._workers[-1], batch)
             busy = [worker for worker in self._workers if worker.batch]
             if not busy:
@@ -76,13 +80,6 @@ class BoundedProcesses:
             worker.process.join(0.0 if worker.batch else 2.0)
             self._end(worker)
         self._workers.clear()
-
-    def _begun(self) -> _Worker:
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_serve, args=(theirs, *self._work), daemon=True)
-        process.start()
-        theirs.close()
-        return _Worker(process, ours)
 
     def _send(self, worker: _Worker, batch: Batch) -> None:
         worker.batch, worker.started = list(batch), time.monotonic()

@@ -5,21 +5,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agent_envs.base import protocol
 from agent_envs.base.messages import Message, ToolCall
-from agent_envs.base.protocol import (
-    Answer,
-    Call,
-    Malformed,
-    MarkedAnswerProtocol,
-    Parsed,
-    TagProtocol,
-    ToolCallProtocol,
-)
 from agent_envs.base.serialization import canonical_json
 
 PROTOCOLS = ("tags", "json")
 ANSWER = ("answer", "text", "Give the final answer, in the form that the task asks for; it ends the task.")
-_CALLS = ToolCallProtocol()
+_CALLS = protocol.ToolCallProtocol()
 _MOST_READ = 20  # calls of a turn that are answered at all
 
 
@@ -30,7 +22,7 @@ class NativeTags:
     The first call of a turn counts. An answer as the tags have it counts before any call: a wrapper may force one.
     """
 
-    tags: TagProtocol | MarkedAnswerProtocol
+    tags: protocol.TagProtocol | protocol.MarkedAnswerProtocol
 
     @property
     def schemas(self) -> tuple[dict[str, Any], ...]:
@@ -38,32 +30,32 @@ class NativeTags:
         tools = ((name, argument, self.tags.about[name]) for name, argument in self.tags.tools.values())
         return tuple(text_tool(*tool) for tool in (*tools, ANSWER))
 
-    def parse(self, text: str) -> Parsed:
+    def parse(self, text: str) -> protocol.Parsed:
         """Return the calls of a turn, the first of them with its one argument; the answer; or Malformed."""
         spoken, opening, _ = text.partition("<tool_call>")
-        if isinstance(parsed := self.tags.parse(spoken), Answer):
+        if isinstance(parsed := self.tags.parse(spoken), protocol.Answer):
             return parsed
         known = dict((*self.tags.tools.values(), ANSWER[:2]))
-        parsed = _CALLS.parse(text) if opening else Malformed(f"no action found: call {' or '.join(known)}")
-        if not isinstance(parsed, Call):
+        parsed = _CALLS.parse(text) if opening else protocol.Malformed(f"no action found: call {' or '.join(known)}")
+        if not isinstance(parsed, protocol.Call):
             return parsed
         call, *more = parsed.calls
         if call.name not in known:
-            return Malformed(f"there is no tool {call.name[:60]!r}: call {' or '.join(known)}")
+            return protocol.Malformed(f"there is no tool {call.name[:60]!r}: call {' or '.join(known)}")
         argument = known[call.name]
         value = json.loads(call.arguments).get(argument)
         if not isinstance(value, str):
-            return Malformed(f"{call.name} takes {argument}, a text")
+            return protocol.Malformed(f"{call.name} takes {argument}, a text")
         if call.name == ANSWER[0]:
-            return Answer(value.strip())
-        return Call((ToolCall(call.id, call.name, canonical_json({argument: value.strip()})), *more))
+            return protocol.Answer(value.strip())
+        return protocol.Call((ToolCall(call.id, call.name, canonical_json({argument: value.strip()})), *more))
 
     def write(self, text: str) -> str:
         """Return a turn that is written in tags as the call that it stands for: what scripted agents say."""
         parsed = self.tags.parse(text)
-        if isinstance(parsed, Answer):
+        if isinstance(parsed, protocol.Answer):
             return _CALLS.render([ToolCall("call_0", ANSWER[0], canonical_json({ANSWER[1]: parsed.text}))])
-        return _CALLS.render(parsed.calls) if isinstance(parsed, Call) else text
+        return _CALLS.render(parsed.calls) if isinstance(parsed, protocol.Call) else text
 
 
 def text_tool(name: str, argument: str, about: str) -> dict[str, Any]:
@@ -79,7 +71,7 @@ def native_call(schemas: Iterable[Mapping[str, Any]], name: str, text: str) -> s
     return _CALLS.render([ToolCall("call_0", name, canonical_json({argument: text}))])
 
 
-def replied(call: Call, content: str) -> tuple[Message, ...]:
+def replied(call: protocol.Call, content: str) -> tuple[Message, ...]:
     """Return the messages that answer the calls of a turn, whose first one brought `content`."""
     first, *more = call.calls[:_MOST_READ]
     rest = (Message("tool", "Not carried out: one call a turn.", "tool", (), one.id) for one in more)
@@ -96,7 +88,7 @@ def in_tags(conversation: Iterable[tuple[str, str]], around: str) -> list[str]:
 
 def _tagged(text: str) -> str:
     parsed = _CALLS.parse(text)
-    if not isinstance(parsed, Call):
+    if not isinstance(parsed, protocol.Call):
         return text
     call = parsed.calls[0]
     value = next(iter(json.loads(call.arguments).values()), "")

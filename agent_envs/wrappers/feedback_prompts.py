@@ -53,9 +53,16 @@ class Templates:
         text = self.explore if mode == "explore" else self.exploit
         opening, rest = divided(talk)
         begin = _place(text)
+        instructions = "\n\n".join(message.content for message in opening)
+        functions = [tool["function"] for tool in tools]
+        if named := "\n".join(f"- {row['name']}: {row.get('description', '')}".rstrip(": ") for row in functions):
+            instructions += f"\n\nTools of the assistant:\n{named}"
+        rows = bounded(rest, MOST_CONVERSATION)
+        if prefill:
+            rows.append(_row("environment", f"The next turn has to begin with {prefill}"))
         values = {
-            "instructions": canonical_json(_cut(_instructions(opening, tools), MOST_INSTRUCTIONS)),
-            "conversation": _quoted(rest, prefill),
+            "instructions": canonical_json(_cut(instructions, MOST_INSTRUCTIONS)),
+            "conversation": "\n".join(rows) or _NOTHING,
         }
         system, user = (Template(part.strip()).safe_substitute(values) for part in (text[:begin], text[begin:]))
         # The same in all calls of an episode, and of a task family whose instructions are: worth a service's cache.
@@ -121,20 +128,6 @@ def divided(talk: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Messag
     """Return a conversation in two: the task's instructions (what the system says, else the first message), and the rest."""
     count = next((place for place, message in enumerate(talk) if message.role != "system"), len(talk))
     return talk[: count or 1], talk[count or 1 :]
-
-
-def _instructions(opening: Sequence[Message], tools: Sequence[Any]) -> str:
-    text = "\n\n".join(message.content for message in opening)
-    rows = [tool["function"] for tool in tools]
-    named = "\n".join(f"- {row['name']}: {row.get('description', '')}".rstrip(": ") for row in rows)
-    return f"{text}\n\nTools of the assistant:\n{named}" if named else text
-
-
-def _quoted(rest: Sequence[Message], prefill: str) -> str:
-    rows = bounded(rest, MOST_CONVERSATION)
-    if prefill:
-        rows.append(_row("environment", f"The next turn has to begin with {prefill}"))
-    return "\n".join(rows) or _NOTHING
 
 
 def bounded(messages: Sequence[Message], most: int) -> list[str]:

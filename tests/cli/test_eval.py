@@ -62,7 +62,7 @@ def test_who_stops_a_run_as_it_begins_leaves_no_folder(run, tmp_path, monkeypatc
     def stopped(suite):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("agent_envs.evaluation.runs.run_folder.suite_text", stopped)
+    monkeypatch.setattr("agent_envs.evaluation.suites.suite.suite_text", stopped)
     assert run("eval", "SearchQA", "-n", "1", "--out", tmp_path / "run")[0] == 3
     assert not (tmp_path / "run").exists()
 

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_envs.datasets.number_words import parse_number_words
-from agent_envs.datasets.word_problem_settings import SETTINGS, Form, Setting
-from agent_envs.datasets.word_problems import RESULT_LIMIT, STEPS_OF, WordProblem, word_problem
+from agent_envs.datasets.word_problems import RESULT_LIMIT, SETTINGS, STEPS_OF, Form, Setting, WordProblem, word_problem
 from tests.rows import each_row
 
 FORMS = [(setting, form) for setting in SETTINGS for form in (*setting.openings, *setting.forms)]

@@ -15,8 +15,7 @@ import pytest
 from agent_envs import EnvFault, UsageError, task_rows, tool_view
 from agent_envs.core.registry import TABLE
 from agent_envs.integrations import Session, trl, trl_rollout
-from agent_envs.integrations.session import spoken
-from agent_envs.integrations.tokens import TokenRecord
+from agent_envs.integrations.session import TokenRecord, spoken
 from tests import ROOT
 from tests.integrations import (
     hosts,

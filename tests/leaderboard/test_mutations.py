@@ -4,9 +4,8 @@ import shutil
 
 import pytest
 
-from agent_envs.evaluation.submission.episode_rows import EpisodeRow, row_text
+from agent_envs.evaluation.submission.episode_rows import EpisodeRow, ShardWriter, row_text
 from agent_envs.evaluation.submission.pack import _write_manifest
-from agent_envs.evaluation.submission.shards import ShardWriter
 from benchmarks.mutations import Campaign, fields_of, run
 from leaderboard.shards import read_lines
 from leaderboard.verify import How, verify

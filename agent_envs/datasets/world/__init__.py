@@ -8,10 +8,9 @@ one published list instead (`closed_vocabulary`), for word-level models that are
 Modules, in reading order:
     relations: kinds of entities, their relations, and the wordings of passages and questions (`wordings.json`).
     names: coined and closed-vocabulary names of people, cities, works and organisations.
-    facts: the entities and their dated facts, and the facts that are hidden for unanswerable questions.
-    text: the passages, long or short.
-    questions: chains (bridge), comparisons and unanswerable questions, with answers, support and oracle searches.
-    lookup: the BM25 check that every search of a solution finds its passage.
+    facts: the entities and their dated facts, and the facts that are hidden for unanswerable questions; the passages.
+    questions: chains (bridge), comparisons and unanswerable questions, with answers, support and oracle searches, and the
+        BM25 check that every search of a solution finds its passage.
 """
 
 import random
@@ -26,11 +25,10 @@ from agent_envs.base.documents import MemoryCorpus
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import canonical_json
 from agent_envs.datasets.seeded import SPLITS
-from agent_envs.datasets.world.facts import FIRST_YEAR, LAST_YEAR, TRADES, Facts
+from agent_envs.datasets.world.facts import CLOSINGS, FIRST_YEAR, LAST_YEAR, TRADES, Facts, Teller
 from agent_envs.datasets.world.names import COMPANY_SUFFIXES, Namer, name_words
 from agent_envs.datasets.world.questions import MOST_GAP, UNKNOWN, Asker, WorldQuestion, WorldStep
 from agent_envs.datasets.world.relations import kinds, template_words
-from agent_envs.datasets.world.text import CLOSINGS, Teller
 
 __all__ = [
     "ToldWorld", "World", "WorldConfig", "WorldQuestion", "WorldStep", "build_world", "closed_vocabulary", "get_world",

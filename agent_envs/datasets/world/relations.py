@@ -60,18 +60,17 @@ class Kind:
     parts: int
 
 
-def _relation(row: dict[str, Any]) -> Relation:
-    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
-    return Relation(**fields)
-
-
 @cache
 def kinds() -> dict[str, Kind]:
     """Return every kind of entity by name."""
     table = json.loads(files(__package__).joinpath("wordings.json").read_text("utf-8"))
     found = {}
     for name, row in table.items():
-        relations = tuple(map(_relation, row["relations"]))
+        fields: list[dict[str, Any]] = [
+            {key: tuple(value) if isinstance(value, list) else value for key, value in item.items()}
+            for item in row["relations"]
+        ]
+        relations = tuple(Relation(**values) for values in fields)
         chained = tuple(relation for relation in relations if relation.value != "year")
         compared = tuple(relation for relation in relations if relation.first or relation.same)
         parts = 1 + max(relation.part for relation in relations)

@@ -77,7 +77,7 @@ class ExternalEnvironment:
         """Play a tag's text as actions and return (observation, new state, trace); a Refusal leaves the state as it was."""
         if len(text) > MAX_CALL_CHARACTERS:
             return Refusal(f"Error: the call is longer than {MAX_CALL_CHARACTERS} characters"), state, ()
-        names = self._spelled(text)
+        names = [word for word in re.split(r"[\s,]+", text.strip()) if word and word != "and"]
         state_now, observation, left = Latent(state.world), "", False
         for name in names:
             legal = self.legal(state_now)
@@ -90,10 +90,6 @@ class ExternalEnvironment:
         plain = observation.strip().lstrip(":=>").strip()
         kept = Refusal(plain) if isinstance(observation, Refusal) else plain
         return kept, Latent(state_now.world), self.trace(tuple(names))
-
-    def _spelled(self, text: str) -> list[str]:
-        """Return the words of a text as action names; unknown words stay as they are."""
-        return [word for word in re.split(r"[\s,]+", text.strip()) if word and word != "and"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,16 +75,14 @@ class TagEnv(TurnEnv):
             outcome = self._called(episode.state, parsed)
         else:
             assert isinstance(parsed, Malformed)
-            told = Message("user", f"Your turn held no action: {self._explained(parsed)}.", "environment")
-            outcome = Outcome(episode.state, parsed, (told,), events=(f"malformed: {parsed.reason}",))
+            why = parsed.reason if self.problem.described else f"finish with {self.problem.finish}"
+            message = Message("user", f"Your turn held no action: {why}.", "environment")
+            outcome = Outcome(episode.state, parsed, (message,), events=(f"malformed: {parsed.reason}",))
         return self.problem.judged(episode, action, outcome, self.max_turns)
 
     def spoken(self, text: str, prefill: str = "") -> str:
         """Return a turn that is written in tags as this environment's protocol has it, unless it begins in a given way."""
         return self.native.write(text) if self.native and not prefill else text
-
-    def _explained(self, parsed: Malformed) -> str:
-        return parsed.reason if self.problem.described else f"finish with {self.problem.finish}"
 
     def _called(self, state: TagState, call: Call) -> Outcome:
         name = call.calls[0].name

@@ -10,10 +10,10 @@ from agent_envs.base.arguments import whole_numbers
 from agent_envs.base.documents import Hit, Retriever
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message, ToolResult
-from agent_envs.base.progress import stage_lines
 from agent_envs.base.protocol import Call, Parsed
 from agent_envs.base.serialization import state_type
 from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
+from agent_envs.envs.legal_search import tools
 from agent_envs.envs.legal_search.generated import GeneratedSource
 from agent_envs.envs.legal_search.library import as_terms
 from agent_envs.envs.legal_search.observations import page_of, results
@@ -21,27 +21,14 @@ from agent_envs.envs.legal_search.outcomes import Ended, answered, failed, resul
 from agent_envs.envs.legal_search.scoring import Limits, make_reward
 from agent_envs.envs.legal_search.statutes import StatutesConfig, get_statutes
 from agent_envs.envs.legal_search.tasks import LegalSource
-from agent_envs.envs.legal_search.tools import (
-    KEYWORD,
-    PROTOCOLS,
-    READ,
-    TAGS,
-    Fault,
-    Final,
-    Read,
-    Search,
-    read_turn,
-    schemas,
-)  # fmt: skip
 from agent_envs.services.chat import ChatModel
 from agent_envs.services.chat.named import judge_model
 from agent_envs.services.judges import Judge, ModelJudge
 from agent_envs.services.recording import CallSite, Recording
-from agent_envs.tools.retrieval.build import MODEL_FORMS, REMOTE_FORMS, RETRIEVERS, is_retriever, make_retriever
+from agent_envs.tools.retrieval.build import MODEL_FORMS, REMOTE_FORMS, RETRIEVERS, Built, built_over, is_retriever
 from agent_envs.tools.retrieval.remote import split_name
 from agent_envs.tools.retrieval.static import static_encoder
 
-SILENT_BUILD = 5_000  # passages; a larger index takes seconds, and says so
 _OUT_OF_TURNS = "That was the last turn: the work ends without an answer."
 _PROMPTS = {
     "tags": Template(files(__package__).joinpath("prompt.md").read_text(encoding="utf-8").strip()),
@@ -179,8 +166,8 @@ class LegalSearch(TurnEnv):
         """Set up the source, the engines, the reward and the limits; see the class for the arguments."""
         self.render_mode = render_mode
         check_engines(semantic=semantic, keyword=keyword)
-        if protocol not in PROTOCOLS:
-            raise UsageError(f"LegalSearch: protocol={protocol!r}; the protocols are {' and '.join(PROTOCOLS)}")
+        if protocol not in tools.PROTOCOLS:
+            raise UsageError(f"LegalSearch: protocol={protocol!r}; the protocols are {' and '.join(tools.PROTOCOLS)}")
         whole_numbers(
             "LegalSearch",
             max_generations=(max_generations, 1, 1000),
@@ -193,14 +180,14 @@ class LegalSearch(TurnEnv):
         self.max_turns, self.max_searches, self.top_k = max_generations, max_searches, top_k
         self.snippet_chars, self.page_chars, self.protocol = snippet_chars, page_chars, protocol
         if protocol == "json":
-            self.tools = schemas()
+            self.tools = tools.schemas()
         else:
-            self.stop, self.written = TAGS.stop, TAGS
+            self.stop, self.written = tools.TAGS.stop, tools.TAGS
         filled = _PROMPTS[protocol].safe_substitute(max_searches=max_searches, max_generations=max_generations)
         self._before, _, self._after = filled.partition("$question")
         self.reward_spec = make_reward(reward, Limits(max_generations, max_searches), weights)
         self._names = {"keyword": keyword, "semantic": semantic}
-        self._engines: dict[str, tuple[str, Retriever, Recording | None]] = {}
+        self._engines: dict[str, Built] = {}
         self._model = judge_model("LegalSearch", judge)
         self._remote_judge = isinstance(judge, str) and bool(judge)
         self._judge: tuple[Recording | None, Judge] | None = None
@@ -211,28 +198,28 @@ class LegalSearch(TurnEnv):
         return LegalState(), (Message("user", f"{self._before}{task.question}{self._after}", "environment"),)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
-        parsed, wish = read_turn(action, self.protocol)
-        if isinstance(wish, Fault):
+        parsed, wish = tools.read_turn(action, self.protocol)
+        if isinstance(wish, tools.Fault):
             text = f"The work ends here, because this turn could not be carried out: {wish.reason}."
             shown, events = (Message("user", text, "environment"),), (f"{wish.kind}: {wish.reason}",)
             ended = (result_of(failed(wish)),)
             return Outcome(episode.state, parsed, shown, ended, events, terminated=True)
-        if isinstance(wish, Final):
+        if isinstance(wish, tools.Final):
             end = answered(episode.task, wish, self._judging(episode))
             success = succeeded(episode.task, end)
             return Outcome(episode.state, parsed, (), (result_of(end),), terminated=True, success=success)
         result, searches = self._carried_out(episode, wish)
         return self._shown(episode, parsed, result, LegalState(searches))
 
-    def _carried_out(self, episode: Episode, wish: Search | Read) -> tuple[ToolResult, int]:
+    def _carried_out(self, episode: Episode, wish: tools.Search | tools.Read) -> tuple[ToolResult, int]:
         """Return what a search or a read brings, and how many searches there were."""
         searches: int = episode.state.searches
-        if isinstance(wish, Read):
+        if isinstance(wish, tools.Read):
             return self._read_section(episode.task, wish), searches
         if searches >= self.max_searches:
             text = f"No search was carried out: all {self.max_searches} are used. Read sections, or answer."
             return ToolResult(wish.call.id, wish.call.name, text, error=True), searches
-        engine = "keyword" if wish.call.name == KEYWORD else "semantic"
+        engine = "keyword" if wish.call.name == tools.KEYWORD else "semantic"
         hits = self.hits(episode.task, wish.query, episode.key, engine)
         text = results(hits, wish.query, self.snippet_chars)
         ids = tuple(hit.passage.id for hit in hits)
@@ -246,18 +233,18 @@ class LegalSearch(TurnEnv):
         corpus = self.source.library(task).corpus  # an engine's own passages may be prepared for it
         return tuple(Hit(corpus[corpus.row(hit.passage.id)], hit.score) for hit in hits)
 
-    def _read_section(self, task: Task, wish: Read) -> ToolResult:
+    def _read_section(self, task: Task, wish: tools.Read) -> ToolResult:
         library = self.source.library(task)
         try:
             section = library.ancestor(library.find(wish.section_id), wish.up)
         except KeyError:
             text = "There is no section of that ID. Copy an ID as a search or another section shows it."
-            return ToolResult(wish.call.id, READ, text, error=True)
+            return ToolResult(wish.call.id, tools.READ, text, error=True)
         page = page_of(library, section, wish.page, self.page_chars)
         if page is None:
             text = f"Section {section.id} has no page {wish.page}."
-            return ToolResult(wish.call.id, READ, text, error=True)
-        return ToolResult(wish.call.id, READ, page.text, ids=page.ids)
+            return ToolResult(wish.call.id, tools.READ, text, error=True)
+        return ToolResult(wish.call.id, tools.READ, page.text, ids=page.ids)
 
     def _shown(self, episode: Episode, parsed: Parsed, result: ToolResult, state: LegalState) -> Outcome:
         events: tuple[str, ...] = (f"{result.name}: {result.content}",) if result.error else ()
@@ -297,15 +284,10 @@ class LegalSearch(TurnEnv):
     def _engine(self, engine: str, task: Task) -> Retriever:
         library, recording = self.source.library(task), self.services.recording
         corpus = library.numbered_corpus if engine == "keyword" else library.corpus
-        made = self._engines.get(engine)
-        if made is None or made[0] != corpus.digest or made[2] is not recording:
-            name = self._names[engine]
-            progress = stage_lines(f"{name} index") if len(corpus) > SILENT_BUILD else None
-            retriever = make_retriever(name, corpus, progress=progress, recording=recording)
-            made = (corpus.digest, retriever, recording)
-            # Rebound as a whole, so that a fork, which shares it until then, is never touched.
-            self._engines = {**self._engines, engine: made}
-        return made[1]
+        built = built_over(self._engines.get(engine), self._names[engine], corpus, recording)
+        if built is not self._engines.get(engine):
+            self._engines = {**self._engines, engine: built}
+        return built.retriever
 
 
 def make_source(tasks: str, world: Mapping[str, Any] | None) -> LegalSource:

@@ -73,7 +73,7 @@ def _merged(nodes: list[Section]) -> Iterator[Section]:
     table = {node.id: node for node in nodes}
     seen: set[str] = set()
     for node in nodes:
-        if node.level.startswith(_PARAGRAPH) and node.parent:
+        if _is_paragraph(node) and node.parent:
             continue
         inside = [child for child in node.children if child in table and _is_paragraph(table[child])]
         lines = [node.text, *(line for child in inside for line in _paragraph_lines(table, child, seen))]

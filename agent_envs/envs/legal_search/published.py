@@ -173,7 +173,10 @@ def load_library(name: str) -> Library:
         DataMissing: it is not on this machine; the message says where it was looked for.
         UsageError: a file that is none of these.
     """
-    path = _place(name)
+    path = _folder() / LIBRARIES[name] if name in LIBRARIES else Path(name).expanduser()
+    if not path.exists():
+        known = ", ".join(LIBRARIES)
+        raise DataMissing(f"library {name}: nothing at {path}. The names are {known}, a .jsonl or .json file, a folder")
     if path.is_dir():
         return read_texts(path, path.name)
     if path.suffix.lower() == ".json":
@@ -221,14 +224,6 @@ def _folder() -> Path:
     return Path(os.environ[DATA_FOLDER_VARIABLE]) / "legal"
 
 
-def _place(name: str) -> Path:
-    path = _folder() / LIBRARIES[name] if name in LIBRARIES else Path(name).expanduser()
-    if not path.exists():
-        known = ", ".join(LIBRARIES)
-        raise DataMissing(f"library {name}: nothing at {path}. The names are {known}, a .jsonl or .json file, a folder")
-    return path
-
-
 def _state(path: Path) -> tuple[Path, int, int]:
     state = path.stat()
     return path.absolute(), state.st_size, state.st_mtime_ns
@@ -255,7 +250,9 @@ def _dc_code(library: Library, files: tuple[tuple[Path, int, int], ...]) -> Rows
     rows = [_dc_row(row, path.parent.name) for path, _, _ in files for row in json_lines(path)]
     rows = [row for row in rows if not unsound(row, library)]
     if len(files) == 1:  # one file of questions becomes three splits, in which no section stands twice
-        rows = [replace(row, split=_split_of(row.cluster)) for row in rows]
+        # Train three times as often as either of the others.
+        splits = ("train", "train", "train", "dev", "test")
+        rows = [replace(row, split=splits[crc32(row.cluster.encode()) % len(splits)]) for row in rows]
     return RowsSource("dc_code", library, rows, str(files[0][0].parent.parent))
 
 
@@ -274,11 +271,6 @@ def unsound(row: LegalRow, library: Library) -> str:
         row for row in library.sections.values() if row.heading.strip(" .").lower() == quoted[1].strip(" .").lower()
     ]
     return "" if len(named) == 1 else "its heading is not unique"
-
-
-def _split_of(cluster: str) -> str:
-    """Return one of the splits, train three times as often as either of the others."""
-    return ("train", "train", "train", "dev", "test")[crc32(cluster.encode()) % 5]
 
 
 def _dc_row(row: Row, split: str) -> LegalRow:

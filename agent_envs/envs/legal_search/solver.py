@@ -3,22 +3,12 @@
 import random
 import re
 
-from agent_envs.base.errors import UsageError
+from agent_envs.core.builtin_agents import refuse_live_service
 from agent_envs.core.env import Episode, TurnEnv
+from agent_envs.envs.legal_search import tools
 from agent_envs.envs.legal_search.env import LegalSearch
 from agent_envs.envs.legal_search.outcomes import scenario_of
 from agent_envs.envs.legal_search.tasks import ABSTAIN, LegalStep
-from agent_envs.envs.legal_search.tools import (
-    ANSWER,
-    KEYWORD,
-    MOST_SOURCES,
-    READ,
-    SEMANTIC,
-    Read,
-    Search,
-    read_turn,
-    rendered,
-)
 from agent_envs.grading.text_answers import exact_match
 from agent_envs.wrappers.turns import allowance
 
@@ -32,33 +22,27 @@ def next_action(env: TurnEnv) -> str:
     """
     core = env.unwrapped
     assert isinstance(core, LegalSearch)
-    if core.live_service:
-        raise UsageError(
-            f"{core.env_id}: the solver does not call the live service {core.live_service}; replay a recording of it"
-        )
+    refuse_live_service(core)
     episode = core.episode
     left, prefill = allowance(env)
     scenario = scenario_of(episode.task)
     queries, sections = _acted(episode, core.protocol)
-    waiting = [step for step in scenario.steps if not _taken(step, queries, sections)]
+    # A step without a section is a search that finds nothing.
+    waiting = [s for s in scenario.steps if not (s.section in sections if s.section else s.query in queries)]
     if waiting and left > 1:
         step = waiting[0]
         if not step.section or _may_search(core, step, queries, left - len(waiting)):
-            text = rendered(KEYWORD, core.protocol, query=step.query)
+            text = tools.rendered(tools.KEYWORD, core.protocol, query=step.query)
             return f"<think>A section is missing.</think>\n{text}"
-        text = rendered(READ, core.protocol, section_id=step.section)
+        text = tools.rendered(tools.READ, core.protocol, section_id=step.section)
         return f"<think>This section is to be read.</think>\n{text}"
-    answer = _gold(episode) if scenario.answerable else ABSTAIN
-    sources = list(scenario.answer_sections[:MOST_SOURCES])
+    gold = episode.task.gold if scenario.answerable else ()
+    answer = next((text for text in gold if exact_match(text, gold)), ABSTAIN)
+    sources = list(scenario.answer_sections[: tools.MOST_SOURCES])
     if prefill:
-        return rendered(ANSWER, "tags", answer=answer, sources=sources)
-    text = rendered(ANSWER, core.protocol, answer=answer, sources=sources)
+        return tools.rendered(tools.ANSWER, "tags", answer=answer, sources=sources)
+    text = tools.rendered(tools.ANSWER, core.protocol, answer=answer, sources=sources)
     return f"<think>All that is needed was read.</think>\n{text}"
-
-
-def _taken(step: LegalStep, queries: list[str], sections: list[str]) -> bool:
-    """Return whether a step was taken; one without a section is a search that finds nothing."""
-    return step.section in sections if step.section else step.query in queries
 
 
 def _may_search(core: LegalSearch, step: LegalStep, queries: list[str], spare_turns: int) -> bool:
@@ -68,14 +52,9 @@ def _may_search(core: LegalSearch, step: LegalStep, queries: list[str], spare_tu
 
 def _acted(episode: Episode, protocol: str) -> tuple[list[str], list[str]]:
     """Return the queries that were made and the sections that were asked for."""
-    wishes = [read_turn(str(turn.action), protocol)[1] for turn in episode.turns]
-    queries = [wish.query for wish in wishes if isinstance(wish, Search)]
-    return queries, [wish.section_id for wish in wishes if isinstance(wish, Read)]
-
-
-def _gold(episode: Episode) -> str:
-    gold = episode.task.gold
-    return next((text for text in gold if exact_match(text, gold)), ABSTAIN)
+    wishes = [tools.read_turn(str(turn.action), protocol)[1] for turn in episode.turns]
+    queries = [wish.query for wish in wishes if isinstance(wish, tools.Search)]
+    return queries, [wish.section_id for wish in wishes if isinstance(wish, tools.Read)]
 
 
 def random_action(env: TurnEnv, rng: random.Random) -> str:
@@ -87,11 +66,11 @@ def random_action(env: TurnEnv, rng: random.Random) -> str:
     words = _WORD.findall(" ".join([episode.task.question, *shown]))
     picked = " ".join(rng.choice(words) for _ in range(rng.randint(1, 3))) if words else "nothing"
     ids = [name for turn in episode.turns for result in turn.results for name in result.ids]
-    name = rng.choice((KEYWORD, SEMANTIC, READ, READ, ANSWER))
-    if name == READ and ids:
-        text = rendered(READ, core.protocol, section_id=rng.choice(ids))
-    elif name == ANSWER:
-        text = rendered(ANSWER, core.protocol, answer=picked, sources=rng.sample(ids, min(1, len(ids))))
+    name = rng.choice((tools.KEYWORD, tools.SEMANTIC, tools.READ, tools.READ, tools.ANSWER))
+    if name == tools.READ and ids:
+        text = tools.rendered(tools.READ, core.protocol, section_id=rng.choice(ids))
+    elif name == tools.ANSWER:
+        text = tools.rendered(tools.ANSWER, core.protocol, answer=picked, sources=rng.sample(ids, min(1, len(ids))))
     else:
-        text = rendered(name if name != READ else KEYWORD, core.protocol, query=picked)
+        text = tools.rendered(name if name != tools.READ else tools.KEYWORD, core.protocol, query=picked)
     return f"<think>At random.</think>\n{text}"

@@ -82,7 +82,10 @@ def draft(rng: random.Random, law: Law) -> list[Section]:
         writer.title(trades_title(law, place), f"Trades of {province}", rows)
     for place, province in enumerate(law.provinces):
         rows = [
-            (f"Licences for {chapter.trade.heading.lower()}", _entries(writer, chapter))
+            (
+                f"Licences for {chapter.trade.heading.lower()}",
+                [(h.name, lettered(_entry_lines(writer, h))) for h in chapter.holders],
+            )
             for chapter in chapters_of(law, province)
         ]
         writer.title(register_title(law, place), f"Register of {province}", rows)
@@ -142,11 +145,9 @@ def _chapter_rows(writer: StatuteWriter, chapter: Chapter) -> Rows:
         writer.says("idle_in" if chapter.counts_idle else "idle_out", unit=trade.unit),
     ]
     rows = [("Definitions", lettered(lines))]
-    return rows + [(rule.kind.heading, lettered(_rule_lines(writer, rule))) for rule in chapter.rules]
-
-
-def _rule_lines(writer: StatuteWriter, rule: Rule) -> list[str]:
-    return [_paragraph(writer, rule, name) for name in rule.paragraphs]
+    for rule in chapter.rules:
+        rows.append((rule.kind.heading, lettered([_paragraph(writer, rule, name) for name in rule.paragraphs])))
+    return rows
 
 
 def _paragraph(writer: StatuteWriter, rule: Rule, name: str) -> str:
@@ -192,10 +193,6 @@ def _changed(rule: Rule, change: int) -> dict[str, str]:
     }
 
 
-def _entries(writer: StatuteWriter, chapter: Chapter) -> Rows:
-    return [(holder.name, lettered(_entry_lines(writer, holder))) for holder in chapter.holders]
-
-
 def _entry_lines(writer: StatuteWriter, holder: Holder) -> list[str]:
     trade, (rule, value) = holder.chapter.trade, holder.special
     lines = [writer.says("carries", name=holder.name, noun=trade.noun, chapter=holder.chapter.id)]
@@ -212,14 +209,13 @@ def _entry_lines(writer: StatuteWriter, holder: Holder) -> list[str]:
 def _amendments(writer: StatuteWriter) -> list[tuple[str, Rows]]:
     chapters = []
     for rules in _acts(writer.law):
-        rows = [(_amended_heading(rule), lettered(_amendment_lines(writer, rule))) for rule in rules]
+        rows = []
+        for rule in rules:
+            heading = f"{rule.kind.heading} ({rule.chapter.trade.heading.lower()} of {rule.chapter.province})"
+            rows.append((heading, lettered(_amendment_lines(writer, rule))))
         year = rules[0].amendment.since.year if rules[0].amendment else 0
         chapters.append((f"Act of {year}", rows))
     return chapters
-
-
-def _amended_heading(rule: Rule) -> str:
-    return f"{rule.kind.heading} ({rule.chapter.trade.heading.lower()} of {rule.chapter.province})"
 
 
 def _amendment_lines(writer: StatuteWriter, rule: Rule) -> list[str]:

@@ -13,15 +13,7 @@ from functools import lru_cache
 from agent_envs.base.arguments import choice
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import canonical_json
-from agent_envs.envs.legal_search.generated import (
-    KEPT_WORLDS,
-    READS,
-    WORLDS,
-    GeneratedWorld,
-    shares,
-    subsets,
-    whole_numbers,
-)
+from agent_envs.envs.legal_search import generated
 from agent_envs.envs.legal_search.library import Library
 from agent_envs.envs.legal_search.questions import CELLS, KINDS, Asker
 from agent_envs.envs.legal_search.statute_facts import draw_law
@@ -49,7 +41,7 @@ class StatutesConfig:
     provinces: int = 3
     rules_per_chapter: int = 17
     holders_per_chapter: int = 5
-    reads: tuple[int, ...] = READS
+    reads: tuple[int, ...] = generated.READS
     kinds: tuple[str, ...] = KINDS
     wording: str = "first"
     unanswerable: float = 0.1
@@ -60,8 +52,8 @@ class StatutesConfig:
 
         Raises UsageError: an argument is out of its range, or two contradict each other.
         """
-        subsets(self, reads=READS, kinds=KINDS)
-        whole_numbers(
+        generated.subsets(self, reads=generated.READS, kinds=KINDS)
+        generated.whole_numbers(
             self,
             trades=(3, len(parts().trades)),
             provinces=(1, 4),
@@ -70,40 +62,35 @@ class StatutesConfig:
             questions_per_world=(1, 200),
         )
         choice("StatutesConfig", "wording", self.wording, WORDINGS)
-        shares(self, "unanswerable")
+        generated.shares(self, "unanswerable")
         if not any(reads in CELLS[kind] for kind in self.kinds for reads in self.reads):
             raise UsageError(f"StatutesConfig: no question of kinds={self.kinds} takes reads={self.reads}")
 
 
-def build_statutes(config: StatutesConfig, split: str, index: int) -> GeneratedWorld:
+def build_statutes(config: StatutesConfig, split: str, index: int) -> generated.GeneratedWorld:
     """Build the law of a configuration, split and index: always the same one, and unlike any other.
 
     Raises UsageError: the split is unknown or the index is not an int >= 0.
     """
-    if split not in WORLDS:
+    if split not in generated.WORLDS:
         raise UsageError(f"build_statutes: split={split!r} is unknown; use 'train', 'dev' or 'test'")
     if type(index) is not int or index < 0:
         raise UsageError(f"build_statutes: index={index!r} is not possible; use an int >= 0")
     seed = f"legal/statutes/{canonical_json(asdict(config))}/{split}/{index}"
     for attempt in range(100):
-        statutes = _draw(config, f"{seed}/{attempt}", split, index)
-        if statutes.questions:  # a small law may hold no question that is wanted
-            return statutes
+        rng = random.Random(f"{seed}/{attempt}")
+        names = tuple(jurisdiction(split, index * config.provinces + place) for place in range(config.provinces))
+        law = draw_law(rng, names, config.trades, config.rules_per_chapter, config.holders_per_chapter)
+        whole = Library(f"Law of {' and '.join(names)}", draft(rng, law))
+        asker = Asker(rng, law, whole, config.wording)
+        blanks = int(config.unanswerable * config.questions_per_world + 0.5)
+        questions = asker.ask(config.reads, config.kinds, config.questions_per_world - blanks, blanks)
+        if questions:  # a small law may hold no question that is wanted
+            return generated.GeneratedWorld(whole.without(asker.removed), questions, tuple(sorted(asker.removed)))
     raise UsageError(f"build_statutes: {config} gives laws without a question; allow more reads, kinds or trades")
 
 
-def _draw(config: StatutesConfig, seed: str, split: str, index: int) -> GeneratedWorld:
-    rng = random.Random(seed)
-    names = tuple(jurisdiction(split, index * config.provinces + place) for place in range(config.provinces))
-    law = draw_law(rng, names, config.trades, config.rules_per_chapter, config.holders_per_chapter)
-    whole = Library(f"Law of {' and '.join(names)}", draft(rng, law))
-    asker = Asker(rng, law, whole, config.wording)
-    blanks = int(config.unanswerable * config.questions_per_world + 0.5)
-    questions = asker.ask(config.reads, config.kinds, config.questions_per_world - blanks, blanks)
-    return GeneratedWorld(whole.without(asker.removed), questions, tuple(sorted(asker.removed)))
-
-
-@lru_cache(maxsize=KEPT_WORLDS)
-def get_statutes(config: StatutesConfig, split: str, index: int) -> GeneratedWorld:
+@lru_cache(maxsize=generated.KEPT_WORLDS)
+def get_statutes(config: StatutesConfig, split: str, index: int) -> generated.GeneratedWorld:
     """Return `build_statutes(config, split, index)`, keeping the last ones. Safe to call from several threads."""
     return build_statutes(config, split, index)

@@ -11,7 +11,6 @@ from agent_envs.base.arguments import choice, whole_numbers
 from agent_envs.base.documents import Hit, Retriever
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message, ToolResult
-from agent_envs.base.progress import stage_lines
 from agent_envs.base.protocol import Answer, Call, Malformed, TagProtocol
 from agent_envs.base.serialization import state_type
 from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
@@ -19,16 +18,8 @@ from agent_envs.datasets.world import WorldConfig
 from agent_envs.envs.search_qa.scoring import make_reward
 from agent_envs.envs.search_qa.tasks import QuestionSource, Scenario, WorldSource, published
 from agent_envs.grading.text_answers import exact_match
-from agent_envs.services.recording import Recording
 from agent_envs.tools.native_tags import PROTOCOLS, NativeTags, replied
-from agent_envs.tools.retrieval.build import (
-    MODEL_FORMS,
-    REMOTE_FORMS,
-    RETRIEVERS,
-    is_outside,
-    is_retriever,
-    make_retriever,
-)
+from agent_envs.tools.retrieval import build
 from agent_envs.tools.web import WEB_FORMS
 
 _OPENING, _CLOSING = "<information>", "</information>"
@@ -43,7 +34,6 @@ _PROTOCOL = TagProtocol(
 )
 NATIVE = NativeTags(_PROTOCOL)
 _CANONICAL = json.JSONDecoder()  # reads canonical text three times as fast as `json.loads`, which looks for white space
-SILENT_BUILD = 5_000  # passages; a larger index takes seconds, and says so
 _UNANSWERABLE = " Where the documents do not hold the answer, answer "
 # How to answer when no search is left, what to do about an empty query, and how to abstain.
 _WORDS = {
@@ -164,9 +154,9 @@ class SearchQA(TurnEnv):
         self._native = choice("SearchQA", "protocol", protocol, PROTOCOLS) == "json"
         if self._native and reward == "em_format":
             raise UsageError('SearchQA: reward="em_format" reads tags, of which protocol="json" has none; take another')
-        remote = is_outside(retriever)
-        if not remote and not (isinstance(retriever, str) and is_retriever(retriever)):
-            known = ", ".join((*RETRIEVERS, *MODEL_FORMS, *REMOTE_FORMS, *WEB_FORMS))
+        remote = build.is_outside(retriever)
+        if not remote and not (isinstance(retriever, str) and build.is_retriever(retriever)):
+            known = ", ".join((*build.RETRIEVERS, *build.MODEL_FORMS, *build.REMOTE_FORMS, *WEB_FORMS))
             raise UsageError(f"SearchQA: retriever={retriever!r}; the retrievers are {known}")
         whole_numbers(
             "SearchQA",
@@ -195,7 +185,7 @@ class SearchQA(TurnEnv):
         self._format, self._cut = observation_format, max_observation_chars
         self._retriever_name = retriever
         self._remote = remote
-        self._retriever: tuple[str, Retriever, Recording | None] | None = None
+        self._built: build.Built | None = None
         self.reward_spec = make_reward(reward, retrieval_score)
 
     def _begin(self, task: Task, key: str) -> tuple[SearchState, tuple[Message, ...]]:
@@ -256,15 +246,8 @@ class SearchQA(TurnEnv):
 
     def _retriever_of(self, task: Task) -> Retriever:
         corpus, recording = self.source.corpus(task), self.services.recording
-        wanted = "" if corpus is None else corpus.digest
-        made = self._retriever
-        if made is None or made[0] != wanted or made[2] is not recording:
-            large = corpus is not None and len(corpus) > SILENT_BUILD
-            progress = stage_lines(f"{self._retriever_name} index") if large else None
-            retriever = make_retriever(self._retriever_name, corpus, progress=progress, recording=recording)
-            # Rebound as a whole, so that a fork, which shares it until then, is never touched.
-            made = self._retriever = (wanted, retriever, recording)
-        return made[1]
+        self._built = build.built_over(self._built, self._retriever_name, corpus, recording)
+        return self._built.retriever
 
 
 def _source(tasks: str, world: dict[str, Any] | None, corpus: str, remote: bool) -> QuestionSource:

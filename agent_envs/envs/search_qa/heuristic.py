@@ -43,17 +43,13 @@ def guess(question: str, shown: str) -> str:
     if first in ("is", "are", "was", "were", "do", "does", "did", "has", "have", "can"):
         return "yes"
     if " or " in lowered:
-        return _choice(question, shown)
+        options = [span for span in _SPAN.findall(question) if span not in _STARTERS]
+        return max(options, key=shown.count, default="unknown")
     if re.search(r"\b(when|what year|which year|year)\b", lowered):
         return _nearest(_YEAR, question, shown) or "unknown"
     if re.search(r"\bhow (many|much|old|long|far)\b", lowered):
         return _nearest(_NUMBER, question, shown) or "unknown"
     return _nearest(_SPAN, question, shown) or "unknown"
-
-
-def _choice(question: str, shown: str) -> str:
-    options = [span for span in _SPAN.findall(question) if span not in _STARTERS]
-    return max(options, key=shown.count, default="unknown")
 
 
 def _nearest(pattern: re.Pattern[str], question: str, shown: str) -> str:

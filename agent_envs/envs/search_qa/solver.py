@@ -3,7 +3,7 @@
 import random
 import re
 
-from agent_envs.base.errors import UsageError
+from agent_envs.core.builtin_agents import refuse_live_service
 from agent_envs.core.env import TurnEnv
 from agent_envs.envs.search_qa.env import SearchQA, SearchState
 from agent_envs.envs.search_qa.tasks import Scenario
@@ -17,10 +17,7 @@ def next_action(env: TurnEnv) -> str:
     """Return the next search of the task's chain, or the answer once the chain, the searches or the turns are used up."""
     core = env.unwrapped
     assert isinstance(core, SearchQA)
-    if core.live_service:
-        raise UsageError(
-            f"{core.env_id}: the solver does not call the live service {core.live_service}; replay a recording of it"
-        )
+    refuse_live_service(core)
     episode = core.episode
     state: SearchState = episode.state
     queries = episode.task.hidden.queries if isinstance(episode.task.hidden, Scenario) else ()

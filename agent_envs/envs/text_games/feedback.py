@@ -44,15 +44,13 @@ def played(messages: Sequence[Message], actions: tuple[Action, ...], default: in
     observations, action = list[Played](), ""
     for message in messages[1:]:
         if message.role == "assistant":
-            action = actions[_numbers("feedback", actions).get(_action_named(message.content), default)].name
+            parsed = PROTOCOL.parse(message.content)
+            text = parsed.text[:200].lower() if isinstance(parsed, Say) else ""
+            name = " ".join(_NO_LETTER.sub(" ", text).split())
+            action = actions[_numbers("feedback", actions).get(name, default)].name
         else:
             observations.append(Played(action, message.content))
     return observations[-MOST_TURNS:]
-
-
-def _action_named(text: str) -> str:
-    parsed = PROTOCOL.parse(text)
-    return " ".join(_NO_LETTER.sub(" ", parsed.text[:200].lower()).split()) if isinstance(parsed, Say) else ""
 
 
 def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: random.Random) -> str:

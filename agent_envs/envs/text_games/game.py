@@ -191,7 +191,8 @@ class TextGame(TurnEnv):
         name = " ".join(_EDGES.sub("", parsed.text[:MAX_NAME_CHARACTERS].lower()).replace("_", " ").split())
         number = self._numbers.get(name)
         if number is None:
-            return None, Malformed(f"{_short(parsed.text)!r} is no action; name one of {self._names()}")
+            names = ", ".join(action.name for action in self.game.actions)
+            return None, Malformed(f"{_short(parsed.text)!r} is no action; name one of {names}")
         return number, parsed
 
     def _begin(self, task: Task, key: str) -> tuple[Any, tuple[Message, ...]]:
@@ -213,7 +214,8 @@ class TextGame(TurnEnv):
         events: tuple[str, ...] = (parsed.reason,) if isinstance(parsed, Malformed) else ()
         if number is None and self._on_invalid == "end":
             note = f"The episode ends here: {events[0]}."
-            facts = Facts("", True, 0.0, _progress(episode), False)
+            progress = facts_of(episode.turns[-1]).progress if episode.turns else 0.0
+            facts = Facts("", True, 0.0, progress, False)
             return Outcome(state, parsed, (_observation(note),), (typed(facts),), events, terminated=True)
         taken = game.actions[game.default if number is None else number]
         moved = game.move(state, game.default if number is None else number)
@@ -239,9 +241,6 @@ class TextGame(TurnEnv):
 
     def _picture(self, episode: Episode) -> str:
         return self.game.picture(episode.state)
-
-    def _names(self) -> str:
-        return ", ".join(action.name for action in self.game.actions)
 
 
 def random_action(env: gym.Env[Any, Any], rng: random.Random) -> str:
@@ -278,7 +277,3 @@ def _observation(text: str) -> Message:
 
 def _short(text: str) -> str:
     return text if len(text) <= 60 else text[:60] + "..."
-
-
-def _progress(episode: Episode) -> float:
-    return facts_of(episode.turns[-1]).progress if episode.turns else 0.0

@@ -5,7 +5,7 @@ Modules, in reading order:
     actions: the parser: tool calls in tags or JSON, and the answer.
     calls: carrying out tool calls, with limits for each tool.
     toolbox: retriever, page reader, page summaries and sandbox; recording and replay.
-    documents, observations: pages that browse opens, and the text that the policy reads.
+    observations: pages that browse opens, and the text that the policy reads.
     equality: comparing the answer with the gold answers, exact or by math-verify.
     scoring: rewards (hierarchical, accuracy, em, f1), outcomes and metrics.
     content, tasks: task data and labels with the hidden solution, and the sources of tasks and their splits.

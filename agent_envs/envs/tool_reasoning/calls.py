@@ -8,10 +8,9 @@ from agent_envs.base.messages import Message, ToolResult
 from agent_envs.base.serialization import state_type
 from agent_envs.core.env import Episode
 from agent_envs.core.trajectory import Task
+from agent_envs.envs.tool_reasoning import observations
 from agent_envs.envs.tool_reasoning.actions import BROWSE, PYTHON, SEARCH, Wish
 from agent_envs.envs.tool_reasoning.content import ToolReasoningScenario
-from agent_envs.envs.tool_reasoning.documents import Document, corpus_document, page_of
-from agent_envs.envs.tool_reasoning.observations import framed, output, page_shown, pages_found
 from agent_envs.envs.tool_reasoning.tasks import ReasoningSource
 from agent_envs.envs.tool_reasoning.toolbox import Toolbox
 from agent_envs.services.recording import CallSite
@@ -73,7 +72,7 @@ class Calls:
             elif wish.call.name == PYTHON:
                 outcome, version, cells = toolbox.run(state.cells, wish.text)
                 state = replace(state, programs=state.programs + 1, cells=cells)
-                content = output(outcome, self.bounds.output_chars)
+                content = observations.output(outcome, self.bounds.output_chars)
                 result = ToolResult(wish.call.id, PYTHON, content, ids=(outcome.status, version))
             else:
                 site = CallSite(episode.key, episode.header.branch, state.browses)
@@ -94,19 +93,21 @@ class Calls:
     def _opened(self, task: Task, wish: Wish, toolbox: Toolbox, site: CallSite) -> ToolResult:
         web = self.bounds.browse == "web"
         document = toolbox.fetched(_without_brackets(wish.text)) if web else self._document(task, wish.text)
-        if not isinstance(document, Document):
+        if not isinstance(document, observations.Document):
             return ToolResult(wish.call.id, BROWSE, document, error=True)
-        page = page_of(document, wish.page, self.bounds.page_tokens)
+        page = observations.page_of(document, wish.page, self.bounds.page_tokens)
         if page is None:
             return ToolResult(wish.call.id, BROWSE, f"There is no page {wish.page} of it.", error=True)
-        return ToolResult(wish.call.id, BROWSE, page_shown(toolbox.read(page, task.question, site)), ids=(page.id,))
+        return ToolResult(
+            wish.call.id, BROWSE, observations.page_shown(toolbox.read(page, task.question, site)), ids=(page.id,)
+        )
 
-    def _document(self, task: Task, name: str) -> Document | str:
+    def _document(self, task: Task, name: str) -> observations.Document | str:
         corpus = self._source.corpus(task)
         assert corpus is not None, "the arguments made sure of it"
         for known in dict.fromkeys((name, _without_brackets(name))):
             with contextlib.suppress(KeyError):
-                return corpus_document(
+                return observations.corpus_document(
                     corpus, known, lambda at: [(link.title, link.doc_id) for link in self._source.links(task, at)]
                 )
         return _UNKNOWN
@@ -122,11 +123,11 @@ def found(toolbox: Toolbox, task: Task, query: str, top_k: int, key: str) -> tup
     hidden = task.hidden
     support = hidden.support if isinstance(hidden, ToolReasoningScenario) else ()
     hits = toolbox.search(query, top_k, support, key)
-    return pages_found(hits), tuple(hit.passage.id for hit in hits)
+    return observations.pages_found(hits), tuple(hit.passage.id for hit in hits)
 
 
 def shown(results: Sequence[ToolResult], protocol: str) -> list[Message]:
     """Return results as the policy reads them: a tool message a call, or a frame of tags."""
     if protocol == "json":
         return [Message("tool", result.content, "tool", (), result.call_id) for result in results]
-    return [Message("user", framed(result.content), "tool") for result in results]
+    return [Message("user", observations.framed(result.content), "tool") for result in results]

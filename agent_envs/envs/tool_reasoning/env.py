@@ -225,7 +225,9 @@ class ToolReasoning(TurnEnv):
     def _advance(self, episode: Episode, action: str) -> Outcome:
         parsed, wishes = self.actions.read(action)
         if isinstance(parsed, Answer):
-            right = self._right(episode.task, final_answer(parsed.text))
+            task, answer = episode.task, final_answer(parsed.text)
+            generated = isinstance(task.data, ToolReasoningData) and task.data.source == "math_world"
+            right = self.toolbox(task).equal(answer, task.gold) and (not generated or worked_out(answer, task.gold))
             result = ended("right" if right else "wrong")
             return Outcome(episode.state, parsed, (), (result,), terminated=True, success=right)
         last = len(episode.turns) + 1 >= self.max_turns
@@ -239,10 +241,6 @@ class ToolReasoning(TurnEnv):
         if last:
             results.append(ended("out of turns"))
         return Outcome(state, parsed, tuple(messages), tuple(results), tuple(events))
-
-    def _right(self, task: Task, answer: str) -> bool:
-        generated = isinstance(task.data, ToolReasoningData) and task.data.source == "math_world"
-        return self.toolbox(task).equal(answer, task.gold) and (not generated or worked_out(answer, task.gold))
 
     @property
     def live_service(self) -> str:

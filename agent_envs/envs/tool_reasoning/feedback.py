@@ -40,7 +40,9 @@ class Talk:
         self.pages = [page for text in results for page in _PAGE.findall(text)]
         self.ran = [text for text in own if _CALLED["python"].search(text)]
         ran_last = bool(own) and own[-1] in self.ran[-1:]
-        self.output = _plain(results[-1]) if ran_last and results else ""
+        self.output = (
+            results[-1].replace("<result>", "").replace("</result>", "").strip() if ran_last and results else ""
+        )
 
     def names(self) -> list[str]:
         """Return the names in the question that no query held yet."""
@@ -104,7 +106,3 @@ def _next(talk: Talk) -> Hint:
 def _called(tool: str, text: str) -> str:
     call = _CALLED[tool].search(text)
     return (call[1] or call[2] or "").strip() if call else ""
-
-
-def _plain(text: str) -> str:
-    return text.replace("<result>", "").replace("</result>", "").strip()

@@ -1,10 +1,74 @@
-"""The policy reads these texts after a turn: what tools brought, in one frame, and explanations."""
+"""The policy reads these texts after a turn: what tools brought, in one frame, and explanations.
 
-from collections.abc import Sequence
+Documents that `browse` opens come from the corpus, with its links, or from the web, and are cut into pages.
+"""
 
-from agent_envs.base.documents import Hit
-from agent_envs.envs.tool_reasoning.documents import Page
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from agent_envs.base.documents import Corpus, Hit
 from agent_envs.tools.sandbox import LASTING, ExecResult
+
+TOKEN_CHARACTERS = 4  # a token is counted as so many characters: no tokenizer, and the same for every model
+_MOST_SECTIONS = 200  # passages of one title that are read together
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A whole document: its ID, title, text, and where it leads as (title, ID)."""
+
+    id: str
+    title: str
+    text: str
+    links: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a document; `number` counts from 1 to `count`."""
+
+    id: str
+    title: str
+    text: str
+    number: int
+    count: int
+    links: tuple[tuple[str, str], ...] = ()
+
+
+def corpus_document(corpus: Corpus, doc_id: str, links: Callable[[str], Sequence[tuple[str, str]]]) -> Document:
+    """Return a document of a corpus: neighbouring passages of one title are its sections.
+
+    Raises KeyError: no passage has that ID.
+    """
+    row = corpus.row(doc_id)
+    passage = corpus[row]
+    first = last = row
+    while first > 0 and row - first < _MOST_SECTIONS and corpus[first - 1].title == passage.title:
+        first -= 1
+    while last + 1 < len(corpus) and last - row < _MOST_SECTIONS and corpus[last + 1].title == passage.title:
+        last += 1
+    sections = [corpus[place] for place in range(first, last + 1)]
+    if len(sections) == 1:
+        return Document(doc_id, passage.title, passage.text, tuple(links(doc_id)))
+    text = "\n\n".join(f"[{section.id}]\n{section.text}" for section in sections)
+    leads = dict.fromkeys(link for section in sections for link in links(section.id))
+    return Document(doc_id, passage.title, text, tuple(leads))
+
+
+def page_of(document: Document, number: int, tokens: int) -> Page | None:
+    """Return a page of a document, None where it has no such page; pages end at white space where there is some."""
+    size = tokens * TOKEN_CHARACTERS
+    starts = [0]
+    while len(document.text) - starts[-1] > size:
+        end = starts[-1] + size
+        gap = max(document.text.rfind(sign, starts[-1] + size // 2, end) for sign in "\n ")
+        starts.append(gap + 1 if gap >= 0 else end)
+    if not 1 <= number <= len(starts):
+        return None
+    bounds = [*starts, len(document.text)]
+    text = document.text[bounds[number - 1] : bounds[number]].strip()
+    return Page(document.id, document.title, text, number, len(starts), document.links)
+
 
 EXTRACT = 1_000  # characters of a page that a search shows, as ARPO's release cuts them
 _MOST_LINKS = 20

@@ -80,13 +80,9 @@ def sound_format(trajectory: Trajectory) -> bool:
     *before, last = trajectory.turns
     if not isinstance(last.parsed, Answer) or boxed(last.parsed.text) is None:
         return False
-    return all(isinstance(turn.parsed, Call) for turn in before) and all(
-        _paired(str(t.action)) for t in (*before, last)
-    )
-
-
-def _paired(text: str) -> bool:
-    return text.count("<think>") == text.count("</think>")
+    texts = [str(turn.action) for turn in trajectory.turns]
+    paired = all(text.count("<think>") == text.count("</think>") for text in texts)
+    return paired and all(isinstance(turn.parsed, Call) for turn in before)
 
 
 def make_reward(name: str) -> RewardSpec:
@@ -124,7 +120,9 @@ def _layers(trajectory: Trajectory, released: bool) -> tuple[float, float, float
         return -1.0, 0.0, 0.0
     if released:
         text = _written(trajectory)
-        accuracy, both = _boxed_overlap(trajectory), "</search>" in text and "</python>" in text
+        parsed, both = trajectory.last.parsed, "</search>" in text and "</python>" in text
+        inside = boxed(parsed.text) if isinstance(parsed, Answer) else None
+        accuracy = 0.0 if inside is None else _released_overlap(_bounded(inside), _gold(trajectory))
     else:
         accuracy, both = _right(trajectory), bool(used(trajectory, SEARCH) and used(trajectory, PYTHON))
     return 0.0, accuracy, BOTH_TOOLS if accuracy > 0 and both else 0.0
@@ -168,12 +166,6 @@ def _exact(trajectory: Trajectory) -> float:
 def _overlap(trajectory: Trajectory) -> float:
     answer = _answer(trajectory)
     return 0.0 if answer is None else token_f1(answer, _gold(trajectory))
-
-
-def _boxed_overlap(trajectory: Trajectory) -> float:
-    parsed = trajectory.last.parsed
-    inside = boxed(parsed.text) if isinstance(parsed, Answer) else None
-    return 0.0 if inside is None else _released_overlap(_bounded(inside), _gold(trajectory))
 
 
 def _released_overlap(text: str, golds: Sequence[str]) -> float:

@@ -9,8 +9,8 @@ import json
 import random
 import re
 
-from agent_envs.base.errors import UsageError
 from agent_envs.base.protocol import Call
+from agent_envs.core.builtin_agents import refuse_live_service
 from agent_envs.core.env import Episode, TurnEnv
 from agent_envs.envs.tool_reasoning.actions import BROWSE, PYTHON, SEARCH
 from agent_envs.envs.tool_reasoning.calls import ToolReasoningState
@@ -29,16 +29,14 @@ def next_action(env: TurnEnv) -> str:
     """Return the next search of the task's chain, then its program, then the answer as far as the tools have given it."""
     core = env.unwrapped
     assert isinstance(core, ToolReasoning)
-    if core.live_service:
-        raise UsageError(
-            f"{core.env_id}: the solver does not call the live service {core.live_service}; replay a recording of it"
-        )
+    refuse_live_service(core)
     episode, most = core.episode, core.calls.bounds.most
     state: ToolReasoningState = episode.state
     hidden = episode.task.hidden
     scenario = hidden if isinstance(hidden, ToolReasoningScenario) else ToolReasoningScenario()
     left, prefill = allowance(env)
-    seen, asked = _seen(episode), _asked(episode)
+    results = [result for turn in episode.turns for result in turn.results if not result.error]
+    seen, asked = {page for result in results for page in result.ids}, _asked(episode)
     missing = [
         query
         for query, page in zip(scenario.queries, scenario.support, strict=False)
@@ -51,7 +49,8 @@ def next_action(env: TurnEnv) -> str:
     runs = PYTHON in core.offered and state.programs < most[PYTHON] and scenario.code not in asked
     if known and scenario.code and not printed and runs and left > 1:
         return _thought("The rest is a calculation.", core.actions.rendered(PYTHON, scenario.code))
-    answer = _best(episode.task.gold)
+    gold = episode.task.gold
+    answer = max(gold, key=lambda text: (exact_match(text, gold), token_f1(text, gold)), default="")
     if scenario.code:
         answer = printed or UNKNOWN
     elif not known:
@@ -62,14 +61,6 @@ def next_action(env: TurnEnv) -> str:
 
 def _thought(text: str, action: str) -> str:
     return f"<think>{text}</think>\n{action}"
-
-
-def _best(gold: tuple[str, ...]) -> str:
-    return max(gold, key=lambda text: (exact_match(text, gold), token_f1(text, gold)), default="")
-
-
-def _seen(episode: Episode) -> set[str]:
-    return {page for turn in episode.turns for result in turn.results if not result.error for page in result.ids}
 
 
 def _asked(episode: Episode) -> set[str]:

@@ -5,16 +5,15 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from agent_envs.base.documents import Corpus, Hit, Retriever
+from agent_envs.base.documents import Corpus, Hit
 from agent_envs.base.errors import EnvFault
-from agent_envs.base.progress import stage_lines
 from agent_envs.base.serialization import canonical_json, decode_state, encode_state
 from agent_envs.envs.tool_reasoning.actions import PYTHON, SEARCH
-from agent_envs.envs.tool_reasoning.documents import Document, Page
 from agent_envs.envs.tool_reasoning.equality import Equality, make_equality
+from agent_envs.envs.tool_reasoning.observations import Document, Page
 from agent_envs.services.chat import ChatModel, ChatRequest, ask, chat_port
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
-from agent_envs.tools.retrieval.build import is_outside, make_retriever
+from agent_envs.tools.retrieval.build import built_over, is_outside
 from agent_envs.tools.sandbox import (
     ExecResult,
     Limits,
@@ -27,7 +26,6 @@ from agent_envs.tools.sandbox import (
 )
 from agent_envs.tools.web import PageReader
 
-SILENT_BUILD = 5_000  # passages; a larger index takes seconds, and says so
 _READER = Template(files(__package__).joinpath("reader.md").read_text(encoding="utf-8").strip())
 _SUMMARY_CHARACTERS = 8_000
 
@@ -76,7 +74,7 @@ class Toolbox:
         self._settings = settings
         self._spec = SandboxSpec(settings.backend, settings.limits)
         outside = SEARCH in settings.tools and is_outside(settings.retriever)
-        self._retriever: Retriever | None = self._made_retriever() if outside else None
+        self._built = built_over(None, settings.retriever, corpus, recording) if outside else None
         self._pages = PageReader(recording=recording, private_hosts=settings.private_hosts)
         reads = settings.reader if settings.browse else None
         self._reader: ExternalPort | None = None if reads is None else chat_port(reads, recording=recording)
@@ -91,14 +89,8 @@ class Toolbox:
 
     def search(self, query: str, top_k: int, support: tuple[str, ...], key: str) -> tuple[Hit, ...]:
         """Return what a search brings; raises EnvFault where an outside search failed."""
-        if self._retriever is None:
-            self._retriever = self._made_retriever()
-        return self._retriever.search(query, top_k, support=support, seed=key)
-
-    def _made_retriever(self) -> Retriever:
-        name, corpus = self._settings.retriever, self.corpus
-        progress = stage_lines(f"{name} index") if corpus is not None and len(corpus) > SILENT_BUILD else None
-        return make_retriever(name, corpus, progress=progress, recording=self.recording)
+        self._built = built_over(self._built, self._settings.retriever, self.corpus, self.recording)
+        return self._built.retriever.search(query, top_k, support=support, seed=key)
 
     def fetched(self, url: str) -> Document | str:
         """Return a page of the web, or why it could not be opened; raises EnvFault where our own way into the web failed."""

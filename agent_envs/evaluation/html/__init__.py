@@ -6,9 +6,7 @@ Modules, in reading order:
     page.html, transcript.html, conversation.html: the Jinja2 templates, with the style sheet.
     report_page: `agent-envs report --page` and `compare --page`.
     index_page: a folder of pages that link to each other, the check of their links, and the removal of old pages.
-    view_tables: the tables of a run's index.
-    message_html: the text of a message: folding, cutting, action tags.
-    conversation_html: all sides of a conversation.
+    message_html: the text of a message: folding, cutting, action tags; all sides of a conversation.
     replayed_view: tasks, and the replay of recorded episodes, for what only the environment knows.
     rendered_states: SVG pictures of states.
 """

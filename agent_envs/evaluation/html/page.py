@@ -22,15 +22,24 @@ from agent_envs.base.terminal import MAX_CHARACTERS, visible
 from agent_envs.core.conversation_view import ConversationView
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.datasets.corpora import write_atomically
-from agent_envs.evaluation.html.conversation_html import Talk
-from agent_envs.evaluation.html.message_html import grouped, passage, stretch
+from agent_envs.evaluation.html.message_html import ConversationPage, grouped, passage, stretch
 from agent_envs.evaluation.html.rendered_states import AROUND, MOST_BYTES, data_url, fitting
-from agent_envs.evaluation.report.charts import Bar, Curve, Stack, bar_svg, curve_svg, stack_svg, swatch_svg
-from agent_envs.evaluation.report.tables import Cell, Table, text_of
+from agent_envs.evaluation.report.charts import (
+    Bar,
+    Cell,
+    Curve,
+    Stack,
+    Table,
+    bar_svg,
+    curve_svg,
+    stack_svg,
+    swatch_svg,
+    text_of,
+)
 
 __all__ = [
-    "Bar", "Cell", "Curve", "Drawn", "Page", "Picture", "Stack", "Table", "Transcript", "draw", "render", "visible",
-    "write_page",
+    "Bar", "Cell", "Curve", "Page", "Picture", "RenderedTranscript", "Stack", "Table", "Transcript", "draw", "render",
+    "visible", "write_page",
 ]  # fmt: skip
 
 AUTHORS = ("environment", "policy", "tool", "user", "feedback")
@@ -78,7 +87,7 @@ class Transcript:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class RenderedTranscript:
     """A transcript as HTML, made by `draw`, and what the list of its page tells of it; `picture_bytes` are pictures'."""
 
     anchor: str
@@ -101,7 +110,7 @@ class Page:
     intro: str
     tables: tuple[Table | Curve, ...] = ()
     curves: tuple[Curve, ...] = ()
-    transcripts: tuple[Transcript | Drawn, ...] = ()
+    transcripts: tuple[Transcript | RenderedTranscript, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     links: tuple[Cell, ...] = ()
@@ -130,13 +139,13 @@ def write_page(path: Path, page: Page) -> None:
 def render(page: Page) -> bytes:
     """Return the bytes of a page. That its links lead somewhere is the caller's matter. Raises UsageError: as `write_page`."""
     _check(page)
-    drawn = [item if isinstance(item, Drawn) else draw(item) for item in page.transcripts]
+    drawn = [item if isinstance(item, RenderedTranscript) else draw(item) for item in page.transcripts]
     images = bool(page.pictures) or any(item.picture_bytes for item in drawn)
     html: str = _template("page.html").render(page=page, drawn=drawn, images=images, most=MAX_CHARACTERS)
     return html.encode("utf-8")
 
 
-def draw(item: Transcript, most_bytes: int | None = None) -> Drawn:
+def draw(item: Transcript, most_bytes: int | None = None) -> RenderedTranscript:
     """Return a transcript as HTML; where it would be larger than `most_bytes`, its texts and its turns are cut, and it says so.
 
     Pictures take the room that the texts leave.
@@ -146,7 +155,7 @@ def draw(item: Transcript, most_bytes: int | None = None) -> Drawn:
     """
     if not _ANCHOR.fullmatch(item.anchor):
         raise UsageError(f"page: anchor {item.anchor[:80]!r} is no name of letters, digits, '.', '_' and '-'")
-    play, talk = item.trajectory, None if item.conversation is None else Talk(item.conversation)
+    play, talk = item.trajectory, None if item.conversation is None else ConversationPage(item.conversation)
     levels = ((MAX_CHARACTERS, len(play.turns)), *(() if most_bytes is None else (*SHORTER, (300, 0))))
     if most_bytes is not None and item.pictures:
         most_bytes -= AROUND  # the note that some are left out
@@ -168,7 +177,9 @@ def draw(item: Transcript, most_bytes: int | None = None) -> Drawn:
         html = _template("transcript.html").render(**how, pictures=pictures, missing=missing)
     # The template escaped every value; this is the one place where HTML made elsewhere enters a page.
     length = sum(map(len, pictures.values()))
-    return Drawn(item.anchor, item.title, _outcome(item), play.total_reward, len(play.turns), Markup(html), length)
+    return RenderedTranscript(
+        item.anchor, item.title, _outcome(item), play.total_reward, len(play.turns), Markup(html), length
+    )
 
 
 def _begun(how: dict[str, Any], most_bytes: int | None) -> tuple[str, int]:
@@ -209,7 +220,7 @@ def _environment() -> Environment:
         lane=lambda author: author if author in AUTHORS else "environment", kind=lambda item: type(item).__name__.lower(),
     )  # fmt: skip
     environment.filters.update(
-        digest=_style_digest,
+        digest=lambda style: base64.b64encode(hashlib.sha256(str(style).encode("utf-8")).digest()).decode("ascii"),
         bar=lambda bar: Markup(bar_svg(bar)),
         rate=lambda rate: Markup(bar_svg(Bar(rate.value, rate.low, rate.high))),
         curve=lambda curve: Markup(curve_svg(curve)),
@@ -240,10 +251,6 @@ def _outcome(item: Transcript) -> Cell:
     if item.outcome is not None:
         return item.outcome
     return Cell("success", tone="good") if item.trajectory.success else Cell("failure", tone="bad")
-
-
-def _style_digest(style: str) -> str:
-    return base64.b64encode(hashlib.sha256(str(style).encode("utf-8")).digest()).decode("ascii")
 
 
 def _numeric(table: Table, column: int) -> bool:

@@ -29,7 +29,7 @@ FULL = "No pictures are shown: those of earlier transcripts fill the room that p
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ReplayedEpisode:
     """What an episode's environment told: all sides, pictures, names of expanded actions, and why less than it could have."""
 
     conversation: ConversationView | None = None
@@ -65,7 +65,7 @@ class ReplayReader:
         self._turn_to(entry)
         return self._tasks.get(name, self._digests[name]) if self._env is not None else None
 
-    def of(self, entry: Entry, trajectory: Trajectory, pictured: bool = True) -> Seen:
+    def of(self, entry: Entry, trajectory: Trajectory, pictured: bool = True) -> ReplayedEpisode:
         """Return what an environment tells of an episode; with `note` where it should have told more.
 
         Args:
@@ -75,21 +75,21 @@ class ReplayReader:
         """
         self._turn_to(entry)
         if self._env is None or not trajectory.turns:
-            return Seen()
+            return ReplayedEpisode()
         told, drawn = companion(self._env, "conversation_view"), draws(self._env)
         names = tuple(action.name for action in getattr(core_of(self._env), "expanded_actions", ()))
         note = FULL if drawn and not pictured else ""
         if told is None and (note or not drawn):
-            return Seen(note=note, names=names)
+            return ReplayedEpisode(note=note, names=names)
         env = Painter(self._env, len(trajectory.turns)) if drawn and pictured else self._env
         try:
             replay(env, trajectory)
             conversation = _with_feedback(told(env), trajectory) if told is not None else None
         except (ReplayMismatch, EnvFault) as error:
-            return Seen(note=_reason(told is not None, " ".join(str(error).split())))
+            return ReplayedEpisode(note=_reason(told is not None, " ".join(str(error).split())))
         except NOT_HERE as error:
-            return Seen(note=_reason(told is not None, type(error).__name__))
-        return Seen(conversation, tuple(env.pictures) if isinstance(env, Painter) else (), note, names)
+            return ReplayedEpisode(note=_reason(told is not None, type(error).__name__))
+        return ReplayedEpisode(conversation, tuple(env.pictures) if isinstance(env, Painter) else (), note, names)
 
     def _turn_to(self, entry: Entry) -> None:
         if entry is self._entry:

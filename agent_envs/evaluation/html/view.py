@@ -6,30 +6,22 @@ The journal is read once. Transcripts wait on disk, so that of ten thousand epis
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.protocol import Answer
+from agent_envs.base.serialization import canonical_json
 from agent_envs.evaluation.html.index_page import LinkedPages
-from agent_envs.evaluation.html.page import Cell, Drawn, Page, Table, Transcript, draw
-from agent_envs.evaluation.html.replayed_view import ReplayReader, Seen
-from agent_envs.evaluation.html.view_tables import (
-    ORDER,
-    Shown,
-    badge,
-    episode_tables,
-    run_facts,
-    run_notes,
-    summary_tables,
-    usage_text,
-)
-from agent_envs.evaluation.report.report import title_of
-from agent_envs.evaluation.runs.episode_numbers import FAILURES, EpisodeNumbers
-from agent_envs.evaluation.runs.evaluate import result_from
+from agent_envs.evaluation.html.page import Cell, Curve, Page, RenderedTranscript, Table, Transcript, draw
+from agent_envs.evaluation.html.replayed_view import ReplayedEpisode, ReplayReader
+from agent_envs.evaluation.report.report import curves_of, result_notes, tables_of, title_of
+from agent_envs.evaluation.runs.episode_numbers import FAILURES, UNPLAYED, EpisodeNumbers
+from agent_envs.evaluation.runs.evaluate import Result, result_from
 from agent_envs.evaluation.runs.measures import Measures
-from agent_envs.evaluation.runs.run_folder import Played, Run, Spool, open_run
+from agent_envs.evaluation.runs.run_folder import Run, Spool, open_run
+from agent_envs.evaluation.suites.suite import Suite
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_log import result_of
 
@@ -40,6 +32,35 @@ BYTES_A_PAGE = 2_500_000
 ROWS_A_PAGE = 500
 LONGEST_TEXT = 160  # characters of a question, an answer or a gold answer in a list
 PICTURE_BYTES = 50_000_000  # of all pages together
+ORDER = "The tasks with the fewest solved trials come first."
+MOST_NOTES = 40
+TEXTS = ("question", "answer", "gold")
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRow:
+    """An episode as a row.
+
+    Attributes:
+        key: of the episode.
+        place: in the plan, from 1.
+        entry: its entry's, from 0.
+        numbers: what counts of it.
+        texts: the beginnings of `TEXTS`, "" where they are not known.
+        href: to its transcript, "" where there is none.
+    """
+
+    key: str
+    place: int
+    entry: int
+    numbers: EpisodeNumbers
+    texts: tuple[str, str, str] = ("", "", "")
+    href: str = ""
+
+    @property
+    def anchor(self) -> str:
+        """Where its transcript stands on its page."""
+        return f"e{self.place}"
 
 
 def write_view(folder: Path, target: Path, *, most: int | None = None, progress: Progress | None = None) -> Path:
@@ -84,7 +105,7 @@ def _write_site(run: Run, site: LinkedPages, most: int | None, progress: Progres
     return _write_index(run, site, rows, numbers, notes)
 
 
-def _texts(run: Run, item: Shown, reader: ReplayReader) -> tuple[str, str, str]:
+def _texts(run: Run, item: EpisodeRow, reader: ReplayReader) -> tuple[str, str, str]:
     task = reader.task(run.suite.entries[item.entry], item.numbers.task)
     return (_short(task.question) if task else "", item.texts[1], _short("; ".join(task.gold)) if task else "")
 
@@ -94,30 +115,23 @@ def _short(text: str) -> str:
     return line if len(line) <= LONGEST_TEXT else f"{line[:LONGEST_TEXT]}\u2026"
 
 
-def _answer(result: EpisodeResult) -> str:
-    last = result.trajectory.turns[-1].parsed if result.trajectory.turns else None
-    return _short(last.text) if isinstance(last, Answer) else ""
-
-
-def _read(run: Run, results: Spool, measures: Measures) -> list[Shown]:
+def _read(run: Run, results: Spool, measures: Measures) -> list[EpisodeRow]:
     labels = {entry.label: number for number, entry in enumerate(run.suite.entries)}
     places = {key: place for place, (key, *_) in enumerate(run.suite.episodes(), 1)}
-    found: dict[str, Shown] = {}
+    found: dict[str, EpisodeRow] = {}
     for played in run.rows():
-        results.put(played.key, _text_of(played))
+        names = ("status", "fault", "usage", "attempts", "seconds", "agent_seconds")
+        row = {name: getattr(played.result, name) for name in names}
+        results.put(played.key, json.dumps({"key": "", **row, "trajectory": played.stored}))
         numbers = played.numbers(measures)
-        texts = ("", _answer(played.result), "")
-        found[played.key] = Shown(played.key, places[played.key], labels[played.entry.label], numbers, texts)
+        turns = played.result.trajectory.turns
+        last = turns[-1].parsed if turns else None
+        texts = ("", _short(last.text) if isinstance(last, Answer) else "", "")
+        found[played.key] = EpisodeRow(played.key, places[played.key], labels[played.entry.label], numbers, texts)
     return list(found.values())
 
 
-def _text_of(played: Played) -> str:
-    names = ("status", "fault", "usage", "attempts", "seconds", "agent_seconds")
-    row = {name: getattr(played.result, name) for name in names}
-    return json.dumps({"key": "", **row, "trajectory": played.stored})
-
-
-def _ordered(episodes: list[Shown]) -> list[Shown]:
+def _ordered(episodes: list[EpisodeRow]) -> list[EpisodeRow]:
     """Return the episodes entry by entry, trials of a task together, the tasks with the fewest solved trials first."""
     wins: Counter[tuple[int, str]] = Counter()
     for item in episodes:
@@ -125,7 +139,7 @@ def _ordered(episodes: list[Shown]) -> list[Shown]:
     return sorted(episodes, key=lambda item: (item.entry, wins[item.entry, item.numbers.task], item.place))
 
 
-def _chosen(episodes: list[Shown], most: int | None) -> list[Shown]:
+def _chosen(episodes: list[EpisodeRow], most: int | None) -> list[EpisodeRow]:
     """Return those whose transcripts are shown: the first of each entry, as many from each as there is room for."""
     if most is None or most >= len(episodes):
         return episodes
@@ -139,8 +153,8 @@ def _chosen(episodes: list[Shown], most: int | None) -> list[Shown]:
 
 
 def _transcripts(
-    run: Run, results: Spool, chosen: list[Shown], reader: ReplayReader, progress: Progress | None
-) -> Iterator[tuple[Shown, Drawn]]:
+    run: Run, results: Spool, chosen: list[EpisodeRow], reader: ReplayReader, progress: Progress | None
+) -> Iterator[tuple[EpisodeRow, RenderedTranscript]]:
     wins, room = 0, PICTURE_BYTES
     for number, item in enumerate(chosen, 1):
         result = result_of(json.loads(results.get(item.key)), run.folder)[1]
@@ -155,7 +169,9 @@ def _transcripts(
             progress(number, len(chosen), wins)
 
 
-def _transcript(run: Run, item: Shown, result: EpisodeResult, gold: tuple[str, ...], seen: Seen) -> Transcript:
+def _transcript(
+    run: Run, item: EpisodeRow, result: EpisodeResult, gold: tuple[str, ...], seen: ReplayedEpisode
+) -> Transcript:
     numbers, several = item.numbers, run.suite.trials > 1
     trial = f"{numbers.trial + 1} of {run.suite.trials}"
     parts = [numbers.entry] if len(run.suite.entries) > 1 else []
@@ -177,11 +193,11 @@ def _transcript(run: Run, item: Shown, result: EpisodeResult, gold: tuple[str, .
 
 
 def _write_transcripts(
-    run: Run, site: LinkedPages, transcripts: Iterator[tuple[Shown, Drawn]], total: int
+    run: Run, site: LinkedPages, transcripts: Iterator[tuple[EpisodeRow, RenderedTranscript]], total: int
 ) -> dict[int, str]:
     """Write `pages/0001.html` and so on, and return the link from the index to each episode, by its place."""
     links: dict[int, str] = {}
-    batch: list[Drawn] = []
+    batch: list[RenderedTranscript] = []
     number, before, size = 1, 0, 0
 
     def write(last: bool) -> None:
@@ -215,7 +231,7 @@ def _ways(number: int, last: bool) -> tuple[Cell, ...]:
 
 
 def _write_index(
-    run: Run, site: LinkedPages, rows: list[Shown], numbers: list[EpisodeNumbers], notes: list[str]
+    run: Run, site: LinkedPages, rows: list[EpisodeRow], numbers: list[EpisodeNumbers], notes: list[str]
 ) -> Path:
     """Write the index; the rows of many episodes go to pages of their own, `episodes/0001.html` and so on."""
     suite, title = run.suite, title_of(run)
@@ -232,7 +248,7 @@ def _write_index(
     return site.write("index.html", page)
 
 
-def _episode_pages(run: Run, site: LinkedPages, rows: list[Shown]) -> tuple[list[Table], dict[int, str]]:
+def _episode_pages(run: Run, site: LinkedPages, rows: list[EpisodeRow]) -> tuple[list[Table], dict[int, str]]:
     places: dict[int, str] = {}
     cells: list[tuple[str | Cell, ...]] = []
     outcomes = sorted({row.numbers.outcome for row in rows}, key=list(FAILURES).index)
@@ -252,3 +268,96 @@ def _episode_pages(run: Run, site: LinkedPages, rows: list[Shown]) -> tuple[list
         cells.append((Cell(span, name), f"{labels[0]}{more}", *(f"{ends[outcome]:,}" for outcome in outcomes)))
     table = Table("Episodes", ("episodes", "entry", *outcomes), tuple(cells), ORDER)
     return [table], places
+
+
+def badge(numbers: EpisodeNumbers) -> Cell:
+    """Return an outcome as a badge; what was not played to its end is neither good nor bad."""
+    tone = "odd" if numbers.outcome in UNPLAYED else "good" if numbers.success else "bad"
+    return Cell(numbers.outcome, tone=tone)
+
+
+def run_facts(run: Run, result: Result) -> tuple[tuple[str, str], ...]:
+    """Return who played what, and what it took."""
+    identity, items = run.config.identity, result.summaries
+    planned, trials = sum(item.episodes for item in items), run.suite.trials
+    tokens: Counter[str] = Counter()
+    for item in items:
+        tokens.update(item.usage)
+    known = result.cost_usd
+    advice = dict.fromkeys(entry.feedback.label for entry in run.suite.entries if entry.feedback is not None)
+    seconds, agent_seconds = sum(item.seconds for item in items), sum(item.agent_seconds for item in items)
+    rows = [
+        ("agent", identity.agent),
+        ("agent's options", canonical_json(identity.agent_options) if identity.agent_options else "none"),
+        ("suite", f"{identity.suite}, digest {identity.suite_digest[:12]}"),
+        *([("feedback", ", ".join(label.removeprefix("feedback=") for label in advice))] if advice else []),
+        ("episodes", f"{planned:,}, {trials} a task{', a smoke run' if identity.smoke else ''}"),
+        ("agent-envs", identity.package),
+        ("tokens", usage_text(tokens)),
+        ("cost", "not known: no price" if known is None else f"{known:,.4f} USD" if known else "nothing"),
+        ("episode time", f"{seconds:,.1f} s (agent {agent_seconds:,.1f} s)"),
+    ]
+    return tuple(rows)
+
+
+def usage_text(usage: Mapping[str, int]) -> str:
+    """Return counted tokens as text."""
+    return ", ".join(f"{name} {count:,}" for name, count in sorted(usage.items())) or "none counted"
+
+
+def run_notes(result: Result, more: Iterable[str]) -> tuple[str, ...]:
+    """Return what a reader must know beside the numbers."""
+    lines = [*result.notes, *result_notes(result), *more]
+    left = len(lines) - MOST_NOTES
+    return tuple(lines[:MOST_NOTES]) + ((f"{left} more notes are left out.",) if left > 0 else ())
+
+
+def summary_tables(
+    suite: Suite, result: Result, numbers: Sequence[EpisodeNumbers], places: Mapping[int, str]
+) -> list[Table | Curve]:
+    """Return the tables and figures above the episodes; `places` has the link to each entry's episodes."""
+    success, *tables = tables_of(result, numbers)
+    linked = tuple((Cell(str(row[0]), places.get(n, "")), *row[1:]) for n, row in enumerate(success.rows))
+    return [replace(success, rows=linked), *tables, *curves_of(result.summaries, numbers), _played(suite)]
+
+
+def episode_tables(suite: Suite, rows: Sequence[EpisodeRow]) -> list[Table]:
+    """Return one table an entry, rows in their order; without columns of which nothing is known."""
+    groups: dict[int, list[EpisodeRow]] = {}
+    for row in rows:
+        groups.setdefault(row.entry, []).append(row)
+    several, tables = suite.trials > 1, list[Table]()
+    for number, group in groups.items():
+        known = [n for n in range(len(TEXTS)) if any(row.texts[n] for row in group)]
+        heads = (
+            "task", *(("trial",) if several else ()), *(TEXTS[n] for n in known), "outcome", "reward", "turns", "valid",
+            "calls",
+        )  # fmt: skip
+        cells = tuple(_episode(row, several, known) for row in group)
+        caption = f"Episodes of {suite.entries[number].label}"
+        tables.append(Table(caption, heads, cells, ORDER, f"entry-{number + 1}", heads.index("outcome")))
+    return tables
+
+
+def _episode(row: EpisodeRow, several: bool, known: Sequence[int]) -> tuple[str | Cell, ...]:
+    item = row.numbers
+    name = (item.task, Cell(f"trial {item.trial + 1}", row.href)) if several else (Cell(item.task, row.href),)
+    counts = (f"{item.total_reward:.4g}".replace("-", "−"), str(item.turns), str(item.valid), str(item.calls))
+    return (*name, *(row.texts[n] for n in known), badge(item), *counts)
+
+
+def _played(suite: Suite) -> Table:
+    columns = (
+        ("entry", [entry.label for entry in suite.entries]),
+        ("environment", [entry.env_id for entry in suite.entries]),
+        ("arguments", [canonical_json(entry.arguments) if entry.arguments else "" for entry in suite.entries]),
+        ("split", [entry.split for entry in suite.entries]),
+        ("tasks", [f"{len(entry.tasks):,}" for entry in suite.entries]),
+        ("turn limit", ["" if entry.turn_limit is None else str(entry.turn_limit) for entry in suite.entries]),
+        ("counts as success", [entry.success for entry in suite.entries]),
+        ("weight", [f"{entry.weight:g}" for entry in suite.entries]),
+        ("spec digest", [entry.spec_digest[:12] for entry in suite.entries]),
+    )
+    filled = [(name, cells) for name, cells in columns if any(cells)]
+    rows = tuple(zip(*(cells for _, cells in filled), strict=True))
+    return Table("What was played", tuple(name for name, _ in filled), rows)

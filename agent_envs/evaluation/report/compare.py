@@ -131,16 +131,10 @@ def _contrast(
         raise UsageError(f"{entry.label}: no task was played to its end by both; finish the runs with eval --resume")
     clusters = {task: cluster for task, _, cluster in entry.tasks if task not in lacking}
     paired = compare_paired(_by_task(kept[0]), _by_task(kept[1]), clusters)
-    metrics = _metrics((kept[0], kept[1]), clusters)
+    shared = [name for name in metric_names(kept[0]) if name in metric_names(kept[1])]
+    drafts = {name: _metric(_means(name, kept[0]), _means(name, kept[1]), clusters) for name in shared}
+    metrics = {name: draft for name, draft in drafts.items() if draft is not None}
     return Contrast(entry.label, *names, (rate_of(kept[0]), rate_of(kept[1])), paired, paired.p_value, metrics)
-
-
-def _metrics(
-    sides: tuple[list[EpisodeNumbers], list[EpisodeNumbers]], clusters: Mapping[str, str]
-) -> dict[str, MetricContrast]:
-    shared = [name for name in metric_names(sides[0]) if name in metric_names(sides[1])]
-    drafts = {name: _metric(_means(name, sides[0]), _means(name, sides[1]), clusters) for name in shared}
-    return {name: draft for name, draft in drafts.items() if draft is not None}
 
 
 def _metric(

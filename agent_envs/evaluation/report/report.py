@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_envs.base.terminal import visible
-from agent_envs.evaluation.report.charts import Curve, Stack, histogram
-from agent_envs.evaluation.report.tables import Cell, Table
+from agent_envs.evaluation.report.charts import Cell, Curve, Stack, Table, histogram
 from agent_envs.evaluation.report.turn_limits import LimitRow, limit_rows
 from agent_envs.evaluation.runs.by_label import Spread, figure
 from agent_envs.evaluation.runs.episode_numbers import FAILURES, EpisodeNumbers
@@ -110,13 +109,11 @@ def limit_tables(rows: Sequence[LimitRow]) -> list[Table]:
     for row in rows:
         rates = (rate.share if rate else "" for rate in (row.success, row.abstained, row.wrong))
         head = (row.series, str(row.free_turns), str(row.success.trials))
-        groups.setdefault(row.subject, []).append((*head, *rates, _hundredths(row.turns, row.turns_interval)))
+        low, high = row.turns_interval
+        interval = "" if low is None else f" [{low:.2f}, {high:.2f}]"
+        turns = ("" if row.turns is None else f"{row.turns:.2f}") + interval
+        groups.setdefault(row.subject, []).append((*head, *rates, turns))
     return [Table(f"Against turn limits, {subject}", heads, tuple(cells)) for subject, cells in groups.items()]
-
-
-def _hundredths(mean: float | None, interval: tuple[float | None, float | None]) -> str:
-    low, high = interval
-    return ("" if mean is None else f"{mean:.2f}") + ("" if low is None else f" [{low:.2f}, {high:.2f}]")
 
 
 def title_of(run: Run) -> str:

@@ -89,7 +89,7 @@ class _Measured:
         self._known: dict[str, dict[str, str]] = {}
         self._equal: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
         self._tasks = EntryTasks(entry, self._unknown)
-        self._task = lru_cache(maxsize=MOST_TASKS)(self._fetched)
+        self._task = lru_cache(maxsize=MOST_TASKS)(lambda name: self._tasks.get(name, self._digests[name]))
 
     def told(self, numbers: EpisodeNumbers, trajectory: Trajectory | None) -> EpisodeNumbers:
         labels, metrics = self._known.get(numbers.task), dict[str, float]()
@@ -99,14 +99,14 @@ class _Measured:
             if task is None:
                 return numbers
             if labels is None:
-                labels = self._known[numbers.task] = self._labels_of(task)
+                known = self._asked(
+                    "labels", self._labels, task, task.id, lambda value: isinstance(value, str), "texts"
+                )
+                # Ten thousand tasks have few different ones.
+                labels = self._known[numbers.task] = self._equal.setdefault(tuple(known.items()), known)
             if played is not None:
                 metrics = self._metrics_of(replace(played, task=task), task)
         return replace(numbers, labels=labels, metrics=metrics)
-
-    def _labels_of(self, task: Task) -> dict[str, str]:
-        found = self._asked("labels", self._labels, task, task.id, lambda value: isinstance(value, str), "texts")
-        return self._equal.setdefault(tuple(found.items()), found)  # ten thousand tasks have few different ones
 
     def _metrics_of(self, trajectory: Trajectory, task: Task) -> dict[str, float]:
         def number(value: Any) -> bool:
@@ -127,9 +127,6 @@ class _Measured:
         if not isinstance(found, dict) or not all(isinstance(k, str) and fits(value) for k, value in found.items()):
             raise RuntimeError(f"{head} returned {str(found)[:200]}; it returns {what} by name")
         return found
-
-    def _fetched(self, name: str) -> Task | None:
-        return self._tasks.get(name, self._digests[name])
 
     def _unknown(self, why: str) -> None:
         label = self._entry.label

@@ -32,17 +32,8 @@ from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers, numbers_of
 from agent_envs.evaluation.runs.measures import KeptNumbers, Measures
 from agent_envs.evaluation.runs.suite_feedback import feedback_prices
+from agent_envs.evaluation.suites import suite as suites
 from agent_envs.evaluation.suites.plan import Notes
-from agent_envs.evaluation.suites.suite import (
-    Entry,
-    Hex,
-    Suite,
-    changes,
-    first_fault,
-    named_changes,
-    read_suite,
-    suite_text,
-)
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_log import UNFINISHED, RunLog, read_rows, result_of
 from agent_envs.services.chat.named import is_chat_name
@@ -76,7 +67,7 @@ class Prices:
     date: str = ""  # of the table of prices
 
 
-def prices_of(suite: Suite, settings: Settings) -> Prices:
+def prices_of(suite: suites.Suite, settings: Settings) -> Prices:
     """Return the prices that a table gives for a suite's models and its agent."""
     table = load_prices(Path(settings.prices) if settings.prices else None)
     model = settings.agent_options.get("model")  # of an agent over a chat model
@@ -92,7 +83,7 @@ class Identity(Strict):
     agent_code: str
     package: str
     suite: str
-    suite_digest: Hex
+    suite_digest: suites.Hex
     smoke: bool
 
 
@@ -127,7 +118,7 @@ class Played:
     """An episode of a run, with its place in the suite."""
 
     key: str
-    entry: Entry
+    entry: suites.Entry
     cluster: str
     trial: int
     result: EpisodeResult
@@ -142,7 +133,7 @@ class Played:
 class Run:
     """A run that lies in a folder."""
 
-    def __init__(self, folder: Path, config: Config, suite: Suite) -> None:
+    def __init__(self, folder: Path, config: Config, suite: suites.Suite) -> None:
         self.folder, self.config, self.suite = folder, config, suite
 
     @property
@@ -173,7 +164,7 @@ class Run:
         identity = self.config.identity.model_dump(mode="json")
         if head is not None and (not isinstance(head, dict) or head.get("identity") != identity):
             known = head.get("identity") if isinstance(head, dict) else head
-            raise UsageError(f"{path} was written with another {named_changes(known, identity) or 'head'}")
+            raise UsageError(f"{path} was written with another {suites.named_changes(known, identity) or 'head'}")
         unfinished: dict[str, Played] = {}
         finished: set[str] = set()
         for row in journal:
@@ -259,7 +250,7 @@ def _together(before: Played | None, result: EpisodeResult) -> EpisodeResult:
     )
 
 
-def identity_of(suite: Suite, settings: Settings) -> Identity:
+def identity_of(suite: suites.Suite, settings: Settings) -> Identity:
     """Return what must stay equal of a suite and settings in this installation."""
     return Identity(
         agent=settings.agent, agent_options=settings.agent_options, agent_code=agent_code(settings.agent), package=VERSION,
@@ -283,7 +274,7 @@ def agent_code(name: str) -> str:
     return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
 
 
-def claim(folder: Path, suite: Suite, settings: Settings, prices: Prices) -> Run:
+def claim(folder: Path, suite: suites.Suite, settings: Settings, prices: Prices) -> Run:
     """Return the run of a folder, which is made where it is missing.
 
     Raises:
@@ -295,15 +286,15 @@ def claim(folder: Path, suite: Suite, settings: Settings, prices: Prices) -> Run
         price=prices.agent, prices_date=prices.date, pack=settings.pack, feedback_prices=dict(prices.feedback),
         notes=settings.notes or Notes(),
     )  # fmt: skip
-    text = suite_text(suite)  # before there is a folder: who stops a run here has none to remove
+    text = suites.suite_text(suite)  # before there is a folder: who stops a run here has none to remove
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder} cannot be the folder of a run: {error}") from error
     if (folder / "config.json").exists():
         old = open_run(folder)
-        what = changes(old.suite.to_json(), suite.to_json())
-        what += changes(old.config.identity.model_dump(mode="json"), identity.model_dump(mode="json"))
+        what = suites.changes(old.suite.to_json(), suite.to_json())
+        what += suites.changes(old.config.identity.model_dump(mode="json"), identity.model_dump(mode="json"))
         if what:
             more = f" and {len(what) - 3} more" if len(what) > 3 else ""
             raise UsageError(f"{folder} holds a run with another {', '.join(what[:3])}{more}: choose another --out")
@@ -324,8 +315,8 @@ def open_run(folder: Path) -> Run:
     try:
         config = Config.model_validate_json(paths[0].read_bytes())
     except ValidationError as error:
-        raise UsageError(f"{paths[0]}: {first_fault(error)}") from None
-    suite = read_suite(paths[1].read_bytes(), str(paths[1]))
+        raise UsageError(f"{paths[0]}: {suites.first_fault(error)}") from None
+    suite = suites.read_suite(paths[1].read_bytes(), str(paths[1]))
     if suite.digest() != config.identity.suite_digest:
         raise UsageError(
             f"{paths[1]} was changed since the run began: its digest is {suite.digest()[:12]}, "
@@ -337,7 +328,7 @@ def open_run(folder: Path) -> Run:
 def same_identity(run: Run) -> None:
     """Refuse to go on with a run whose agent or package is another one now."""
     now = identity_of(run.suite, run.config.settings())
-    what = named_changes(run.config.identity.model_dump(mode="json"), now.model_dump(mode="json"))
+    what = suites.named_changes(run.config.identity.model_dump(mode="json"), now.model_dump(mode="json"))
     if what:
         raise UsageError(f"{run.folder} cannot go on: {what} since it began; start a new run")
 

@@ -20,20 +20,12 @@ from agent_envs.core.builtin_agents import companion_of
 from agent_envs.core.trajectory import Header, Trajectory
 from agent_envs.evaluation.runs.measures import class_of
 from agent_envs.evaluation.runs.run_folder import Played, Run, Spool, open_run
-from agent_envs.evaluation.submission.episode_rows import AttemptRow, ExternalRow, row_of, row_text
-from agent_envs.evaluation.submission.models import (
-    MOST_META_BYTES,
-    FileRow,
-    Manifest,
-    Submission,
-    entry_folders,
-    file_text,
-)
+from agent_envs.evaluation.submission import models
+from agent_envs.evaluation.submission.episode_rows import AttemptRow, ExternalRow, ShardWriter, row_of, row_text
 from agent_envs.evaluation.submission.provenance import read_about, submission_of
 from agent_envs.evaluation.submission.replay_pool import Replaying, check_all
 from agent_envs.evaluation.submission.replaying import places_of
 from agent_envs.evaluation.submission.secrets_scan import SecretScan
-from agent_envs.evaluation.submission.shards import ShardWriter
 from agent_envs.evaluation.suites.plan import NOT_HERE, entry_env, gold_note
 from agent_envs.evaluation.suites.suite import first_fault, suite_text
 from agent_envs.rollout.episode_runner import EpisodeResult
@@ -147,24 +139,24 @@ class _Packing:
             count = f"{len(unknown)} of {len(keys)}"
             raise UsageError(f"{self._run.folder}: {count} episodes are {what}: {'; '.join(unknown[:3])}")
 
-    def write_texts(self, submission: Submission, report: str) -> None:
+    def write_texts(self, submission: models.Submission, report: str) -> None:
         """Write the small files."""
-        text = file_text(submission)
-        if len(text.encode()) > MOST_META_BYTES:
-            raise UsageError(f"submission.json would be larger than {MOST_META_BYTES:,} bytes: shorten --about")
+        text = models.file_text(submission)
+        if len(text.encode()) > models.MOST_META_BYTES:
+            raise UsageError(f"submission.json would be larger than {models.MOST_META_BYTES:,} bytes: shorten --about")
         # A contact is given in order to be published; all else in it is searched.
         contact = submission.submitter.contact.replace("@", " ")
         shown = submission.model_copy(
             update={"submitter": submission.submitter.model_copy(update={"contact": contact})}
         )
-        self._text("submission.json", text, file_text(shown))
+        self._text("submission.json", text, models.file_text(shown))
         self._text("suite.json", suite_text(self._run.suite))
         if report:
             self._text("report.md", report)
 
     def write_episodes(self) -> None:
         """Write one row for every planned episode, in the order of the suite."""
-        folders = entry_folders(self._run.suite)
+        folders = models.entry_folders(self._run.suite)
         for label, places in itertools.groupby(places_of(self._run.suite), lambda item: item[1].entry.label):
             with closing(ShardWriter(self._draft / folders[label])) as writer:
                 for key, place in places:
@@ -274,9 +266,10 @@ def _free(target: Path) -> Path:
 def _write_manifest(draft: Path, replayed: bool) -> str:
     paths = sorted(path.relative_to(draft).as_posix() for path in draft.rglob("*") if path.is_file())
     rows = tuple(
-        FileRow(path=path, bytes=(draft / path).stat().st_size, sha256=sha256_file(draft / path)) for path in paths
+        models.FileRow(path=path, bytes=(draft / path).stat().st_size, sha256=sha256_file(draft / path))
+        for path in paths
     )
-    (draft / "manifest.json").write_bytes(file_text(Manifest(files=rows, replayed=replayed)).encode())
+    (draft / "manifest.json").write_bytes(models.file_text(models.Manifest(files=rows, replayed=replayed)).encode())
     return sha256_file(draft / "manifest.json")
 
 

@@ -16,21 +16,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest
 from agent_envs.base.strict_model import Strict
 from agent_envs.evaluation.runs.run_folder import Run
-from agent_envs.evaluation.submission.models import (
-    MOST_META_BYTES,
-    AboutAgent,
-    AgentInfo,
-    Date,
-    Harness,
-    Line,
-    LongLine,
-    ModelInfo,
-    Prices,
-    Submission,
-    Submitter,
-    SuiteRef,
-    Training,
-)
+from agent_envs.evaluation.submission import models as schema
 from agent_envs.evaluation.suites.suite import first_fault
 from agent_envs.services.chat.named import PROVIDERS
 
@@ -45,13 +31,13 @@ class About(Strict):
     """The file of `--about`. `report` is the path of a Markdown file beside it, or empty."""
 
     format: Annotated[Literal["agent-envs/about@1"], Field(alias="schema")]
-    agent: AboutAgent = AboutAgent()
-    models: Annotated[tuple[ModelInfo, ...], Field(max_length=20)] = ()
-    submitter: Submitter = Submitter()
-    date: Date = ""
-    licence: Line = ""
-    training: Training = Training()
-    hardware: LongLine = ""
+    agent: schema.AboutAgent = schema.AboutAgent()
+    models: Annotated[tuple[schema.ModelInfo, ...], Field(max_length=20)] = ()
+    submitter: schema.Submitter = schema.Submitter()
+    date: schema.Date = ""
+    licence: schema.Line = ""
+    training: schema.Training = schema.Training()
+    hardware: schema.LongLine = ""
     report: Annotated[str, Field(max_length=300)] = ""
 
 
@@ -73,7 +59,7 @@ def read_about(path: Path | None) -> tuple[About, str]:
 
 def unanswered(packed: Path) -> list[str]:
     """Return the fields of a submission's directory that only a person can fill (with --about) and nobody has."""
-    submission = Submission.model_validate_json((packed / "submission.json").read_text(encoding="utf-8"))
+    submission = schema.Submission.model_validate_json((packed / "submission.json").read_text(encoding="utf-8"))
     answers = {name: attrgetter(name)(submission) for name in ASKED}
     for number, model in enumerate(submission.models):
         answers[f"models.{number}.revision"] = model.revision
@@ -81,7 +67,7 @@ def unanswered(packed: Path) -> list[str]:
     return [name for name, answer in answers.items() if answer in (None, "")]
 
 
-def submission_of(run: Run, about: About, *, reference: bool) -> Submission:
+def submission_of(run: Run, about: About, *, reference: bool) -> schema.Submission:
     """Return `submission.json` of a run. Nothing in it comes from results.
 
     Raises:
@@ -98,9 +84,9 @@ def submission_of(run: Run, about: About, *, reference: bool) -> Submission:
     }
     try:
         models = about.models or (*_models(known.agent, known.agent_options), *_advisers(run))
-        return Submission(
-            suite=SuiteRef(id=run.suite.id, version=run.suite.version, digest=known.suite_digest),
-            agent=AgentInfo(**agent), models=models, submitter=about.submitter, date=about.date or _last_played(run),
+        return schema.Submission(
+            suite=schema.SuiteRef(id=run.suite.id, version=run.suite.version, digest=known.suite_digest),
+            agent=schema.AgentInfo(**agent), models=models, submitter=about.submitter, date=about.date or _last_played(run),
             licence=about.licence, training=about.training, harness=_harness(known.package, commit),
             hardware=about.hardware, prices=_prices(run, known.agent, models),
         )  # fmt: skip
@@ -113,32 +99,32 @@ def _public_name(agent: str) -> str:
     return _ADDRESS.split(agent)[0] if agent.partition(":")[0] in PROVIDERS else agent
 
 
-def _models(agent: str, options: dict[str, Any]) -> tuple[ModelInfo, ...]:
+def _models(agent: str, options: dict[str, Any]) -> tuple[schema.ModelInfo, ...]:
     service, _, model = _public_name(agent).partition(":")
     if service not in PROVIDERS or not model:
         return ()
     sampling = {name: options[name] for name in _SAMPLING if name in options}
     provider = f"{service}-compatible server" if _ADDRESS.search(agent) else service
-    return (ModelInfo(name=model, provider=provider, sampling=sampling),)
+    return (schema.ModelInfo(name=model, provider=provider, sampling=sampling),)
 
 
-def _advisers(run: Run) -> tuple[ModelInfo, ...]:
+def _advisers(run: Run) -> tuple[schema.ModelInfo, ...]:
     """Return the models that give feedback in a run."""
     told = {entry.feedback.model: entry.feedback.options for entry in run.suite.entries if entry.feedback is not None}
     rows = [model.model_copy(update={"role": "feedback"}) for item in told.items() for model in _models(*item)]
     return tuple(rows)
 
 
-def _prices(run: Run, agent: str, models: tuple[ModelInfo, ...]) -> Prices:
+def _prices(run: Run, agent: str, models: tuple[schema.ModelInfo, ...]) -> schema.Prices:
     found = {_public_name(name).partition(":")[2]: price for name, price in run.config.feedback_prices.items()}
     if run.config.price is not None:
         name = next((model.name for model in models if model.role == "agent"), _public_name(agent))
         found[name] = run.config.price
-    return Prices(date=run.config.prices_date if found else "", models=found)
+    return schema.Prices(date=run.config.prices_date if found else "", models=found)
 
 
-def _harness(package: str, commit: str) -> Harness:
-    return Harness(
+def _harness(package: str, commit: str) -> schema.Harness:
+    return schema.Harness(
         agent_envs=package,
         git_commit=commit,
         git_dirty=bool(_git("status", "--porcelain", "--untracked-files=no")),
@@ -169,8 +155,8 @@ def _git(*arguments: str) -> str:
 
 def _small_text(path: Path) -> str:
     try:
-        if path.stat().st_size > MOST_META_BYTES:
-            raise UsageError(f"--about: {path} is larger than {MOST_META_BYTES:,} bytes")
+        if path.stat().st_size > schema.MOST_META_BYTES:
+            raise UsageError(f"--about: {path} is larger than {schema.MOST_META_BYTES:,} bytes")
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--about: {path} cannot be read: {error}") from None

@@ -18,7 +18,7 @@ Modules, in reading order:
     reading: `read_math`, `math_equal`, the last `\boxed{...}`: lists, sets, plus-minus, tuples, intervals, matrices.
     scanning, vocabulary: the tokenizer, and the LaTeX commands, Unicode signs, units and words that it knows.
     relations: equations, inequalities, and names such as the x of "x = 5".
-    parsing, operands: the recursive-descent parser of one expression: precedence, fractions, roots, functions.
+    parsing: the recursive-descent parser of one expression: precedence, fractions, roots, functions.
     values: the values of answers and their equality.
     quotients, polynomials: exact fractions of sums, in one normal form.
     powers, functions: roots, exponents, logarithms, factorials, binomials, rounding.

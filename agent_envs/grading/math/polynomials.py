@@ -150,7 +150,7 @@ def product(powers: Iterable[tuple[Atom, Fraction]], value: Fraction, budget: Bu
             left.append((atom, rest))
         if whole and atom.base is not None:
             expanded.append((atom.base, whole))
-    total = Sum(((tuple(sorted(left, key=_atom_key)), value),)) if value else ZERO
+    total = Sum(((tuple(sorted(left, key=lambda factor: factor[0].key)), value),)) if value else ZERO
     for base, whole in expanded:
         total = multiply(total, raised(base, whole, budget), budget)
     return total
@@ -193,12 +193,5 @@ def _gathered(found: dict[Monomial, Fraction]) -> Sum:
     for monomial, value in found.items():
         if bits(value) > 2 * MAX_BITS or any(bits(power) > MAX_BITS for _, power in monomial):
             raise Exhausted
-    return Sum(tuple(sorted(((m, value) for m, value in found.items() if value), key=_term_key)))
-
-
-def _atom_key(factor: tuple[Atom, Fraction]) -> str:
-    return factor[0].key
-
-
-def _term_key(term: Term) -> list[tuple[str, Fraction]]:
-    return [(atom.key, power) for atom, power in term[0]]
+    terms = [(monomial, value) for monomial, value in found.items() if value]
+    return Sum(tuple(sorted(terms, key=lambda term: [(atom.key, power) for atom, power in term[0]])))

@@ -8,25 +8,8 @@ each factor, (2 x)^n = 2^n x^n, as for whole n.
 from fractions import Fraction
 from math import gcd, isqrt
 
+from agent_envs.grading.math import polynomials as poly
 from agent_envs.grading.math.limits import MAX_BITS, Budget, Unreadable
-from agent_envs.grading.math.polynomials import (
-    IMAGINARY,
-    ONE,
-    Atom,
-    Monomial,
-    Sum,
-    add,
-    bits,
-    compound,
-    expands,
-    multiply,
-    name,
-    number,
-    prime,
-    product,
-    raised,
-    rational,
-)
 from agent_envs.grading.math.quotients import inverse, quotient, rational_value, times, whole
 from agent_envs.grading.math.values import Quotient
 
@@ -34,7 +17,7 @@ _FACTOR_LIMIT = (
     10_000  # primes below it are found, so that every number below its cube is factored as far as roots need
 )
 _HALF = Fraction(1, 2)
-_Powers = list[tuple[Atom, Fraction]]
+_Powers = list[tuple[poly.Atom, Fraction]]
 
 
 def power(base: Quotient, exponent: Quotient, budget: Budget) -> Quotient:
@@ -42,7 +25,7 @@ def power(base: Quotient, exponent: Quotient, budget: Budget) -> Quotient:
     value = rational_value(exponent)
     if value is not None:
         return rational_power(base, value, budget)
-    if exponent.below != ONE or not base.above.terms:
+    if exponent.below != poly.ONE or not base.above.terms:
         return opaque("power", (base, exponent), budget)
     result = whole(1)
     for monomial, factor in exponent.above.terms:
@@ -66,9 +49,9 @@ def rational_power(base: Quotient, exponent: Fraction, budget: Budget) -> Quotie
     if exponent.denominator == 1:
         above = _whole_power(base.above, exponent.numerator, budget)
         return quotient(above, _whole_power(base.below, exponent.numerator, budget), budget)
-    if base.below != ONE and not positive_term(base.above):
+    if base.below != poly.ONE and not positive_term(base.above):
         return opaque("power", (base, whole(exponent)), budget)
-    if base.below != ONE:
+    if base.below != poly.ONE:
         return quotient(_root(base.above, exponent, budget), _root(base.below, exponent, budget), budget)
     return Quotient(_root(base.above, exponent, budget))
 
@@ -77,7 +60,9 @@ def opaque(title: str, values: tuple[Quotient, ...], budget: Budget) -> Quotient
     """Return what is known only by its name and its arguments: sin(x)."""
     key = f"{title}({', '.join(value.key for value in values)})"
     budget.spend(1 + len(key) // 16)
-    return Quotient(product([(Atom(key, "call", free=any(v.free for v in values)), Fraction(1))], Fraction(1), budget))
+    return Quotient(
+        poly.product([(poly.Atom(key, "call", free=any(v.free for v in values)), Fraction(1))], Fraction(1), budget)
+    )
 
 
 def prime_powers(value: int, budget: Budget) -> list[tuple[int, int]]:
@@ -101,21 +86,21 @@ def prime_powers(value: int, budget: Budget) -> list[tuple[int, int]]:
     return [*found, (value, count)] if value > 1 else found
 
 
-def _whole_power(total: Sum, exponent: int, budget: Budget) -> Sum:
-    if exponent == 0 or total == ONE:
-        return ONE
+def _whole_power(total: poly.Sum, exponent: int, budget: Budget) -> poly.Sum:
+    if exponent == 0 or total == poly.ONE:
+        return poly.ONE
     if len(total.terms) == 1:
         monomial, value = total.terms[0]
         scaled = [(atom, power * exponent) for atom, power in monomial]
-        if bits(value) * exponent <= MAX_BITS:
-            return product(scaled, value**exponent, budget)
-        return product([*_signed(value, Fraction(exponent), budget), *scaled], Fraction(1), budget)
-    if expands(total, exponent):
-        return raised(total, exponent, budget)
+        if poly.bits(value) * exponent <= MAX_BITS:
+            return poly.product(scaled, value**exponent, budget)
+        return poly.product([*_signed(value, Fraction(exponent), budget), *scaled], Fraction(1), budget)
+    if poly.expands(total, exponent):
+        return poly.raised(total, exponent, budget)
     return _of_base(total, Fraction(exponent), budget)
 
 
-def _root(total: Sum, exponent: Fraction, budget: Budget) -> Sum:
+def _root(total: poly.Sum, exponent: Fraction, budget: Budget) -> poly.Sum:
     """Return a sum, not zero, to a power that is no whole number."""
     if len(total.terms) > 1:
         plain = _denested(total, budget) if exponent == _HALF else None
@@ -130,82 +115,84 @@ def _root(total: Sum, exponent: Fraction, budget: Budget) -> Sum:
             inside.append((atom, power))
     if value < 0 and not inside:
         odd = exponent.denominator % 2
-        outside.append((IMAGINARY, Fraction(2 * (exponent.numerator % 2)) if odd else 2 * exponent))
+        outside.append((poly.IMAGINARY, Fraction(2 * (exponent.numerator % 2)) if odd else 2 * exponent))
     elif inside:
         plain_one = value > 0 and len(inside) == 1 and -1 <= inside[0][1] <= 1
         if plain_one:
             outside.append((inside[0][0], inside[0][1] * exponent))
         else:
             sign = Fraction(1 if value > 0 else -1)
-            outside.append((compound(Sum(((tuple(inside), sign),)), budget), exponent))
-    return product(outside, Fraction(1), budget)
+            outside.append((poly.compound(poly.Sum(((tuple(inside), sign),)), budget), exponent))
+    return poly.product(outside, Fraction(1), budget)
 
 
-def positive_term(total: Sum) -> bool:
+def positive_term(total: poly.Sum) -> bool:
     """Return whether a sum is one term that is known to be positive."""
     (monomial, value), *more = total.terms
     return not more and value > 0 and all(atom.positive for atom, _ in monomial)
 
 
-def _symbolic(total: Sum, monomial: Monomial, factor: Fraction, budget: Budget) -> Quotient:
+def _symbolic(total: poly.Sum, monomial: poly.Monomial, factor: Fraction, budget: Budget) -> Quotient:
     """Return a sum, not zero, to the power `factor * monomial`."""
     if len(total.terms) > 1:
         content, rest = _primitive(total)
-        powers = [*_positive(content, Fraction(1), budget), (compound(rest, budget), Fraction(1))]
+        powers = [*_positive(content, Fraction(1), budget), (poly.compound(rest, budget), Fraction(1))]
     else:
         powers = [*_signed(total.terms[0][1], Fraction(1), budget), *total.terms[0][0]]
     found: _Powers = []
-    above = Sum(((monomial, Fraction(1)),)).key
+    above = poly.Sum(((monomial, Fraction(1)),)).key
     free = any(atom.free for atom, _ in monomial)
     for atom, power in powers:
         if atom.key == "e" and dict(monomial) == _I_PI:
-            found.append((IMAGINARY, 2 * power * factor))
+            found.append((poly.IMAGINARY, 2 * power * factor))
         else:
             key = f"[{atom.key}]^[{above}]"
             budget.spend(1 + len(key) // 16)
-            found.append((Atom(key, "power", free=free or atom.free), power * factor))
-    return Quotient(product(found, Fraction(1), budget))
+            found.append((poly.Atom(key, "power", free=free or atom.free), power * factor))
+    return Quotient(poly.product(found, Fraction(1), budget))
 
 
-def _of_base(total: Sum, exponent: Fraction, budget: Budget) -> Sum:
+def _of_base(total: poly.Sum, exponent: Fraction, budget: Budget) -> poly.Sum:
     """Return a sum of several terms to a power that is not multiplied out."""
     content, rest = _primitive(total)
     powers = _positive(content, exponent, budget)
     if exponent.denominator == 1 and rest.terms[0][1] < 0:
-        rest = multiply(rest, number(-1), budget)
-        powers.append((IMAGINARY, Fraction(2 * (exponent.numerator % 2))))
-    return product([*powers, (compound(rest, budget), exponent)], Fraction(1), budget)
+        rest = poly.multiply(rest, poly.number(-1), budget)
+        powers.append((poly.IMAGINARY, Fraction(2 * (exponent.numerator % 2))))
+    return poly.product([*powers, (poly.compound(rest, budget), exponent)], Fraction(1), budget)
 
 
-def _primitive(total: Sum) -> tuple[Fraction, Sum]:
+def _primitive(total: poly.Sum) -> tuple[Fraction, poly.Sum]:
     """Take the greatest positive rational number out of a sum."""
     above, below = 0, 1
     for _, value in total.terms:
         above = gcd(above, value.numerator)
         below = below * value.denominator // gcd(below, value.denominator)
     content = Fraction(above, below)
-    return content, Sum(tuple((monomial, value / content) for monomial, value in total.terms))
+    return content, poly.Sum(tuple((monomial, value / content) for monomial, value in total.terms))
 
 
 def _positive(value: Fraction, exponent: Fraction, budget: Budget) -> _Powers:
     """Return a positive number to a power, as powers of primes."""
-    above = [(prime(base), times_found * exponent) for base, times_found in prime_powers(value.numerator, budget)]
-    below = [(prime(base), -times_found * exponent) for base, times_found in prime_powers(value.denominator, budget)]
+    above = [(poly.prime(base), times_found * exponent) for base, times_found in prime_powers(value.numerator, budget)]
+    below = [
+        (poly.prime(base), -times_found * exponent) for base, times_found in prime_powers(value.denominator, budget)
+    ]
     return above + below
 
 
 def _signed(value: Fraction, exponent: Fraction, budget: Budget) -> _Powers:
     """Return a number to a whole or symbolic power, as powers of primes and of -1, which is i squared."""
-    sign = [(IMAGINARY, 2 * exponent)] if value < 0 else []
+    sign = [(poly.IMAGINARY, 2 * exponent)] if value < 0 else []
     return sign + _positive(abs(value), exponent, budget)
 
 
-def _denested(total: Sum, budget: Budget) -> Sum | None:
+def _denested(total: poly.Sum, budget: Budget) -> poly.Sum | None:
     """Return sqrt(a + b) as sqrt(s) + sqrt(t) with rational s and t, where a and b^2 are rational; None if there are none."""
     if len(total.terms) != 2 or total.terms[0][0]:
         return None
-    lead, other = total.terms[0][1], Sum(total.terms[1:])
-    squared = rational(multiply(other, other, budget))
+    lead, other = total.terms[0][1], poly.Sum(total.terms[1:])
+    squared = poly.rational(poly.multiply(other, other, budget))
     if squared is None or squared < 0 or lead < 0 or lead * lead < squared:
         return None
     inner = lead * lead - squared
@@ -214,9 +201,9 @@ def _denested(total: Sum, budget: Budget) -> Sum | None:
         return None
     distance = Fraction(above, below)
     sign = 1 if other.terms[0][1] > 0 else -1
-    one = product(_positive((lead + distance) / 2, _HALF, budget), Fraction(1), budget)
-    two = product(_positive((lead - distance) / 2, _HALF, budget), Fraction(sign), budget)
-    return add(one, two, budget)
+    one = poly.product(_positive((lead + distance) / 2, _HALF, budget), Fraction(1), budget)
+    two = poly.product(_positive((lead - distance) / 2, _HALF, budget), Fraction(sign), budget)
+    return poly.add(one, two, budget)
 
 
 def _primes(limit: int) -> tuple[int, ...]:
@@ -227,4 +214,4 @@ def _primes(limit: int) -> tuple[int, ...]:
 
 
 _PRIMES = _primes(_FACTOR_LIMIT)
-_I_PI = {IMAGINARY: Fraction(1), name("pi"): Fraction(1)}
+_I_PI = {poly.IMAGINARY: Fraction(1), poly.name("pi"): Fraction(1)}

@@ -11,16 +11,7 @@ from fractions import Fraction
 from itertools import product
 from typing import TypeVar
 
-from agent_envs.grading.math.limits import (
-    MAX_BRACKETS,
-    MAX_CHARACTERS,
-    MAX_ITEMS,
-    MAX_SIGNS,
-    READ_STEPS,
-    Budget,
-    Exhausted,
-    Unreadable,
-)
+from agent_envs.grading.math import limits
 from agent_envs.grading.math.parsing import INFINITY, read_expression
 from agent_envs.grading.math.quotients import negative, times
 from agent_envs.grading.math.relations import RISING, SIGNS, overlap, related
@@ -125,15 +116,15 @@ def check_brackets(tokens: list[Token]) -> None:
         step = _step(token)
         if step > 0:
             opened.append(token)
-            if len(opened) > MAX_BRACKETS:
-                raise Exhausted
+            if len(opened) > limits.MAX_BRACKETS:
+                raise limits.Exhausted
         elif step < 0:
             partner = opened.pop() if opened else token
             expected = (partner.text,) if partner.kind == "begin" else _CLOSERS.get(partner.text, ())
             if token.text not in expected or (token.kind == "end") != (partner.kind == "begin"):
-                raise Unreadable
+                raise limits.Unreadable
     if opened:
-        raise Unreadable
+        raise limits.Unreadable
 
 
 def split(tokens: list[Token], separates: Callable[[Token], bool]) -> tuple[list[list[Token]], list[str]]:
@@ -186,15 +177,15 @@ def read_math(text: str) -> MathValue | None:
     What is no mathematics, or too much of it, is compared as words: token by token, without layout. None is for a text that is
     empty or longer than `MAX_CHARACTERS`.
     """
-    if len(text) > MAX_CHARACTERS:
+    if len(text) > limits.MAX_CHARACTERS:
         return None
     tokens = trimmed(scan(text))
     if not tokens:
         return None
     try:
         check_brackets(tokens)
-        return _Reader(Budget(READ_STEPS)).answer(tokens)
-    except Unreadable:
+        return _Reader(limits.Budget(limits.READ_STEPS)).answer(tokens)
+    except limits.Unreadable:
         return _words(tokens)
 
 
@@ -208,18 +199,18 @@ def math_equal(prediction: str, gold: str) -> bool:
 
 
 class _Reader:
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: limits.Budget) -> None:
         self.budget = budget
 
     def answer(self, tokens: list[Token]) -> MathValue:
         """Read a whole answer: one item, or a list with commas, semicolons, "and", "or" between its items."""
-        parts, joints = split(tokens, _ends_item)
+        parts, joints = split(tokens, lambda token: _is_comma(token) or token.text.lower() in ("and", "or"))
         parts = [part for part in parts if part]
         if len(parts) == 1:
             value = self.item(parts[0])[1]
             return value.items[0] if isinstance(value, Many) and len(value.items) == 1 else value
         if not parts:
-            raise Unreadable
+            raise limits.Unreadable
         found = [self._item_or_words(part) for part in _limited(parts)]
         names = {name for name, _ in found if name}
         bounds = all(any(token.text in RISING for token in part) for part in parts)
@@ -239,18 +230,18 @@ class _Reader:
                 found = self._signed(tokens[:begin])
                 if not isinstance(found[1], Words):
                     return found
-            except Exhausted:
+            except limits.Exhausted:
                 raise
-            except Unreadable:
+            except limits.Unreadable:
                 pass
         return self._signed(tokens)
 
     def _item_or_words(self, tokens: list[Token]) -> tuple[str, MathValue]:
         try:
             return self.item(tokens)
-        except Exhausted:
+        except limits.Exhausted:
             raise
-        except Unreadable:
+        except limits.Unreadable:
             return "", _words(tokens)
 
     def _signed(self, tokens: list[Token]) -> tuple[str, MathValue]:
@@ -259,8 +250,8 @@ class _Reader:
         tied = any(tokens[place].text == "mp" for place in places)
         if not places or (tokens[0].text == "\\{" and is_bracket(tokens)):
             return self._related(tokens)
-        if len(places) > MAX_SIGNS and not tied:
-            raise Unreadable
+        if len(places) > limits.MAX_SIGNS and not tied:
+            raise limits.Unreadable
         found = []
         for choice in [(1,) * len(places), (-1,) * len(places)] if tied else product((1, -1), repeat=len(places)):
             chosen = list(tokens)
@@ -313,14 +304,14 @@ class _Reader:
         """Read a matrix, and a factor before it."""
         begin = next(place for place, token in enumerate(tokens) if token.kind == "begin")
         if tokens[begin].text not in MATRICES or not is_bracket(tokens[begin:]):
-            raise Unreadable
+            raise limits.Unreadable
         inner = tokens[begin + 1 : -1]
         if tokens[begin].text == "array" and inner and inner[0].text == "{":
             inner = inner[[token.text for token in inner].index("}") + 1 :]
         lines = [line for line in split(inner, lambda token: token.text == "\\")[0] if line]
         rows = [_limited(split(line, lambda token: token.text == "&")[0]) for line in _limited(lines)]
         if not rows or len({len(row) for row in rows}) > 1:
-            raise Unreadable
+            raise limits.Unreadable
         grid = Grid(tuple(tuple(self.item(cell)[1] for cell in row) for row in rows))
         return self._scaled(grid, tokens[:begin]) if begin else grid
 
@@ -335,18 +326,14 @@ def _is_comma(token: Token) -> bool:
     return token.text in (",", ";")
 
 
-def _ends_item(token: Token) -> bool:
-    return _is_comma(token) or token.text.lower() in ("and", "or")
-
-
 def _flat(values: Iterable[MathValue]) -> list[MathValue]:
     """Return the values, the items of lists and sets in their place."""
     return _limited([item for value in values for item in (value.items if isinstance(value, Many) else (value,))])
 
 
 def _limited(items: list[T]) -> list[T]:
-    if len(items) > MAX_ITEMS:
-        raise Exhausted
+    if len(items) > limits.MAX_ITEMS:
+        raise limits.Exhausted
     return items
 
 

@@ -10,20 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from agent_envs.grading.math import vocabulary
 from agent_envs.grading.math.limits import MAX_DIGITS
-from agent_envs.grading.math.vocabulary import (
-    ALIASES,
-    KEPT_WORDS,
-    LOWERED,
-    LOWERED_SIGNS,
-    PLAIN_COMMANDS,
-    PROSE,
-    RAISED,
-    RAISED_SIGNS,
-    SHORT_WORDS,
-    SIGNS,
-    UNITS,
-)
 
 Kind = Literal["number", "letter", "word", "command", "sign", "begin", "end"]
 
@@ -67,8 +55,8 @@ _REST = re.compile(
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
 _LONG_SIGNS = {"**": "^", "==": "=", "=<": "<=", "=>": ">=", "<>": "!="}
-_RAISED = re.compile(f"[{RAISED_SIGNS}]+")
-_LOWERED = re.compile(f"[{LOWERED_SIGNS}]+")
+_RAISED = re.compile(f"[{vocabulary.RAISED_SIGNS}]+")
+_LOWERED = re.compile(f"[{vocabulary.LOWERED_SIGNS}]+")
 _FUNCTION_OF_LETTER = re.compile(r"(arcsin|arccos|arctan|sqrt|sin|cos|tan|sec|csc|cot|log|ln)([xyz])")
 _OPENING = frozenset(("(", "[", "\\{"))
 _CLOSING = frozenset((")", "]", "\\}"))
@@ -77,8 +65,10 @@ _MAX_POWER = MAX_DIGITS
 
 def scan(text: str) -> list[Token]:
     """Return the tokens of a text of bounded length."""
-    plain = _RAISED.sub(lambda run: f"^{{{run.group().translate(RAISED)}}}", text)
-    plain = _LOWERED.sub(lambda run: f"_{{{run.group().translate(LOWERED)}}}", plain).translate(SIGNS)
+    plain = _RAISED.sub(lambda run: f"^{{{run.group().translate(vocabulary.RAISED)}}}", text)
+    plain = _LOWERED.sub(lambda run: f"_{{{run.group().translate(vocabulary.LOWERED)}}}", plain).translate(
+        vocabulary.SIGNS
+    )
     scanner = _Scanner()
     place = 0
     while place < len(plain):
@@ -121,8 +111,8 @@ class _Scanner:
         return bool(self.groups) and self.groups[-1][0]
 
     def _command(self, title: str) -> None:
-        alias = ALIASES.get(title, title)
-        if title in PROSE:
+        alias = vocabulary.ALIASES.get(title, title)
+        if title in vocabulary.PROSE:
             self.prose_next = True
         elif not alias:
             self.spaced = True
@@ -152,14 +142,14 @@ class _Scanner:
 
 def _runs(run: str, prose: bool) -> list[tuple[Kind, str]]:
     """Take a run of letters apart."""
-    if run in PLAIN_COMMANDS:
-        return [("command", ALIASES.get(run, run))]
+    if run in vocabulary.PLAIN_COMMANDS:
+        return [("command", vocabulary.ALIASES.get(run, run))]
     applied = None if prose else _FUNCTION_OF_LETTER.fullmatch(run)
     if applied:
         return [("command", applied[1]), ("letter", applied[2])]
     title_case = run[0].isupper() and run[1:].islower()
-    kept = prose and run.lower() in KEPT_WORDS
-    if len(run) >= 4 or title_case or kept or run.lower() in SHORT_WORDS or run in UNITS:
+    kept = prose and run.lower() in vocabulary.KEPT_WORDS
+    if len(run) >= 4 or title_case or kept or run.lower() in vocabulary.SHORT_WORDS or run in vocabulary.UNITS:
         return [("word", run)]
     before, pi, after = run.partition("pi")
     if pi and not prose:

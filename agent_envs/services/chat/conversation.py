@@ -41,7 +41,8 @@ def conversation(request: ChatRequest) -> list[Spoken]:
         wanted = [call.id for call in native.calls] if native else []
         if native is None or not wanted or not set(wanted) <= {result.call_id for result in results}:
             if head is not None:
-                turns.append(_as_text(head))
+                text = "\n".join(part for part in (head.text, ToolCallProtocol.render(head.calls)) if part)
+                turns.append(replace(head, text=text, calls=()))
             turns += [Spoken("user", result.text) for result in results]
             continue
         # Nine letters and digits: the narrowest form that a server demands of ids.
@@ -130,8 +131,3 @@ def _prose(text: str) -> str:
         if not opening:
             return "\n".join(part for part in parts if part)
         text = behind.partition(_CLOSING)[2]
-
-
-def _as_text(head: Spoken) -> Spoken:
-    text = "\n".join(part for part in (head.text, ToolCallProtocol.render(head.calls)) if part)
-    return replace(head, text=text, calls=())

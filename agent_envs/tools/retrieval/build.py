@@ -4,11 +4,13 @@ import math
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from agent_envs.base import caches as cache
 from agent_envs.base.caches import Uncopied
 from agent_envs.base.documents import Corpus, Hit, Retriever
 from agent_envs.base.errors import UsageError
+from agent_envs.base.progress import stage_lines
 from agent_envs.base.serialization import sha256_text
 from agent_envs.services.recording import Recording
 from agent_envs.tools.retrieval.bm25 import BM25Retriever, BM25Settings
@@ -22,6 +24,7 @@ from agent_envs.tools.web import WEB_FORMS, WebSearch, is_web_search
 RANK_CONSTANT = 60  # k of the paper
 DEPTH = 100  # hits of each retriever that are fused, or top_k where that is more
 SEMANTIC = "static"
+SILENT_BUILD = 5_000  # passages; a larger index takes seconds
 RETRIEVERS = (
     "bm25", "bm25_okapi", "rank_bm25", "tantivy", "static", "minilm-faiss", "dense", "hybrid", "random", "empty", "oracle",
 )  # fmt: skip
@@ -215,6 +218,27 @@ def make_retriever(
     if dense is not None:
         return DenseRetriever(corpus, *dense, cache_dir=folder, progress=progress, recording=recording)
     return _indexed(name, corpus, folder, progress)
+
+
+class Built(NamedTuple):
+    """A retriever, and what it was built over: the digest of the corpus, "" without one, and the recording."""
+
+    retriever: Retriever
+    digest: str
+    recording: Recording | None
+
+
+def built_over(built: Built | None, name: str, corpus: Corpus | None, recording: Recording | None) -> Built:
+    """Return what an environment has built where that is over this corpus and recording, else what is built now.
+
+    It is for the environment to rebind as a whole, so that a fork, which shares it until then, is never touched. The build of
+    an index that takes seconds says so on standard error.
+    """
+    digest = "" if corpus is None else corpus.digest
+    if built is not None and built.digest == digest and built.recording is recording:
+        return built
+    progress = stage_lines(f"{name} index") if corpus is not None and len(corpus) > SILENT_BUILD else None
+    return Built(make_retriever(name, corpus, progress=progress, recording=recording), digest, recording)
 
 
 def is_retriever(name: object) -> bool:

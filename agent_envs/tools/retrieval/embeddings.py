@@ -98,7 +98,11 @@ def _compute(corpus: Corpus, encoder: Encoder, folder: Path, progress: Progress 
     unfinished = folder.parent / f".{folder.name}.blocks"
     try:
         with unfinished.open("a+b") as file:
-            rows = _sound_rows(file, encoder, len(corpus))
+            rows = length = 0
+            for start, data in _stored(file, encoder, len(corpus)):
+                rows, length = min(start + encoder.block, len(corpus)), length + len(data) + 32
+            file.truncate(length)  # after the last sound block
+            file.seek(length)
             for block in _blocks(corpus, encoder, rows, progress):
                 data = block.tobytes()
                 file.write(data + hashlib.sha256(data).digest())
@@ -143,16 +147,6 @@ def _stored(file: IO[bytes], encoder: Encoder, rows: int) -> Iterator[tuple[int,
         if len(data) != size or hashlib.sha256(data).digest() != seal:
             return
         yield start, data
-
-
-def _sound_rows(file: IO[bytes], encoder: Encoder, rows: int) -> int:
-    """Cut a file of blocks after its last sound one, and return how many rows it holds."""
-    found = length = 0
-    for start, data in _stored(file, encoder, rows):
-        found, length = min(start + encoder.block, rows), length + len(data) + 32
-    file.truncate(length)
-    file.seek(length)
-    return found
 
 
 def opened(folder: Path, corpus: Corpus, encoder: Encoder) -> Vectors | None:

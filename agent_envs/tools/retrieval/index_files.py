@@ -60,7 +60,14 @@ def save_index(files: IndexFiles, folder: Path) -> IndexFiles:
 
     Raises UsageError: the folder cannot be written.
     """
-    install_folder(folder, lambda temporary: _write(files, temporary), lambda place: load_index(place) is not None)
+
+    def write(temporary: Path) -> dict[str, Any]:
+        for name in ARRAYS:
+            np.save(temporary / f"{name}.npy", getattr(files, name))
+        (temporary / VOCABULARY).write_text(json.dumps(files.terms), "utf-8")
+        return {"documents": files.documents}
+
+    install_folder(folder, write, lambda place: load_index(place) is not None)
     return load_index(folder) or files
 
 
@@ -165,13 +172,6 @@ def _sweep(parent: Path) -> None:
         with contextlib.suppress(OSError):  # another process sweeps, too
             if time.time() - path.stat().st_mtime > STALE_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)
-
-
-def _write(files: IndexFiles, folder: Path) -> dict[str, Any]:
-    for name in ARRAYS:
-        np.save(folder / f"{name}.npy", getattr(files, name))
-    (folder / VOCABULARY).write_text(json.dumps(files.terms), "utf-8")
-    return {"documents": files.documents}
 
 
 def _install(temporary: Path, folder: Path, good: Callable[[Path], bool]) -> None:

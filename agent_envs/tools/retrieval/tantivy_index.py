@@ -6,7 +6,6 @@ bm25 and not equal to them. Passages are cut into words as bm25 cuts them; queri
 
 import re
 from collections import OrderedDict
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ SPARE = 16  # hits that are fetched beyond top_k, to see a tie at the cut,
 MOST_TIED = 4_096  # and how many of them at most
 
 _WORDS, _ROW = "words", "row"
+_STOP = frozenset(STOP_WORDS)
 _SMALL: SharedCache["TantivyIndex"] = OrderedDict()
 _LARGE: SharedCache["TantivyIndex"] = OrderedDict()
 
@@ -35,9 +35,8 @@ _LARGE: SharedCache["TantivyIndex"] = OrderedDict()
 class TantivyIndex:
     """An index that is open for searching. Read-only, so threads may share it."""
 
-    def __init__(self, index: Any, stop_words: Sequence[str] = STOP_WORDS) -> None:
+    def __init__(self, index: Any) -> None:
         self._tantivy = _package()
-        self._stop = frozenset(stop_words)
         self._schema = index.schema
         index.config_reader("manual")  # the default starts a thread that waits for changes
         index.reload()
@@ -46,7 +45,7 @@ class TantivyIndex:
 
     def top(self, query: str, top_k: int) -> tuple[list[int], list[float]]:
         """Return the rows and scores of the best documents, by falling score and then rising row."""
-        counts = query_terms(query, self._stop)
+        counts = query_terms(query, _STOP)
         most = min(top_k + MOST_TIED, self.documents)
         if not counts or top_k < 1 or most < 1:
             return [], []
@@ -71,9 +70,7 @@ class TantivyIndex:
         return query.boolean_query(parts)
 
 
-def write_index(
-    corpus: Corpus, folder: Path | None, stop_words: Sequence[str] = STOP_WORDS, progress: Progress | None = None
-) -> Any:
+def write_index(corpus: Corpus, folder: Path | None, progress: Progress | None = None) -> Any:
     """Index a corpus (title and text of each passage) in an empty folder, or in memory; return tantivy's index."""
     tantivy = _package()
     schema = tantivy.SchemaBuilder()
@@ -82,13 +79,12 @@ def write_index(
     index = tantivy.Index(schema.build(), path=None if folder is None else str(folder))
     # one thread: rows then stand in a segment in their order
     writer = index.writer(SMALL_WRITER_BYTES if len(corpus) <= SMALL_CORPUS else WRITER_BYTES, 1)
-    stop = frozenset(stop_words)
     every = max(1, len(corpus) // 100)
     for row in range(len(corpus)):
         passage = corpus[row]
         document = tantivy.Document()
         document.add_unsigned(_ROW, row)
-        document.add_text(_WORDS, " ".join(tokenize(f"{passage.title}\n{passage.text}", stop)))
+        document.add_text(_WORDS, " ".join(tokenize(f"{passage.title}\n{passage.text}", _STOP)))
         writer.add_document(document)
         if progress is not None and (row + 1) % every == 0:
             progress("index", (row + 1) / len(corpus))
@@ -101,12 +97,7 @@ def write_index(
     return index
 
 
-def get_tantivy_index(
-    corpus: Corpus,
-    stop_words: tuple[str, ...] = STOP_WORDS,
-    cache_dir: Path | None = None,
-    progress: Progress | None = None,
-) -> TantivyIndex:
+def get_tantivy_index(corpus: Corpus, cache_dir: Path | None = None, progress: Progress | None = None) -> TantivyIndex:
     """Return this process's one index of a corpus: as opened before, else from the cache folder, else built.
 
     Corpora of more than 2,000 passages are built once, by one process, and kept in `cache_dir` (None: only in memory).
@@ -121,21 +112,23 @@ def get_tantivy_index(
 
     def build() -> TantivyIndex:
         if small or cache_dir is None:
-            return TantivyIndex(write_index(corpus, None, stop_words, progress), stop_words)
-        return _from_folder(corpus, stop_words, cache_dir / "tantivy", progress)
+            return TantivyIndex(write_index(corpus, None, progress))
+        return _from_folder(corpus, cache_dir / "tantivy", progress)
 
-    key = (corpus.digest, stop_words)
-    return shared(_SMALL if small else _LARGE, key, build, SHARED_SMALL if small else None)
+    return shared(_SMALL if small else _LARGE, corpus.digest, build, SHARED_SMALL if small else None)
 
 
-def _from_folder(corpus: Corpus, stop_words: tuple[str, ...], parent: Path, progress: Progress | None) -> TantivyIndex:
-    settings = {"tokenizer": TOKENIZER, "stop_words": stop_words, "format": FORMAT, "tantivy": _index_format()}
+def _from_folder(corpus: Corpus, parent: Path, progress: Progress | None) -> TantivyIndex:
+    version = str(_package().__version__)
+    kind = re.search(r"index_format v\d+", version)  # releases that share it read each other's files
+    tantivy = kind[0] if kind else version
+    settings = {"tokenizer": TOKENIZER, "stop_words": STOP_WORDS, "format": FORMAT, "tantivy": tantivy}
     folder = parent / digest({"corpus": corpus.digest, "settings": settings})[:32]
-    opened = partial(open_folder, folder, stop_words)
+    opened = partial(open_folder, folder)
 
     def write(temporary: Path) -> dict[str, Any]:
         try:
-            write_index(corpus, temporary, stop_words, progress)
+            write_index(corpus, temporary, progress)
         except ValueError as error:  # tantivy's name for a full disk
             raise OSError(str(error)) from error
         for path in temporary.iterdir():  # tantivy hides some from other users, who take its lock even to read
@@ -143,29 +136,22 @@ def _from_folder(corpus: Corpus, stop_words: tuple[str, ...], parent: Path, prog
         return {"documents": len(corpus)}
 
     def build() -> TantivyIndex | None:
-        install_folder(folder, write, lambda place: open_folder(place, stop_words) is not None)
+        install_folder(folder, write, lambda place: open_folder(place) is not None)
         return opened()
 
     return opened_or_built(folder, opened, build, progress)
 
 
-def open_folder(folder: Path, stop_words: Sequence[str] = STOP_WORDS) -> TantivyIndex | None:
+def open_folder(folder: Path) -> TantivyIndex | None:
     """Return the index of a folder, mapped into memory; None where it is missing or damaged."""
     manifest = read_manifest(folder)
     if manifest is None:
         return None
     try:
-        index = TantivyIndex(_package().Index.open(str(folder)), stop_words)
+        index = TantivyIndex(_package().Index.open(str(folder)))
     except ValueError:
         return None
     return index if index.documents == manifest.get("documents") else None
-
-
-def _index_format() -> str:
-    """Return the format of tantivy's files; releases that share one read each other's."""
-    version = str(_package().__version__)
-    found = re.search(r"index_format v\d+", version)
-    return found[0] if found else version
 
 
 def _package() -> Any:

@@ -142,8 +142,12 @@ def get_vector_index(
 
     def build() -> VectorIndex:
         index = _built(kind, vectors, ask, progress)
-        _save(index, folder, about)
+        install_folder(folder, lambda place: write(place, index), lambda place: _open(place, about) is not None)
         return index
+
+    def write(temporary: Path, index: VectorIndex) -> dict[str, Any]:
+        faiss_package().write_index(index._index, str(temporary / INDEX))
+        return {**about, "recall": index.recall}
 
     return opened_or_built(folder, lambda: _open(folder, about), build, progress)
 
@@ -160,14 +164,6 @@ def _built(kind: str, vectors: Vectors, ask: Ask, progress: Progress | None) -> 
     if progress is not None:
         progress(kind, 1.0)
     return index
-
-
-def _save(index: VectorIndex, folder: Path, about: Mapping[str, Any]) -> None:
-    def write(temporary: Path) -> dict[str, Any]:
-        faiss_package().write_index(index._index, str(temporary / INDEX))
-        return {**about, "recall": index.recall}
-
-    install_folder(folder, write, lambda place: _open(place, about) is not None)
 
 
 def _open(folder: Path, about: Mapping[str, Any]) -> VectorIndex | None:

@@ -7,10 +7,10 @@ is a boundary between tenants of one machine: the kernel is shared.
 Modules, in reading order:
     port: the spec, cells and their results, the limits of time, memory and output, snapshots; read it first.
     records: what a cell leaves in a session's record, without a sandbox; the names of the backends.
-    sessions, session_cache: a session over any backend, and idle sessions for callers whose state is immutable.
+    sessions: a session over any backend, and idle sessions for callers whose state is immutable.
     pool: the protocol of backends and interpreters, how many interpreters live at once, saved memories, the cleaning thread.
     processes: a process seen from outside: processor time, wall time (timeout), signals, the watchdog over limits.
-    monty, monty_package: the Monty backend, and the import of pydantic-monty, also after a fork.
+    monty: the Monty backend, and the import of pydantic-monty, also after a fork.
     last_expression: the last expression of a cell, whose value is shown.
     bwrap, fork_server, harness: the bubblewrap backend, its fork server seen from outside, and the program that runs inside.
     mounts, seccomp: the files and packages that bwrap shows, and the system calls that it allows.
@@ -21,8 +21,7 @@ import sys
 import threading
 
 from agent_envs.base.errors import UsageError
-from agent_envs.tools.sandbox.monty import MontyBackend
-from agent_envs.tools.sandbox.monty_package import monty_version
+from agent_envs.tools.sandbox.monty import MontyBackend, monty_version
 from agent_envs.tools.sandbox.mounts import bwrap_version
 from agent_envs.tools.sandbox.pool import Cleaner, Saves
 from agent_envs.tools.sandbox.port import (
@@ -35,8 +34,7 @@ from agent_envs.tools.sandbox.port import (
     SessionSnapshot,
 )
 from agent_envs.tools.sandbox.records import BACKENDS, LANGUAGE, SUBSET, filled, known_backend, record_of, recorded_cell
-from agent_envs.tools.sandbox.session_cache import SessionCache
-from agent_envs.tools.sandbox.sessions import BackendPool, Session
+from agent_envs.tools.sandbox.sessions import BackendPool, Session, SessionCache
 
 __all__ = [
     "BACKENDS", "LANGUAGE", "LASTING", "STATUSES", "SUBSET", "ExecResult", "Limits", "SandboxCell", "SandboxSpec",
@@ -96,7 +94,7 @@ def begin_record(spec: SandboxSpec = SandboxSpec()) -> SessionSnapshot:  # noqa:
 
 
 def run_cell(record: SessionSnapshot, code: str, limits: Limits | None = None) -> tuple[ExecResult, SessionSnapshot]:
-    """Run a cell in a session that ran the record's cells; return its result and the record with it (see `session_cache`).
+    """Run a cell in a session that ran the record's cells; return its result and the record with it (see `SessionCache`).
 
     A record without a version (`record_of`) is taken for one of the version that is installed.
 

@@ -7,16 +7,7 @@ rule of what a record keeps is here, and sessions that really run follow it too.
 from dataclasses import replace
 
 from agent_envs.base.errors import UsageError
-from agent_envs.tools.sandbox.port import (
-    LASTING,
-    MORE_PACKAGES,
-    ExecResult,
-    Limits,
-    SandboxCell,
-    SandboxSpec,
-    SessionSnapshot,
-    refused,
-)
+from agent_envs.tools.sandbox import port
 
 DEFAULT_MEMORY_MB = {"monty": 256, "bwrap": 1_024}
 BACKENDS = tuple(DEFAULT_MEMORY_MB)
@@ -36,38 +27,40 @@ threads. Clocks stand still and sleep() returns at once."""
 LANGUAGE = {"monty": SUBSET, "bwrap": FULL}  # what a prompt says of each backend
 
 
-def record_of(spec: SandboxSpec, cells: tuple[SandboxCell, ...] = ()) -> SessionSnapshot:
+def record_of(spec: port.SandboxSpec, cells: tuple[port.SandboxCell, ...] = ()) -> port.SessionSnapshot:
     """Return the record of a session that ran these cells. Nothing is started, and no backend need be installed.
 
     Raises UsageError: no such backend or packages, or the seed is no whole number.
     """
-    return SessionSnapshot.of(filled(spec, spec.version), cells)
+    return port.SessionSnapshot.of(filled(spec, spec.version), cells)
 
 
 def recorded_cell(
-    record: SessionSnapshot, code: str, result: ExecResult, limits: Limits | None = None
-) -> SessionSnapshot:
+    record: port.SessionSnapshot, code: str, result: port.ExecResult, limits: port.Limits | None = None
+) -> port.SessionSnapshot:
     """Return the record as `run_cell(record, code, limits)` leaves it when it gives this result. Runs nothing.
 
     Raises UsageError: the limits have another memory or recursion than the session.
     """
     limits = cell_limits(record.spec, limits)
-    if refused(code, limits) is not None:
+    if port.refused(code, limits) is not None:
         return record
     if result.session_lost:
-        return SessionSnapshot.of(record.spec, ())
+        return port.SessionSnapshot.of(record.spec, ())
     cell = lasting_cell(record.spec, code, limits, result)
-    return record if cell is None else SessionSnapshot.of(record.spec, (*record.cells, cell))
+    return record if cell is None else port.SessionSnapshot.of(record.spec, (*record.cells, cell))
 
 
-def lasting_cell(spec: SandboxSpec, code: str, limits: Limits, result: ExecResult) -> SandboxCell | None:
+def lasting_cell(
+    spec: port.SandboxSpec, code: str, limits: port.Limits, result: port.ExecResult
+) -> port.SandboxCell | None:
     """Return what a record keeps of a cell that ran; None if it left the session as it was."""
-    if result.status not in LASTING:
+    if result.status not in port.LASTING:
         return None
-    return SandboxCell(code, limits if limits != spec.limits else None, result.digest)
+    return port.SandboxCell(code, limits if limits != spec.limits else None, result.digest)
 
 
-def cell_limits(spec: SandboxSpec, limits: Limits | None) -> Limits:
+def cell_limits(spec: port.SandboxSpec, limits: port.Limits | None) -> port.Limits:
     """Return the limits of one cell: the session's, where none are given.
 
     Raises UsageError: they have another memory or recursion than the session.
@@ -84,7 +77,7 @@ def cell_limits(spec: SandboxSpec, limits: Limits | None) -> Limits:
     return limits
 
 
-def filled(spec: SandboxSpec, version: str) -> SandboxSpec:
+def filled(spec: port.SandboxSpec, version: str) -> port.SandboxSpec:
     """Return a spec with a version and with the backend's memory limit, if it names none.
 
     Raises UsageError: no such backend or packages, or the seed is no whole number.
@@ -103,7 +96,7 @@ def known_backend(name: str, packages: tuple[str, ...] = ()) -> None:
     """
     if name not in BACKENDS:
         raise UsageError(f"sandbox {name!r}: the sandboxes are {', '.join(BACKENDS)}")
-    known = tuple(MORE_PACKAGES) if name == "bwrap" else ()
+    known = tuple(port.MORE_PACKAGES) if name == "bwrap" else ()
     if type(packages) is not tuple or any(package not in known for package in packages):
         raise UsageError(
             f"SandboxSpec(packages={packages!r}): the sandbox {name} can have {', '.join(known) or 'no further packages'}"

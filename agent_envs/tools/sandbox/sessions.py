@@ -11,24 +11,14 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
 from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.tools.sandbox import port
 from agent_envs.tools.sandbox.pool import Backend, Cleaner, Interpreter, InterpreterPool, Saves
-from agent_envs.tools.sandbox.port import (
-    LASTING,
-    MAX_SECONDS,
-    SESSION_LOST,
-    ExecResult,
-    Limits,
-    SandboxCell,
-    SandboxSpec,
-    SessionSnapshot,
-    refused,
-    shown,
-)
 from agent_envs.tools.sandbox.records import cell_limits, lasting_cell
 
 REPLAY_FACTOR = 5.0  # a cell near its limit must not pass it when it is run again on a busier machine
@@ -73,9 +63,9 @@ class Session:
     def __init__(
         self,
         pool: BackendPool,
-        spec: SandboxSpec,
+        spec: port.SandboxSpec,
         *,
-        cells: tuple[SandboxCell, ...] = (),
+        cells: tuple[port.SandboxCell, ...] = (),
         saved: bytes | None = None,
         saved_cells: int = 0,
     ) -> None:
@@ -107,21 +97,21 @@ class Session:
         with self._turn():
             self._interpreter()
 
-    def run(self, code: str, limits: Limits | None = None) -> ExecResult:
+    def run(self, code: str, limits: port.Limits | None = None) -> port.ExecResult:
         """Run a cell.
 
         Raises EnvFault: the sandbox itself failed; the session is as it was before the cell, and may be asked again.
         """
         limits = cell_limits(self.spec, limits)
         with self._turn():
-            late = refused(code, limits)
+            late = port.refused(code, limits)
             if late is not None:
                 return late
             interpreter = self._interpreter()
             if interpreter is None:
-                return ExecResult("killed", error=SESSION_LOST)
+                return port.ExecResult("killed", error=port.SESSION_LOST)
             try:
-                result = shown(interpreter.run(code, limits), limits)
+                result = port.shown(interpreter.run(code, limits), limits)
             except BaseException:
                 self._live.drop()
                 raise
@@ -141,11 +131,11 @@ class Session:
             self._save()
             return Session(self._pool, self.spec, cells=self._cells, saved=self._saved, saved_cells=self._saved_cells)
 
-    def snapshot(self) -> SessionSnapshot:
+    def snapshot(self) -> port.SessionSnapshot:
         """Return the cells so far; what the interpreter holds stays in this process, to restore from without running them."""
         with self._turn():
             self._save()
-            taken = SessionSnapshot.of(self.spec, self._cells)
+            taken = port.SessionSnapshot.of(self.spec, self._cells)
             if self._saved is not None and self._saved_cells == len(self._cells):
                 self._pool.saves.keep(taken.sha256, self._saved)
             return taken
@@ -233,11 +223,86 @@ class Session:
         self._saved_cells = self._tried_cells = 0
         self._unsaved_seconds = 0.0
 
-    def _repeats(self, live: Interpreter, cell: SandboxCell) -> bool:
+    def _repeats(self, live: Interpreter, cell: port.SandboxCell) -> bool:
         """Run a cell again; return whether it came to its end."""
         limits = cell.limits or self.spec.limits
-        wall = min(limits.wall_seconds * REPLAY_FACTOR, MAX_SECONDS)
+        wall = min(limits.wall_seconds * REPLAY_FACTOR, port.MAX_SECONDS)
         limits = replace(limits, cpu_seconds=min(limits.cpu_seconds * REPLAY_FACTOR, wall - 1.0), wall_seconds=wall)
-        result = shown(live.run(cell.code, limits), limits)
+        result = port.shown(live.run(cell.code, limits), limits)
         self.drift += result.digest != cell.result
-        return result.status in LASTING
+        return result.status in port.LASTING
+
+
+MOST = 128
+
+
+class SessionCache:
+    """Idle sessions by the sha256 of the record that they stand at; beyond `most` the longest unused are closed.
+
+    It serves callers with immutable state: a record and a cell go in, the result and the next record come out. An environment
+    keeps the record in its state, so its snapshots, forks and replays need nothing of the sandbox. The session that stands at a
+    record is taken from the cache where one is there, and made from the record where none is: two branches of one state are two
+    sessions, and the second to go on costs a restore.
+    """
+
+    def __init__(self, restore: Callable[[port.SessionSnapshot], Session], most: int = MOST) -> None:
+        """Begin empty; `restore` makes a session that is not there."""
+        self._restore, self._most = restore, most
+        self._lock = threading.Lock()
+        self._idle: OrderedDict[str, list[Session]] = OrderedDict()
+        self._count = 0
+
+    def run(
+        self, record: port.SessionSnapshot, code: str, limits: port.Limits | None = None
+    ) -> tuple[port.ExecResult, port.SessionSnapshot]:
+        """Run a cell in the session that ran the record's cells; return its result and the record with it.
+
+        Raises:
+            UsageError: the record is damaged, or of another version than is installed.
+            EnvFault: the sandbox failed; the record stays good.
+        """
+        session = self._take(record.sha256) or self._restore(record)
+        after = record
+        try:
+            result = session.run(code, limits)
+            after = session.snapshot()
+        finally:
+            self._put(after.sha256, session)
+        return result, after
+
+    def _take(self, key: str) -> Session | None:
+        with self._lock:
+            sessions = self._idle.get(key)
+            if not sessions:
+                return None
+            self._count -= 1
+            session = sessions.pop()
+            if not sessions:
+                del self._idle[key]
+            return session
+
+    def _put(self, key: str, session: Session) -> None:
+        old = []
+        with self._lock:
+            self._idle.setdefault(key, []).append(session)
+            self._idle.move_to_end(key)
+            self._count += 1
+            while self._count > self._most:
+                _, sessions = self._idle.popitem(last=False)
+                self._count -= len(sessions)
+                old += sessions
+        for session in old:
+            session.close()
+
+    def close(self) -> None:
+        """Close all idle sessions; records stay good."""
+        with self._lock:
+            sessions = [session for several in self._idle.values() for session in several]
+            self._idle.clear()
+            self._count = 0
+        for session in sessions:
+            session.close()
+
+    def renew(self) -> None:
+        """Make the lock anew in a forked child, where the thread that held it is not."""
+        self._lock = threading.Lock()

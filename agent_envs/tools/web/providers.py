@@ -61,10 +61,6 @@ class Provider:
     text: Callable[[str, int], str] = field(default=one_line)
 
 
-def _serper_request(endpoint: str, query: str, count: int) -> Request:
-    return Request("POST", endpoint, {"q": query, "num": count})
-
-
 def _serper_rows(answer: Mapping[str, Any]) -> Any:
     return answer.get("organic", [] if "searchParameters" in answer else None)
 
@@ -79,10 +75,6 @@ def _brave_rows(answer: Mapping[str, Any]) -> Any:
     return web.get("results") if isinstance(web, dict) else None
 
 
-def _searxng_request(endpoint: str, query: str, count: int) -> Request:
-    return Request("GET", f"{endpoint}?{urlencode({'q': query, 'format': 'json'})}")
-
-
 def _searxng_rows(answer: Mapping[str, Any]) -> Any:
     rows = answer.get("results")
     if rows == [] and answer.get("unresponsive_engines"):
@@ -92,12 +84,16 @@ def _searxng_rows(answer: Mapping[str, Any]) -> Any:
 
 PROVIDERS = {
     "serper": Provider(
-        "https://google.serper.dev/search", "/search", "SERPER_API_KEY", "X-API-KEY", _serper_request, _serper_rows,
+        "https://google.serper.dev/search", "/search", "SERPER_API_KEY", "X-API-KEY",
+        lambda endpoint, query, count: Request("POST", endpoint, {"q": query, "num": count}), _serper_rows,
         ("link", "title", "snippet")),
     "brave": Provider(
         "https://api.search.brave.com/res/v1/web/search", "/res/v1/web/search", "BRAVE_API_KEY", "X-Subscription-Token",
         _brave_request, _brave_rows, ("url", "title", "description"), plain_text),
-    "searxng": Provider("", "/search", "", "", _searxng_request, _searxng_rows, ("url", "title", "content")),
+    "searxng": Provider(
+        "", "/search", "", "",
+        lambda endpoint, query, count: Request("GET", f"{endpoint}?{urlencode({'q': query, 'format': 'json'})}"),
+        _searxng_rows, ("url", "title", "content")),
 }  # fmt: skip
 
 

@@ -10,18 +10,7 @@ from agent_envs.base.documents import Hit
 from agent_envs.base.errors import UsageError
 from agent_envs.services.http import endpoint_of, shared_client
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
-from agent_envs.tools.web.providers import (
-    MAX_SNIPPET_CHARACTERS,
-    MAX_TITLE_CHARACTERS,
-    MAX_TOP_K,
-    PAGE_OF_RESULTS,
-    PROVIDERS,
-    hits_of,
-    malformed,
-    opens,
-    query_as_sent,
-    read_answer,
-)
+from agent_envs.tools.web import providers
 
 WEB_FORMS = ("serper", "brave", "serper@URL", "brave@URL", "searxng@URL")
 _MAX_BYTES = 4_000_000
@@ -66,7 +55,7 @@ class WebSearch(Uncopied):
         if known is None:
             raise UsageError(f"WebSearch: name={name!r}; the forms are {', '.join(WEB_FORMS)}")
         style, endpoint = known
-        self.name = f"{style}@{endpoint}" if endpoint != PROVIDERS[style].home else style
+        self.name = f"{style}@{endpoint}" if endpoint != providers.PROVIDERS[style].home else style
         engine = _Engine(self.name, style, endpoint)
         if recording is None or recording.mode == "record":
             engine.key()
@@ -80,10 +69,10 @@ class WebSearch(Uncopied):
 
         Raises EnvFault: the engine failed, or its answer has another form.
         """
-        sent = query_as_sent(query)
+        sent = providers.query_as_sent(query)
         if top_k < 1 or not sent:
             return ()
-        asked = min(top_k, MAX_TOP_K)
+        asked = min(top_k, providers.MAX_TOP_K)
         # Read again, because a recording may come from anywhere.
         return _recorded_hits(self._port.call({"query": sent, "topk": asked}, CallSite("")), asked, self.name)
 
@@ -92,7 +81,7 @@ class _Engine:
     """An engine as a function from {query, topk} to an answer in the one form that is recorded."""
 
     def __init__(self, name: str, style: str, endpoint: str) -> None:
-        self._name, self._provider, self._endpoint = name, PROVIDERS[style], endpoint
+        self._name, self._provider, self._endpoint = name, providers.PROVIDERS[style], endpoint
         self._client = shared_client(name, _MAX_BYTES)
 
     def key(self) -> str:
@@ -110,33 +99,38 @@ class _Engine:
     def __call__(self, request: Any, seconds: float) -> Any:
         top_k, provider = request["topk"], self._provider
         # A whole page of results, because some of them are dropped, and engines charge by the page.
-        wanted = PAGE_OF_RESULTS if top_k <= PAGE_OF_RESULTS else MAX_TOP_K
+        wanted = providers.PAGE_OF_RESULTS if top_k <= providers.PAGE_OF_RESULTS else providers.MAX_TOP_K
         asked = provider.request(self._endpoint, request["query"], wanted)
         headers = {provider.header: self.key()} if provider.header else None
         answer = self._client.json(asked.method, asked.url, seconds=seconds, headers=headers, json=asked.json)
-        hits = read_answer(provider, answer, top_k, self._name)
+        hits = providers.read_answer(provider, answer, top_k, self._name)
         return {"results": [[hit.passage.id, hit.passage.title, hit.passage.text] for hit in hits]}
 
 
 def _recorded_hits(answer: Any, top_k: int, name: str) -> tuple[Hit, ...]:
     rows = answer.get("results") if isinstance(answer, dict) else None
     if not isinstance(rows, list) or len(rows) > top_k:
-        raise malformed(name, "the recording holds no list of results")
+        raise providers.malformed(name, "the recording holds no list of results")
     results = []
     for row in rows:
         texts = isinstance(row, list) and len(row) == 3 and all(isinstance(text, str) for text in row)
-        if not texts or not opens(row[0]) or len(row[1]) > MAX_TITLE_CHARACTERS or len(row[2]) > MAX_SNIPPET_CHARACTERS:
-            raise malformed(name, "the recording holds a result that is none")
+        if (
+            not texts
+            or not providers.opens(row[0])
+            or len(row[1]) > providers.MAX_TITLE_CHARACTERS
+            or len(row[2]) > providers.MAX_SNIPPET_CHARACTERS
+        ):
+            raise providers.malformed(name, "the recording holds a result that is none")
         results.append((row[0], (row[1], row[2])))
-    return hits_of(results)
+    return providers.hits_of(results)
 
 
 def _split(name: str) -> tuple[str, str] | None:
     """Return the engine and the endpoint that a name stands for, or None."""
     style, at, url = name.partition("@")
-    if style not in PROVIDERS:
+    if style not in providers.PROVIDERS:
         return None
-    provider = PROVIDERS[style]
+    provider = providers.PROVIDERS[style]
     if not at and provider.home:
         return style, provider.home
     return style, endpoint_of(style, url, provider.path)

@@ -212,12 +212,12 @@ def test_copies_and_forks_share_corpus_and_index(small, arguments):
     for env in (one, two):
         env.reset(seed=0, options={"task": 0, "split": split})
     task = one.unwrapped.episode.task
-    corpus, index = one.unwrapped.source.corpus(task), one.unwrapped._retriever[1].index
+    corpus, index = one.unwrapped.source.corpus(task), one.unwrapped._built.retriever.index
     for other in (two, copy.deepcopy(one), agent_envs.fork(one)):
         core = other.unwrapped
         assert core is not one.unwrapped
         assert core.source.corpus(task) is corpus
-        assert core._retriever[1].index is index and core._retriever[1].corpus is corpus
+        assert core._built.retriever.index is index and core._built.retriever.corpus is corpus
         assert other.step("<search>Mor</search>") == agent_envs.fork(one).step("<search>Mor</search>")
     assert one.unwrapped.episode.turns == ()
 
@@ -229,7 +229,7 @@ def test_a_fork_that_moves_to_another_world_leaves_the_original_alone():
     expected = agent_envs.fork(env).step(query)
     twin = agent_envs.fork(env)
     twin.reset(seed=0, options={"task": 1, "split": "test"})
-    assert twin.unwrapped._retriever[0] != env.unwrapped._retriever[0]
+    assert twin.unwrapped._built.digest != env.unwrapped._built.digest
     assert env.step(query) == expected
 
 

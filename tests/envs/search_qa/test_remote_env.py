@@ -100,7 +100,7 @@ def test_forks_and_copies_go_on_over_the_wire(url):
     env.reset(seed=0, options={"task": "world-test-0-0", "split": "test"})
     twin = agent_envs.fork(env)
     assert twin.step("<search>city</search>") == copy.deepcopy(env).step("<search>city</search>")
-    assert twin.unwrapped._retriever[1] is env.unwrapped._retriever[1]
+    assert twin.unwrapped._built.retriever is env.unwrapped._built.retriever
     assert agent_envs.spec_json(env)
 
 

@@ -4,7 +4,7 @@ import gymnasium as gym
 import pytest
 
 from agent_envs.base.documents import MemoryCorpus, Passage
-from agent_envs.envs.tool_reasoning.documents import Document, corpus_document, page_of
+from agent_envs.envs.tool_reasoning.observations import Document, corpus_document, page_of
 
 
 def test_neighbours_of_one_title_are_sections_of_a_document():

@@ -16,7 +16,7 @@ from agent_envs.base.messages import Message
 from agent_envs.base.serialization import canonical_json
 from agent_envs.core.conversation_view import Check, ConversationView, Participant, ViewEntry
 from agent_envs.core.env import Episode, Outcome
-from agent_envs.evaluation.html.conversation_html import LONGEST_HEAD, MOST_CHECKS, MOST_ENTRIES, Talk
+from agent_envs.evaluation.html.message_html import LONGEST_HEAD, MOST_CHECKS, MOST_ENTRIES, ConversationPage
 from agent_envs.evaluation.html.page import Page, Transcript, draw, render
 from agent_envs.evaluation.html.view import write_view
 from agent_envs.evaluation.runs.evaluate import evaluate
@@ -109,7 +109,7 @@ def test_what_a_side_does_without_another_between_stands_together() -> None:
         ViewEntry("", "note", "Over.", turn=1),
         ViewEntry("agent", "words", text="Next.", turn=2),
     )
-    talk = Talk(ConversationView(SIDES, entries))
+    talk = ConversationPage(ConversationView(SIDES, entries))
     first, second, third = talk.spoken(1)[0]
     assert [(voice.name, voice.column) for voice in (first, second, third)] == [
         ("agent", "left"), ("customer", "right"), ("", "across")
@@ -123,7 +123,7 @@ def test_what_a_side_does_without_another_between_stands_together() -> None:
 def test_a_turn_and_the_checks_are_bounded_and_say_so() -> None:
     entries = tuple(ViewEntry(("agent", "customer")[n % 2], "words", text=str(n)) for n in range(MOST_ENTRIES + 7))
     checks = tuple(Check("g", str(n), "held", True) for n in range(MOST_CHECKS + 3))
-    talk = Talk(ConversationView(SIDES, entries, checks=checks))
+    talk = ConversationPage(ConversationView(SIDES, entries, checks=checks))
     (voices, more), (groups, unchecked) = talk.spoken(0), talk.closing()
     assert (len(voices), more) == (MOST_ENTRIES, 7)
     assert [len(part) for _, part in groups] == [MOST_CHECKS] and unchecked == 3

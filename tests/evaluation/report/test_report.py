@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from agent_envs import EnvFault, Reply, UsageError
+from agent_envs.evaluation.report.charts import Table
 from agent_envs.evaluation.report.compare import compare_entries, compare_runs
 from agent_envs.evaluation.report.report import Report, report_on, result_of_run
-from agent_envs.evaluation.report.tables import Table
 from agent_envs.evaluation.runs.evaluate import evaluate
 from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite

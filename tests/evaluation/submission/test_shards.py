@@ -5,8 +5,7 @@ import gzip
 import pytest
 
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.submission.episode_rows import row_of, row_text
-from agent_envs.evaluation.submission.shards import MOST_RATIO, MOST_ROWS, ShardWriter
+from agent_envs.evaluation.submission.episode_rows import MOST_RATIO, MOST_ROWS, ShardWriter, row_of, row_text
 from leaderboard.shards import read_episode_rows, read_lines
 from tests.evaluation.submission.packing import gzipped, synthetic
 from tests.rows import check_each

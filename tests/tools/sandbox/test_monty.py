@@ -23,9 +23,8 @@ from agent_envs.tools.sandbox import (
     begin_record,
     open_sandbox,
 )
-from agent_envs.tools.sandbox import monty_package as module
-from agent_envs.tools.sandbox.monty import MontyBackend
-from agent_envs.tools.sandbox.monty_package import monty_version
+from agent_envs.tools.sandbox import monty as module
+from agent_envs.tools.sandbox.monty import MontyBackend, monty_version
 from agent_envs.tools.sandbox.sessions import MOST_SAVED_BYTES
 from docs.divergences import KNOWN_DIVERGENCES, divergence_table
 from tests.needs import needs

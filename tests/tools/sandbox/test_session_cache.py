@@ -16,7 +16,7 @@ from agent_envs.tools.sandbox import (
     sandbox_version,
 )
 from agent_envs.tools.sandbox.monty import MontyBackend
-from agent_envs.tools.sandbox.session_cache import SessionCache
+from agent_envs.tools.sandbox.sessions import SessionCache
 
 CELLS = ("import random\nx = [random.random()]", "x.append(len(x)); x", "1 / 0", "x.append(random.randint(0, 99)); x")
 

@@ -49,10 +49,12 @@ class CountSource(SeededSource[Task]):
             sequence, item = drawn(draw, self._length)
         answer = str(sequence.count(item))
         number = "".join(sequence)
+        written = number_words(int(number)) if in_words and not self._symbols else number
+        question = f"How many times does the digit {item} occur in the number {written} when it is written in digits?"
         return Task(
             id=task_id,
             split=split,
-            question=_asked_shape(sequence, item, in_words) if self._symbols else _asked_digit(number, item, in_words),
+            question=_asked_shape(sequence, item, in_words) if self._symbols else question,
             gold=(answer,),
             cluster=task_id,
             data=CalcData(
@@ -79,11 +81,6 @@ def _symbols(draw: Draw, most: int) -> tuple[list[str], str]:
     names = sorted(_NAMES, key=lambda name: draw())[:kinds]
     length = 1 + int(draw() * most)
     return [names[int(draw() * kinds)] for _ in range(length)], names[int(draw() * kinds)]
-
-
-def _asked_digit(number: str, digit: str, in_words: bool) -> str:
-    written = number_words(int(number)) if in_words else number
-    return f"How many times does the digit {digit} occur in the number {written} when it is written in digits?"
 
 
 def _asked_shape(sequence: list[str], name: str, in_words: bool) -> str:

@@ -12,15 +12,7 @@ from typing import Literal
 from agent_envs.base.arguments import choice, whole_number
 from agent_envs.core.trajectory import Task
 from agent_envs.datasets.seeded import SPLITS, SeededSource, stream
-from agent_envs.envs.expa.calculator.random_expressions import (
-    MOST_DIGITS,
-    Draw,
-    Tokens,
-    admitted_value,
-    draw_expression,
-    draw_operands,
-    spelled,
-)
+from agent_envs.envs.expa.calculator import random_expressions
 from agent_envs.envs.expa.generated import CalcData, Derivation, split_sizes
 from agent_envs.grading.arithmetic import ExpressionError, evaluate, literals, number_text
 
@@ -38,7 +30,7 @@ class CountdownSource(SeededSource[Task]):
         name = "countdown"
         super().__init__(name, split_sizes(name))
         self._numbers = whole_number(name, "numbers", numbers, 2, _MOST_NUMBERS)
-        self._digits = whole_number(name, "digits", digits, 1, MOST_DIGITS)
+        self._digits = whole_number(name, "digits", digits, 1, random_expressions.MOST_DIGITS)
         self._targets = choice(name, "targets", targets, TARGETS)
 
     def build(self, split: str, index: int) -> Task:
@@ -49,7 +41,7 @@ class CountdownSource(SeededSource[Task]):
         numbers = [token for token in expression if type(token) is int]
         given = tuple(map(str, sorted(numbers, key=lambda number: draw())))
         target = number_text(value)
-        answer = spelled(expression)
+        answer = random_expressions.spelled(expression)
         asked = f"{', '.join(given[:-1])} and {given[-1]}"
         return Task(
             id=task_id,
@@ -62,12 +54,14 @@ class CountdownSource(SeededSource[Task]):
             hidden=Derivation((answer.replace(" ", ""),), answer),
         )
 
-    def _draw(self, draw: Draw, bucket: int) -> tuple[Tokens, Fraction]:
+    def _draw(self, draw: random_expressions.Draw, bucket: int) -> tuple[random_expressions.Tokens, Fraction]:
         """Return an expression and its value, which is a target of the wanted kind."""
         while True:
-            first, operator, second = draw_expression(draw, draw_operands(draw, self._numbers, self._digits, bucket))
+            first, operator, second = random_expressions.draw_expression(
+                draw, random_expressions.draw_operands(draw, self._numbers, self._digits, bucket)
+            )
             expression = [*first, operator, *second]
-            value = admitted_value(expression)
+            value = random_expressions.admitted_value(expression)
             if value is None or (self._targets != "any" and value.denominator != 1):
                 continue
             if self._targets != "natural" or value >= 1:

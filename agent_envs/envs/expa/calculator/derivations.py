@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from agent_envs.datasets.number_words import parse_number_words
-from agent_envs.datasets.word_problem_settings import SETTINGS
+from agent_envs.datasets.word_problems import SETTINGS
 from agent_envs.grading.arithmetic import ExpressionError, evaluate
 
 Term = tuple[Fraction, str]  # a value, and how it is written
@@ -136,7 +136,7 @@ def _told(text: str) -> tuple[str, ...]:
 
 
 def _steps(op: str, q: int, n: int, m: int) -> list[str]:
-    """Return the calculations of one sentence, see `word_problem_settings.Form.op`."""
+    """Return the calculations of one sentence, see `word_problems.Form.op`."""
     if op == "=":
         return []
     if not q:  # an opening, which states both numbers

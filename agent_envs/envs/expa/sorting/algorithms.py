@@ -10,14 +10,7 @@ from collections.abc import Callable, Generator, Mapping
 from itertools import combinations
 
 from agent_envs.base.errors import UsageError
-from agent_envs.envs.expa.sorting.knowledge import (
-    MOST_OPTIMAL,
-    Pair,
-    closure,
-    known_order,
-    minimal_swaps,
-    next_comparison,
-)
+from agent_envs.envs.expa.sorting import knowledge
 
 Move = tuple[str, int, int]
 Moves = Generator[Move, bool | None, None]
@@ -36,26 +29,26 @@ def _exchange(order: list[int], one: int, other: int) -> Moves:
     order[one], order[other] = order[other], order[one]
 
 
-def _learn(one: int, other: int, known: set[Pair]) -> Moves:
+def _learn(one: int, other: int, known: set[knowledge.Pair]) -> Moves:
     """Compare two symbols, and note which comes first."""
     first = yield from _before(one, other)
     known.add((one, other) if first else (other, one))
 
 
-def _arrange(n: int, known: set[Pair]) -> Moves:
+def _arrange(n: int, known: set[knowledge.Pair]) -> Moves:
     """Swap into the order that the known pairs fix, as few times as possible."""
-    yield from _arrange_as(known_order(n, known))
+    yield from _arrange_as(knowledge.known_order(n, known))
 
 
 def _arrange_as(target: tuple[int, ...]) -> Moves:
-    for one, other in minimal_swaps(tuple(range(len(target))), target):
+    for one, other in knowledge.minimal_swaps(tuple(range(len(target))), target):
         yield "swap", one, other
 
 
 def optimal(n: int) -> Moves:
     """Compare along the decision tree with the fewest comparisons in the mean (n <= 5), then swap as little as possible."""
-    known: set[Pair] = set()
-    while (pair := next_comparison(n, frozenset(known))) is not None:
+    known: set[knowledge.Pair] = set()
+    while (pair := knowledge.next_comparison(n, frozenset(known))) is not None:
         yield from _learn(*pair, known)
     yield from _arrange(n, known)
 
@@ -137,16 +130,16 @@ def network_4(n: int) -> Moves:
 
 def earl_star(n: int) -> Moves:
     """Run EARL*: compare AB, AC, AD, ..., BC, BD, ... but what already follows, then swap as little as possible."""
-    known: set[Pair] = set()
+    known: set[knowledge.Pair] = set()
     for one, other in combinations(range(n), 2):
-        if not {(one, other), (other, one)} & closure(known):
+        if not {(one, other), (other, one)} & knowledge.closure(known):
             yield from _learn(one, other, known)
     yield from _arrange(n, known)
 
 
 def earl_star_as_printed(n: int) -> Moves:
     """Run Algorithm 2 as printed (n = 4): a pair of B, C and D is left out only if A lies between the two."""
-    known: set[Pair] = set()
+    known: set[knowledge.Pair] = set()
     for other in range(1, n):
         yield from _learn(0, other, known)
     for one, other in combinations(range(1, n), 2):
@@ -167,7 +160,7 @@ ALGORITHMS: Mapping[str, Algorithm] = {
     "earl-star-as-printed": earl_star_as_printed,
 }
 _SIZES: Mapping[str, tuple[int, int]] = {
-    "optimal": (2, MOST_OPTIMAL),
+    "optimal": (2, knowledge.MOST_OPTIMAL),
     "network-4": (4, 4),
     "earl-star-as-printed": (4, 4),
 }

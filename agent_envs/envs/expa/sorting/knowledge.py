@@ -49,7 +49,7 @@ def next_comparison(n: int, less: frozenset[Pair]) -> Pair | None:
         raise UsageError(f"next_comparison: {sorted(less)} names a symbol that is not in 0..{n - 1}")
     if n > MOST_OPTIMAL:
         return _most_even(n, closure(less))
-    possible = _all_orders(n)
+    possible = (1 << factorial(n)) - 1
     masks = _masks(n)
     for one, other in less:
         if one == other:
@@ -93,10 +93,6 @@ def least_swaps(values: tuple[int, ...], descending: bool = False) -> int:
 
 
 # Up to 5 items: a set of possible orders is an integer with a bit for each of the n! orders.
-
-
-def _all_orders(n: int) -> int:
-    return (1 << factorial(n)) - 1
 
 
 @cache

@@ -1,11 +1,12 @@
 """A sorting task is judged as solved or not, and pays `fixed` (default), `released` (also `paper`) or `success`.
 
-The paper states no formula of its own; the formulas are in `rewards.py`. Calls are read from typed results; only comparing
-tasks are judged by the answer that the policy wrote.
+The paper states no formula of its own; the formulas, of counts, are below: the release's, and one whose maximum is optimal
+play. Calls are read from typed results; only comparing tasks are judged by the answer that the policy wrote.
 """
 
 import re
 from collections.abc import Callable
+from math import factorial
 
 from agent_envs.base.arguments import choice
 from agent_envs.base.protocol import Answer
@@ -14,8 +15,66 @@ from agent_envs.core.trajectory import Trajectory
 from agent_envs.envs.expa.problem import ended, said, task_of
 from agent_envs.envs.expa.sorting.environments import SYMBOLS
 from agent_envs.envs.expa.sorting.knowledge import least_swaps
-from agent_envs.envs.expa.sorting.rewards import fixed, released
 from agent_envs.envs.expa.sorting.tasks import SortData
+
+
+def released(kind: str, n: int, *, correct: bool, compares: int, swaps: int, least_swaps: int) -> float:
+    """Return the released reward of EARL: 0 if wrong, else 0.5 and up to 0.5 for efficiency.
+
+    Sorting: one half of the efficiency falls from ceil(log2 n!) comparisons to n * ceil(log2 n), the other half from the
+    fewest swaps to n * (n - 1) / 2. With fewer comparisons than ceil(log2 n!) there is no efficiency at all, swaps included:
+    that is the most that the best plan needs, not what it needs in the mean, so that the best plan is punished.
+
+    Args:
+        kind: sort, order (only swaps count) or compare (efficient is exactly one call).
+        n: number of items.
+        correct: whether the task was solved.
+        compares: comparisons that were made.
+        swaps: swaps that were made.
+        least_swaps: the fewest swaps that solve the task.
+    """
+    if not correct:
+        return 0.0
+    if kind == "compare":
+        return 1.0 if compares + swaps == 1 else 0.5
+    least, most = (factorial(n) - 1).bit_length(), n * (n - 1).bit_length()
+    swaps_saved = 1 - _share(swaps, least_swaps, n * (n - 1) // 2)
+    if kind == "order":
+        return (1 + swaps_saved) / 2
+    if compares < least:
+        return 0.5
+    return (1 + (1 - _share(compares, least, most)) / 2 + swaps_saved / 2) / 2
+
+
+def _share(count: int, least: int, most: int) -> float:
+    """Return how far a count is on the way from the least, 0, to the most, 1."""
+    return min(1.0, max(0.0, (count - least) / (max(most, least + 1) - least)))
+
+
+def fixed(kind: str, n: int, *, correct: bool, compares: int, swaps: int, least_swaps: int) -> float:
+    """Return 0 if wrong, else 0.5 and up to 0.5 that falls strictly with every comparison and every swap.
+
+    Sorting: a quarter each for comparisons and for swaps, order: a half for swaps. The fall is linear up to n * (n - 1) / 2,
+    more than sensible play needs, so that the mean reward of plans that sort is a matter of their mean counts, and the
+    plan with the fewest of both has the highest; beyond, it goes on towards 0. Half the reward for being right outweighs
+    the comparisons that a guess would save. Compare: exactly one comparison is best, so that luck is not paid in full.
+
+    The arguments are those of `released`; `least_swaps` is not used, as the reward is one function of the counts.
+    """
+    if not correct:
+        return 0.0
+    scale = n * (n - 1) // 2
+    if kind == "compare":
+        return 0.5 + _saved(abs(compares - 1), 1) / 2
+    if kind == "order":
+        return 0.5 + _saved(swaps, scale) / 2
+    return 0.5 + _saved(compares, scale) / 4 + _saved(swaps, scale) / 4
+
+
+def _saved(count: int, scale: int) -> float:
+    """Return 1 for a count of 0, falling in a line to 1/2 at the scale and then, without a corner, as 1 / count."""
+    return 1 - count / (2 * scale) if count <= scale else scale / (2 * count)
+
 
 SORT_REWARDS = ("fixed", "released", "paper", "success")
 _COMPARED = re.compile(r"\s*([A-Z])\s*([<>=])\s*([A-Z])\s*")
@@ -92,14 +151,11 @@ def _paid(trajectory: Trajectory, formula: Callable[..., float]) -> float:
     task = task_of(trajectory)
     data: SortData = task.data
     compares = calls(trajectory, "compare")
-    if data.kind == "compare" and not _informed(trajectory):
+    results = (result for turn in trajectory.turns for result in turn.results)
+    informed = any(result.name == "compare" and len(set(result.ids)) > 1 for result in results)
+    if data.kind == "compare" and not informed:
         compares = 0  # an item compared with itself tells nothing: a guess after it is a guess
     return formula(
         data.kind, data.size, correct=True, compares=compares, swaps=calls(trajectory, "swap"),
         least_swaps=least_swaps(tuple(task.hidden), data.descending),
     )  # fmt: skip
-
-
-def _informed(trajectory: Trajectory) -> bool:
-    results = (result for turn in trajectory.turns for result in turn.results)
-    return any(result.name == "compare" and len(set(result.ids)) > 1 for result in results)

@@ -73,12 +73,14 @@ class SortingSource(SeededSource[Task]):
         while kind == "order" and not least_swaps(values, descending):
             values = _permutation(draw, size)
         relations = _relations(draw, sorted_order(values)) if kind == "order" else ()
+        order = [SYMBOLS[symbol] for symbol in sorted_order(values, descending)]
+        sign = "<" if values[0] < values[1] else ">"
         content = f"{kind}/{descending}/{values}/{relations}"
         return Task(
             id=self.task_id(split, index),
             split=split,
             question=_question(kind, size, descending, relations),
-            gold=(_gold(kind, values, descending),),
+            gold=(f"A {sign} B" if kind == "compare" else ", ".join(order),),
             # A digest, because a cluster's name is published and the values are the answer.
             cluster=f"{kind}-{sha256_text(content)[:16]}",
             data=SortData(kind, size, descending, relations),
@@ -157,12 +159,6 @@ def _relations(draw: Draw, ascending: tuple[int, ...]) -> tuple[str, ...]:
     pairs = sorted([*((low, low + 1) for low in range(size - 1)), *extra], key=lambda _: draw())
     named = [(SYMBOLS[ascending[low]], SYMBOLS[ascending[high]]) for low, high in pairs]
     return tuple([f"{less}<{more}" if draw() < 0.5 else f"{more}>{less}" for less, more in named])
-
-
-def _gold(kind: str, values: tuple[int, ...], descending: bool) -> str:
-    if kind == "compare":
-        return f"A {'<' if values[0] < values[1] else '>'} B"
-    return ", ".join([SYMBOLS[symbol] for symbol in sorted_order(values, descending)])
 
 
 def _question(kind: str, size: int, descending: bool, relations: tuple[str, ...]) -> str:

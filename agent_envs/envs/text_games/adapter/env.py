@@ -57,36 +57,36 @@ class AdaptedState:
 class AdaptedGame(Game):
     """The rules: what `Game` asks for is asked of a live copy. `native` bounds the environment's own reward in a step."""
 
-    party: ThirdParty
-    lines: Replayed[Live, Moved]
+    third_party: ThirdParty
+    replays: Replayed[Live, Moved]
     actions: tuple[Action, ...]
     default: int
     prompt: str
-    told_goal: str | Describe
-    pictured: Callable[[AnyEnv], str] | None
-    drawn: Callable[[AnyEnv], str] | None
+    goal_words: str | Describe
+    picture_fn: Callable[[AnyEnv], str] | None
+    drawing_fn: Callable[[AnyEnv], str] | None
     native: tuple[float, float]
     native_episode: tuple[float, float] = field(init=False)
 
     def __post_init__(self) -> None:
         """Bound the sum of rewards over an episode, which has one step at least."""
         low, high = self.native
-        self.most_turns = self.party.most
-        self.native_episode = (min(low, low * self.party.most), max(high, high * self.party.most))
+        self.most_turns = self.third_party.most
+        self.native_episode = (min(low, low * self.third_party.most), max(high, high * self.third_party.most))
 
     def begin(self, task: Task, limit: int) -> AdaptedState:
         """Return the start of a task's seed."""
         if type(task.hidden) is not int:
             raise UsageError(
-                f"{self.party.name}: task {task.id!r} has no seed; take a task of this environment's source"
+                f"{self.third_party.name}: task {task.id!r} has no seed; take a task of this environment's source"
             )
         seed = task.hidden % MOST_SEED
-        with self.lines.at(seed, "") as live:
+        with self.replays.at(seed, "") as live:
             return AdaptedState(seed, "", live.mark())
 
     def limit(self, state: AdaptedState) -> int:
         """Return how many turns there are."""
-        return self.party.most
+        return self.third_party.most
 
     def goal(self, state: AdaptedState) -> str:
         """Return the goal."""
@@ -94,39 +94,41 @@ class AdaptedGame(Game):
 
     def goal_of(self, seed: int) -> str:
         """Return the goal of a seed."""
-        if isinstance(self.told_goal, str):
-            return self.told_goal
-        with self.lines.at(seed, "") as live:
-            return self._text("goal", self.told_goal(live.env, live.observation, live.info))
+        if isinstance(self.goal_words, str):
+            return self.goal_words
+        with self.replays.at(seed, "") as live:
+            return self._text("goal", self.goal_words(live.env, live.observation, live.info))
 
     def move(self, state: AdaptedState, action: int) -> Moved:
         """Step the live copy."""
         code = chr(FIRST + action)
-        moved = self.lines.step(state.seed, state.actions, code, state.mark)
+        moved = self.replays.step(state.seed, state.actions, code, state.mark)
         return replace(moved, state=AdaptedState(state.seed, state.actions + code, moved.state))
 
     def describe(self, state: AdaptedState) -> str:
         """Return what was seen."""
-        with self.lines.at(state.seed, state.actions, state.mark) as live:
+        with self.replays.at(state.seed, state.actions, state.mark) as live:
             return live.text
 
     def picture(self, state: AdaptedState) -> str:
         """Return the caller's picture, "" without one."""
-        return self._looked("picture", state, self.pictured)
+        return self._looked("picture", state, self.picture_fn)
 
     def drawing(self, state: AdaptedState) -> str:
         """Return the caller's drawing, "" without one."""
-        return self._looked("drawing", state, self.drawn)
+        return self._looked("drawing", state, self.drawing_fn)
 
     def _looked(self, name: str, state: AdaptedState, look: Callable[[AnyEnv], str] | None) -> str:
         if look is None:
             return ""
-        with self.lines.at(state.seed, state.actions, state.mark) as live, muted_stdout():
+        with self.replays.at(state.seed, state.actions, state.mark) as live, muted_stdout():
             return self._text(name, look(live.env))
 
     def _text(self, name: str, value: str) -> str:
         if not isinstance(value, str):
-            raise UsageError(f"{self.party.name}: {name}(...) returned a {type(value).__name__}; it returns a text")
+            raise UsageError(
+                f"{self.third_party.name}: {name}(...) returned a {type(value).__name__}; it returns a text"
+            )
         return value
 
 
@@ -211,13 +213,13 @@ class TextAdapter(TextGame):
         make, probe, name = maker(gym_env, extra)
         most = _most_turns(name, probe, max_turns)
         named, values = _named(name, actions, probe)
-        party = ThirdParty(name, make, values, describe, success, progress, native, most, copy_env)
-        copy = None if copy_env is None else party.copied
-        lines = Replayed[Live, Moved](name=name, start=party.start, act=party.act, copy=copy, mark=Live.mark, every=64)
+        third_party = ThirdParty(name, make, values, describe, success, progress, native, most, copy_env)
+        copy, start, act = None if copy_env is None else third_party.copied, third_party.start, third_party.act
+        replays = Replayed[Live, Moved](name=name, start=start, act=act, copy=copy, mark=Live.mark, every=64)
         if reward == "native" and native is None:
             raise UsageError(f'{name}: reward="native" needs native=(low, high), the bounds of a step\'s reward')
         text, first = _prompt(name, prompt, goal), _default(name, default, named)
-        self.game = AdaptedGame(party, lines, named, first, text, goal, picture, drawing, native or (0.0, 1.0))
+        self.game = AdaptedGame(third_party, replays, named, first, text, goal, picture, drawing, native or (0.0, 1.0))
         source = Seeds(name, _seeds(name, seeds or SEEDS), self.game.goal_of, _rests_on(name, extra, named, text, goal))
         self.play_game(self.game, source, max_turns=most, reward=reward, on_invalid=on_invalid, prompt_role=prompt_role)
         for number, action in enumerate(named):
@@ -229,7 +231,7 @@ class TextAdapter(TextGame):
             self.metadata = {**TextGame.metadata, "render_modes": ["ansi"]}  # type: ignore[misc]
 
     def _picture(self, episode: Episode) -> str:
-        return super()._picture(episode) if self.game.pictured else TurnEnv._picture(self, episode)
+        return super()._picture(episode) if self.game.picture_fn else TurnEnv._picture(self, episode)
 
 
 def look_ahead(same: Callable[[AnyEnv], Hashable] | None = None, most: int = MOST_COPIES) -> Callable[[AnyEnv], str]:
@@ -245,7 +247,7 @@ def look_ahead(same: Callable[[AnyEnv], Hashable] | None = None, most: int = MOS
         core = core_in_play(env, "TextAdapter")
         game: Any = core.game
         state = core.episode.state
-        with game.lines.at(state.seed, state.actions, state.mark) as live:
+        with game.replays.at(state.seed, state.actions, state.mark) as live:
             live.plan = live.plan or _way(game, live, same, most)
             return core.say(
                 ord(live.plan[0]) - FIRST, f"This is the first of {len(live.plan)} actions that reach the goal."
@@ -256,7 +258,7 @@ def look_ahead(same: Callable[[AnyEnv], Hashable] | None = None, most: int = MOS
 
 def _way(game: AdaptedGame, live: Live, same: Callable[[AnyEnv], Hashable] | None, most: int) -> str:
     """Return the shortest line of actions from a moment to success."""
-    party = game.party
+    third_party = game.third_party
 
     def known(moment: Live) -> Hashable:
         return (moment.turns, moment.text) if same is None else same(moment.env)
@@ -265,23 +267,25 @@ def _way(game: AdaptedGame, live: Live, same: Callable[[AnyEnv], Hashable] | Non
     while open_ends:
         moment, way = open_ends.popleft()
         for number in range(len(game.actions)):
-            twin, longer = _copied(party, moment), way + chr(FIRST + number)
-            moved, most = party.act(twin, longer[-1]), most - 1
+            twin, longer = _copied(third_party, moment), way + chr(FIRST + number)
+            moved, most = third_party.act(twin, longer[-1]), most - 1
             if moved.success:
                 return longer
             if most <= 0:
-                raise Unsolvable(f"{party.name}: the copies that a search may make led to no success")
-            if not party.over(twin) and known(twin) not in met:
+                raise Unsolvable(f"{third_party.name}: the copies that a search may make led to no success")
+            if not third_party.over(twin) and known(twin) not in met:
                 met.add(known(twin))
                 open_ends.append((twin, longer))
-    raise Unsolvable(f"{party.name}: success cannot be reached any more")
+    raise Unsolvable(f"{third_party.name}: success cannot be reached any more")
 
 
-def _copied(party: ThirdParty, live: Live) -> Live:
+def _copied(third_party: ThirdParty, live: Live) -> Live:
     try:
-        return party.copied(live)
+        return third_party.copied(live)
     except Exception as error:
-        raise UsageError(f"{party.name}: look_ahead needs copies of it: {type(error).__name__}: {error}") from error
+        raise UsageError(
+            f"{third_party.name}: look_ahead needs copies of it: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _most_turns(name: str, probe: AnyEnv, given: int | None) -> int:

@@ -157,7 +157,11 @@ class ThirdParty:
         live.reward, live.terminated, live.truncated = self._reward(answer[1]), bool(answer[2]), bool(answer[3])
         live.text = self._described(live.env, live.observation, live.info)
         live.plan = live.plan[1:] if live.plan.startswith(code) else ""
-        return self._seen(live)
+        success = self.over(live) and bool(self.success(live.env, live.reward, live.terminated, live.info))
+        progress = float(success) if self.progress is None else float(self.progress(live.env, live.info))
+        if not 0 <= progress <= 1:
+            raise self._wrong(f"progress(...) gave {progress}", "it lies between 0 and 1")
+        return Moved(live.mark(), live.reward, progress, live.terminated, success, live.truncated)
 
     def over(self, live: Live) -> bool:
         """Return whether an episode has come to its end."""
@@ -171,13 +175,6 @@ class ThirdParty:
         if env is live.env or env.unwrapped is live.env.unwrapped:
             raise TypeError(f"the copy of {self.name} is not another")
         return replace(live, env=env, observation=deepcopy(live.observation), info=deepcopy(live.info))
-
-    def _seen(self, live: Live) -> Moved:
-        success = self.over(live) and bool(self.success(live.env, live.reward, live.terminated, live.info))
-        progress = float(success) if self.progress is None else float(self.progress(live.env, live.info))
-        if not 0 <= progress <= 1:
-            raise self._wrong(f"progress(...) gave {progress}", "it lies between 0 and 1")
-        return Moved(live.mark(), live.reward, progress, live.terminated, success, live.truncated)
 
     def _reward(self, value: Any) -> float:
         try:

@@ -211,8 +211,12 @@ def _dropped(world: BabyWorld, front: int) -> BabyWorld:
 
 def _toggled(world: BabyWorld, number: int) -> BabyWorld:
     thing = world.things[number]
-    if thing.kind == "box":
-        return _opened(world, number)
+    if thing.kind == "box":  # what was in it stands in its place
+        things = _changed(world.things, number, NOWHERE)
+        if thing.holds >= 0:
+            things = _changed(things, thing.holds, thing.place)
+        content = mark(thing.holds) if thing.holds >= 0 else EMPTY
+        return _next(world, cells=_with_cell(world.cells, thing.place, content), things=things)
     if thing.kind != "door":
         return _next(world)
     if thing.state == "locked":
@@ -221,12 +225,3 @@ def _toggled(world: BabyWorld, number: int) -> BabyWorld:
             return _next(world)
     state = "closed" if thing.state == "open" else "open"
     return _next(world, things=_changed(world.things, number, thing.place, state))
-
-
-def _opened(world: BabyWorld, number: int) -> BabyWorld:
-    """Return the world where what was in a box stands in the box's place."""
-    place, inside = world.things[number].place, world.things[number].holds
-    things = _changed(world.things, number, NOWHERE)
-    if inside >= 0:
-        things = _changed(things, inside, place)
-    return _next(world, cells=_with_cell(world.cells, place, mark(inside) if inside >= 0 else EMPTY), things=things)

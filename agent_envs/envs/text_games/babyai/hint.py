@@ -99,19 +99,16 @@ class Belief:
         for state, color, kind, aside, side, ahead in LINE.findall(text[:4_000]):
             right = int(aside or 0) * (1 if side == "right" else -1)
             cell = self.place + self.facing * (int(ahead or 0) + 1j * right)
-            if kind == "wall":
-                self._extend(cell, self.facing * (1 if ahead else 1j if right > 0 else -1j))
+            if kind == "wall":  # it is part of a line
+                way = self.facing * (1 if ahead else 1j if right > 0 else -1j)
+                self.met.add(cell)
+                self.walls.update(cell + way * 1j * step for step in range(-VIEW, VIEW + 1))
             else:
                 self.things[cell] = Thing(kind, color, state)
         self.seen.update(self._view((self.place, self.facing)))
         thing = self.things.get(self.front)
         if thing and not first:
             self.faced.append(thing)
-
-    def _extend(self, cell: complex, way: complex) -> None:
-        """Note a wall that was met going one way, and the line that it is part of."""
-        self.met.add(cell)
-        self.walls.update(cell + way * 1j * step for step in range(-VIEW, VIEW + 1))
 
     def route(self, goal: Callable[[State], bool], carried: Thing | None = None) -> list[State] | None:
         """Return the shortest walk to a state that the goal accepts, both ends included; None where there is none."""
@@ -222,13 +219,9 @@ class _Way:
 
     def _fetch(self, thing: Thing) -> tuple[str, Thing, bool]:
         if self.belief.carried is not None and any(fits(seen, thing) for seen in self.belief.things.values()):
-            return self._free(thing)
+            free = not self.belief.blocked(self.belief.front) and self.belief.front not in self.belief.things
+            return ("drop" if free else "turn left"), thing, True
         return self._reach(thing, "pick up")
-
-    def _free(self, thing: Thing) -> tuple[str, Thing, bool]:
-        """Put down what is carried."""
-        free = not self.belief.blocked(self.belief.front) and self.belief.front not in self.belief.things
-        return ("drop" if free else "turn left"), thing, True
 
     def _open(self, thing: Thing) -> tuple[str, Thing, bool]:
         doors = [seen for seen in self.belief.things.values() if fits(seen, thing)]

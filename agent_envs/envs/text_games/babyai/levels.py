@@ -53,7 +53,8 @@ class Level:
         if "action_kinds" not in vars(level):
             return self.world(0).limit
         clauses = 4 if "seq" in level.instr_kinds else 2 if "and" in level.instr_kinds else 1
-        return clauses * (2 if "putnext" in level.action_kinds else 1) * _room_time(level)
+        room_time = int(level.room_size**2 * level.num_rows * level.num_cols)
+        return clauses * (2 if "putnext" in level.action_kinds else 1) * room_time
 
 
 def local_level(kind: str, distractors: int = 0) -> Level:
@@ -211,10 +212,6 @@ def _quiet(base: Any, mission: Callable[[Any], None] | None) -> Any:
     if mission is not None:
         methods["gen_mission"] = mission
     return type(f"Quiet{base.__name__}", (base,), methods)
-
-
-def _room_time(level: Any) -> int:
-    return int(level.room_size**2 * level.num_rows * level.num_cols)
 
 
 @cache

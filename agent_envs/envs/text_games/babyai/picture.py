@@ -5,18 +5,8 @@ Both show more than the policy sees; what lies outside its view is dimmed (SVG) 
 
 import textwrap
 
+from agent_envs.envs.text_games.babyai import grid
 from agent_envs.envs.text_games.babyai.describe import named
-from agent_envs.envs.text_games.babyai.grid import (
-    EMPTY,
-    HALF,
-    UNSEEN,
-    VIEW,
-    WALL,
-    BabyThing,
-    BabyWorld,
-    identity,
-    visible,
-)
 from agent_envs.envs.text_games.babyai.mission import surface
 from agent_envs.envs.text_games.svg import INK, LEAST_WIDTH, Cells, document
 
@@ -45,15 +35,15 @@ _LETTERS = {"key": "K", "ball": "O", "box": "B", "open": "/", "closed": "+", "lo
 _INITIALS = {"red": "r", "green": "g", "blue": "b", "purple": "p", "yellow": "y", "grey": "e"}
 
 
-def picture(world: BabyWorld) -> str:
+def picture(world: grid.BabyWorld) -> str:
     """Return the level as a standalone SVG: walls, things in their colors, the agent; what it cannot see is dimmed."""
     wide, high = world.width * CELL, world.height * CELL
     cells, scale = Cells(world.width, CELL), max(1, min(MOST_SCALE, LEAST_WIDTH / wide))
     width, bottom = max(LEAST_WIDTH, wide), round(high * scale)
     lines = _caption(world, int(width / _LETTER_WIDTH))
     seen = _seen(world)
-    walls = [at for at, content in enumerate(world.cells) if content == WALL]
-    dark = [at for at, content in enumerate(world.cells) if at not in seen and content != WALL]
+    walls = [at for at, content in enumerate(world.cells) if content == grid.WALL]
+    dark = [at for at, content in enumerate(world.cells) if at not in seen and content != grid.WALL]
     parts = [
         f'<g fill-rule="evenodd" transform="translate({(width - wide * scale) / 2:g}) scale({scale:g})">',
         f'<rect width="{wide}" height="{high}" fill="{_FLOOR}"/>',
@@ -65,7 +55,7 @@ def picture(world: BabyWorld) -> str:
     return document(width, bottom + LINE * len(lines) + 8, "".join(parts), lines, top=bottom, line=LINE)
 
 
-def drawing(world: BabyWorld) -> str:
+def drawing(world: grid.BabyWorld) -> str:
     """Return the level in letters, two a cell: what a thing is and its color, with a legend of what is there."""
     arrow = ">v<^"[world.facing]
     seen, rows = _seen(world), []
@@ -75,11 +65,13 @@ def drawing(world: BabyWorld) -> str:
             content = world.cells[at]
             if at == world.place:
                 row.append(arrow * 2)
-            elif content == WALL:
+            elif content == grid.WALL:
                 row.append("##")
             else:
                 row.append(
-                    (" ." if at in seen else "  ") if content == EMPTY else _letters(world.things[identity(content)])
+                    (" ." if at in seen else "  ")
+                    if content == grid.EMPTY
+                    else _letters(world.things[grid.identity(content)])
                 )
         rows.append("".join(row).rstrip())
     there = {_letters(thing): named(thing.kind, thing.color, thing.state) for thing in world.things if thing.place >= 0}
@@ -88,7 +80,7 @@ def drawing(world: BabyWorld) -> str:
     return "\n".join([*rows, *notes, *_caption(world, 78)])
 
 
-def _caption(world: BabyWorld, letters: int) -> list[str]:
+def _caption(world: grid.BabyWorld, letters: int) -> list[str]:
     """Return what stands below a picture: the mission, what is carried, the count of steps."""
     mission = textwrap.wrap(surface(world.instructions), letters) or [""]
     held = world.things[world.carrying] if world.carrying >= 0 else None
@@ -96,11 +88,11 @@ def _caption(world: BabyWorld, letters: int) -> list[str]:
     return [*mission, f"{carried}step {world.steps} of {world.limit}"]
 
 
-def _letters(thing: BabyThing) -> str:
+def _letters(thing: grid.BabyThing) -> str:
     return _LETTERS[thing.state or thing.kind] + _INITIALS[thing.color]
 
 
-def _colored(world: BabyWorld, cells: Cells, color: str, ink: str) -> str:
+def _colored(world: grid.BabyWorld, cells: Cells, color: str, ink: str) -> str:
     """Return all things of a color as one path."""
     shapes = [
         cells.corner(thing.place) + _SHAPES[thing.kind, thing.state]
@@ -110,15 +102,15 @@ def _colored(world: BabyWorld, cells: Cells, color: str, ink: str) -> str:
     return f'<path fill="{ink}" d="{"".join(shapes)}"/>' if shapes else ""
 
 
-def _seen(world: BabyWorld) -> set[int]:
+def _seen(world: grid.BabyWorld) -> set[int]:
     """Return the cells that the agent sees, its own included."""
     y, x = divmod(world.place, world.width)
     ahead = ((1, 0), (0, 1), (-1, 0), (0, -1))[world.facing]
     right = ((1, 0), (0, 1), (-1, 0), (0, -1))[(world.facing + 1) % 4]
     seen = set()
-    for number, content in enumerate(visible(world)):
-        far, aside = VIEW - 1 - number // VIEW, number % VIEW - HALF
+    for number, content in enumerate(grid.visible(world)):
+        far, aside = grid.VIEW - 1 - number // grid.VIEW, number % grid.VIEW - grid.HALF
         column, row = x + far * ahead[0] + aside * right[0], y + far * ahead[1] + aside * right[1]
-        if content != UNSEEN and 0 <= column < world.width and 0 <= row < world.height:
+        if content != grid.UNSEEN and 0 <= column < world.width and 0 <= row < world.height:
             seen.add(row * world.width + column)
     return seen

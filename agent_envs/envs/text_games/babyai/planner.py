@@ -179,7 +179,10 @@ class _Attempt:
             for at, (state, after) in enumerate(pairwise(path), 1):
                 content = self.world.cells[after >> 2]
                 if state >> 2 != after >> 2 and content != EMPTY and self._obstructed(identity(content)):
-                    self._deal_with(identity(content), frozenset(s >> 2 for s in path[at:]), barred)
+                    if (thing := self.world.things[identity(content)]).kind == "door":
+                        self._unlock(thing, barred | {identity(content)})
+                    else:
+                        self._clear(frozenset(s >> 2 for s in path[at:]))
                     break
                 for action in actions_between(self.world, state, after):
                     self._do(action)
@@ -193,13 +196,6 @@ class _Attempt:
         if path is None:
             raise _Stuck
         return path
-
-    def _deal_with(self, number: int, reserved: frozenset[int], barred: frozenset[int]) -> None:
-        thing = self.world.things[number]
-        if thing.kind == "door":
-            self._unlock(thing, barred | {number})
-        else:
-            self._clear(reserved)
 
     def _clear(self, reserved: frozenset[int]) -> None:
         """Carry away what the agent faces."""

@@ -123,7 +123,12 @@ class Land:
             self.place = _moved(self.place, turn.action[5:])
         self.facing, self.front, self.asleep = facing, front, "You are asleep" in text
         self._see(ground, listed)
-        self._own(text)
+        self.items = {name: int(number) for name, number in _VITALS.findall(text)}
+        carried = _CARRIED.search(text)
+        for number, name in _ITEM.findall(carried[1]) if carried else ():
+            self.items[name.replace(" ", "_")] = int(number)
+        for names in _NEW.findall(text):
+            self.unlocked.update(name.replace(" ", "_") for name in re.split(r", | and ", names))
         return listed
 
     def _went(self, way: str, front: str, before: Told, listed: Told) -> bool:
@@ -156,15 +161,6 @@ class Land:
         elif self.front in _MARKS:
             self.near[ahead] = self.front
         self.seen |= window
-
-    def _own(self, text: str) -> None:
-        """Take in what is carried and how the player fares."""
-        self.items = {name: int(number) for name, number in _VITALS.findall(text)}
-        carried = _CARRIED.search(text)
-        for number, name in _ITEM.findall(carried[1]) if carried else ():
-            self.items[name.replace(" ", "_")] = int(number)
-        for names in _NEW.findall(text):
-            self.unlocked.update(name.replace(" ", "_") for name in re.split(r", | and ", names))
 
 
 def _span(size: int) -> range:

@@ -7,11 +7,12 @@ Modules, in reading order:
     source: tasks by index and id, splits, needs, subjects, levels; read it first.
     questions: the text of a question, its accepted answers and its solution.
     problem: the parts of a problem generator (`Kind`): spans by level, solution, wordings.
-    algebra, number_theory, counting, sequences, geometry: the problem generators of each subject; the rest is in kinds.json.
+    problems: the problem generators of each subject; the rest is in kinds.json.
     almanac: the fact world with sheets of figures, links and chains of look-ups; its words are in figures.json.
 """
 
 from agent_envs.envs.tool_reasoning.math_world.almanac import Link, NumberWorld, number_world
-from agent_envs.envs.tool_reasoning.math_world.source import KINDS, SIZES, MathWorldSource
+from agent_envs.envs.tool_reasoning.math_world.problems import KINDS
+from agent_envs.envs.tool_reasoning.math_world.source import SIZES, MathWorldSource
 
 __all__ = ["KINDS", "SIZES", "Link", "MathWorldSource", "NumberWorld", "number_world"]

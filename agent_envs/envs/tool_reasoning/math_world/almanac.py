@@ -16,7 +16,7 @@ from agent_envs.base.caches import Uncopied
 from agent_envs.base.documents import MemoryCorpus, Passage
 from agent_envs.datasets.world import ToldWorld, WorldConfig, WorldStep, tell_world
 from agent_envs.datasets.world.facts import Entity
-from agent_envs.datasets.world.lookup import Lookup
+from agent_envs.datasets.world.questions import Lookup
 from agent_envs.datasets.world.relations import WORKS, Relation, kinds, leading_to
 
 NUMBERS = ("number", "year")
@@ -115,7 +115,9 @@ class NumberWorld(Uncopied):
         """
         text = self._texts[doc_id]
         found = dict.fromkeys(self._links.get(doc_id, ()))
-        return tuple(sorted(found, key=lambda link: _place(link, text)))
+        # Titles may bear a kind in brackets; sheets, which no page mentions, go last.
+        places = {link: (link.doc_id.startswith(_SHEET), text.find(link.title.partition(" (")[0])) for link in found}
+        return tuple(sorted(found, key=places.__getitem__))
 
     def chain(self, rng: random.Random, hops: int, wanted: Callable[[str, Relation], bool]) -> Chain | None:
         """Return a chain of so many look-ups whose last relation is wanted (asked with the kind of its subject).
@@ -154,11 +156,6 @@ class NumberWorld(Uncopied):
         answer = chain.steps[-1].answer
         early = {step.passage_id for step in chain.steps[:-1]}
         return any(answer in self._texts[passage] for passage in early)
-
-
-def _place(link: Link, text: str) -> tuple[bool, int]:
-    """Return where a text mentions a link; titles may bear a kind in brackets, and sheets, which no page mentions, go last."""
-    return link.doc_id.startswith(_SHEET), text.find(link.title.partition(" (")[0])
 
 
 def subject(rng: random.Random, path: Path) -> str:

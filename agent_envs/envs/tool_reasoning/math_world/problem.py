@@ -21,18 +21,6 @@ _LEAST_VALUES = 6  # that a number must be able to take before a fact may stand 
 _MOST_REST = 997  # a fact that is too large for its place is divided by at most this, and the remainder is used
 
 
-def _nothing(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
-    return {}
-
-
-def _as_it_is(**numbers: Any) -> Mapping[str, str]:
-    return {}
-
-
-def _always(**numbers: Any) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A generator of problems; spans, wordings and code stand in kinds.json by its name.
@@ -54,9 +42,9 @@ class Kind:
     code: str
     solve: Callable[..., Number]
     steps: Callable[..., int]
-    more: Callable[[random.Random, int, Numbers], Numbers] = _nothing
-    sound: Callable[..., bool] = _always
-    shown: Callable[..., Mapping[str, str]] = _as_it_is
+    more: Callable[[random.Random, int, Numbers], Numbers] = lambda rng, level, numbers: {}
+    sound: Callable[..., bool] = lambda **numbers: True
+    shown: Callable[..., Mapping[str, str]] = lambda **numbers: {}
 
     def open_names(self, level: int) -> list[str]:
         """Return the numbers that a fact may stand for at a level: those that can take several values."""

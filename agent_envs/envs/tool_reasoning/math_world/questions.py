@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from agent_envs.datasets.seeded import in_split
 from agent_envs.datasets.world import WorldStep
-from agent_envs.datasets.world.facts import Entity
-from agent_envs.datasets.world.relations import WORKS, Relation
+from agent_envs.datasets.world.questions import accepted_names
+from agent_envs.datasets.world.relations import Relation
 from agent_envs.envs.tool_reasoning.content import ToolReasoningScenario
 from agent_envs.envs.tool_reasoning.math_world.almanac import NUMBERS, Chain, NumberWorld, described, subject, wordings
 from agent_envs.envs.tool_reasoning.math_world.problem import (
@@ -169,7 +169,7 @@ def _chain_question(rng: random.Random, lookups: int, world: NumberWorld) -> Dra
     answer = chain.steps[-1].answer
     if answer in question:
         return None
-    return Draft(question, _accepted(chain.value), _scenario(chain.steps, "", answer), "chain", lookups)
+    return Draft(question, accepted_names(chain.value), _scenario(chain.steps, "", answer), "chain", lookups)
 
 
 def _comparison(rng: random.Random, lookups: int, world: NumberWorld) -> Draft | None:
@@ -198,15 +198,7 @@ def _comparison(rng: random.Random, lookups: int, world: NumberWorld) -> Draft |
     steps = sides[0].steps + sides[1].steps
     if one.name in question or other.name in question or len({step.query for step in steps}) < len(steps):
         return None
-    return Draft(question, _accepted(winner), _scenario(steps, "", winner.name), "comparison", lookups)
-
-
-def _accepted(value: Entity | int) -> tuple[str, ...]:
-    if isinstance(value, int):
-        return (str(value),)
-    if value.kind in WORKS:
-        return value.name, f"{value.name} ({value.kind})", f"the {value.kind} {value.name}"
-    return (value.name,)
+    return Draft(question, accepted_names(winner), _scenario(steps, "", winner.name), "comparison", lookups)
 
 
 def _scenario(steps: tuple[WorldStep, ...], code: str, answer: str) -> ToolReasoningScenario:

@@ -10,21 +10,14 @@ from agent_envs.core.trajectory import Task
 from agent_envs.datasets.seeded import SeededSource
 from agent_envs.datasets.world import WorldConfig
 from agent_envs.envs.tool_reasoning.content import NEEDS, ToolReasoningData
-from agent_envs.envs.tool_reasoning.math_world import algebra, counting, geometry, number_theory, sequences
 from agent_envs.envs.tool_reasoning.math_world.almanac import Link, NumberWorld, number_world
-from agent_envs.envs.tool_reasoning.math_world.problem import LEVELS, Kind
+from agent_envs.envs.tool_reasoning.math_world.problem import LEVELS
+from agent_envs.envs.tool_reasoning.math_world.problems import KINDS
 from agent_envs.envs.tool_reasoning.math_world.questions import Draft, calculation, calculation_with_facts, search
 
 NAME = "math_world"
 SIZES = {"train": 4_000, "dev": 250, "test": 1_000}
 WORLDS = 32  # that the tasks of a split's size are spread over
-KINDS: dict[str, tuple[Kind, ...]] = {
-    "algebra": algebra.KINDS,
-    "number theory": number_theory.KINDS,
-    "counting": counting.KINDS,
-    "sequences": sequences.KINDS,
-    "geometry": geometry.KINDS,
-}
 _ROTATION = ("python", "both", "search", "both", "python")
 _CELLS = len(_ROTATION) * len(KINDS) * len(LEVELS)
 

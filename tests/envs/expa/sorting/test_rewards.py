@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent_envs.envs.expa.sorting.algorithms import optimal
 from agent_envs.envs.expa.sorting.knowledge import least_swaps, minimal_swaps
-from agent_envs.envs.expa.sorting.rewards import fixed, released
+from agent_envs.envs.expa.sorting.scoring import fixed, released
 from benchmarks.sorting_plays import exact, mean_reward, run
 
 

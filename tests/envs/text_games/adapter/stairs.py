@@ -72,7 +72,7 @@ def dry(env, **options):
     """Reset to the first seed whose first stair is not slippery."""
     for task in range(20):
         env.reset(seed=0, options={"task": task, **options})
-        with env.game.lines.at(env.episode.state.seed, "") as live:
+        with env.game.replays.at(env.episode.state.seed, "") as live:
             if not live.info["slippery"]:
                 return task
     raise AssertionError
