@@ -20,7 +20,7 @@ PARTS = {
         ("base", "services", "core", "rollout", "wrappers", "checker"), 9_500, 9_500,
     ),
     "grading, tools, datasets": (("grading", "tools", "datasets"), 13_000, 13_000),
-    "tau2": (("envs/tau2",), 13_000, 13_679),
+    "tau2": (("envs/tau2",), 13_000, 13_678),
     "text_games": (("envs/text_games",), 6_200, 6_200),
     "legal_search": (("envs/legal_search",), 5_000, 5_000),
     "expa": (("envs/expa",), 4_000, 4_000),

@@ -71,7 +71,7 @@ class _Told:
         self.public: Tau2Task = core.opened(core.episode.task)[0]
         self.start = initial_world(self.domain, self.public)
         self.full = self._full() if core.episode.over else None
-        criteria = self.full.criteria if self.full is not None else None
+        criteria = self.criteria = self.full.criteria if self.full is not None else None
         # A task that expects nothing of the databases accepts every one of them.
         free = criteria is None or (criteria.actions is None and criteria.env_assertions is None)
         self.expected = None if free or self.full is None else expected_world(self.domain, self.full)
@@ -163,12 +163,11 @@ class _Told:
             yield ViewEntry("", "note", "", text[:1].upper() + text[1:] + ".", turn=last.index)
 
     def checks(self) -> Iterator[Check]:
-        criteria = self.full.criteria if self.full is not None else None
-        if self.full is None or criteria is None:
+        if self.full is None or self.criteria is None:
             yield Check("Criteria", "the task has none that can be read", "not known", None)
         else:
-            yield from self._changed("DB" in criteria.basis)
-            yield from self._met(self.full, criteria, score_of(self.episode.turns[-1]).get(f"{JUDGED}*"))
+            yield from self._changed("DB" in self.criteria.basis)
+            yield from self._met(self.full, self.criteria, score_of(self.episode.turns[-1]).get(f"{JUDGED}*"))
 
     def _changed(self, counts: bool) -> Iterator[Check]:
         """Tell which of the expected changes stand at the end, and what changed besides."""
