@@ -13,8 +13,7 @@ Modules, in reading order:
     given_vectors: vectors of a corpus that were computed elsewhere, put where dense retrievers look for their own.
     recall, ablations: recall of every retriever; real, random, empty and oracle retrieval.
     sandbox, both_tools: latency, abuse probes and kills of code sandboxes; search and python alone, both, neither.
-    tau2, tau2_users, tau2_null_policy, tau2_steps: tau2 beside the figures of the original as recorded; its agents with
-    simulated users, and none; its steps with them, beside an earlier checkout.
+    tau2_users, tau2_null_policy: tau2's agents with simulated users, and none.
     tau2_user_checks: whether a simulated user closes too early, or does or claims on its phone what nobody asked for.
     make_qa, qa_candidates: a legal benchmark made from a corpus by a chat model; qa_propose.md, qa_check.md.
     arpo_bound, arpo_learn: what branching can save; ARPO beside its controls and GRPO at equal tool calls.
