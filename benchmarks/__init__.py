@@ -17,22 +17,17 @@ Modules, in reading order:
     tau2_user_checks: whether a simulated user closes too early, or does or claims on its phone what nobody asked for.
     make_qa, qa_candidates: a legal benchmark made from a corpus by a chat model; qa_propose.md, qa_check.md.
     arpo_bound, arpo_learn: what branching can save; ARPO beside its controls and GRPO at equal tool calls.
-    arpo_pilot: entropy after tools' results, token by token.
     reward_search, action_templates: returns that plans of templates reach without gold, by id and reward.
     baselines: the known order of procedures, with a scripted reader in place of a model, and planted defects.
-    trained_rows: small trained models as rows beside the built-in agents.
     legal, naive_rag, legal_learn: controls of legal search by built-in agents; GRPO at 2, 4 and 10 free turns.
     reading_load: how much of `trainers/` a reader of each algorithm meets: modules, lines, parts.
     coverage, coverage_cases: simulated coverage of confidence intervals and power of the paired test.
     grpo_step, grpo_world, gpu_step: the cost of a GRPO step beside TRL, on a CPU and on a GPU.
-    expa_rollout: rollouts with expanded actions beside plain generation.
     small_calc_bench: `trainers/SmallCalcBench-v0` under the name of its module that earlier runs hold.
     learn, earl_learn, training_runs: GRPO and EARL on tiny presets over seeds; runs of trainers as processes.
     veg_learn, veg_chart, veg_episodes, veg_failures, veg_price: VEG beside GRPO: charts, failures, cost of feedback.
-    verlog_learn, verlog_values: Verlog beside GRPO at equal environment steps; V along episodes, and what cuts do to gradients.
-    verlog_horizons: Verlog on episodes of 100 turns and more, one seed each, within ten CPU-minutes.
+    verlog_learn: Verlog beside GRPO at equal environment steps.
     episode_counts: test episodes by method: EARL's Table 4, Figures 5 and 6.
-    shared_prefixes: updates that compute what rows begin with alike once, beside padded ones.
     tree_drawing: pictures of the decision trees that a sorting policy's run wrote.
     sweeps: tables of a paper as many runs of trainers, with several seeds.
     chat_templates: what a chat template changes in conversations that grow.

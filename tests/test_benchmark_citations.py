@@ -8,7 +8,7 @@ import pytest
 
 from tests import ROOT
 
-CITATION = re.compile(r"measured at ([0-9a-f]{8,40}) by `(benchmarks\.\w+)[^`]*`")
+CITATION = re.compile(r"[Mm]easured at ([0-9a-f]{8,40}) by `(benchmarks\.\w+)[^`]*`")
 NAME = re.compile(r"\bbenchmarks[./](\w+)(?=[`:, .)]|$)", flags=re.M)
 FOLDERS = {"README", "peers", "results"}
 RESULTS = ROOT / "benchmarks" / "results"
