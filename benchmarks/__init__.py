@@ -32,7 +32,6 @@ Modules, in reading order:
     sweeps: tables of a paper as many runs of trainers, with several seeds.
     chat_templates: what a chat template changes in conversations that grow.
     sorting_figures, sorting_plays: what sorting algorithms need and earn, exactly.
-    discrete_ppo, learning_chart: MaskablePPO on Sort-3 through `DiscreteActions`.
     suites: the tasks of each suite that no two built-in agents tell apart, saturation, headroom.
     all_families, mutations, verifying: a submission over all ids, changed in one field at a time; the cost of verifying it.
     demo, demo_page, demo_log, demo_model, demo_board: `make demo`: steps, page, log with a budget, first model, a board.
