@@ -9,17 +9,16 @@ Modules, in reading order:
     journals: CPU-seconds of resuming and reporting a finished run of 10,000 episodes, bytes of its journal; bytes of snapshots.
     kills, faults: evaluations killed and resumed; faults of outside services, for every client.
     generation: generated tasks per CPU-second beside reasoning-gym.
-    retrieval, scaling, scaling_chart, dense_scaling: BM25 beside rank-bm25; indexes at a million passages; dense vectors.
+    retrieval, scaling, scaling_chart: BM25 beside rank-bm25; indexes at a million passages.
     given_vectors: vectors of a corpus that were computed elsewhere, put where dense retrievers look for their own.
-    recall, ablations: recall of every retriever; real, random, empty and oracle retrieval.
-    sandbox, both_tools: latency, abuse probes and kills of code sandboxes; search and python alone, both, neither.
+    sandbox: latency, abuse probes and kills of code sandboxes.
     tau2_users, tau2_null_policy: tau2's agents with simulated users, and none.
     tau2_user_checks: whether a simulated user closes too early, or does or claims on its phone what nobody asked for.
     make_qa, qa_candidates: a legal benchmark made from a corpus by a chat model; qa_propose.md, qa_check.md.
     arpo_bound, arpo_learn: what branching can save; ARPO beside its controls and GRPO at equal tool calls.
     reward_search, action_templates: returns that plans of templates reach without gold, by id and reward.
     baselines: the known order of procedures, with a scripted reader in place of a model, and planted defects.
-    legal, naive_rag, legal_learn: controls of legal search by built-in agents; GRPO at 2, 4 and 10 free turns.
+    naive_rag, legal_learn: an agent that reads what one search shows; GRPO at 2, 4 and 10 free turns.
     reading_load: how much of `trainers/` a reader of each algorithm meets: modules, lines, parts.
     coverage, coverage_cases: simulated coverage of confidence intervals and power of the paired test.
     grpo_step, grpo_world, gpu_step: the cost of a GRPO step beside TRL, on a CPU and on a GPU.
