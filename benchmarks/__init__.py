@@ -6,7 +6,6 @@ Modules, in reading order:
     open_episodes, large_run: 10,000 episodes open at one moment; on paper, what a million a day need.
     steps, search_steps, babyai_steps: environment steps per CPU-second and snapshot costs, beside GEM, SkyRL-gym and minigrid.
     runner, agents: throughput and cost of evaluations beside inspect_ai and lm-eval; the scripted agents.
-    journals: CPU-seconds of resuming and reporting a finished run of 10,000 episodes, bytes of its journal; bytes of snapshots.
     kills, faults: evaluations killed and resumed; faults of outside services, for every client.
     generation: generated tasks per CPU-second beside reasoning-gym.
     retrieval, scaling, scaling_chart: BM25 beside rank-bm25; indexes at a million passages.
@@ -16,7 +15,6 @@ Modules, in reading order:
     tau2_user_checks: whether a simulated user closes too early, or does or claims on its phone what nobody asked for.
     make_qa, qa_candidates: a legal benchmark made from a corpus by a chat model; qa_propose.md, qa_check.md.
     arpo_bound, arpo_learn: what branching can save; ARPO beside its controls and GRPO at equal tool calls.
-    reward_search, action_templates: returns that plans of templates reach without gold, by id and reward.
     baselines: the known order of procedures, with a scripted reader in place of a model, and planted defects.
     naive_rag, legal_learn: an agent that reads what one search shows; GRPO at 2, 4 and 10 free turns.
     reading_load: how much of `trainers/` a reader of each algorithm meets: modules, lines, parts.
@@ -32,9 +30,8 @@ Modules, in reading order:
     chat_templates: what a chat template changes in conversations that grow.
     sorting_figures, sorting_plays: what sorting algorithms need and earn, exactly.
     suites: the tasks of each suite that no two built-in agents tell apart, saturation, headroom.
-    all_families, mutations, verifying: a submission over all ids, changed in one field at a time; the cost of verifying it.
+    all_families: a submission over all ids.
     demo, demo_page, demo_log, demo_model, demo_board: `make demo`: steps, page, log with a budget, first model, a board.
     reader_agents: baselines with the scripted reader, by names that an evaluation takes.
-    board_build: the time that a board of many large submissions, made up, takes to build again.
     peers/: scripts that run in a peer's own virtual environment.
 """
