@@ -85,7 +85,7 @@ kill-test: $(READY)
 	$(PY) -m benchmarks.kills --kills 50
 
 fault-matrix: $(READY)
-	$(PY) -m benchmarks.faults
+	$(PY) -m tests.heavy.fault_matrix
 
 coverage: $(READY)
 	$(PY) -m benchmarks.coverage --out benchmarks/results/coverage.json

@@ -6,11 +6,11 @@ Modules, in reading order:
     open_episodes, large_run: 10,000 episodes open at one moment; on paper, what a million a day need.
     steps, search_steps, babyai_steps: environment steps per CPU-second and snapshot costs, beside GEM, SkyRL-gym and minigrid.
     runner, agents: throughput and cost of evaluations beside inspect_ai and lm-eval; the scripted agents.
-    kills, faults: evaluations killed and resumed; faults of outside services, for every client.
+    kills: evaluations killed and resumed.
     generation: generated tasks per CPU-second beside reasoning-gym.
     retrieval, scaling, scaling_chart: BM25 beside rank-bm25; indexes at a million passages.
     given_vectors: vectors of a corpus that were computed elsewhere, put where dense retrievers look for their own.
-    sandbox: latency, abuse probes and kills of code sandboxes.
+    sandbox, sandbox_probes: latency, abuse probes and kills of code sandboxes.
     tau2_users, tau2_null_policy: tau2's agents with simulated users, and none.
     tau2_user_checks: whether a simulated user closes too early, or does or claims on its phone what nobody asked for.
     make_qa, qa_candidates: a legal benchmark made from a corpus by a chat model; qa_propose.md, qa_check.md.
@@ -30,7 +30,6 @@ Modules, in reading order:
     chat_templates: what a chat template changes in conversations that grow.
     sorting_figures, sorting_plays: what sorting algorithms need and earn, exactly.
     suites: the tasks of each suite that no two built-in agents tell apart, saturation, headroom.
-    all_families: a submission over all ids.
     demo, demo_page, demo_log, demo_model, demo_board: `make demo`: steps, page, log with a budget, first model, a board.
     reader_agents: baselines with the scripted reader, by names that an evaluation takes.
     peers/: scripts that run in a peer's own virtual environment.
