@@ -1,7 +1,8 @@
 """Benchmarks measure speed, memory, robustness and learning, where there is a peer as ratios to it in the same run.
 
 Modules, in reading order:
-    goals: the promised speeds in one table, met or missed; exit code 1 where one that was met is lost.
+    goals, calibration: the promised speeds in one table, met or missed, as ratios to peers and to a small load; exit code 1
+    where one that was met is lost.
     growth, turn_cost: how cost grows with turns, passages, episodes, concurrency, groups and trees.
     open_episodes, large_run: 10,000 episodes open at one moment; on paper, what a million a day need.
     steps, search_steps, babyai_steps: environment steps per CPU-second and snapshot costs, beside GEM, SkyRL-gym and minigrid.
