@@ -16,7 +16,7 @@ HEAVY := $(PY) -m pytest -q -n 2 --dist loadgroup
 # The modules that name a mark: to collect all the others too took each worker ten seconds. tests/conftest.py holds that no
 # test has a mark that its module does not name.
 MARKED = $$(grep -rl --include="test_*.py" "mark\.$(1)\b" tests | sort)
-.PHONY: demo demo-full test pytest test-skipped test-data data-there test-heavy test-integrations lint types style imports golden suites docs bench kill-test fault-matrix coverage scaling ablations learn \
+.PHONY: demo demo-full test pytest test-skipped test-data data-there test-heavy test-integrations lint types style imports golden suites docs bench kill-test fault-matrix coverage scaling learn \
   sandbox sandbox-latency sandbox-abuse sandbox-kills clean
 
 demo: $(READY)
@@ -85,14 +85,13 @@ kill-test: $(READY)
 	$(PY) -m benchmarks.kills --kills 50
 
 fault-matrix: $(READY)
-	$(PY) -m benchmarks.faults
+	$(PY) -m tests.heavy.fault_matrix
 
 coverage: $(READY)
 	$(PY) -m benchmarks.coverage --out benchmarks/results/coverage.json
 
 scaling: $(READY)
 	$(PY) -m benchmarks.scaling --out benchmarks/results/scaling.json
-	$(PY) -m benchmarks.dense_scaling --out benchmarks/results/dense_scaling.json
 
 # Do the reference trainers learn? Five seeds a preset that no setting was chosen on, one torch thread each: hours.
 learn: $(READY)
@@ -102,9 +101,6 @@ learn: $(READY)
 	$(PY) -m benchmarks.arpo_learn --out benchmarks/results/arpo.json
 	$(PY) -m benchmarks.legal_learn --out benchmarks/results/legal_learn.json
 	$(PY) -m benchmarks.verlog_learn --out benchmarks/results/verlog_learn.json
-
-ablations: $(READY)
-	$(PY) -m benchmarks.ablations --out benchmarks/results/ablations.json
 
 # The Python sandboxes (docs/sandbox.md): times; 35 abuses of each, exit 1 where one gets through; workers killed in use.
 sandbox: sandbox-latency sandbox-abuse sandbox-kills

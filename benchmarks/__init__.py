@@ -1,48 +1,37 @@
 """Benchmarks measure speed, memory, robustness and learning, where there is a peer as ratios to it in the same run.
 
 Modules, in reading order:
-    goals: the promised speeds in one table, met or missed; exit code 1 where one that was met is lost.
+    goals, calibration: the promised speeds in one table, met or missed, as ratios to peers and to a small load; exit code 1
+    where one that was met is lost.
     growth, turn_cost: how cost grows with turns, passages, episodes, concurrency, groups and trees.
     open_episodes, large_run: 10,000 episodes open at one moment; on paper, what a million a day need.
     steps, search_steps, babyai_steps: environment steps per CPU-second and snapshot costs, beside GEM, SkyRL-gym and minigrid.
     runner, agents: throughput and cost of evaluations beside inspect_ai and lm-eval; the scripted agents.
-    journals: CPU-seconds of resuming and reporting a finished run of 10,000 episodes, bytes of its journal; bytes of snapshots.
-    kills, faults: evaluations killed and resumed; faults of outside services, for every client.
+    kills: evaluations killed and resumed.
     generation: generated tasks per CPU-second beside reasoning-gym.
-    retrieval, scaling, scaling_chart, dense_scaling: BM25 beside rank-bm25; indexes at a million passages; dense vectors.
+    retrieval, scaling, scaling_chart: BM25 beside rank-bm25; indexes at a million passages.
     given_vectors: vectors of a corpus that were computed elsewhere, put where dense retrievers look for their own.
-    recall, ablations: recall of every retriever; real, random, empty and oracle retrieval.
-    sandbox, both_tools: latency, abuse probes and kills of code sandboxes; search and python alone, both, neither.
-    tau2, tau2_users, tau2_null_policy, tau2_steps: tau2 beside the figures of the original as recorded; its agents with
-    simulated users, and none; its steps with them, beside an earlier checkout.
+    sandbox, sandbox_probes: latency, abuse probes and kills of code sandboxes.
+    tau2_users, tau2_null_policy: tau2's agents with simulated users, and none.
     tau2_user_checks: whether a simulated user closes too early, or does or claims on its phone what nobody asked for.
     make_qa, qa_candidates: a legal benchmark made from a corpus by a chat model; qa_propose.md, qa_check.md.
     arpo_bound, arpo_learn: what branching can save; ARPO beside its controls and GRPO at equal tool calls.
-    arpo_pilot: entropy after tools' results, token by token.
-    reward_search, action_templates: returns that plans of templates reach without gold, by id and reward.
     baselines: the known order of procedures, with a scripted reader in place of a model, and planted defects.
-    trained_rows: small trained models as rows beside the built-in agents.
-    legal, naive_rag, legal_learn: controls of legal search by built-in agents; GRPO at 2, 4 and 10 free turns.
+    naive_rag, legal_learn: an agent that reads what one search shows; GRPO at 2, 4 and 10 free turns.
     reading_load: how much of `trainers/` a reader of each algorithm meets: modules, lines, parts.
     coverage, coverage_cases: simulated coverage of confidence intervals and power of the paired test.
     grpo_step, grpo_world, gpu_step: the cost of a GRPO step beside TRL, on a CPU and on a GPU.
-    expa_rollout: rollouts with expanded actions beside plain generation.
     small_calc_bench: `trainers/SmallCalcBench-v0` under the name of its module that earlier runs hold.
     learn, earl_learn, training_runs: GRPO and EARL on tiny presets over seeds; runs of trainers as processes.
     veg_learn, veg_chart, veg_episodes, veg_failures, veg_price: VEG beside GRPO: charts, failures, cost of feedback.
-    verlog_learn, verlog_values: Verlog beside GRPO at equal environment steps; V along episodes, and what cuts do to gradients.
-    verlog_horizons: Verlog on episodes of 100 turns and more, one seed each, within ten CPU-minutes.
+    verlog_learn: Verlog beside GRPO at equal environment steps.
     episode_counts: test episodes by method: EARL's Table 4, Figures 5 and 6.
-    shared_prefixes: updates that compute what rows begin with alike once, beside padded ones.
     tree_drawing: pictures of the decision trees that a sorting policy's run wrote.
     sweeps: tables of a paper as many runs of trainers, with several seeds.
     chat_templates: what a chat template changes in conversations that grow.
     sorting_figures, sorting_plays: what sorting algorithms need and earn, exactly.
-    discrete_ppo, learning_chart: MaskablePPO on Sort-3 through `DiscreteActions`.
     suites: the tasks of each suite that no two built-in agents tell apart, saturation, headroom.
-    all_families, mutations, verifying: a submission over all ids, changed in one field at a time; the cost of verifying it.
     demo, demo_page, demo_log, demo_model, demo_board: `make demo`: steps, page, log with a budget, first model, a board.
     reader_agents: baselines with the scripted reader, by names that an evaluation takes.
-    board_build: the time that a board of many large submissions, made up, takes to build again.
     peers/: scripts that run in a peer's own virtual environment.
 """

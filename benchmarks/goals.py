@@ -2,10 +2,14 @@
 
     python -m benchmarks.goals [--rounds 3] [--out benchmarks/results/goals.json] [--only WORDS]
 
-A figure is the median of the rounds, all in CPU time but for the rows that say wall. Peers play where their virtual
-environment is (`python -m benchmarks.steps` makes it), 52,082 passages where `AGENT_ENVS_DATA` names the data; else the row
-says so. Exit code 1: a goal that the kept figures (`benchmarks/results/goals.json`) meet, or those before them met, is missed
-by more than this run's rounds lie apart. Such a run is written too, its row marked `lost`, and is lost again until it is met.
+A goal of speed is a ratio of one run, so that a slower machine loses none: to a peer, to an ideal rate, or a cost in units of
+`benchmarks.calibration`, which is played right before and after each such measurement. Where it drifts between the two, the
+round is void for the row; a row without a sound round voids the run, which is neither judged nor written (exit code 2). What
+was measured stands beside the ratio, the median of the rounds, all in CPU time but for rows that say wall. Peers play where
+their virtual environment is (`python -m benchmarks.steps` makes it), 52,082 passages where `AGENT_ENVS_DATA` names the data;
+else the row says so, and an earlier run's stays. Exit code 1: a goal that the kept figures (`benchmarks/results/goals.json`)
+meet, or those before them met, is missed by more than this run's rounds lie apart. Such a run is written too, its row marked
+`lost`, and is lost again until it is met.
 """
 
 import argparse
@@ -23,20 +27,33 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from benchmarks import calibration
+
 KEPT = Path("benchmarks/results/goals.json")
 VENVS = Path(".venv-peers")
 Measure = Callable[[], float | str]  # a figure, or why there is none
+MICROSECONDS: dict[str, Callable[[float], float]] = {  # of what a figure says that one thing costs
+    "steps per CPU-s": lambda rate: 1e6 / rate,
+    "us": lambda figure: figure,
+    "ms": lambda figure: 1e3 * figure,
+    "s": lambda figure: 1e6 * figure,
+}
 
 
 @dataclass(frozen=True)
 class Goal:
-    """One row: its words, the bound, whether more is better, and one round of its measurement."""
+    """One row: its words, the bound, whether more is better, and one round of its measurement.
+
+    With `unit`, that of the measured figure, the bound is of thousandths of a calibration's unit, which one step, query or
+    call may cost.
+    """
 
     name: str
     bound: float
     more: bool
     measure: Measure
     once: bool = False
+    unit: str = ""
 
     def meets(self, value: float) -> bool:
         """Return whether a figure keeps the bound."""
@@ -155,7 +172,7 @@ def share(concurrency: int) -> float:
 
 
 def forked_cell() -> float | str:
-    """Return the milliseconds, by the clock, of a fork of a bubblewrap session and a cell in it: the median of 20."""
+    """Return the time, by the clock, of a fork of a bubblewrap session and a cell in it over a plain interpreter's: medians."""
     from agent_envs.base.errors import UsageError
     from agent_envs.sandbox import SandboxSpec, open_sandbox
 
@@ -164,15 +181,18 @@ def forked_cell() -> float | str:
         session.run("x = 1")
     except UsageError as error:
         return str(error)[:60]
-    times = []
+    times: tuple[list[float], list[float]] = ([], [])
     for _ in range(20):
         started = time.perf_counter()
         twin = session.fork()
         twin.run("x + 1")
-        times.append((time.perf_counter() - started) * 1e3)
+        times[0].append(time.perf_counter() - started)
         twin.close()
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-I", "-S", "-c", "1 + 1"], check=True)
+        times[1].append(time.perf_counter() - started)
     session.close()
-    return statistics.median(times)
+    return statistics.median(times[0]) / statistics.median(times[1])
 
 
 def moment(name: str) -> float:
@@ -201,50 +221,97 @@ def dependencies() -> float:
 
 
 GEM, SKYRL = "benchmarks/peers/gem_search.py", "benchmarks/peers/skyrl_search.py"
+# Bounds of costs were seconds of one machine, on which a unit took about 2,900 us: 100 us of it, say, are 34 thousandths.
 GOALS = (
     Goal("Search QA steps, stub, ours / GEM, recorded", 1, True, lambda: beside("gem", GEM, True)),
     Goal("Search QA steps, stub, ours / GEM, no records", 1, True, lambda: beside("gem", GEM, False)),
     Goal("Search QA steps, stub, ours / SkyRL, recorded", 1, True, lambda: beside("skyrl-gym", SKYRL, True)),
     Goal("Search QA steps, stub, ours / SkyRL, no more records", 1, True, lambda: beside("skyrl-gym", SKYRL, False)),
-    Goal("Search QA steps per CPU-s, 300 passages", 10_000, True, lambda: steps("ours")),
-    Goal("Search QA steps per CPU-s, 52,082 passages", 10_000, True, real_search),
-    Goal("BM25 query on 52,082 passages, us", 100, False, query_microseconds),
+    Goal("Search QA step, 300 passages", 34, False, lambda: steps("ours"), unit="steps per CPU-s"),
+    Goal("Search QA step, 52,082 passages", 34, False, real_search, unit="steps per CPU-s"),
+    Goal("BM25 query on 52,082 passages", 34, False, query_microseconds, unit="us"),
     Goal("BM25: queries of 10,000 that rank otherwise", 0, False, unequal_queries, once=True),
-    Goal("tau2 telecom, solver, steps per CPU-s", 3_000, True,
-         lambda: played("agent_envs/Tau2Telecom-v0", 12, 100, "solver")),
-    Goal("Crafter steps per CPU-s, worlds kept", 1_000, True, lambda: played("agent_envs/Crafter-v0", 6, 64, "sampler")),
-    Goal("bwrap: fork and first cell, ms, wall", 6, False, forked_cell),
+    Goal("tau2 telecom step, solver", 115, False, lambda: played("agent_envs/Tau2Telecom-v0", 12, 100, "solver"),
+         unit="steps per CPU-s"),
+    Goal("Crafter step, worlds kept", 345, False, lambda: played("agent_envs/Crafter-v0", 6, 64, "sampler"),
+         unit="steps per CPU-s"),
+    Goal("bwrap: fork and first cell / a plain interpreter, wall", 0.85, False, forked_cell),
     Goal("share of the ideal rate, 64 at a time, wall", 0.97, True, lambda: share(64)),
     Goal("share of the ideal rate, 256 at a time, wall", 0.95, True, lambda: share(256)),
-    Goal("snapshot, us", 50, False, lambda: moment("snapshot")),
-    Goal("fork, us", 50, False, lambda: moment("fork")),
-    Goal("restore, us", 50, False, lambda: moment("restore")),
-    Goal("a turn of 1,000 episodes, all in, ms", 1, False, turn_milliseconds),
-    Goal("import, CPU-s", 0.5, False, import_seconds),
+    Goal("snapshot", 17, False, lambda: moment("snapshot"), unit="us"),
+    Goal("fork", 17, False, lambda: moment("fork"), unit="us"),
+    Goal("restore", 17, False, lambda: moment("restore"), unit="us"),
+    Goal("a turn of 1,000 episodes, all in", 345, False, turn_milliseconds, unit="ms"),
+    Goal("import", 172_000, False, import_seconds, unit="s"),
     Goal("direct dependencies of a core install", 9, False, dependencies, once=True),
 )  # fmt: skip
 
 
-def measured(goals: list[Goal], rounds: int) -> dict[str, dict[str, Any]]:
+@dataclass(frozen=True)
+class Round:
+    """One round of a goal: what was measured, and with a unit the calibration's plays before and after it."""
+
+    figure: float | str
+    plays: tuple[calibration.Play, ...] = ()
+
+    @property
+    def sound(self) -> bool:
+        """Whether the calibration stayed what it was."""
+        return calibration.drift_of(self.plays) <= calibration.MOST_DRIFT
+
+    def ratio(self, goal: Goal) -> float:
+        """Return what is judged: the figure, or the thousandths of a unit that it stands for."""
+        assert not isinstance(self.figure, str), self.figure
+        if not goal.unit:
+            return self.figure
+        return 1e3 * MICROSECONDS[goal.unit](self.figure) / calibration.unit_of(self.plays)
+
+
+def one_round(goal: Goal, play: Callable[[], calibration.Play]) -> Round:
+    """Measure a goal once, between two plays where it has a unit."""
+    if not goal.unit:
+        return Round(goal.measure())
+    before, figure = play(), goal.measure()
+    return Round(figure, (before, play()))
+
+
+def measured(
+    goals: list[Goal], rounds: int, play: Callable[[], calibration.Play] | None = None
+) -> dict[str, dict[str, Any]]:
     """Return a row a goal; the rounds go through all goals, so that a busy minute is nobody's alone."""
-    found: dict[str, list[float | str]] = {goal.name: [] for goal in goals}
+    played_rounds: dict[str, list[Round]] = {goal.name: [] for goal in goals}
     for number in range(rounds):
         for goal in goals:
             if not (goal.once and number):
-                found[goal.name].append(goal.measure())
-                print(f"round {number + 1}: {goal.name}: {found[goal.name][-1]}", file=sys.stderr, flush=True)
-    return {goal.name: row_of(goal, found[goal.name]) for goal in goals}
+                new = one_round(goal, play or calibration.play)
+                played_rounds[goal.name].append(new)
+                drift = f", drift {calibration.drift_of(new.plays):.2f}" if new.plays else ""
+                print(f"round {number + 1}: {goal.name}: {new.figure} {goal.unit}{drift}", file=sys.stderr, flush=True)
+    return {goal.name: row_of(goal, played_rounds[goal.name]) for goal in goals}
 
 
-def row_of(goal: Goal, values: list[float | str]) -> dict[str, Any]:
-    """Return the row of a goal from its rounds."""
-    numbers = [value for value in values if not isinstance(value, str)]
+def row_of(goal: Goal, rounds: list[Round]) -> dict[str, Any]:
+    """Return the row of a goal from its rounds; `void` where no round of it was sound."""
     row: dict[str, Any] = {"goal": goal.bound, "more is better": goal.more}
-    if not numbers:
-        return row | {"not measured": values[0]}
-    middle = statistics.median(numbers)
-    kept = {"value": float(f"{middle:.4g}"), "rounds": [float(f"{value:.4g}") for value in numbers]}
-    return row | kept | {"met": goal.meets(middle)}
+    if all(isinstance(each.figure, str) for each in rounds):
+        return row | {"not measured": rounds[0].figure}
+    sound = [each for each in rounds if not isinstance(each.figure, str) and each.sound]
+    if not sound:
+        return row | {"void": round(min(calibration.drift_of(each.plays) for each in rounds), 3)}
+    ratios = [each.ratio(goal) for each in sound]
+    middle = statistics.median(ratios)
+    row |= {"value": _short(middle), "rounds": [*map(_short, ratios)]}
+    if goal.unit:
+        units = [calibration.unit_of(each.plays) for each in sound]
+        row |= {
+            "unit": goal.unit, "measured": [_short(each.figure) for each in sound], "calibration us": [*map(_short, units)],
+            "void rounds": len(rounds) - len(sound),
+        }  # fmt: skip
+    return row | {"met": goal.meets(middle)}
+
+
+def _short(value: float | str) -> float:
+    return float(f"{value:.4g}")
 
 
 def lost(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
@@ -270,8 +337,14 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
     lines = [f"{'what':<54}{'here':>12}{'goal':>12}"]
     for name, row in rows.items():
         goal = f"{'>=' if row['more is better'] else '<='} {row['goal']:g}"
-        here, word = ("-", row["not measured"]) if "value" not in row else (f"{row['value']:g}", "")
-        lines.append(f"{name:<54}{here:>12}{goal:>12}  {word or ('met' if row['met'] else 'MISSED')}")
+        if "value" not in row:
+            lines.append(f"{name:<54}{'-':>12}{goal:>12}  {row.get('not measured', 'VOID')}")
+            continue
+        beside = ""
+        if "measured" in row:
+            middle, unit = (statistics.median(row[each]) for each in ("measured", "calibration us"))
+            beside = f"  ({middle:g} {row['unit']}, where a unit is {unit:g} us)"
+        lines.append(f"{name:<54}{row['value']:>12g}{goal:>12}  {'met' if row['met'] else 'MISSED'}{beside}")
     grpo = "GRPO, four turns, beside TRL: python -m benchmarks.grpo_step (its own run, tens of CPU-minutes)"
     return "\n".join([*lines, grpo])
 
@@ -286,14 +359,20 @@ def main() -> int:
     before = json.loads(KEPT.read_text("utf-8"))["rows"] if KEPT.exists() else {}
     rows = measured([goal for goal in GOALS if options.only in goal.name], options.rounds)
     print(table(rows))
+    if void := [name for name, row in rows.items() if "void" in row]:
+        print(
+            f"VOID: the machine's speed moved while these were measured; run again: {'; '.join(void)}", file=sys.stderr
+        )
+        return 2
     gone = lost(before, rows)
     for name in gone:
         rows[name]["lost"] = True
         print(f"LOST: {name}", file=sys.stderr)
     for name, row in rows.items():  # a miss within the noise does not end a promise
         row["once met"] = once_met(row) or once_met(before.get(name, {}))
-    if options.only:  # what was not measured now stays as it was kept
-        rows = {**before, **rows}
+    names = {goal.name for goal in GOALS}
+    earlier = {name: row for name, row in before.items() if name in names}
+    rows = {**earlier, **{name: row for name, row in rows.items() if "value" in row or name not in earlier}}
     if options.out:
         found = {"command": f"python -m benchmarks.goals --out {options.out}", "load": os.getloadavg(), "rows": rows}
         options.out.write_text(json.dumps(found, indent=1) + "\n", "utf-8")

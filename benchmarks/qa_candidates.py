@@ -4,7 +4,7 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -23,7 +23,6 @@ from agent_envs.services.chat.spending import Budget, Limits, Metered
 from agent_envs.services.judges import Judge, NoVerdict
 from agent_envs.services.recording import CallSite, ExternalPort
 from agent_envs.tools.retrieval.bm25 import STOP_WORDS
-from benchmarks.recall import contains_answer
 
 SHARES = {"train": 1_700, "dev": 300, "test": 300}  # of the paper's 2,300
 KEPT = "kept"
@@ -242,6 +241,12 @@ def flaw(question: str, answer: str, sections: Sequence[Section]) -> str:
         if any(read[start : start + MOST_SHARED_WORDS + 1] in runs for start in range(len(read) - MOST_SHARED_WORDS)):
             return "the question quotes the text"
     return ""
+
+
+def contains_answer(text: str, golds: Iterable[str]) -> bool:
+    """Return whether any normalised gold answer is a run of whole words in the normalised text."""
+    run = f" {normalise_answer(text)} "
+    return any(normal and f" {normal} " in run for normal in map(normalise_answer, golds))
 
 
 def _names(question: str, section_id: str) -> bool:

@@ -33,7 +33,7 @@ from agent_envs.tools.sandbox import (
     sandbox_version,
 )
 from agent_envs.tools.sandbox.sessions import Session
-from tests.tools.sandbox.probes import PROBES, attack, spec, surroundings
+from benchmarks.sandbox_probes import PROBES, attack, spec, surroundings
 
 CELL, VALUE = "sum(i * i for i in range(100))", "328350"
 STATE = "table = {i: str(i) for i in range(1000)}; row = list(range(1000))"

@@ -32,7 +32,6 @@ PACKAGES = {  # of each virtual environment, in their order: torch by name first
     "skyrl-gym": [["skyrl-gym==0.4.0"]],
     "reasoning-gym": [["reasoning-gym==0.1.25"]],
     "trl": [["torch==2.13.0"], ["trl==1.16.0", "datasets", "psutil"]],
-    "sb3": [["torch==2.13.0"], ["sb3-contrib==2.9.2"]],
 }
 STUBBED = ("ours, stub, recorded", "ours, stub")
 EXPA = [f"{name}{face}" for name in ("Arithmetic", "Countdown", "Count", "GSM8KScaled", "CalcBench", "Sort", "Order")

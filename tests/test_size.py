@@ -33,7 +33,7 @@ PARTS = {
     "trainers": (("../trainers",), 13_600, 14_292),
     "leaderboard": (("../leaderboard",), 3_000, 3_000),
     "baselines": (("../baselines",), 4_000, 4_000),
-    "benchmarks": (("../benchmarks",), 11_000, 14_070),
+    "benchmarks": (("../benchmarks",), 11_000, 11_000),
     "tests": (("../tests",), 76_800, 77_700),  # 0.8 of the code that they test
     "tau2's heuristics": (("envs/tau2/heuristics",), 900, 900),
     "legal_search's heuristic": (("envs/legal_search/heuristic.py",), 250, 250),

@@ -38,6 +38,8 @@ DOTTED = re.compile(
 PATHS = re.compile(
     r"(?<![\w./-])((?:agent_envs|trainers|baselines|leaderboard|benchmarks|tests|docs)/[\w./-]+\.(?:py|md|json|jsonl|toml|txt|html|png|svg))\b"
 )
+# A benchmark that went is cited; tests/test_benchmark_citations.py holds that the commit has it.
+CITATION = re.compile(r"[Mm]easured at ([0-9a-f]{8,40}) by `(benchmarks(?:\.\w+)+)[^`]*`")
 QUESTION = re.compile(r"(What|Who|Whose|Where|How|Whether|Which|Why|When)\b")
 SHORT = re.compile(r"`((?:[a-z_]\w*/)+[a-z_]\w*\.(?:py|md|json|html))`|`([a-z_]\w*(?:\.[a-z_]\w*)*)\.([A-Z]\w+)`")
 # Places in examples, settings of trainers whose section is `tests`, and names that tests make up because they do not exist.
@@ -73,9 +75,9 @@ def _has(value: object, names: list[str]) -> bool:
     return True
 
 
-def named_in_vain(name: str) -> set[str]:
-    """Return the names of modules and the paths in a file that lead nowhere."""
-    text = (ROOT / name).read_text(encoding="utf-8")
+def named_in_vain(name: str | Path) -> set[str]:
+    """Return the names of modules and the paths in a file that lead nowhere, but for citations."""
+    text = CITATION.sub("", (ROOT / name).read_text(encoding="utf-8"))
     dotted = {".".join(filter(None, match.groups())) for match in DOTTED.finditer(text)}
     files = {found for found in dotted if found.rpartition(".")[2] in ("py", "md", "json", "toml", "txt")}
     wrong = {found for found in dotted - files - PLACEHOLDERS if not resolves(found)}

@@ -5,7 +5,7 @@ Modules, in reading order:
     play: the verb `play`: a person plays an episode at the terminal.
     eval: the verb `eval`, with `--suite`, `--sweep`, `--turn-limits`, `--concurrency`, `--max-cost`, `--resume` ...
     runs: the verbs that read runs: `report`, `compare`, `view` (HTML pages) and `pack` (a submission).
-    data: the verbs `data list`, `data get` (download), `data path`; `data make-qa` says where it lives.
+    data: the verbs `data list`, `data get` (download), `data path`.
     serve: the verb `serve-retriever`, a retriever behind HTTP.
     doctor: the verb `doctor`: extras, data, keys, sandboxes and GPU of this installation.
     options: options that several verbs share and their groups in `--help`, NAME=VALUE, Ctrl-C once and twice.

@@ -1,4 +1,4 @@
-"""`agent-envs data list | get | path` lists and fetches published data sets; `make-qa` says where benchmarks are made."""
+"""`agent-envs data list | get | path` lists and fetches published data sets."""
 
 import os
 import sys
@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from agent_envs.base.errors import UsageError
 from agent_envs.base.terminal import print_result, print_table
 from agent_envs.cli.options import Json
 
@@ -64,12 +63,3 @@ def data_path(
 
     for path in data_paths(name, split):
         print(path)
-
-
-@data_app.command("make-qa", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def data_make_qa() -> None:
-    """Say where a chat model makes a legal benchmark from a corpus: in a checkout, `python -m benchmarks.make_qa`."""
-    raise UsageError(
-        "data make-qa: this runs from a checkout of agent-envs, with the same arguments: "
-        "python -m benchmarks.make_qa CORPUS --model MODEL --out FILE (docs/legal.md)"
-    )

@@ -1,4 +1,4 @@
-"""A goal is lost where it was met and is missed by more than the rounds differ; exponents are slopes of logarithms."""
+"""A goal is lost where it was met and is missed by more than the rounds differ, whatever the machine; exponents are slopes."""
 
 import json
 import os
@@ -7,13 +7,20 @@ import sys
 
 import pytest
 
-from benchmarks import goals, growth
-from benchmarks.goals import Goal, lost, measured, row_of, table
+from benchmarks import calibration, goals, growth
+from benchmarks.goals import Goal, Round, lost, measured, table
 from tests import ROOT
 
 DEPENDENCIES = "direct dependencies of a core install"
 FAST = Goal("fast", 100, True, lambda: 120.0)
 SMALL = Goal("small", 5, False, lambda: 4.0)
+STEP = Goal("step", 25, False, lambda: 8_000.0, unit="steps per CPU-s")  # 125 us, 25 thousandths of 5,000
+
+
+def row_of(goal, figures, units=None):
+    """Return the row of rounds, with the calibration's units before and after each."""
+    plays = [tuple({"one": unit / 2, "other": unit * 2} for unit in pair) for pair in units or [()] * len(figures)]
+    return goals.row_of(goal, [Round(*each) for each in zip(figures, plays, strict=True)])
 
 
 @pytest.mark.parametrize(
@@ -40,6 +47,63 @@ def test_a_row_that_cannot_be_measured_says_why_and_is_not_lost():
     assert rows["fast"]["not measured"] == "the peer is not here" and rows["small"]["rounds"] == [4, 4]
     assert lost({"fast": row_of(FAST, [120])}, rows) == []
     assert "the peer is not here" in table(rows) and "met" in table(rows)
+
+
+@pytest.mark.parametrize(("slower", "code"), [(1, 1), (2.4, 1), (0.5, 1), (1, 1.5), (2.4, 1.5)])
+def test_a_slower_machine_loses_no_goal_and_slower_code_does_on_any_machine(slower, code):
+    before = row_of(STEP, [9_000] * 3, [(5_000, 5_000)] * 3)
+    rates = [9_000 / slower / code * noise for noise in (0.99, 1, 1.01)]
+    now = row_of(STEP, rates, [(5_000 * slower, 5_000 * slower)] * 3)
+    assert now["value"] == pytest.approx(before["value"] * code, rel=1e-3) and before["value"] == 22.22
+    assert now["measured"][1] == pytest.approx(9_000 / slower / code, rel=1e-3)
+    assert now["calibration us"] == [5_000 * slower] * 3
+    assert lost({"step": before}, {"step": now}) == (["step"] if code > 1 else [])
+    assert f"where a unit is {5_000 * slower:g} us" in table({"step": now})
+
+
+@pytest.mark.parametrize(("unit", "figure"), [("us", 100), ("ms", 0.1), ("s", 1e-4), ("steps per CPU-s", 10_000)])
+def test_figures_of_every_unit_come_to_thousandths_of_the_calibrations(unit, figure):
+    goal = Goal("step", 25, False, lambda: figure, unit=unit)
+    assert row_of(goal, [figure], [(5_000, 5_000)])["value"] == pytest.approx(20)
+
+
+def test_a_round_in_which_the_calibration_drifts_is_void():
+    row = row_of(STEP, [9_000, 2_000, 9_000], [(5_000, 5_500), (5_000, 9_000), (5_000, 5_000)])
+    assert row["void rounds"] == 1 and row["measured"] == [9_000, 9_000] and row["met"]
+    assert row_of(STEP, [9_000, 2_000], [(5_000, 9_000), (9_000, 5_000)])["void"] == 1.8
+
+
+def test_a_run_without_a_sound_round_is_neither_judged_nor_written(tmp_path, monkeypatch, capsys):
+    out, units = tmp_path / "goals.json", iter((5_000, 9_000))
+    monkeypatch.setattr(goals, "KEPT", out)
+    monkeypatch.setattr(goals, "GOALS", (STEP,))
+    monkeypatch.setattr(calibration, "play", lambda: {"part": next(units)})
+    monkeypatch.setattr("sys.argv", ["goals", "--rounds", "1", "--out", str(out)])
+    assert goals.main() == 2 and not out.exists()
+    assert "VOID" in capsys.readouterr().err
+
+
+def test_the_calibration_is_played_before_and_after_a_measurement():
+    calls = []
+    goal = Goal("step", 25, False, lambda: calls.append("measure") or 9_000, unit="steps per CPU-s")
+    measured([goal, SMALL], 2, lambda: calls.append("play") or {"part": 5_000.0})
+    assert calls == ["play", "measure", "play"] * 2
+    assert calibration.unit_of([{"a": 1.0, "b": 100.0}, {"a": 10.0, "b": 10.0}]) == pytest.approx(10)
+    assert calibration.drift_of([]) == 1 and calibration.drift_of([{"a": 4.0}, {"a": 5.0}]) == pytest.approx(1.25)
+    play = calibration.play()
+    assert list(play) == list(calibration.PARTS) and all(0 < value < 1e6 for value in play.values())
+
+
+def test_what_was_not_measured_now_stays_as_it_was_kept(tmp_path, monkeypatch):
+    out = tmp_path / "goals.json"
+    kept = row_of(FAST, [120]) | {"once met": True}
+    out.write_text(json.dumps({"rows": {"fast": kept, "a goal of before": kept}}), "utf-8")
+    monkeypatch.setattr(goals, "KEPT", out)
+    monkeypatch.setattr(goals, "GOALS", (Goal("fast", 100, True, lambda: "the peer is not here"), SMALL))
+    monkeypatch.setattr("sys.argv", ["goals", "--rounds", "1", "--out", str(out)])
+    assert goals.main() == 0
+    rows = json.loads(out.read_text())["rows"]
+    assert list(rows) == ["fast", "small"] and rows["fast"] == kept
 
 
 def test_a_lost_goal_is_told_by_the_exit_code_and_written_until_it_is_met_again(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from agent_envs.grading.text_answers import (
     says_unknown,
     token_f1,
 )
-from benchmarks.recall import contains_answer
+from benchmarks.qa_candidates import contains_answer
 from tests.rows import each_row
 
 TEXTS = st.text(st.characters(), max_size=30)

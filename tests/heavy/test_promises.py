@@ -23,7 +23,7 @@ def test_fifty_kills():
 
 @pytest.mark.heavy
 def test_the_fault_matrix(tmp_path):
-    ran = command("benchmarks.faults", "--out", str(tmp_path / "faults.json"))
+    ran = command("tests.heavy.fault_matrix", "--out", str(tmp_path / "faults.json"))
     assert ran.returncode == 0, ran.stdout + ran.stderr
     found = json.loads((tmp_path / "faults.json").read_text())
     assert found["episodes"] == 6 * 14 * 3 * 2 and found["wrong"] == 0

@@ -10,7 +10,7 @@ from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.evaluation.suites.suite import Suite, suite_text
 from agent_envs.rollout.policy import CompanionPolicy
-from benchmarks.all_families import make_submission
+from tests.leaderboard.all_families import make_submission
 
 
 @pytest.fixture(scope="session")

@@ -1,15 +1,19 @@
 """No change of an accepted submission gets through that moves a score; made from the schemas, so that new fields are too."""
 
+from tests.needs import require
+
+require("[envs]")
+
 import shutil
 
 import pytest
 
 from agent_envs.evaluation.submission.episode_rows import EpisodeRow, ShardWriter, row_text
 from agent_envs.evaluation.submission.pack import _write_manifest
-from benchmarks.mutations import Campaign, fields_of, run
 from leaderboard.shards import read_lines
 from leaderboard.verify import How, verify
 from tests.leaderboard.changes import files_of
+from tests.leaderboard.mutations import Campaign, fields_of, run
 
 # What a submitter alone can tell: an accepted change of any other field would be one that nobody checks.
 FREE = {

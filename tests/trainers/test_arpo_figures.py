@@ -7,9 +7,7 @@ from statistics import fmean
 import pytest
 
 from agent_envs.base.jsonl_log import Journal
-from agent_envs.base.messages import ToolResult
-from agent_envs.core.trajectory import Turn
-from benchmarks import arpo_learn, arpo_pilot
+from benchmarks import arpo_learn
 from tests import ROOT
 from trainers.arpo import ARPOSettings
 from trainers.arpo_parts.branching import BranchingSettings, Node, chance_of
@@ -111,18 +109,6 @@ def test_a_peer_of_another_preset_has_the_numbers_of_its_own(arm, tmp_path):
     assert [getattr(small, name) for name in names] == [getattr(large, name) for name in names]
     assert small.group_size == plain.group_size == 8 and large.group_size == 16
     assert any(getattr(small, name) != getattr(plain, name) for name in names)
-
-
-def test_entropies_are_told_by_what_came_before_a_turn():
-    def turn(entropies, tool="", error=False, events=()):
-        results = (ToolResult("1", tool, "", error),) if tool else ()
-        return Turn(1, "", "", None, (), results, events=events, entropies=entropies)
-
-    episode = (turn((1.0, 2.0), "search"), turn((3.0,), "python", True), turn((5.0,) * 6), turn((7.0,)))
-    told = arpo_pilot.profile([episode, episode[:2]])
-    assert told["first turn"] == {"turns": 2, "by_token": [[2, 1.0], [2, 2.0]]}
-    assert told["after search"]["by_token"] == [[2, 3.0]] and told["after an error"]["by_token"][0] == [1, 5.0]
-    assert told["after no result"]["turns"] == 1 and told["token 5 and later"] == {"tokens": 2, "mean": 5.0}
 
 
 def test_the_page_has_the_figures_of_the_files():

@@ -111,3 +111,28 @@ def test_the_page_says_what_the_files_do(name, place):
     for agent, row in told["built_in"].items():
         line = next(line for line in lines if line.startswith(f"| {agent} |"))
         assert f"{100 * row['success']:.1f}" in line, agent
+
+
+@needs("[train]")
+@pytest.mark.parametrize("arm", [arm for arm in verlog_learn.ABLATIONS if verlog_learn.ABLATIONS[arm][0] == "verlog"])
+def test_every_ablation_changes_one_thing_of_the_preset(arm, tmp_path):
+    from trainers.command_line import parse
+    from trainers.verlog import VerlogSettings
+
+    words = ("--preset", verlog_learn.PRESET, "--out", str(tmp_path / "run"))
+    plain, changed = (
+        parse(VerlogSettings, [*words, *more], program="verlog")[0] for more in ((), verlog_learn.ABLATIONS[arm][1])
+    )
+    names = {name for name in vars(plain) if getattr(plain, name) != getattr(changed, name)}
+    assert (
+        names
+        == {
+            "one discount": {"discounts"},
+            "no warm-up": {"warmup", "steps"},
+            "first weight 1": {"critic"},
+            "native reward": {"env"},
+            "released truncation": {"released_truncation"},
+        }[arm]
+    )
+    if arm == "native reward":
+        assert json.loads(changed.env.arguments) == {**json.loads(plain.env.arguments), "reward": "native"}

@@ -3,8 +3,8 @@
 import pytest
 
 from agent_envs.tools.sandbox import close_sandboxes, open_sandbox
+from benchmarks.sandbox_probes import PROBES, attack, spec, surroundings
 from tests.tools.sandbox.backends import BWRAP, MONTY
-from tests.tools.sandbox.probes import PROBES, attack, spec, surroundings
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """The fault matrix tries every kind of fault, at the first, a middle and the last call, once and for good, for every client.
 
-    python -m benchmarks.faults           # or: make fault-matrix
+    python -m tests.heavy.fault_matrix           # or: make fault-matrix
 
 The clients are the three chat models as agents, the remote retriever in both its formats, and a model as a judge whose verdict
 is the reward. Each cell is an episode against a local server that speaks the real wire format and fails on cue. It must end as
@@ -145,7 +145,7 @@ def main() -> None:
     if options.out:
         with open(options.out, "w", encoding="utf-8") as file:
             found = {
-                "command": f"python -m benchmarks.faults --out {options.out}",
+                "command": f"python -m tests.heavy.fault_matrix --out {options.out}",
                 "episodes": len(every),
                 "wrong": wrong,
             }

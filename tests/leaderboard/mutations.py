@@ -1,65 +1,45 @@
-"""Mutations of an accepted submission, made from the schemas of its rows: each is rejected, or leaves every score unchanged.
+"""Mutations of an accepted submission, made from the schemas of its rows: a new field of a row type needs no word here."""
 
-`python -m benchmarks.mutations --count 10000 --out benchmarks/results/mutations.json` exits 1 where one was accepted that
-changed a score. A new field of a row type is mutated without a word here.
-"""
-
-import argparse
 import gzip
 import hashlib
 import json
 import math
 import random
-import sys
-import tempfile
-import time
 import typing
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, namedtuple
 from copy import deepcopy
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from agent_envs.base.serialization import canonical_json, digest, sha256_text
 from agent_envs.base.strict_model import Strict
 from agent_envs.evaluation.submission.episode_rows import AttemptRow, EpisodeRow, ExternalRow
 from agent_envs.evaluation.submission.models import Manifest, Submission
 from agent_envs.evaluation.submission.replay_pool import Memory
-from agent_envs.evaluation.suites.suite import Suite
-from benchmarks.all_families import make_submission
-from leaderboard.verify import ACCEPTED, How, Verdict, verify
+from leaderboard.verify import ACCEPTED, How, verify
 
-KINDS: dict[str, type[Strict]] = {
-    "episode": EpisodeRow, "attempt": AttemptRow, "external": ExternalRow, "submission": Submission, "manifest": Manifest,
-}  # fmt: skip
+KINDS = {
+    "episode": EpisodeRow,
+    "attempt": AttemptRow,
+    "external": ExternalRow,
+    "submission": Submission,
+    "manifest": Manifest,
+}
 SEALS = ("stale", "hashed", "chained")  # the manifest as it was; hashes made again; hashes and the row's own chain
+Mutation = namedtuple("Mutation", "kind field seal path text")
 _HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
 _ODD = ("", " ", "x", "\u202e", "\0", "é", "0", "true", "<b>")
 
 
-@dataclass(frozen=True)
-class Mutation:
-    """One change: of which field, where, and how well it is covered up."""
-
-    kind: str
-    field: str
-    seal: str
-    path: str
-    text: bytes
-
-
-def fields_of(model: type[Strict], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def fields_of(model, above=()):
     """Yield the path of every field of a model and of the models in it; `*` stands for a place in a list."""
     for name, field in model.model_fields.items():
         path = (*above, field.alias or name)
         yield path
+        many = typing.get_origin(field.annotation) is tuple
         for part in _models_in(field.annotation):
-            many = typing.get_origin(field.annotation) is tuple
             yield from fields_of(part, (*path, "*") if many else path)
 
 
-def _models_in(annotation: Any) -> Iterator[type[Strict]]:
+def _models_in(annotation):
     if isinstance(annotation, type) and issubclass(annotation, Strict):
         yield annotation
     elif typing.get_origin(annotation) is not dict:
@@ -67,7 +47,7 @@ def _models_in(annotation: Any) -> Iterator[type[Strict]]:
             yield from _models_in(part)
 
 
-def changed(value: Any, source: random.Random) -> Any:
+def changed(value, source):
     """Return another value than the given one: near to it, of its type, or of another."""
     for _ in range(50):
         other = _other(deepcopy(value), source)
@@ -76,7 +56,7 @@ def changed(value: Any, source: random.Random) -> Any:
     return "another"
 
 
-def _other(value: Any, source: random.Random) -> Any:
+def _other(value, source):
     if source.random() < 0.05:
         return source.choice([None, 0, 1, -1, 0.5, math.nan, "", "x", [], {}, [[]], True])
     if isinstance(value, bool):
@@ -84,30 +64,24 @@ def _other(value: Any, source: random.Random) -> Any:
     if isinstance(value, int):
         return source.choice([value + 1, value - 1, 0, 1, -value, 2 * value + 1, float(value), 2**53 + 2])
     if isinstance(value, float):
-        return source.choice(
-            [math.nextafter(value, 9e9), value + 1.0, value - 1.0, 1.0, -value, 0.0, 2 * value, int(value)]
-        )
-    if isinstance(value, str):
-        return _other_text(value, source)
-    if isinstance(value, list):
-        return _other_list(value, source)
-    if isinstance(value, dict):
-        return _other_dict(value, source)
+        near = [math.nextafter(value, 9e9), value + 1.0, value - 1.0, 1.0, -value, 0.0, 2 * value, int(value)]
+        return source.choice(near)
+    for kind, change in ((str, _other_text), (list, _other_list), (dict, _other_dict)):
+        if isinstance(value, kind):
+            return change(value, source)
     return source.choice([0, "", "x", 1.0, False])
 
 
-def _other_text(value: str, source: random.Random) -> str:
+def _other_text(value, source):
     if len(value) in (16, 64) and set(value) <= set("0123456789abcdef") and source.random() < 0.8:
         at = source.randrange(len(value))
         return value[:at] + source.choice("0123456789abcdef") + value[at + 1 :]
-    at = source.randrange(len(value) + 1)
-    odd = source.choice(_ODD)
-    return source.choice(
-        [value + odd, odd + value, value[:at] + odd + value[at:], value[:at], value.swapcase(), value[1:], odd]
-    )
+    at, odd = source.randrange(len(value) + 1), source.choice(_ODD)
+    near = [value + odd, odd + value, value[:at] + odd + value[at:], value[:at], value.swapcase(), value[1:], odd]
+    return source.choice(near)
 
 
-def _other_list(value: list[Any], source: random.Random) -> list[Any]:
+def _other_list(value, source):
     if not value:
         return [source.choice(["", "x", 0, {}])]
     at = source.randrange(len(value))
@@ -117,7 +91,7 @@ def _other_list(value: list[Any], source: random.Random) -> list[Any]:
     return source.choice([value[:at] + value[at + 1 :], [*value, value[at]], swapped, [], within])
 
 
-def _other_dict(value: dict[str, Any], source: random.Random) -> dict[str, Any]:
+def _other_dict(value, source):
     if not value or source.random() < 0.3:
         return {**value, source.choice(["x", "reward", "é", ""]): source.choice([0, 0.0, 1.0, "x"])}
     name = source.choice(sorted(value))
@@ -125,7 +99,7 @@ def _other_dict(value: dict[str, Any], source: random.Random) -> dict[str, Any]:
     return source.choice([rest, {**rest, name: changed(value[name], source)}, {**rest, f"{name}x": value[name]}])
 
 
-def places(data: Any, path: tuple[str, ...]) -> list[tuple[Any, Any]]:
+def places(data, path):
     """Return (container, key) of everything in `data` that a field's path leads to."""
     if path[0] == "*":
         return [place for item in data for place in places(item, path[1:])] if isinstance(data, list) else []
@@ -134,7 +108,7 @@ def places(data: Any, path: tuple[str, ...]) -> list[tuple[Any, Any]]:
     return [(data, path[0])] if len(path) == 1 else places(data[path[0]], path[1:])
 
 
-def chain_again(row: dict[str, Any]) -> None:
+def chain_again(row):
     """Compute return and chain of a changed row again, as docs/submission.md says: an own writing of it."""
     try:
         row["result"]["return"] = math.fsum(turn["reward"] for turn in row["turns"]) + 0.0
@@ -150,34 +124,28 @@ def chain_again(row: dict[str, Any]) -> None:
 class Campaign:
     """Mutates one accepted submission, in its place, and puts it back after each verdict."""
 
-    def __init__(self, suite: Suite, folder: Path, seed: int) -> None:
-        """Take an accepted submission of a suite."""
-        self.suite, self.folder, self._source = suite, folder, random.Random(seed)
-        self.memory = Memory()
+    def __init__(self, suite, folder, seed):
+        self.suite, self.folder, self._source, self.memory = suite, folder, random.Random(seed), Memory()
         self.before = self.verdict()
         assert self.before.verdict == ACCEPTED, self.before.findings
-        self._paths = {
-            "episode": sorted(folder.glob("episodes/*/*.gz")), "external": sorted(folder.glob("externals/*.gz")),
-            "attempt": [folder / "attempts.jsonl"], "submission": [folder / "submission.json"],
-            "manifest": [folder / "manifest.json"],
-        }  # fmt: skip
+        self._paths = {kind: [folder / f"{kind}.json"] for kind in ("submission", "manifest")}
+        self._paths |= {"attempt": [folder / "attempts.jsonl"], "external": sorted(folder.glob("externals/*.gz"))}
+        self._paths["episode"] = sorted(folder.glob("episodes/*/*.gz"))
         self.fields = [(kind, path) for kind, model in KINDS.items() for path in fields_of(model)]
 
-    def verdict(self, full: bool = False) -> Verdict:
+    def verdict(self, full=False):
         """Return the verdict on the folder as it stands; rows that were checked before are not replayed again unless `full`."""
         return verify(self.folder, How(self.suite, jobs=0, memory=None if full else self.memory))
 
-    def mutations(self, count: int) -> Iterator[Mutation]:
+    def mutations(self, count):
         """Yield mutations, each field in its turn."""
-        made = 0
-        while made < count:
+        while count:
             for kind, path in self.fields:
-                mutation = self._mutation(kind, path)
-                if mutation is not None and made < count:
-                    made += 1
+                if count and (mutation := self._mutation(kind, path)) is not None:
+                    count -= 1
                     yield mutation
 
-    def judge(self, mutation: Mutation, *, full: bool = False) -> Verdict:
+    def judge(self, mutation, *, full=False):
         """Return the verdict on the mutated submission."""
         path, manifest = self.folder / mutation.path, self.folder / "manifest.json"
         old = path.read_bytes(), manifest.read_bytes()
@@ -194,13 +162,13 @@ class Campaign:
             path.write_bytes(old[0])
             manifest.write_bytes(old[1])
 
-    def outcome(self, verdict: Verdict) -> str:
+    def outcome(self, verdict):
         """Return `rejected`, `unchanged` or `WRONG`: accepted with another score."""
         if verdict.verdict != ACCEPTED:
             return "rejected" if verdict.findings else "cannot tell"
         return "unchanged" if scores_of(verdict) == scores_of(self.before) else "WRONG"
 
-    def _mutation(self, kind: str, path: tuple[str, ...]) -> Mutation | None:
+    def _mutation(self, kind, path):
         for _ in range(20):
             file = self._source.choice(self._paths[kind])
             packed, whole = file.suffix == ".gz", file.suffix == ".json"
@@ -218,12 +186,12 @@ class Campaign:
             return Mutation(kind, ".".join(path), seal, file.relative_to(self.folder).as_posix(), text)
         return None
 
-    def _line(self, data: Any, path: tuple[str, ...], whole: bool, chained: bool) -> bytes | None:
+    def _line(self, data, path, whole, chained):
         """Return the text of a row in which one field is another; None where there is no such field."""
-        found = places(data, path)
-        if not found:
+        spots = places(data, path)
+        if not spots:
             return None
-        container, name = self._source.choice(found)
+        container, name = self._source.choice(spots)
         container[name] = changed(container[name], self._source)
         try:
             if chained:
@@ -233,63 +201,31 @@ class Campaign:
             return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
 
 
-def scores_of(verdict: Verdict) -> tuple[Any, ...]:
+def scores_of(verdict):
     """Return everything that a board would show of a verdict's numbers."""
     rows = [(item.key, item.status, item.success, item.total, item.turns) for item in verdict.episodes]
     return verdict.score, verdict.entries, rows
 
 
-def _pretty(data: Any) -> str:
+def _pretty(data):
     return json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def run(campaign: Campaign, count: int, sample: int, tell: bool = False) -> dict[str, Any]:
+def run(campaign, count, sample):
     """Return what became of `count` mutations; a sample of them is verified in full as well, and must come to the same."""
-    table: dict[str, Counter[str]] = {}
-    wrong, differing, started = [], [], time.process_time()
+    table, wrong, differing = {}, [], []
     for number, mutation in enumerate(campaign.mutations(count), start=1):
         verdict = campaign.judge(mutation)
-        outcome = campaign.outcome(verdict)
-        table.setdefault(f"{mutation.kind}.{mutation.field}", Counter())[outcome] += 1
+        outcome, name = campaign.outcome(verdict), f"{mutation.kind}.{mutation.field}"
+        table.setdefault(name, Counter())[outcome] += 1
         if outcome == "WRONG":
-            wrong.append(f"{mutation.kind}.{mutation.field} {mutation.seal} {mutation.path}")
+            wrong.append(f"{name} {mutation.seal} {mutation.path}")
         if number % max(count // max(sample, 1), 1) == 0:
             full = campaign.judge(mutation, full=True)
-            if (full.verdict, full.findings, scores_of(full)) != (
-                verdict.verdict,
-                verdict.findings,
-                scores_of(verdict),
-            ):
-                differing.append(f"{mutation.kind}.{mutation.field} {mutation.seal} {mutation.path}")
-        if tell and number % 500 == 0:
-            print(f"{number} of {count} mutations", file=sys.stderr, flush=True)
+            parts = [(each.verdict, each.findings, scores_of(each)) for each in (full, verdict)]
+            if parts[0] != parts[1]:
+                differing.append(f"{name} {mutation.seal} {mutation.path}")
     return {
-        "mutations": count, "verified_in_full_too": sample, "differing": differing, "accepted_wrongly": wrong,
-        "outcomes": dict(sum(table.values(), Counter())), "episodes": len(campaign.before.episodes),
-        "cpu_seconds": round(time.process_time() - started, 1),
-        "fields": {name: dict(sorted(counts.items())) for name, counts in sorted(table.items())},
+        "differing": differing, "accepted_wrongly": wrong, "outcomes": dict(sum(table.values(), Counter())),
+        "episodes": len(campaign.before.episodes), "fields": table,
     }  # fmt: skip
-
-
-def main() -> None:
-    """Run a campaign on a submission that is made for it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--sample", type=int, default=200, help="of them verified in full too")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path)
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        suite, folder = make_submission(Path(place), tasks=2)
-        result = run(Campaign(suite, folder, given.seed), given.count, given.sample, tell=True)
-    result = {"command": f"python -m benchmarks.mutations --count {given.count} --seed {given.seed}", **result}
-    text = json.dumps(result, indent=1) + "\n"
-    if given.out is not None:
-        given.out.write_text(text, encoding="utf-8")
-    print(text if given.out is None else json.dumps(result["outcomes"]))
-    if result["accepted_wrongly"] or result["differing"]:
-        sys.exit(1)
-
-
-if __name__ == "__main__":
-    main()
