@@ -56,6 +56,7 @@ BRINGS = {
     "chromium": "apt-get install chromium",
     "data": "make test-data AGENT_ENVS_DATA=FOLDER (docs/data.md)",
     "gpu": "a GPU and a build of torch for it (README, Install)",
+    "history": "git, in a clone with its history (git fetch --unshallow)",
     "network": "an index of packages within reach, and no NO_NETWORK in the environment",
     "vllm": "the same, for .venv-vllm; or VLLM_VENV=FOLDER, a venv that has vLLM",
     **{extra: f'pip install -e ".{extra}"' for extra in EXTRAS},
@@ -102,6 +103,12 @@ def lacking(need: str) -> str:
     if need in ("network", "vllm"):
         venv = need == "vllm" and ("VLLM_VENV" in OUTSIDE or (ROOT / ".venv-vllm/.ready").exists())
         return "" if venv or not OUTSIDE.get("NO_NETWORK") else "NO_NETWORK is set"
+    if need == "history":
+        if shutil.which("git") is None:
+            return "git is not installed"
+        command = ["git", "rev-parse", "--is-shallow-repository"]
+        answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+        return "" if answer == "false" else "no clone of git, or one without its history"
     program = {"gpu": "nvidia-smi"}.get(need, need)
     if shutil.which(program, path=OUTSIDE["PATH"]) is None:
         return f"{program} is not installed"

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from tests import ROOT
+from tests.needs import needs
 from tests.test_structure import CITATION, named_in_vain
 
 INDEX = ROOT / "benchmarks" / "README.md"
@@ -43,9 +44,8 @@ def test_what_is_cited_went():
     assert not [module for _, module in citations() if (ROOT / path_of(module)).exists()]
 
 
+@needs("history")
 def test_the_commit_of_a_citation_has_the_module():
-    if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
-        pytest.skip("no history of git here")
     for commit, module in citations():
         assert git("cat-file", "-e", f"{commit}:{path_of(module)}").returncode == 0, f"{commit} has no {module}"
         assert git("merge-base", "--is-ancestor", commit, "HEAD").returncode == 0, f"{commit} is not behind HEAD"
