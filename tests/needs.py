@@ -29,7 +29,7 @@ import pytest
 
 from agent_envs.core.registry import TABLE
 from tests import ROOT
-from tests.guard.unasked import OURS, ImportGuard
+from tests.guard.unasked import GUARD, OURS, ImportGuard
 
 # What a test may import once it asked: the packages of the extra, and those of other extras that come with them.
 EXTRAS = {
@@ -64,10 +64,7 @@ BRINGS = {
 PROGRAMS = {"bwrap": "bwrap", "chromium": "chromium", "nvidia-smi": "gpu"}  # what each needs
 SETTINGS = ("AGENT_ENVS_DATA", "AGENT_ENVS_TESTS_HIDE", "AGENT_ENVS_TESTS_PROMISED", "AGENT_ENVS_TESTS_OUTSIDE")
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-GUARD, FOLDER = (
-    "AGENT_ENVS_TESTS_GUARD",
-    str(Path(__file__).parent / "guard"),
-)  # what processes of a test are told, by what
+FOLDER = str(Path(__file__).parent / "guard")
 # What is hidden, as the session found it; its workers are handed it.
 OUTSIDE: dict[str, str] = json.loads(os.environ.get("AGENT_ENVS_TESTS_OUTSIDE", "null")) or {
     name: value
@@ -285,9 +282,10 @@ def path_without(programs: tuple[str, ...]) -> str:
 def begin_session() -> None:
     """Guard imports and programs, hide what is to be missing, and what no test that is collected may see."""
     sys.modules.update(dict.fromkeys(hidden_packages()))  # None: an import fails, a look finds nothing
-    others = [
-        finder for finder in sys.meta_path if type(finder).__name__ != ImportGuard.__name__
-    ]  # of a test that starts us
+    ours = {
+        kind for kind in map(type, sys.meta_path) if "unasked" in kind.__module__
+    }  # of a test that starts this session
+    others = [finder for finder in sys.meta_path if type(finder) not in ours]
     sys.meta_path[:] = [guard(), *others]
     subprocess.Popen = GuardedPopen  # type: ignore[misc]
     os.environ["PYTHONPATH"] = FOLDER

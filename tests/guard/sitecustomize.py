@@ -2,7 +2,7 @@
 
 import os
 
-if orders := os.environ.get("AGENT_ENVS_TESTS_GUARD"):
+if "AGENT_ENVS_TESTS_GUARD" in os.environ:
     import unasked
 
-    unasked.guard_this_process(orders)
+    unasked.guard_this_process()

@@ -5,8 +5,10 @@ a test that did not ask fails wherever it stands in the order. Packages of other
 Every process of a test reads this file, so it imports next to nothing.
 """
 
+import os
 import sys
 
+GUARD = "AGENT_ENVS_TESTS_GUARD"  # the variable that holds the orders for processes of a test
 OURS = ("agent_envs", "baselines", "benchmarks", "docs", "examples", "leaderboard", "tests", "trainers", "__main__")
 
 
@@ -67,18 +69,32 @@ class ImportGuard:
         return type(sys.__spec__)(name, AgainAsItWas(self.away[name])) if name in self.away else None
 
 
-def guard_this_process(orders):
-    """Deny what the test did not ask for, and hide what is to be missing; orders read `name=extra;name=extra|name name`."""
-    denied, _, missing = orders.partition("|")
-    sys.modules.update(dict.fromkeys(missing.split()))  # None: an import fails, a look finds nothing
-    guard = ImportGuard()
-    guard.deny(dict(pair.split("=") for pair in denied.split(";") if pair))
-    sys.meta_path.insert(0, guard)
+class GuardOfProcess(ImportGuard):
+    """The guard of a test's process; one that serves several tests is handed each one's environment.
+
+    Orders read `name=extra;name=extra|name name`: what is denied, and what is to be missing.
+    """
+
+    orders = ""
+
+    def find_spec(self, name, path=None, target=None):
+        """Follow the orders that stand in the environment now."""
+        if (orders := os.environ.get(GUARD, "|")) != self.orders:
+            self.orders = orders
+            self.deny(dict(pair.split("=") for pair in orders.partition("|")[0].split(";") if pair))
+        return super().find_spec(name, path, target)
+
+
+def guard_this_process():
+    """Deny a process what its test did not ask for, and hide what is to be missing."""
+    missing = os.environ[GUARD].partition("|")[2].split()
+    sys.modules.update(dict.fromkeys(missing))  # None: an import fails, a look finds nothing
+    sys.meta_path.insert(0, GuardOfProcess())
 
 
 def _is_import():
     frame = sys._getframe(2)
-    while frame and frame.f_code.co_name == "_find_spec":
+    while frame and frame.f_code.co_name in ("_find_spec", "find_spec"):
         frame = frame.f_back
     return frame is not None and frame.f_code.co_name == "_find_and_load_unlocked"
 
