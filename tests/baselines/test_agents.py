@@ -1,6 +1,6 @@
 """Every agent plays whole episodes over both wire formats; procedures ask what they should; faults are no reward."""
 
-from tests.needs import require
+from tests.needs import needs, require
 
 require("[envs]", "[anthropic]")
 
@@ -216,6 +216,7 @@ def test_sorting_plays_both_faces():
         assert run_episode(env, make_agent("baseline:sorting", algorithm="merge"), seed=0, split="dev", task=0).success
 
 
+@needs("[train]")
 def test_short_names_reach_the_runner_and_say_what_is_wrong():
     assert make_agent("baseline:rag", model="openai:m@http://localhost:1").name == "rag:openai:m@http://localhost:1/v1"
     assert make_agent("baselines.ircot:IRCoT", model="openai:m@http://localhost:1", followups=3).followups == 3

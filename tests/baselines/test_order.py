@@ -1,5 +1,9 @@
 """The known order of procedures comes out of a small run, and a planted defect breaks it; the full run is a benchmark's."""
 
+from tests.needs import require
+
+require("[sandbox]")
+
 import json
 
 import pytest

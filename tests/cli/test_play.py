@@ -16,6 +16,7 @@ import pytest
 from agent_envs.cli.play import folded
 from tests import ROOT
 from tests.cli.conftest import shell
+from tests.needs import needs
 
 COLUMNS = 60
 
@@ -117,6 +118,7 @@ def test_help_and_quit_also_within_a_form(terminal):
     assert screen.end() == 0
 
 
+@needs("[babyai]")
 def test_ctrl_c_and_ctrl_d_leave_with_a_word(terminal):
     screen = terminal("BabyAI")
     assert "1 turn left   2 turn right" in screen.shown

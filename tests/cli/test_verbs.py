@@ -209,6 +209,7 @@ def test_play_goes_on_to_the_end_of_a_game(tmp_path):
     assert [len(line) for line in ran.stdout.splitlines() if line.endswith("@")] == [1, 5, 9, 10, 11, 15, 16]
 
 
+@needs("[sandbox]")
 def test_empty_lines_within_a_tag_belong_to_the_turn():
     program = "<python>\na = 20\n\n\nprint(a + 3)\n</python>\n\n"
     ran = shell("play", "ToolReasoning", input=program)

@@ -14,6 +14,7 @@ from leaderboard.pair_page import pair_page
 from leaderboard.standings import standings
 from tests.leaderboard.boards import built, how, made_up, many_tasks
 from tests.leaderboard.changes import change_rows, shards_of
+from tests.needs import needs
 
 
 def test_a_pair_has_a_page_with_its_entries_and_the_tasks_that_differ(made, board, tmp_path):
@@ -75,6 +76,7 @@ def test_a_board_is_sorted_by_other_columns_on_pages_of_their_own(tmp_path):
     }  # fmt: skip
 
 
+@needs("[babyai]")
 def test_families_stand_in_a_heat_map():
     demo = load_suite("demo@1")
     suite = demo.part(tuple(item for item in demo.entries if item.label in ("Count-v0", "Sort-v0", "BabyAI-v0")))

@@ -21,6 +21,7 @@ from leaderboard.command_line import main
 from leaderboard.verify import How, verify
 from tests.evaluation.submission.packing import Saying, play, small_suite
 from tests.leaderboard.changes import change_rows, reseal
+from tests.needs import needs
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +35,7 @@ def small(tmp_path_factory):
     return suite, place / "packed"
 
 
+@needs("[envs]")
 def test_scores_are_those_of_the_run_over_every_family(all_families):
     suite, packed = all_families
     verdict = verify(packed, How(suite, jobs=0))
@@ -45,6 +47,7 @@ def test_scores_are_those_of_the_run_over_every_family(all_families):
     assert len({item.status for item in verdict.episodes}) == 2 and any(item.by_solver for item in verdict.episodes)
 
 
+@needs("[envs]")
 def test_processes_find_what_one_process_finds_and_a_stopped_verification_goes_on(all_families, monkeypatch):
     suite, packed = all_families
     counted = []

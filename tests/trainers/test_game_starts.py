@@ -11,7 +11,7 @@ from agent_envs.evaluation.runs.episode_numbers import valid_turn
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.wrappers import Memory
 from agent_envs.wrappers.memory import acting_tags
-from tests.needs import require
+from tests.needs import needs, require
 from tests.rows import each_row
 from tests.trainers.players import SEARCH
 from trainers.evaluation import in_words, reasoning, texts_told
@@ -77,6 +77,7 @@ def test_what_a_policy_says_is_told_in_numbers():
     )
 
 
+@needs("[babyai]")
 def test_reasoning_is_what_stands_beside_the_action():
     env = babyai()
     env.reset(seed=0)

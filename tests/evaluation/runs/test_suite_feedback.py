@@ -33,6 +33,7 @@ from agent_envs.wrappers.feedback_prompts import read_templates
 from benchmarks.agents import Instant
 from leaderboard.shards import read_episode_rows
 from tests.evaluation.submission.packing import SMALL
+from tests.needs import needs
 from tests.services.chat.conftest import serve
 from tests.services.chat.wire import AnthropicWire, Said
 
@@ -138,6 +139,7 @@ def test_templates_travel_in_the_suite_and_ours_by_their_digest(tmp_path):
         entry_env(old)
 
 
+@needs("[anthropic]")
 def test_costs_are_told_for_an_episode_and_for_all(serve, tmp_path):
     """An episode of the agent has four turns, and feedback before each."""
     suite = suite_of(f"{MODEL}@{serve(adviser())}")
@@ -156,6 +158,7 @@ def test_costs_are_told_for_an_episode_and_for_all(serve, tmp_path):
     assert "Feedback: Search for the other name first." in pages
 
 
+@needs("[anthropic]")
 def test_one_limit_holds_over_agent_and_feedback_and_a_larger_one_goes_on(serve, tmp_path):
     """Four turns an episode; each is 100 tokens in and 10 out of the agent at 1 and 2 dollars, and a call for feedback."""
     server = adviser()
@@ -184,6 +187,7 @@ def test_one_limit_holds_over_agent_and_feedback_and_a_larger_one_goes_on(serve,
     assert result_of_run(open_run(tmp_path / "run"))[0].summaries[0].cost_usd == item.cost_usd
 
 
+@needs("[anthropic]")
 def test_a_built_in_agent_needs_no_price_where_feedback_has_one(serve, tmp_path):
     suite = suite_of(f"{MODEL}@{serve(adviser())}", limit=2)
     found = evaluate(suite, Settings("random", max_cost_usd=1.0), folder=tmp_path / "run")
@@ -207,6 +211,7 @@ class Local(Instant):
     """A model of one's own, which costs nothing a token and counts its tokens, as a trained agent does."""
 
 
+@needs("[anthropic]")
 def test_an_agent_that_is_no_chat_model_needs_no_price_beside_priced_feedback(serve, tmp_path):
     server = adviser()
     suite = suite_of(f"{MODEL}@{serve(server)}", limit=3)
@@ -242,6 +247,7 @@ def chatting():
     return ChatPolicy(ScriptedChat(lambda request: "Riga"), name="chatting")
 
 
+@needs("[anthropic]")
 def test_what_is_packed_shows_the_feedback_and_replays_without_it(serve, tmp_path, monkeypatch):
     name = f"{MODEL}@{serve(adviser())}"
     choice = Choice("Sort", {}, "test", None, 1, None, (), feedback_named(name, 0.5, "", {}))
@@ -268,6 +274,7 @@ def test_what_is_packed_shows_the_feedback_and_replays_without_it(serve, tmp_pat
             assert messages_digest(record_turn(env, env.step(turn.action)).observation) == turn.observation_sha256
 
 
+@needs("[anthropic]")
 def test_a_conversation_in_two_lanes_shows_feedback_across_them(serve, tmp_path):
     told = feedback_named(f"{MODEL}@{serve(adviser())}", 0.5, "", {})
     suite = adhoc_suite(Choice("Tau2Retail", {}, "test", 1, feedback=told))

@@ -1,5 +1,9 @@
 """Published answers with tools become episodes whose results are no word of the policy."""
 
+from tests.needs import require
+
+require("[sandbox]")
+
 import json
 
 import gymnasium as gym
