@@ -1,6 +1,7 @@
 """`agent-envs doctor`: what is there, what is missing and what brings it; never the value of a key."""
 
 import importlib.metadata
+import os
 import sys
 
 import pytest
@@ -102,6 +103,6 @@ def test_a_data_folder_that_is_none(told, monkeypatch, tmp_path):
 def test_the_gpu_is_what_nvidia_smi_says(told, monkeypatch, tmp_path, script, ok, what):
     (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{script}\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     row = told()[1]["GPU", "NVIDIA"]
     assert row["ok"] is ok and row["what"].startswith(what)

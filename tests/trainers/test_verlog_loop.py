@@ -11,6 +11,7 @@ from agent_envs import AgentEnvsError
 from agent_envs.core.registry import full_id
 from agent_envs.core.wrapper_stack import core_of
 from benchmarks.sweeps import read_sweep, sweep_names
+from tests.needs import needs
 from tests.trainers.test_verlog import a_run, advantages_of, curve, point, run
 from tests.trainers.training.test_critic import with_targets
 from trainers import verlog
@@ -211,6 +212,7 @@ def test_a_loss_that_falls_by_a_twentieth_each_round_has_settled_at_no_look():
 # Sweeps.
 
 
+@needs("[babyai]")
 @pytest.mark.parametrize("name", sweep_names("verlog"))
 def test_every_cell_of_a_sweep_is_understood(name, tmp_path):
     common, cells = read_sweep("verlog", name)
