@@ -41,8 +41,9 @@ def main() -> int:
     options = parser.parse_args()
     if sys.version_info < OLDEST:
         return failed(f"this is Python {sys.version.split()[0]}, and 3.11 is the oldest: make PYTHON=python3.12")
-    begins = not (options.folder / "bin").exists()  # what goes on needs less
-    if begins and shutil.disk_usage(options.folder.absolute().parent).free < NEEDED_GB * 2**30:
+    begins = not any(options.folder.glob("lib/*/site-packages/torch"))  # what goes on needs less
+    there = next(folder for folder in options.folder.absolute().parents if folder.exists())
+    if begins and shutil.disk_usage(there).free < NEEDED_GB * 2**30:
         return failed(f"less than {NEEDED_GB} GB are free here: the environment takes {SIZE}")
     print(
         f"Installing into {options.folder}, once, in 2 to 10 minutes: {SIZE}.\n"
@@ -93,9 +94,10 @@ def fix_of(command: list[str], begun: float, otherwise: str) -> str:
     if pip.returncode == 0:
         return ""
     print("\n".join(lines)[-2_000:], file=sys.stderr, flush=True)
-    text = "\n".join(
-        line for line in lines if not re.search(r"Retry\(total=[1-9]", line)
-    )  # a later try may have worked
+    # What stands behind the last sign of progress; any retry but the last may have worked.
+    progress = re.compile(r"\s*(Collecting|Downloading|Using cached|Installing) ")
+    ahead = max((place for place, line in enumerate(lines) if progress.match(line)), default=0)
+    text = "\n".join(line for line in lines[ahead:] if not re.search(r"Retry\(total=[1-9]", line))
     for pattern, fix in FIXES:
         if re.search(pattern, text):
             return fix

@@ -103,8 +103,8 @@ def run_trainer(command: Sequence[str], env: Mapping[str, str], log: IO[str]) ->
         _RUNNING.add(trainer)
     finally:
         _STARTING.discard(start)
-    if _STOPPED_BY:  # while it started: the signal waited for us
-        os.kill(os.getpid(), _STOPPED_BY[0])
+        if _STOPPED_BY and not _STARTING:  # while it started, or failed to: the signal waited for us
+            os.kill(os.getpid(), _STOPPED_BY[0])
     try:
         code = trainer.wait()
     finally:
@@ -115,7 +115,7 @@ def run_trainer(command: Sequence[str], env: Mapping[str, str], log: IO[str]) ->
 
 
 def end_trainers_with_us() -> None:
-    """Have SIGTERM and Ctrl-C end the trainers that run, in whatever thread, and then this process by the same signal."""
+    """Have SIGTERM, Ctrl-C and a terminal that closes end the trainers that run, and then this process by that signal."""
 
     def end(number: int, frame: object) -> None:
         _STOPPED_BY.append(number)
@@ -127,13 +127,13 @@ def end_trainers_with_us() -> None:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, end)
 
 
 def _signal(trainer: subprocess.Popen[bytes], number: int) -> None:
     """Send a signal to a trainer and to what it started."""
-    with contextlib.suppress(ProcessLookupError):
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(trainer.pid, number)
 
 

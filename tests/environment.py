@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import sys
 import time
 
@@ -30,6 +31,10 @@ def clear() -> None:
     for name in list(os.environ):
         if CLEARED.fullmatch(name) and not KEPT.fullmatch(name):
             del os.environ[name]
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # nohup, or a shell's "&": processes of tests would inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ["TZ"] = "UTC"
     if hasattr(time, "tzset"):
         time.tzset()

@@ -189,7 +189,7 @@ def allow(wanted: set[str]) -> None:
         *((name, "network") for name in NETWORK),
     ]:
         os.environ.pop(name, None)
-        if need in wanted and name in OUTSIDE:
+        if (need in wanted or (need == "network" and "vllm" in wanted)) and name in OUTSIDE:
             os.environ[name] = OUTSIDE[name]
     if "gpu" not in wanted:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
@@ -248,7 +248,8 @@ class GuardedPopen(subprocess.Popen[Any]):
 
     def __init__(self, args: Any, *more: Any, **options: Any) -> None:
         env = options.get("env")
-        program = os.fsdecode(options.get("executable") or (args if isinstance(args, str | bytes) else args[0]))
+        first = args if isinstance(args, str | bytes | os.PathLike) else next(iter(args), "")
+        program = os.fsdecode(options.get("executable") or first)
         place = shutil.which(program, path=(os.environ if env is None else env).get("PATH"))
         need = guarded_programs().get(os.path.realpath(place)) if place else None
         if need and need not in _allowed:

@@ -59,6 +59,7 @@ def test_a_silent_download_shows_signs_of_life(capfd):
             "the index of packages cannot be reached: .*PIP_INDEX_URL",
         ),
         ("ReadTimeoutError: Read timed out.", "cannot be reached"),
+        (OFFLINE + "Downloading x.whl\n" + NONE.format("torch==2.13.0"), r"torch==2.13.0 does not fit"),
         (RECOVERED + NONE.format("torch==2.13.0"), r"torch==2.13.0 does not fit"),
         (NONE.format("torch==2.13.0"), r"torch==2.13.0 does not fit .*TORCH=.*TORCH_INDEX"),
         (
@@ -81,9 +82,10 @@ def test_what_cannot_work_is_said_before_anything_is_installed(monkeypatch, tmp_
         assert run(monkeypatch, tmp_path, "") == 1
     assert "3.11 is the oldest: make PYTHON=" in capfd.readouterr().err
     monkeypatch.setattr(install.shutil, "disk_usage", lambda path: namedtuple("Usage", "free")(10**9))
+    (tmp_path / "a folder/lib/python3/site-packages/torch").mkdir(parents=True)
     assert run(monkeypatch, tmp_path, "") == 0  # it goes on from what is there
     shutil.rmtree(tmp_path / "a folder")
-    monkeypatch.setattr(sys, "argv", ["install.py", str(tmp_path / "a folder"), "--torch", "torch"])
+    monkeypatch.setattr(sys, "argv", ["install.py", str(tmp_path / "no" / "folder"), "--torch", "torch"])
     assert install.main() == 1
     assert "less than 4 GB are free here" in capfd.readouterr().err
     monkeypatch.undo()

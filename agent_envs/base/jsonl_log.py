@@ -38,7 +38,11 @@ class Journal(contextlib.AbstractContextManager["Journal"]):
             raise UsageError(f"{path} is being written by another process; wait for it or use another folder")
         try:
             sound = max((end for _, end in _rows(path, lambda line: _sealed(line) or _sound_row(line))), default=0)
-            if sound == 0 and not _may_be_torn(path):
+            with path.open("rb") as file:
+                torn = _HEAD.startswith(
+                    file.read(len(_HEAD))
+                )  # it may be a journal whose first row was torn, nobody's file
+            if sound == 0 and not torn:
                 raise UsageError(f"{path} is no journal; name another file")
             self._file.truncate(sound)
         except UsageError:
@@ -133,13 +137,6 @@ def read_row(file: IO[bytes], start: int) -> Any:
     if row is None:
         raise UsageError(f"{file.name}: the row at byte {start} is damaged")
     return row[0]
-
-
-def _may_be_torn(path: Path) -> bool:
-    """Return whether a file without a sound row may be a journal whose first row was torn, and not somebody's file."""
-    with path.open("rb") as file:
-        found = file.read(len(_HEAD))
-    return _HEAD.startswith(found)
 
 
 def _rows(path: Path, read: Callable[[bytes], tuple[Any] | None] | None = None) -> Iterator[tuple[Any, int]]:

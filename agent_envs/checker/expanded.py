@@ -47,7 +47,10 @@ def check_expanded_actions(subject: EnvUnderTest) -> str:
             refused += _refusals(env, [*UNKNOWN_IDS, count, *map(int, np.flatnonzero(~mask))])
             legal = [int(number) for number in np.flatnonzero(mask)]
             for number in legal:
-                _accepted(env, number, f"task {task}: action {number}")
+                twin = fork(env)
+                events = twin.step(number)[4]["events"]
+                if isinstance(core_of(twin).episode.turns[-1].parsed, Malformed):
+                    raise CheckFailed(f"task {task}: action {number} is legal by the mask, and was refused: {events}")
             _check_text(env, info["active"])
             *_, terminated, truncated, info = env.step(rng.choice([number for number in legal if number] or legal))
             if terminated or truncated:
@@ -93,13 +96,6 @@ def _refusals(env: Any, numbers: list[Any]) -> int:
         if not observation or not info["events"]:
             raise CheckFailed(f"illegal action {number} was not explained, or not counted among the events")
     return len(numbers)
-
-
-def _accepted(env: Any, number: int, what: str) -> None:
-    twin = fork(env)
-    info = twin.step(number)[4]
-    if isinstance(core_of(twin).episode.turns[-1].parsed, Malformed):
-        raise CheckFailed(f"{what} is legal by the mask, and was refused: {info['events']}")
 
 
 def _check_text(env: Any, active: str) -> None:

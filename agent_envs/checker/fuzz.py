@@ -60,9 +60,7 @@ def check_hostile_text(subject: EnvUnderTest) -> str:
             if number % 2 and len(text) < 10_000:
                 text = _spliced(subject.sample(env, rng), text, rng)
             action: Any = text
-            if (
-                ids and rng.random() < IDS
-            ):  # a legal action, so that text meets every active environment, or a hostile id
+            if ids and rng.random() < IDS:  # a legal action: text meets every active environment; or a hostile id
                 action = hostile_id(ids, rng) if rng.random() < 0.3 else subject.sample(env, rng)
             what = f"string {number}, {text[:60]!r}" if action is text else f"step {number}, action {action!r}"
             within(f"{what}... ({len(text)} characters)" if action is text else what)

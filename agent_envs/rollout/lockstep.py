@@ -130,6 +130,8 @@ class Lockstep(AbstractContextManager["Lockstep"]):
     def step(self, lanes: Sequence[Lane]) -> None:
         """Let every lane that is not over take a turn. BudgetSpent where nothing may be paid any more."""
         going = sorted((lane for lane in lanes if not lane.over), key=lambda lane: lane.origin)
+        if self._traits.needs_env and len(going) > 1:
+            raise UsageError(f"agent {self._policy.name} needs_env: it plays one lane at a time, not {len(going)}")
         try:
             replies = self._replies(going) if going else []
         except Exception as error:  # noqa: BLE001 - it ends each of them, as an error of its own would
@@ -195,7 +197,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
         elif error.retryable and count < self._attempts and lane.origin == lane.item.key:
             lane.attempts.append(error.cause)
             jitter = random.Random(f"{lane.item.key}:{count}").random()
-            time.sleep(self._pause_seconds * 2 ** (count - 1) * (0.5 + jitter))
+            time.sleep(self._pause_seconds * 2 ** (count - 1) * (0.5 + jitter))  # the others of its set wait for it
             self._attempt(self._reset, lane)
         else:
             lane.fault = error.cause or "a fault without a cause"

@@ -134,7 +134,7 @@ class _Players:
             while True:
                 with self._next:
                     items = list(islice(self._waiting, size - len(lanes)))
-                lanes += self._lockstep.begin(items)
+                lanes += self._begin(items)
                 if not lanes:
                     break
                 self._lockstep.step(lanes)
@@ -145,6 +145,14 @@ class _Players:
         except BaseException as error:  # noqa: BLE001 - the reader raises it
             self._ended.put(error)
         self._ended.put(None)
+
+    def _begin(self, items: Sequence[Planned]) -> list[Lane]:
+        try:
+            return self._lockstep.begin(items)
+        except Exception as error:  # noqa: BLE001 - the reader raises it, and what is being played is played to its end
+            self._stop()
+            self._ended.put(error)
+            return []
 
     def _end(self, lane: Lane) -> None:
         if lane.error is not None:

@@ -125,24 +125,27 @@ from concurrent.futures import ThreadPoolExecutor
 from benchmarks.training_runs import end_trainers_with_us, run_trainer
 end_trainers_with_us()
 program = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
-trainer = ["sh", "-c", f"{sys.executable} -c '{program}' & wait"]  # a trainer that has a process of its own
+trainer = ["sh", "-c", f"'{sys.executable}' -c '{program}' & wait"]  # a trainer that has a process of its own
 
 class Interrupted(subprocess.Popen):
     def __init__(self, *words, **options):
+        if sys.argv[1] == "start fails":
+            os.kill(os.getpid(), int(sys.argv[2]))
+            raise OSError("no process can be made")
         super().__init__(*words, **options)
         os.kill(os.getpid(), int(sys.argv[2]))
 
-if sys.argv[1] == "starts":
+if sys.argv[1].startswith("start"):
     subprocess.Popen = Interrupted
 if sys.argv[1] == "one thread":
     run_trainer(trainer, os.environ, sys.stdout)
 with ThreadPoolExecutor(1) as pool:
-    pool.map(lambda _: run_trainer(trainer, os.environ, sys.stdout), range(2))
+    list(pool.map(lambda _: run_trainer(trainer, os.environ, sys.stdout), range(2)))
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("when", ["runs", "one thread", "starts"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("when", ["runs", "one thread", "starts", "start fails"])
 def test_a_demo_that_is_stopped_ends_its_trainer_too(number, when):
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT, when, str(int(number))],
@@ -151,7 +154,7 @@ def test_a_demo_that_is_stopped_ends_its_trainer_too(number, when):
         stderr=subprocess.PIPE,
         text=True,
     )
-    if when != "starts":
+    if not when.startswith("start"):
         assert parent.stdout.readline().strip().isdigit()  # the trainer runs
         parent.send_signal(number)
     _, errors = parent.communicate(timeout=30)  # it returns when the trainer, too, has closed its output

@@ -48,7 +48,7 @@ def test_an_evaluation_through_a_server_is_the_one_in_process(run, tmp_path, sty
 
 def test_a_server_that_is_gone_is_a_fault_and_a_partial_run(run, tmp_path, monkeypatch):
     monkeypatch.setattr("agent_envs.services.recording.FIRST_PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr("agent_envs.rollout.run_many.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("agent_envs.rollout.lockstep.time.sleep", lambda seconds: None)
     command = ("eval", "SearchQA", "--agent", "heuristic", "-n", "1", "--arg", "retriever=search_r1@http://127.0.0.1:9")
     code, out, _ = run(*command, "--json", "--out", tmp_path / "r")
     row = strict(out)

@@ -99,6 +99,7 @@ SAID = [
 ]
 
 
+@needs("[sandbox]")
 @each_row("name, text, wanted", SAID)
 def test_reasoning_is_what_stands_beside_the_tags_that_act(name, text, wanted):
     env = gym.make(f"agent_envs:agent_envs/{name}-v0", **(SEARCH if name == "SearchQA" else {}))
