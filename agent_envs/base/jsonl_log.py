@@ -39,9 +39,7 @@ class Journal(contextlib.AbstractContextManager["Journal"]):
         try:
             sound = max((end for _, end in _rows(path, lambda line: _sealed(line) or _sound_row(line))), default=0)
             with path.open("rb") as file:
-                torn = _HEAD.startswith(
-                    file.read(len(_HEAD))
-                )  # it may be a journal whose first row was torn, nobody's file
+                torn = _HEAD.startswith(file.read(len(_HEAD)))  # a journal's first row, and nobody's file
             if sound == 0 and not torn:
                 raise UsageError(f"{path} is no journal; name another file")
             self._file.truncate(sound)

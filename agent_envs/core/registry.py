@@ -78,11 +78,7 @@ _BABA_KINDS = (
     "two_room-goto_win-distr_win_rule", "two_room-make_win-distr_win_rule", "two_room-make_you",
     "two_room-make_you-make_win", "two_room-make_wall_win",
 )  # fmt: skip
-_SORTING = {
-    "reward": ("fixed", "released", "paper", "success"),
-    "env_prompt": (True, False),
-    "protocol": ("tags", "json"),
-}
+_SORT = {"reward": ("fixed", "released", "paper", "success"), "env_prompt": (True, False), "protocol": ("tags", "json")}
 
 
 def with_twins(*rows: Row) -> tuple[Row, ...]:
@@ -148,13 +144,13 @@ TABLE: tuple[Row, ...] = (
             "Sort",
             "agent_envs.envs.expa.sorting.env:Sort",
             "Sort items by hidden numbers with compare and swap, as text.",
-            variants={"directions": ("both", "ascending", "descending"), **_SORTING},
+            variants={"directions": ("both", "ascending", "descending"), **_SORT},
         ),
         Row(
             "Order",
             "agent_envs.envs.expa.sorting.env:Order",
             "Bring items into a told order by swaps, as text: the curriculum before Sort.",
-            variants={"directions": ("both", "ascending", "descending"), **_SORTING},
+            variants={"directions": ("both", "ascending", "descending"), **_SORT},
         ),
     ),
     Row(

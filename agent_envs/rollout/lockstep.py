@@ -90,7 +90,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
         """Take who plays.
 
         Args:
-            policy: who plays; one that `needs_env` is asked for one lane at a time.
+            policy: who plays; one that `needs_env` plays right where lanes step one at a time.
             services: what stands before the outside services of environments.
             threads: how many environments may step at a time.
             attempts: at an episode that outside faults end.
@@ -130,8 +130,6 @@ class Lockstep(AbstractContextManager["Lockstep"]):
     def step(self, lanes: Sequence[Lane]) -> None:
         """Let every lane that is not over take a turn. BudgetSpent where nothing may be paid any more."""
         going = sorted((lane for lane in lanes if not lane.over), key=lambda lane: lane.origin)
-        if self._traits.needs_env and len(going) > 1:
-            raise UsageError(f"agent {self._policy.name} needs_env: it plays one lane at a time, not {len(going)}")
         try:
             replies = self._replies(going) if going else []
         except Exception as error:  # noqa: BLE001 - it ends each of them, as an error of its own would
