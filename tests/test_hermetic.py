@@ -41,7 +41,7 @@ def test_what_the_environment_names_is_hidden_from_all_tests_but_those_of_data()
     environment = {**os.environ, "AGENT_ENVS_DATA": JUNK, "AGENT_ENVS_CACHE": JUNK}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k", "sees"]
     ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert "2 passed, 3 deselected" in ran.stdout, ran.stdout
+    assert "2 passed, 4 deselected" in ran.stdout, ran.stdout
 
 
 def test_no_setting_of_the_callers_shell_moves_a_test():
@@ -67,3 +67,27 @@ def test_asserts_that_python_drops_are_no_tests():
     command = [sys.executable, "-O", "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "--co"]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode != 0 and "python -O drops the asserts" in ran.stdout + ran.stderr
+
+
+def test_tests_of_a_group_are_played_by_one_worker(tmp_path):
+    """A venv is built once by those that share it; a pytest that pytest-xdist does not know gave them to all workers."""
+    module = (
+        "import pytest\n@pytest.mark.xdist_group('g')\n@pytest.mark.parametrize('n', range(6))\ndef test_it(n): pass\n"
+    )
+    (tmp_path / "test_group.py").write_text(module, encoding="utf-8")
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-v",
+        "-n",
+        "2",
+        "--dist",
+        "loadgroup",
+        "-p",
+        "no:cacheprovider",
+        str(tmp_path),
+    ]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    workers = re.findall(r"\[(gw\d)\].* PASSED", ran.stdout)
+    assert len(workers) == 6 and len(set(workers)) == 1, ran.stdout
