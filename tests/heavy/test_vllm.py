@@ -38,7 +38,7 @@ def measured(python, tmp_path_factory):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     started = time.monotonic()
     ran = subprocess.run(
-        [str(python), "-m", "tests.trainers.engines.vllm_worker", str(folder)],
+        [str(python), "-m", "tests.heavy.vllm_worker", str(folder)],
         cwd=ROOT,
         env=environment,
         capture_output=True,

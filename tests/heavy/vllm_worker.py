@@ -1,6 +1,6 @@
 """Runs inside .venv-vllm: one process with three engines, which prints what it measured as lines of JSON.
 
-`python -m tests.trainers.engines.vllm_worker FOLDER`; tests/heavy/test_vllm.py reads the lines and judges them.
+`python -m tests.heavy.vllm_worker FOLDER`; tests/heavy/test_vllm.py reads the lines and judges them.
 """
 
 import json
