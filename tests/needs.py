@@ -61,6 +61,11 @@ BRINGS = {
     "vllm": "the same, for .venv-vllm; or VLLM_VENV=FOLDER, a venv that has vLLM",
     **{extra: f'pip install -e ".{extra}"' for extra in EXTRAS},
 }
+GAMES = {
+    "[babyai]": "agent_envs.envs.text_games.babyai",
+    "[crafter]": "agent_envs.envs.text_games.crafter",
+}  # these cache levels
+CACHED = type(functools.lru_cache(len))
 PROGRAMS = {"bwrap": "bwrap", "chromium": "chromium", "nvidia-smi": "gpu"}  # what each needs
 SETTINGS = ("AGENT_ENVS_DATA", "AGENT_ENVS_TESTS_HIDE", "AGENT_ENVS_TESTS_PROMISED", "AGENT_ENVS_TESTS_OUTSIDE")
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -180,6 +185,11 @@ def allow(wanted: set[str]) -> None:
     if "bwrap" in _allowed - wanted and (sandbox := sys.modules.get("agent_envs.tools.sandbox")):
         sandbox.close_sandboxes()
         sandbox.bwrap_version.cache_clear()
+    for folder in (GAMES[need] for need in _allowed - wanted if need in GAMES):
+        for module in [module for name, module in sys.modules.items() if name.startswith(folder)]:
+            for function in vars(module).values():
+                if isinstance(function, CACHED):
+                    function.cache_clear()
     _allowed = wanted
     for name in SETTINGS:
         os.environ.pop(name, None)

@@ -49,6 +49,26 @@ def test_unasked_package_that_a_test_before_had():
 def test_unasked_package_behind_our_own_module_that_a_test_before_had():
     search()
 
+def game(name):
+    import gymnasium
+    return gymnasium.make(name).reset(seed=5)
+
+@needs("[babyai]", "[crafter]")
+def test_asked_games():
+    assert game("agent_envs/BabyAI-v0") and game("agent_envs/Crafter-v0")
+    from minigrid.core.grid import Grid
+    from tests.envs.text_games.babyai import mirror
+
+@pytest.mark.parametrize("name", ["BabyAI", "Crafter"], ids=["first", "second"])
+def test_unasked_game_that_a_test_before_played(name):
+    game(f"agent_envs/{name}-v0")
+
+def test_unasked_submodule():
+    from minigrid.core.grid import Grid
+
+def test_unasked_attribute():
+    from tests.envs.text_games.babyai import mirror
+
 def in_a_process(program):
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
@@ -107,6 +127,7 @@ MODULES_PLAYED = {
 FAIL = {
     "package", "package_behind_our_own_code", "package_in_a_thread", "package_that_a_test_before_had",
     "package_behind_our_own_module_that_a_test_before_had", "package_in_a_process", "sandbox", "program_by_its_path",
+    "game_that_a_test_before_played[first]", "game_that_a_test_before_played[second]", "submodule", "attribute",
 }  # fmt: skip
 
 
@@ -131,10 +152,10 @@ def test_what_was_not_asked_for_is_hidden_or_fails_where_it_is_installed(tmp_pat
     printed = play(
         tmp_path, ("bwrap", "chromium", "nvidia-smi"), AGENT_ENVS_DATA="junk", CUDA_VISIBLE_DEVICES="7", https_proxy="p"
     )
-    assert set(re.findall(r"FAILED .*::test_unasked_(\w+)", printed)) == FAIL, printed
+    assert set(re.findall(r"FAILED .*::test_unasked_([\w\[\]]+)", printed)) == FAIL, printed
     assert set(re.findall(r"ERROR .*/test_(\w+)\.py", printed)) == {"unasked", "x_unasked_that_one_before_had"}, printed
     assert "torch is imported by test_silent, and this test did not ask for it: needs('[dense] or [train]')" in printed
-    assert f"{len(FAIL)} failed, 12 passed, 2 errors" in printed, printed
+    assert f"{len(FAIL)} failed, 13 passed, 2 errors" in printed, printed
     assert (tmp_path / "list").read_text(encoding="utf-8") == ""
 
 
@@ -150,7 +171,7 @@ def test_what_is_missing_skips_in_a_line_a_need_and_fails_where_it_is_promised(w
     )
     lines = re.findall(r"^skipped (\d+): needs (\S+): (.*)$", printed, flags=re.M)
     assert {(need, count) for count, need, _ in lines} == {
-        ("[tantivy]", "2"), ("[crafter]", "1"), ("[rank-bm25]", "2"), ("bwrap", "2"), ("data", "1"),
+        ("[tantivy]", "2"), ("[crafter]", "2"), ("[rank-bm25]", "2"), ("bwrap", "2"), ("data", "1"),
     }, printed  # fmt: skip
     assert 'pip install -e ".[tantivy]"' in printed and "apt-get install bubblewrap" in printed
     assert (
@@ -159,7 +180,8 @@ def test_what_is_missing_skips_in_a_line_a_need_and_fails_where_it_is_promised(w
     again = (tmp_path / "list").read_text(encoding="utf-8").splitlines()
     assert sorted(name.rpartition("/")[2] for name in again) == sorted(
         ["test_silent.py::test_asked_package", "test_silent.py::test_asked_program[bwrap]", "test_silent.py::test_asked_again",
-         "test_silent.py::test_asked_for_the_rest", "test_silent.py::test_asked_package_in_a_process",
+         "test_silent.py::test_asked_for_the_rest", "test_silent.py::test_asked_games",
+         "test_silent.py::test_asked_package_in_a_process",
          "test_silent.py::test_asked_program_by_its_path", "test_whole.py", "test_whole_again.py"]
     )  # fmt: skip
 

@@ -1,7 +1,8 @@
 """Fails imports of packages that a test did not ask for, in its process and in those that it starts (tests/needs.py).
 
-A package that an earlier test imported is taken out of `sys.modules`, and so are our own modules that import it at their head:
-a test that did not ask fails wherever it stands in the order. Packages of others that need it still get the same module.
+A package that an earlier test imported is taken out of `sys.modules` with its submodules, and so are our own modules that
+import it at their head, which leave the packages that hold them, too: a test that did not ask fails wherever it stands in the
+order. Packages of others that need it still get the same module.
 Every process of a test reads this file, so it imports next to nothing.
 """
 
@@ -41,7 +42,7 @@ class ImportGuard:
 
     def __init__(self, failure=Unasked, needing=()):
         self.failure, self.needing = failure, dict(needing)
-        self.denied, self.away = {}, {}
+        self.denied, self.away, self.modules = {}, {}, 0
 
     def deny(self, packages):
         """Deny these packages and no others.
@@ -49,10 +50,25 @@ class ImportGuard:
         Args:
             packages: what would have to be asked for, by the package's name.
         """
+        if packages == self.denied and len(sys.modules) == self.modules:
+            return
+        for name, module in self.away.items():
+            sys.modules[name] = module
+            if name in self.needing:
+                setattr(sys.modules[name.rpartition(".")[0]], name.rpartition(".")[2], module)
         self.denied = dict(packages)
-        sys.modules.update(self.away)
-        ours = [name for name, imported in self.needing.items() if not imported.isdisjoint(self.denied)]
-        self.away = {name: sys.modules.pop(name) for name in [*self.denied, *ours] if sys.modules.get(name)}
+        ours = {name for name, imported in self.needing.items() if not imported.isdisjoint(self.denied)}
+        self.away = {
+            name: module
+            for name, module in sys.modules.items()
+            if module and (name in ours or name.partition(".")[0] in self.denied)
+        }
+        for name, module in self.away.items():
+            del sys.modules[name]
+            holder, _, attribute = name.rpartition(".")
+            if name in ours and getattr(sys.modules.get(holder), attribute, None) is module:
+                delattr(sys.modules[holder], attribute)
+        self.modules = len(sys.modules)
 
     def find_spec(self, name, path=None, target=None):
         """Find what was taken away, for a package of others; raise where code of ours imports what is denied."""
@@ -60,8 +76,10 @@ class ImportGuard:
             return None
         importer = _importer()
         if importer.partition(".")[0] in OURS or importer.startswith("test_"):
-            package = name if name in self.denied else min(self.needing[name] & self.denied.keys())
-            what = name if name == package else f"{name}, and {package} with it,"
+            package = name.partition(".")[0]
+            if package not in self.denied:
+                package = min(self.needing[name] & self.denied.keys())
+            what = f"{name}, and {package} with it," if name in self.needing else name
             raise self.failure(
                 f"{what} is imported by {importer}, and this test did not ask for it: "
                 f"needs({self.denied[package]!r}), or require()"
