@@ -28,7 +28,7 @@ class Talk:
     temperature: float | None = None
     draw: int = 0
     usage: Counter[str] = field(default_factory=lambda: Counter(calls=0))
-    made: int = 0
+    call_count: int = 0
 
     def ask(self, messages: Sequence[dict[str, Any]], stop: Sequence[str] = ()) -> str:
         """Return the text that the model writes."""
@@ -42,7 +42,7 @@ class Talk:
         Raises:
             EnvFault: the service failed for good.
         """
-        asked = ChatRequest(
+        chat_request = ChatRequest(
             messages,
             tools=tools,
             stop=stop,
@@ -50,9 +50,9 @@ class Talk:
             max_tokens=self.max_tokens,
             seed=self.request.seed + self.draw,
         )
-        site = CallSite(self.request.episode_key, self.request.branch, self.request.turn * MOST_CALLS + self.made)
-        self.made += 1
-        answer = ask(self.port, asked, site)
+        site = CallSite(self.request.episode_key, self.request.branch, self.request.turn * MOST_CALLS + self.call_count)
+        self.call_count += 1
+        answer = ask(self.port, chat_request, site)
         self.usage += Counter({"calls": 1, **answer.usage})
         return answer
 

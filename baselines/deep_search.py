@@ -30,11 +30,11 @@ class DeepSearch(ChatAgent):
 
     def turn(self, view: View, talk: Talk) -> str:
         """Return notes and the next action."""
-        written = [
-            f"{n}. {found.strip()}" for n, text in enumerate(view.actions, 1) for found in _THOUGHT.findall(text)
+        thoughts = [
+            f"{n}. {thought.strip()}" for n, text in enumerate(view.actions, 1) for thought in _THOUGHT.findall(text)
         ]
         done = [f"({_THOUGHT.sub('', text).strip()})" for text in view.actions]
-        notes = joined([*written, *(["Done: " + " ".join(done)] if done else [])])[-self.notes :]
+        notes = joined([*thoughts, *(["Done: " + " ".join(done)] if done else [])])[-self.notes :]
         newest = view.evidence[-1] if view.evidence else "(nothing yet)"
         text = prompt("deep_search", "step", task=view.instructions, notes=notes, newest=newest)
         return talk.reply([user(text)], view.stop, view.tools).canonical

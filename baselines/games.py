@@ -41,11 +41,11 @@ class GameAgent(ChatAgent):
             rows = [_without_thoughts(row) for row in rows]
         # The instruction joins the first message of the system, which every wire format takes once.
         rule = prompt("games", self.condition)
-        told = next((n for n, row in enumerate(head) if row["role"] == "system"), None)
-        if told is None:
+        place = next((n for n, row in enumerate(head) if row["role"] == "system"), None)
+        if place is None:
             head.insert(0, {"role": "system", "content": rule})
         else:
-            head[told] = {**head[told], "content": f"{head[told]['content']}\n\n{rule}"}
+            head[place] = {**head[place], "content": f"{head[place]['content']}\n\n{rule}"}
         return talk.ask([*head, *rows], view.stop)
 
 

@@ -35,7 +35,7 @@ class IRCoT(ChatAgent):
         """Return a search while sentences lead on, then the reader's answer."""
         if not view.searches and not view.must_answer:
             return view.search(view.question)
-        thoughts = [found.strip() for text in view.actions for found in _THOUGHT.findall(text)]
+        thoughts = [thought.strip() for text in view.actions for thought in _THOUGHT.findall(text)]
         if not view.must_answer and view.searches <= self.followups:
             sentence = self._next(view, thoughts, talk)
             if sentence and not _ENDS.search(sentence):

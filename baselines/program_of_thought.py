@@ -31,8 +31,8 @@ class ProgramOfThought(ChatAgent):
     def program(self, view: View, talk: Talk) -> str:
         """Return the program that the model writes."""
         reply = talk.ask([user(prompt("program_of_thought", "program", question=view.question))], ("</python>",))
-        found = _PROGRAM.search(reply) or _FENCED.search(reply)
-        return (found[1] if found else reply).strip()
+        match = _PROGRAM.search(reply) or _FENCED.search(reply)
+        return (match[1] if match else reply).strip()
 
     def output(self, program: str) -> str:
         """Return the last line that a program prints, its value where it prints nothing, or its error."""

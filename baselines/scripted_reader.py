@@ -49,12 +49,12 @@ class ScriptedReader:
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
         """Return what the reader writes."""
-        talk = Heard.of(request)
+        talk = ReaderInput.of(request)
         if "[sources:" in talk.rules:
             text = read_law(talk.rows, talk.question, self.errors)
-        elif found := _EXPRESSION.search(talk.question):
+        elif match := _EXPRESSION.search(talk.question):
             draw = request.seed if request.temperature else 0  # samples err apart, as a model's would
-            text = self._compute(found[1].strip(), talk, draw)
+            text = self._compute(match[1].strip(), talk, draw)
         else:
             text = self._research(talk)
         tokens = {"input": sum(map(len, talk.texts)) // 4, "output": len(text) // 4 + 1}
@@ -63,7 +63,7 @@ class ScriptedReader:
             return ChatReply(text, usage=tokens)
         return ChatReply("", (ToolCall(f"call_{talk.own}", "search", canonical_json({"query": call[1]})),), tokens)
 
-    def _compute(self, expression: str, talk: "Heard", draw: int) -> str:
+    def _compute(self, expression: str, talk: "ReaderInput", draw: int) -> str:
         if "<python>" in talk.rules:
             return f"<python>print(round({expression}, 3))</python>"
         results = _RESULT.findall("\n".join(talk.back))
@@ -78,17 +78,17 @@ class ScriptedReader:
                 value += (1 + step.start()) * (1 + draw % 97)
         return f"The steps give this.\n#### {number_text(value)}"
 
-    def _research(self, talk: "Heard") -> str:
-        shown = [page for page in talk.pages if not self.errors.strikes("missed_fact", talk.question, page.title)]
-        notes = " ".join(f'Doc {n}(Title: "{page.title}") {page.text}' for n, page in enumerate(shown, 1))
+    def _research(self, talk: "ReaderInput") -> str:
+        pages = [page for page in talk.pages if not self.errors.strikes("missed_fact", talk.question, page.title)]
+        notes = " ".join(f'Doc {n}(Title: "{page.title}") {page.text}' for n, page in enumerate(pages, 1))
         if "Write down what of them helps" in talk.rules:
             return notes or "None."
-        kept = f"<think>{notes}</think>\n" if "adds to your notes" in talk.rules else ""
-        return kept + self._act(talk, shown)
+        prefix = f"<think>{notes}</think>\n" if "adds to your notes" in talk.rules else ""
+        return prefix + self._act(talk, pages)
 
-    def _act(self, talk: "Heard", shown: list[Document]) -> str:
+    def _act(self, talk: "ReaderInput", pages: list[Document]) -> str:
         plan = asked(talk.question, wordings())
-        about = [Document(page.title.removesuffix(_SHEET), page.text) for page in shown]
+        about = [Document(page.title.removesuffix(_SHEET), page.text) for page in pages]
         ways = [follow(side, about) for side in plan.sides] if plan else []
         missing = next((way for way in ways if not way.told and talk.tried(way.name) < _MOST_TRIES), None)
         answer = conclusion(plan, ways, self._off(talk.question)) if plan else "unknown"
@@ -101,7 +101,7 @@ class ScriptedReader:
             answer = f"\\boxed{{{answer}}}"
         return f"Action: finish[{answer}]" if "Action: one action" in talk.rules else f"<answer>{answer}</answer>"
 
-    def _query(self, missing: Followed, ways: list[Followed], talk: "Heard") -> str:
+    def _query(self, missing: Followed, ways: list[Followed], talk: "ReaderInput") -> str:
         if not self.errors.strikes("wrong_hop", talk.question, missing.name, talk.tried(missing.name)):
             return missing.question
         others = [way.name for way in ways if way.name != missing.name]
@@ -112,7 +112,7 @@ class ScriptedReader:
 
 
 @dataclass(frozen=True)
-class Heard:
+class ReaderInput:
     """The messages of a request, as the reader takes them.
 
     Attributes:
@@ -133,7 +133,7 @@ class Heard:
     own: int
 
     @staticmethod
-    def of(request: ChatRequest) -> "Heard":
+    def of(request: ChatRequest) -> "ReaderInput":
         """Return what a request lets be heard."""
         rows = tuple(dict(row) for row in request.messages)
         texts = tuple(str(row["content"] or "") for row in rows)
@@ -148,11 +148,11 @@ class Heard:
                 body = text.replace("<information>", " ").replace("</information>", " ")
                 for page in documents(f"<information>{body}</information>"):
                     pages.setdefault(f"{page.title} {page.text[:200]}", page)
-            for title, told in _PAGE.findall(text):
-                pages.setdefault(f"{title} {told[:200]}", Document(title, told))
+            for title, body in _PAGE.findall(text):
+                pages.setdefault(f"{title} {body[:200]}", Document(title, body))
         own = sum(row["role"] == "assistant" for row in rows)
         rules = _PAGE.sub("", re.sub(r'Doc \d{1,4}\(Title: ".*', "", "\n".join(others)))
-        return Heard(rows, texts, rules, question, tuple(pages.values()), bool(request.tools), own)
+        return ReaderInput(rows, texts, rules, question, tuple(pages.values()), bool(request.tools), own)
 
     @property
     def back(self) -> list[str]:
@@ -171,9 +171,9 @@ class Heard:
     def tried(self, name: str) -> int:
         """Return how many earlier queries held a name."""
         # Native calls stand beside the text of a message: the whole row is looked at.
-        said = [canonical_json(row) for row in self.rows if row["role"] == "assistant"]
-        said += [line for line in self.rules.splitlines() if "Searched: " in line or line.startswith("Done: ")]
-        return sum(name.lower() in text.lower() for text in said)
+        queries = [canonical_json(row) for row in self.rows if row["role"] == "assistant"]
+        queries += [line for line in self.rules.splitlines() if "Searched: " in line or line.startswith("Done: ")]
+        return sum(name.lower() in text.lower() for text in queries)
 
 
 @cache

@@ -43,19 +43,21 @@ class SearchO1(ChatAgent):
         text = prompt("search_o1", "reason", searches=granted, turns=granted + 1, **slots)
         reply = talk.ask([user(text)], stop=("</search>", "</answer>"))
         query = _SEARCH.search(reply)
-        kept = f"<think>Notes: {notes}</think>\n" if notes else ""
+        prefix = f"<think>Notes: {notes}</think>\n" if notes else ""
         thought = reply.partition("<search>")[0].partition("<answer>")[0].strip()
-        kept += f"<think>{thought}</think>\n" if thought else ""
+        prefix += f"<think>{thought}</think>\n" if thought else ""
         if query and not last and not self._repeats(query[1], view):
-            return kept + view.call(view.search_verb, query[1].strip())
-        return kept + view.answer(reply if not query else reply.partition("<search>")[0])
+            return prefix + view.call(view.search_verb, query[1].strip())
+        return prefix + view.answer(reply if not query else reply.partition("<search>")[0])
 
     def _read(self, view: View, talk: Talk) -> str:
         steps = [_plain(text) for text in view.actions]
-        shown = [step for n, step in enumerate(steps) if n == 0 or n >= len(steps) - LAST_STEPS or "Searched:" in step]
+        last_steps = [
+            step for n, step in enumerate(steps) if n == 0 or n >= len(steps) - LAST_STEPS or "Searched:" in step
+        ]
         slots = {
             "question": view.question,
-            "steps": joined(shown),
+            "steps": joined(last_steps),
             "query": _queried(view.actions[-1]),
             "documents": view.evidence[-1],
         }
@@ -72,5 +74,5 @@ def _plain(action: str) -> str:
 
 
 def _queried(action: str) -> str:
-    found = re.search(r"<(search|semantic|keyword)>(.*?)</\1>", action, re.S)
-    return found[2].strip().lower() if found else ""
+    match = re.search(r"<(search|semantic|keyword)>(.*?)</\1>", action, re.S)
+    return match[2].strip().lower() if match else ""

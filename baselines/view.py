@@ -57,11 +57,11 @@ class View:
         messages = tuple(request.messages_since(0))
         first = next((n for n, row in enumerate(messages) if row["role"] == "assistant"), len(messages))
         head = [str(row["content"]) for row in messages[:first] if row["role"] != "tool"]
-        asked = next((text for text in reversed(head) if "Question: " in text), head[-1] if head else "")
+        prompt = next((text for text in reversed(head) if "Question: " in text), head[-1] if head else "")
         return View(
             messages,
             "\n\n".join(head),
-            asked.rpartition("Question: ")[2].partition("\n\nBegin your reply with ")[0].strip(),
+            prompt.rpartition("Question: ")[2].partition("\n\nBegin your reply with ")[0].strip(),
             tuple(str(row["content"]) for row in messages if row["role"] == "assistant"),
             tuple(str(row["content"]).strip() for row in messages[first:] if row["role"] != "assistant"),
             tuple(request.tools),
@@ -77,9 +77,9 @@ class View:
     @property
     def search_verb(self) -> str:
         """The verb of a search by meaning, or by words where there is no other; "" where nothing can be searched."""
-        named = {tool["function"]["name"] for tool in self.tools} or set(self.verbs)
+        verbs = {tool["function"]["name"] for tool in self.tools} or set(self.verbs)
         order = ("semantic", "search", "keyword")
-        return next((verb for verb in order if verb in named), "")
+        return next((verb for verb in order if verb in verbs), "")
 
     @property
     def searches(self) -> int:
@@ -123,14 +123,14 @@ class View:
 
     def answer(self, reply: str) -> str:
         """Return the action that answers with what a model's reply ends in."""
-        found = final_answer(reply)
+        answer = final_answer(reply)
         if self._form == "number":
-            return f"#### {found}"
+            return f"#### {answer}"
         if self._form == "boxed":
-            found = f"\\boxed{{{found}}}"
-        elif self._form == "law" and "know" in found and "[sources" not in found:
-            found = "I don't know"
-        return f"<answer>{found}</answer>"
+            answer = f"\\boxed{{{answer}}}"
+        elif self._form == "law" and "know" in answer and "[sources" not in answer:
+            answer = "I don't know"
+        return f"<answer>{answer}</answer>"
 
     @property
     def documents(self) -> str:
