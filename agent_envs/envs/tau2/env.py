@@ -16,7 +16,7 @@ from agent_envs.envs.tau2.dialogue import Dialogue
 from agent_envs.envs.tau2.evaluation import Evaluation, Judging, evaluate, expectation_judge
 from agent_envs.envs.tau2.gold_agent import oracle_plan
 from agent_envs.envs.tau2.official import load_domain, user_guidelines
-from agent_envs.envs.tau2.partners import make_partner, played
+from agent_envs.envs.tau2.partners import make_partner, take_turn
 from agent_envs.envs.tau2.scene import Partner, Scene
 from agent_envs.envs.tau2.scoring import make_reward, progress_of, reached, result_of, succeeded
 from agent_envs.envs.tau2.task_generator.source import GeneratedSource, generated_domain
@@ -103,7 +103,7 @@ class Tau2Env(TurnEnv):
         whole_numbers(name, **{argument: (limit, 1, None) for argument, limit in limits.items()})
         if judge and reward == "without_nl":
             raise UsageError(f"{name}: judge={judge!r} has no meaning with reward={reward!r}; leave it out")
-        Compat.named(compat)
+        Compat.from_name(compat)
         self.reward, self.reward_spec = reward, make_reward(reward)
         self._model = judge_model(name, judge)
         self.partner = _partner(name, side, {"user": user, "agent": agent}, persona, guidelines)
@@ -184,11 +184,11 @@ class Tau2Env(TurnEnv):
     def _judge_now(self) -> Judge | None:
         if self._model is None:
             return None
-        made, recording = self._judge, self.services.recording
-        if made is None or made[0] is not recording:
+        entry, recording = self._judge, self.services.recording
+        if entry is None or entry[0] is not recording:
             # Rebound as a whole, so that a fork, which shares it until then, is never touched.
-            made = self._judge = (recording, expectation_judge(self._model, recording=recording))
-        return made[1]
+            entry = self._judge = (recording, expectation_judge(self._model, recording=recording))
+        return entry[1]
 
     def _begin(self, task: Task, key: str) -> tuple[Dialogue, tuple[Message, ...]]:
         public, start = self.opened(task)
@@ -234,19 +234,19 @@ class Tau2Env(TurnEnv):
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
         before, task, header = episode.state, episode.task, episode.header
-        heard = self.face.hear(before, action)
-        after = self._answered(task, heard.dialogue, header.episode_key, header.branch)
-        shown = (*heard.told, *self.face.news(before, after))
+        turn = self.face.hear(before, action)
+        after = self._answered(task, turn.dialogue, header.episode_key, header.branch)
+        observation = (*turn.notices, *self.face.news(before, after))
         results = self.face.results(before, after)
-        events = (*heard.events, *errors_of(results))
+        events = (*turn.events, *errors_of(results))
         if self.reward == "dense":
             results = (*results, progress_of(self.reached(task, before), self.reached(task, after)))
         if not after.ended and len(episode.turns) + 1 < self.max_turns:
-            return Outcome(after, heard.parsed, shown, results, events)
+            return Outcome(after, turn.parsed, observation, results, events)
         score = self.score(task, after, CallSite(header.episode_key, header.branch))
         cut = not after.ended or after.ended in LIMITS
         return Outcome(
-            after, heard.parsed, shown,
+            after, turn.parsed, observation,
             (*results, result_of(score, after.ended, self._user_metrics(task, after), self._marked(task))), events,
             terminated=not cut, truncated=cut, success=succeeded(score, self.reward),
         )  # fmt: skip
@@ -255,7 +255,7 @@ class Tau2Env(TurnEnv):
         """Return the conversation once the other side has said what it says."""
         if self.partner is None:
             return dialogue
-        return played(self.partner, self.scene(task, dialogue, other(self.face.side), key, branch))
+        return take_turn(self.partner, self.scene(task, dialogue, other(self.face.side), key, branch))
 
     def _user_metrics(self, task: Task, dialogue: Dialogue) -> dict[str, int]:
         """Return what reports tell of a scripted user that spoke; nothing of any other."""
@@ -267,11 +267,11 @@ class Tau2Env(TurnEnv):
         return isinstance(self.partner, ScriptedUser) and task.data.get("source", "").startswith("official")
 
     def _public(self, task: Task) -> Tau2Task:
-        made = self._views
-        if made is None or made[0] is not task:
+        entry = self._views
+        if entry is None or entry[0] is not task:
             # Rebound as a whole, so that a fork, which shares it until then, is never touched.
-            made = self._views = (task, read_task(task.data, self.domain))
-        return made[1]
+            entry = self._views = (task, read_task(task.data, self.domain))
+        return entry[1]
 
 
 def _partner(
@@ -281,15 +281,15 @@ def _partner(
     role = "agent" if side == "user" else "user"
     if persona != "task" and side != "agent":
         raise UsageError(f"{name}: persona={persona!r} has no meaning without a simulated user; leave it out")
-    made = make_partner("assistant" if side == "user" else "user", players[role], persona, guidelines)
+    partner = make_partner("assistant" if side == "user" else "user", players[role], persona, guidelines)
     choice(name, "guidelines", guidelines, GUIDELINES)
     if guidelines == "official":
-        if side == "solo" or not (side == "user" or isinstance(made, ChatPartner)):
+        if side == "solo" or not (side == "user" or isinstance(partner, ChatPartner)):
             raise UsageError(
                 f"{name}: guidelines='official' are for a model as user; name one with user=, or be the user"
             )
         user_guidelines("", with_tools=False)  # where the data is missing, nothing is made
-    return None if side == "solo" else made
+    return None if side == "solo" else partner
 
 
 def _consenting(name: str, consent: str, partner: Partner | None, persona: str | Mapping[str, Any]) -> ScriptedUser:

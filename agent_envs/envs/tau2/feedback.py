@@ -65,12 +65,12 @@ def _next(rows: Sequence[Mapping[str, Any]], names: Sequence[str], side: str) ->
     """Return what the rules would do, as a hint."""
     tools = [{"function": {"name": name}} for name in names]
     text = act(Request("", 0, _translated(rows, tools), tools))
-    found = read_action(text, names)
-    if isinstance(found, Call):
-        called = [f"{call.name}({arguments_text(call.arguments)})" for call in found.calls]
-        slots = {"call": " and ".join(called[:1]), "tool": found.calls[0].name, "count": str(len(called))}
-        return _of_call(found.calls[0].name, side), slots
-    words = found.text if isinstance(found, Say) else text
+    action = read_action(text, names)
+    if isinstance(action, Call):
+        called = [f"{call.name}({arguments_text(call.arguments)})" for call in action.calls]
+        slots = {"call": " and ".join(called[:1]), "tool": action.calls[0].name, "count": str(len(called))}
+        return _of_call(action.calls[0].name, side), slots
+    words = action.text if isinstance(action, Say) else text
     if side != "agent":
         return ("answer" if side == "solo" else "reply"), {"words": words}
     return next((kind for kind, pattern in _KINDS.items() if pattern.search(words)), "say"), {"words": words}
@@ -89,14 +89,14 @@ def _translated(rows: Sequence[Mapping[str, Any]], tools: Sequence[dict[str, Any
     names = frozenset(tool["function"]["name"] for tool in tools)
     own = [place for place, row in enumerate(rows) if row["role"] == "assistant" and not row.get("tool_calls")]
     read = {place for place in own[-_MOST_TURNS:] if _speaks(str(rows[place]["content"]), names)}
-    heard: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     for place, row in enumerate(rows):
-        if place in read and any(before["role"] == "user" for before in heard[1:]):
-            meant = act(Request("", 0, heard, tools))
-            if _speaks(meant, names) and _alike(str(row["content"]), meant):
-                row = {**row, "content": meant}
-        heard.append(dict(row))
-    return heard
+        if place in read and any(before["role"] == "user" for before in messages[1:]):
+            rule_text = act(Request("", 0, messages, tools))
+            if _speaks(rule_text, names) and _alike(str(row["content"]), rule_text):
+                row = {**row, "content": rule_text}
+        messages.append(dict(row))
+    return messages
 
 
 @lru_cache(maxsize=1024)
@@ -105,6 +105,6 @@ def _speaks(text: str, names: frozenset[str]) -> bool:
     return isinstance(read_action(text, names), Say)
 
 
-def _alike(said: str, meant: str) -> bool:
-    wanted = set(_WORD.findall(meant.lower()[:5_000]))
-    return len(wanted & set(_WORD.findall(said.lower()[:5_000]))) >= _ALIKE * len(wanted)
+def _alike(text: str, rule_text: str) -> bool:
+    rule_words = set(_WORD.findall(rule_text.lower()[:5_000]))
+    return len(rule_words & set(_WORD.findall(text.lower()[:5_000]))) >= _ALIKE * len(rule_words)

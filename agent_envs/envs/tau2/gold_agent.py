@@ -79,11 +79,11 @@ def _same(one: Line, other: Line) -> bool:
 def _expected(criteria: Criteria, solo: bool) -> list[Line]:
     """Return the expected actions in order, those of the user as requests, and what the agent has to say."""
     lines = [_line(action, place, solo) for place, action in enumerate(criteria.actions or ())]
-    told = "; ".join(criteria.communicate_info)
+    info = "; ".join(criteria.communicate_info)
     if solo:
         through = Line("assistant", calls=(ToolCall("call_0", DONE, "{}"),))
-        return [*lines, Line("assistant", f"{told} {AGENT_STOP}") if told else through]
-    return [*lines, Line("assistant", f"For your information: {told}. {CLOSING.text}")] if told else lines
+        return [*lines, Line("assistant", f"{info} {AGENT_STOP}") if info else through]
+    return [*lines, Line("assistant", f"For your information: {info}. {CLOSING.text}")] if info else lines
 
 
 def _line(action: ExpectedAction, place: int, solo: bool) -> Line:
@@ -93,5 +93,5 @@ def _line(action: ExpectedAction, place: int, solo: bool) -> Line:
 
 
 def _call_text(action: ExpectedAction) -> str:
-    given = ", ".join(f"{name}={value!r}" for name, value in json.loads(action.arguments).items())
-    return f"{action.name}({given})"
+    arguments = ", ".join(f"{name}={value!r}" for name, value in json.loads(action.arguments).items())
+    return f"{action.name}({arguments})"

@@ -34,16 +34,16 @@ _DOMAINS: dict[str, Callable[[str, Task], Domain]] = {
 
 def labels(task: Task) -> dict[str, str]:
     """Return how hard a generated task is, whether doing nothing passes, what the reward rests on, and telecom's issue."""
-    floor, told = null_policy(task), {}
+    floor, values = null_policy(task), {}
     if task.data.get("difficulty"):
-        told["difficulty"] = task.data["difficulty"]
+        values["difficulty"] = task.data["difficulty"]
     if floor is not None:
-        told["null policy"] = "passes" if floor else "fails"
+        values["null policy"] = "passes" if floor else "fails"
     if task.hidden:
-        told["reward basis"] = " ".join(task.hidden.get("reward_basis", ())) or "nothing"
+        values["reward basis"] = " ".join(task.hidden.get("reward_basis", ())) or "nothing"
     if task.id.startswith("["):
-        told["issue"] = task.id.partition("]")[0].removeprefix("[")
-    return told
+        values["issue"] = task.id.partition("]")[0].removeprefix("[")
+    return values
 
 
 def metrics(trajectory: Trajectory) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Partners are made by name: the simulated user or agent on the other side of a conversation, whose lines `played` adds."""
+"""Partners are made by name: the simulated user or agent on the other side of a conversation, whose lines `take_turn` adds."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -63,12 +63,12 @@ def make_partner(
         return PLAYERS[side, who](persona)
     if not (is_chat_name(who) if isinstance(who, str) else is_chat_model(who)):
         role = "user" if side == "user" else "agent"
-        known = (name for of_side, name in PLAYERS if of_side == side)
-        raise UsageError(f"tau2: {role}={who!r}; choose {', '.join(known)}, openai:MODEL@URL or anthropic:MODEL")
+        names = (name for of_side, name in PLAYERS if of_side == side)
+        raise UsageError(f"tau2: {role}={who!r}; choose {', '.join(names)}, openai:MODEL@URL or anthropic:MODEL")
     return ChatPartner(who, persona, guidelines=guidelines)
 
 
-def played(partner: Partner, scene: Scene) -> Dialogue:
+def take_turn(partner: Partner, scene: Scene) -> Dialogue:
     """Return the conversation of a scene once a partner has said what it says."""
 
     def speak(dialogue: Dialogue) -> tuple[Line | None, Any]:

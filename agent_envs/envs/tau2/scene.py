@@ -50,11 +50,6 @@ class Scene:
         return CallSite(self.key, self.branch, 8 * len(self.dialogue.lines))
 
     @property
-    def seen(self) -> tuple[Line, ...]:
-        """All that the partner said and was shown."""
-        return seen_by(self.dialogue, self.side)
-
-    @property
     def news(self) -> tuple[Line, ...]:
         """What the partner was shown since it last spoke: the other side's words, or the answers to its calls."""
         start = len(self.dialogue.lines)

@@ -119,19 +119,19 @@ class UserScript:
 def read_script(row: Mapping[str, Any], where: str = "user_script") -> UserScript:
     """Return the script that a task's member `user_script` holds."""
     try:
-        told = shaped(thawed(row), _SCRIPT, where)
+        spec = shaped(thawed(row), _SCRIPT, where)
     except SchemaError as error:
         raise UsageError(f"tau2: {error}") from None
     lists = [
-        told["facts"],
-        told["wants"],
-        *(want[name] for want in told["wants"] for name in ("facts", "signs", "declines")),
+        spec["facts"],
+        spec["wants"],
+        *(want[name] for want in spec["wants"] for name in ("facts", "signs", "declines")),
     ]
     if max(map(len, lists)) > MOST:
         raise UsageError(f"tau2: {where}: more than {MOST} wants, facts or signs stand together")
-    if not told["wants"]:
+    if not spec["wants"]:
         raise UsageError(f"tau2: {where}.wants: a user wants at least one thing")
-    return UserScript(_facts(told["facts"]), tuple(map(_want, told["wants"])), tuple(told["unknown"]), told["persona"])
+    return UserScript(_facts(spec["facts"]), tuple(map(_want, spec["wants"])), tuple(spec["unknown"]), spec["persona"])
 
 
 def script_row(script: UserScript) -> dict[str, Any]:

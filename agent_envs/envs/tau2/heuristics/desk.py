@@ -86,8 +86,8 @@ class Desk:
 
     def last(self, name: str, **arguments: Any) -> Called | None:
         """Return the last call of a tool whose arguments contain these, or None."""
-        named = [call for call in self.calls if call.name == name and call.arguments.items() >= arguments.items()]
-        return named[-1] if named else None
+        calls = [call for call in self.calls if call.name == name and call.arguments.items() >= arguments.items()]
+        return calls[-1] if calls else None
 
     def changed(self) -> Called | None:
         """Return the last change that was made since the user last spoke."""
@@ -109,30 +109,30 @@ class Desk:
         """End the wish with a refusal."""
         self.close(f"{SORRY} {why}.")
 
-    def asked(self, words: str) -> int:
+    def repetitions(self, words: str) -> int:
         """Return how often something was said about the present wish."""
-        return sum(words in said for said, before in self.own if before > self.start or not before)
+        return sum(words in text for text, before in self.own if before > self.start or not before)
 
     def ask(self, question: str) -> NoReturn:
         """End the turn with a question; where it was put often enough in vain, with a refusal."""
-        if self.asked(question) >= _MOST_TIMES:
+        if self.repetitions(question) >= _MOST_TIMES:
             self.refuse("I lack the details for that")
         self.say(question)
 
-    def look(self, name: str, *given: Row, fresh: bool = True) -> list[Any]:
+    def look(self, name: str, *queries: Row, fresh: bool = True) -> list[Any]:
         """Return what a tool shows of all given arguments, failures left out; end the turn with calls not made yet."""
-        shown = [self._shown(name, one, fresh) for one in given]
-        missing = [(name, one) for one, call in zip(given, shown, strict=True) if call is None]
+        calls = [self._last_look(name, one, fresh) for one in queries]
+        missing = [(name, one) for one, call in zip(queries, calls, strict=True) if call is None]
         if missing:
             raise Act(calling(*missing[:30]))
-        return [call.value for call in shown if call is not None and not call.failed]
+        return [call.value for call in calls if call is not None and not call.failed]
 
-    def _shown(self, name: str, given: Row, fresh: bool) -> Called | None:
+    def _last_look(self, name: str, query: Row, fresh: bool) -> Called | None:
         for call in reversed(self.calls):
-            if call.name == name and call.arguments == given:
+            if call.name == name and call.arguments == query:
                 return call
             change = fresh and not call.name.startswith(_LOOKS)
-            if change and any(value in call.arguments.values() for value in given.values()):
+            if change and any(value in call.arguments.values() for value in query.values()):
                 return None  # it speaks of the same
         return None
 

@@ -75,8 +75,8 @@ def _parsed(content: str) -> Any:
 
 def calling(*calls: tuple[str, Row]) -> str:
     """Return the turn that calls tools, each given by its name and arguments."""
-    given = [(name, canonical_json(dict(arguments))) for name, arguments in calls]
-    return ToolCallProtocol.render([ToolCall(f"call_{place}", *one) for place, one in enumerate(given)])
+    pairs = [(name, canonical_json(dict(arguments))) for name, arguments in calls]
+    return ToolCallProtocol.render([ToolCall(f"call_{place}", *one) for place, one in enumerate(pairs)])
 
 
 def plain(text: str) -> str:
@@ -104,8 +104,8 @@ def matches(pattern: str, text: str) -> list[str]:
 def names(text: str) -> list[tuple[str, str]]:
     """Return what may be the first and last name of somebody: two capitalised words in a row, likelier ones first."""
     pair = r"([A-Z][a-z'-]+) ([A-Z][a-z'-]+)\b"
-    told = re.findall(rf"(?i:\b(?:name is|name's|i am|i'm|this is|it is|it's)) {pair}", text)
-    return list(dict.fromkeys([*told, *re.findall(rf"\b{pair}", text)]))
+    pairs = re.findall(rf"(?i:\b(?:name is|name's|i am|i'm|this is|it is|it's)) {pair}", text)
+    return list(dict.fromkeys([*pairs, *re.findall(rf"\b{pair}", text)]))
 
 
 def methods_in(text: str, methods: Sequence[Row]) -> list[Row]:

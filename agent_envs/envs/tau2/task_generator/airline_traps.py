@@ -60,7 +60,7 @@ def no_cancelling(case: Case) -> Pieces:
     """A cancellation without grounds; some would then rather move the flight."""
     trip = case.find(lambda trip: trip.ahead and trip.grounds(False))
     reason = case.reason(case.pick(*trip.grounds(False)))
-    piece = refused(case, trip, case.say("no_cancelling", trip=case.named(trip)), case.pick(*WORDS["claims"]), reason)
+    piece = refused(case, trip, case.say("no_cancelling", trip=case.label(trip)), case.pick(*WORDS["claims"]), reason)
     movable = trip.record["cabin"] == "economy" and case.rng.random() < 0.6
     return piece, *(instead(moving(case, trip, 0)) if movable else ())
 
@@ -71,7 +71,7 @@ def no_moving(case: Case) -> Pieces:
         lambda trip: trip.record["cabin"] == "basic_economy" and trip.bookable and later_days(case, trip, 0)
     )
     day = case.rng.choice(later_days(case, trip, 0)[:4])
-    say = case.say("no_moving", trip=case.named(trip), day=day)
+    say = case.say("no_moving", trip=case.label(trip), day=day)
     claim = "it is only a different day, and there are seats"
     piece = refused(case, trip, say, claim, Fact("flight", f"any flight on May {day}."))
     return piece, *(instead(recabining(case, trip, "economy")) if priced(case, trip, "economy") else ())
@@ -80,7 +80,7 @@ def no_moving(case: Case) -> Pieces:
 def no_insurance(case: Case) -> Pieces:
     """Insurance for a trip that is already booked."""
     trip = case.find(lambda trip: trip.ahead and trip.record["insurance"] == "no")
-    say = case.say("no_insurance", trip=case.named(trip))
+    say = case.say("no_insurance", trip=case.label(trip))
     claim = "<I> only forgot it, and everybody else whom <I> know has it"
     return (refused(case, trip, say, claim, case.pay(0)[1]),)
 
@@ -89,7 +89,7 @@ def fewer_bags(case: Case) -> Pieces:
     """Bags taken off a trip."""
     trip = case.find(lambda trip: trip.ahead and trip.record["total_baggages"])
     number = trip.record["total_baggages"]
-    say = case.say("fewer_bags", trip=case.named(trip))
+    say = case.say("fewer_bags", trip=case.label(trip))
     fewer = f"{NUMBERS[number - 1]} bag{'s' if number != 2 else ''} in all, one fewer than now."
     return (refused(case, trip, say, "<I> do not need that bag any more", Fact("bags", fewer)),)
 
@@ -99,7 +99,7 @@ def more_people(case: Case) -> Pieces:
     trip = case.find(lambda trip: trip.open)
     other = case.someone(trip)
     name = f"{other['first_name']} {other['last_name']}"
-    say = case.say("more_people", trip=case.named(trip), name=name)
+    say = case.say("more_people", trip=case.label(trip), name=name)
     born = Fact("passengers", f"{name}, born on {other['dob']}.", other["dob"])
     return (refused(case, trip, say, "<I> will pay for the seat", born),)
 
@@ -109,7 +109,7 @@ def elsewhere(case: Case) -> Pieces:
     trip = case.find(lambda trip: trip.open and trip.record["cabin"] != "basic_economy")
     ends = (trip.record["origin"], trip.record["destination"])
     other = case.pick(*(city for code, city in CITIES.items() if code not in ends))
-    say = f"<I> want to change <my> {case.named(trip)}, so that it goes to {other} instead."
+    say = f"<I> want to change <my> {case.label(trip)}, so that it goes to {other} instead."
     piece = refused(case, trip, say, "<I> would pay the difference", Fact("route", f"to {other}, on the same day."))
     if may_cancel(trip.record, trip.statuses) and case.rng.random() < 0.7:
         reason = Fact("reason", "the reason is that <I> need to be somewhere else.")
@@ -136,7 +136,7 @@ def too_dear(case: Case) -> Pieces:
     rise = need(priced(case, trip, "business"))
     limit = rise // 10 * 10 - 10 * case.rng.randrange(1, 6)
     say = (
-        f"<I> want to upgrade <my> {case.named(trip)} to {CABIN_WORDS['business']}, but only if that costs at most "
+        f"<I> want to upgrade <my> {case.label(trip)} to {CABIN_WORDS['business']}, but only if that costs at most "
         f"{limit} dollars more in all."
     )
     facts = (*case.about(trip), Fact("cabin", "to business, the same flights."), at_most(limit), case.pay(0)[1])
@@ -145,10 +145,10 @@ def too_dear(case: Case) -> Pieces:
     return (Piece(say, facts, case.reads(trip), play=play, declines=(str(rise),), objection=objection),)
 
 
-def begun(case: Case) -> Pieces:
+def cancel_rest(case: Case) -> Pieces:
     """The cancellation of a trip of which a part has been flown."""
     trip = case.find(lambda trip: not trip.ahead and "available" in trip.statuses)
-    say = f"<I> want to cancel what is left of <my> {case.named(trip)} and get <my> money back for it."
+    say = f"<I> want to cancel what is left of <my> {case.label(trip)} and get <my> money back for it."
     return (refused(case, trip, say, "it is only about the flight back", case.reason("plans")),)
 
 
@@ -170,10 +170,10 @@ def budgeted(case: Case) -> Pieces:
         enough = case.rng.random() < 0.5
         limit = rise // 10 * 10 + 10 * (case.rng.randrange(1, 9) if enough else -case.rng.randrange(1, 9))
         piece = recabining(_plain(case), trip, "business" if enough else other)
-        say = case.say("budgeted", trip=case.named(trip), limit=limit, other=CABIN_WORDS[other])
+        say = case.say("budgeted", trip=case.label(trip), limit=limit, other=CABIN_WORDS[other])
         words = f"business for at most {limit} dollars more in all, and else {CABIN_WORDS[other]}."
-        kept = [fact for fact in piece.facts if fact.topic != "cabin"]
-        return (replace(piece, say=say, facts=(*kept, Fact("cabin", words), at_most(limit))),)
+        facts = [fact for fact in piece.facts if fact.topic != "cabin"]
+        return (replace(piece, say=say, facts=(*facts, Fact("cabin", words), at_most(limit))),)
     raise Unfit
 
 
@@ -181,7 +181,7 @@ def _plain(case: Case) -> Case:
     """Return the case for a piece that has its own conditions."""
     plain = Case(case.rng, case.database, case.user, "medium", case.vague)
     plain.balances = case.balances
-    case.spent = True
+    case.uses_balance = True
     return plain
 
 
@@ -201,12 +201,12 @@ def cheapest_day(case: Case) -> Pieces:
         case.take(trip)
         best = next(one for one in offers if one["price"] == prices[0])
         rise, payment, call = rerouted(case, trip, place, best)
-        said = "May {}, May {} or May {}".format(*days)
-        say = case.say("cheapest_day", part=part_of(trip, place), trip=case.named(trip), days=said)
-        known = (Fact("date", f"{said}."), Fact("flight", f"the cheapest of {said}."), payment)
+        choice = "May {}, May {} or May {}".format(*days)
+        say = case.say("cheapest_day", part=part_of(trip, place), trip=case.label(trip), days=choice)
+        facts = (Fact("date", f"{choice}."), Fact("flight", f"the cheapest of {choice}."), payment)
         actions = (*case.reads(trip), *(search(leg, date(day)) for day in days), call)
         signs = ("changed", best["flight_number"])
-        return (Piece(say, (*case.about(trip, dated=False), *known), actions, (str(abs(rise)),), signs),)
+        return (Piece(say, (*case.about(trip, dated=False), *facts), actions, (str(abs(rise)),), signs),)
     raise Unfit
 
 
@@ -245,17 +245,17 @@ def again(case: Case) -> Pieces:
     for trip in case.free():
         record, rng = trip.record, case.rng
         day = rng.randrange(TODAY + 2, DAYS + 1)
-        found = case.chosen(case.seated(record["origin"], record["destination"], date(day), record["cabin"], trip.size))
-        if case.booked or found is None:
+        offer = case.select(case.seated(record["origin"], record["destination"], date(day), record["cabin"], trip.size))
+        if case.booked or offer is None:
             continue
         case.take(trip)
         case.booked = True
-        flight, words = found
+        flight, words = offer
         bags = rng.randrange(3)
         paid = paid_bags(case.membership, record["cabin"], trip.size, bags)
         total = price_of([flight], trip.size) + BAG * paid
         payments, how = paying(case, total)
-        say = case.say("again", trip=case.named(trip), day=day, flight=words)
+        say = case.say("again", trip=case.label(trip), day=day, flight=words)
         facts = (
             *case.about(trip, dated=False), Fact("trip", "one way."), Fact("date", f"on May {day}."),
             Fact("flight", f"{words}."), Fact("cabin", "the same as on that trip."), how,

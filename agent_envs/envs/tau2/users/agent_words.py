@@ -44,26 +44,26 @@ def sections(file: str, flags: int) -> dict[str, Words]:
 
 def topics() -> tuple[tuple[str, Words], ...]:
     """Return the name and the words of each topic, in the file's order."""
-    return tuple((name[6:], told) for name, told in sections(_OWN, 0).items() if name.startswith("topic "))
+    return tuple((name[6:], words) for name, words in sections(_OWN, 0).items() if name.startswith("topic "))
 
 
 @cache
 def _sections(file: str) -> dict[str, tuple[tuple[str, ...], list[str]]]:
     """Return, by its name, the bits and the alternatives of each section."""
     sections: dict[str, tuple[tuple[str, ...], list[str]]] = {}
-    known: dict[str, list[str]] = {}
+    patterns: dict[str, list[str]] = {}
     name = ""
     for line in files(__package__).joinpath(file).read_text(encoding="utf-8").splitlines():
         if line.startswith("== "):
             name, _, bits = line.removeprefix("== ").partition(" //")[0].partition(": ")
-            sections[name], known[name] = (tuple(bits.split(", ")) if bits else (), []), []
+            sections[name], patterns[name] = (tuple(bits.split(", ")) if bits else (), []), []
         elif line.startswith("= "):
             phrases = [phrase.strip().replace("*", "s?") for phrase in line[2:].split(",") if phrase.strip()]
-            known[name] += phrases
+            patterns[name] += phrases
             sections[name][1].append(rf"\b(?:{'|'.join(phrases)})\b")
         elif line and not line.startswith("//"):
-            for other, alternatives in known.items():
+            for other, alternatives in patterns.items():
                 line = line.replace(f"{{{other}}}", f"(?:{'|'.join(alternatives)})")
-            known[name].append(line)
+            patterns[name].append(line)
             sections[name][1].append(line)
     return sections

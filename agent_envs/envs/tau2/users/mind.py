@@ -71,7 +71,7 @@ class Mind:
     counted: int = 0
     unconsented: int = 0
 
-    def but(self, **changes: Any) -> "Mind":
+    def replace(self, **changes: Any) -> "Mind":
         """Return a copy with some attributes changed."""
         return Mind(**dict(zip(Mind.__match_args__, _VALUES(self), strict=True)) | changes)
 
@@ -123,15 +123,15 @@ def facts_about(script: UserScript, mind: Mind, topic: str, place: int) -> tuple
     want = script.wants[place]
     others = [other for other in mind.asked if other != place and (want.question or other not in mind.settled)]
     for facts in (want.facts, script.facts, *(script.wants[other].facts for other in others)):
-        found = tuple(fact for fact in facts if fact.topic == topic)
-        if found:
-            return found
+        matches = tuple(fact for fact in facts if fact.topic == topic)
+        if matches:
+            return matches
     return ()
 
 
 def named_ids(text: str) -> frozenset[str]:
     """Return the numbers of orders, reservations and phones that stand in a text, in small letters."""
-    return frozenset(found.lower() for kind in (_ORDER, _PHONE, _RESERVATION, _LOCATOR) for found in kind.findall(text))
+    return frozenset(code.lower() for kind in (_ORDER, _PHONE, _RESERVATION, _LOCATOR) for code in kind.findall(text))
 
 
 @lru_cache(maxsize=4096)

@@ -149,8 +149,8 @@ def _asks(part: Sentence) -> bool:
 
 def _closing(part: Sentence) -> bool:
     """Return whether a sentence asks for more wishes, or says goodbye, and nothing else."""
-    found = words("closes").search(part.text)
-    return found is not None and not words("not_closing").search(part.text)
+    match = words("closes").search(part.text)
+    return match is not None and not words("not_closing").search(part.text)
 
 
 def _offers_transfer(part: Sentence) -> bool:
@@ -166,13 +166,13 @@ def _completed(part: Sentence) -> bool:
         return False
     text = words("located").sub(" ", part.text)
     generic = words("generic").search(text)
-    found = generic or words("completes").search(text)
-    return found is not None and not words("not_yet").search(text[: found.end()] if found is not generic else text)
+    match = generic or words("completes").search(text)
+    return match is not None and not words("not_yet").search(text[: match.end()] if match is not generic else text)
 
 
 def _handed_over(part: Sentence) -> bool:
     """Return whether a sentence says that a human takes over, without a condition before it."""
-    found = words("transfers").search(part.text)
-    if found is None or part.question or words("not_handed").search(part.text):
+    match = words("transfers").search(part.text)
+    if match is None or part.question or words("not_handed").search(part.text):
         return False
-    return not words("condition").search(part.text[: found.end()])
+    return not words("condition").search(part.text[: match.end()])

@@ -39,8 +39,8 @@ def unknown(topics: tuple[str, ...]) -> str:
     """Return the sentences that say that a user does not know something, or does not mind."""
     names = {topic: _UNKNOWN.get(topic, f"the {topic}") for topic in topics if topic not in ("reason", "problem")}
     minded = [name for topic, name in names.items() if topic in _OPEN]
-    known = [name for topic, name in names.items() if topic not in _OPEN]
-    sentences = [f"I do not know {_joined(known)}."] if known else []
+    others = [name for topic, name in names.items() if topic not in _OPEN]
+    sentences = [f"I do not know {_joined(others)}."] if others else []
     sentences += [f"I have no preference about {_joined(minded)}."] if minded else []
     return " ".join([*sentences, *(["There is no particular reason."] if "reason" in topics else [])])
 
@@ -55,6 +55,6 @@ def as_sentence(fact: Fact) -> str:
     if _VERB.search(_CLAUSE.split(first)[0]):
         return fact.say
     word, _, rest = fact.say.partition(" ")
-    named = rest[:1].isupper() and word.lower() not in _SMALL or rest[:1].isdigit()
+    is_name = rest[:1].isupper() and word.lower() not in _SMALL or rest[:1].isdigit()
     topic = fact.topic.replace("_", " ")
-    return f"For the {topic} I want this: {fact.say if named else fact.say[:1].lower() + fact.say[1:]}"
+    return f"For the {topic} I want this: {fact.say if is_name else fact.say[:1].lower() + fact.say[1:]}"
