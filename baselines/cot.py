@@ -11,7 +11,7 @@ from baselines.view import View
 
 
 class ChainOfThought(Direct):
-    """Reasons, then answers."""
+    """An agent that reasons, then answers."""
 
     short = "cot"
     prompts = "cot"

@@ -17,12 +17,12 @@ _THOUGHT = re.compile(r"<think>(.*?)</think>", re.S)
 
 
 class DeepSearch(ChatAgent):
-    """Investigates with notes."""
+    """An agent that investigates with notes."""
 
     short = "deep_search"
 
     def __init__(self, model: Any = "", *, notes: int = 8000, **options: Any) -> None:
-        """Take how many characters of notes are kept, the newest."""
+        """Take the number of characters of notes to keep, the newest."""
         super().__init__(model, **options)
         if notes < 1:
             raise UsageError(f"baseline deep_search: notes={notes}; give characters >= 1")

@@ -9,7 +9,7 @@ from baselines.view import View
 
 
 class Direct(ChatAgent):
-    """Answers at once."""
+    """An agent that answers at once."""
 
     short = "direct"
     prompts = "direct"

@@ -15,12 +15,12 @@ from baselines.view import View
 
 
 class ForcedAnswer(TagAgent):
-    """Searches for some turns, then has to answer."""
+    """An agent that searches for some turns, then has to answer."""
 
     short = "forced_answer"
 
     def __init__(self, model: Any = "", *, turns: int = 2, **options: Any) -> None:
-        """Take how many turns are free."""
+        """Take the number of free turns."""
         super().__init__(model, **options)
         self.turns = turns
 

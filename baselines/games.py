@@ -14,14 +14,14 @@ from baselines.view import View
 
 
 class GameAgent(ChatAgent):
-    """Plays a game with a window of its history."""
+    """An agent that plays a game with a window of its history."""
 
     short = "games"
 
     def __init__(
         self, model: Any = "", *, condition: str = "cot", history: int = 16, keep_thoughts: bool = False, **options: Any
     ) -> None:
-        """Take the condition, and how many past turns are shown."""
+        """Take the condition, and the number of past turns to show."""
         super().__init__(model, **options)
         if condition not in sections("games"):
             raise UsageError(

@@ -22,12 +22,12 @@ _THOUGHT = re.compile(r"<think>(.*?)</think>", re.S)
 
 
 class IRCoT(ChatAgent):
-    """Interleaves retrieval with chain of thought."""
+    """An agent that interleaves retrieval with chain of thought."""
 
     short = "ircot"
 
     def __init__(self, model: Any = "", *, followups: int = 1, **options: Any) -> None:
-        """Take how many searches follow the first one."""
+        """Take the number of searches after the first one."""
         super().__init__(model, **options)
         self.followups = followups
 

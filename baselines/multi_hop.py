@@ -19,7 +19,7 @@ _LIMITS = re.compile(r"You have (\d{1,6}) searches and (\d{1,6}) turns")
 
 
 class MultiHop:
-    """Searches for the question, then for one missing fact after the other, and answers once all are told or none is found."""
+    """An agent that searches for the question, then for its missing facts, and answers once it has all or finds none."""
 
     name, batch = "multi-hop", 1
 
@@ -57,7 +57,7 @@ def _is_last(prompt: str, queries: Sequence[str]) -> bool:
 
 
 def _answer(plan: Asked, ways: Sequence[Followed]) -> str:
-    """Return what the facts say once all are told."""
+    """Return the answer that follows from the facts."""
     values = [way.value for way in ways]
     if plan.comparison == "same":
         return "yes" if values[0] == values[1] else "no"

@@ -17,7 +17,7 @@ _FENCED = re.compile(r"```(?:python)?\n(.*?)```", re.S)
 
 
 class ProgramOfThought(ChatAgent):
-    """Computes by a program."""
+    """An agent that computes by a program."""
 
     short = "program_of_thought"
 

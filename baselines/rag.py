@@ -11,7 +11,7 @@ from baselines.view import View
 
 
 class RAG(ChatAgent):
-    """Searches once, then answers."""
+    """An agent that searches once, then answers."""
 
     short = "rag"
 

@@ -16,7 +16,7 @@ _TAG = re.compile(r"<(?!think)(\w+)>(.*?)</\1>", re.S)
 
 
 class ReAct(ChatAgent):
-    """Reasons and acts in lines of text."""
+    """An agent that reasons and acts in lines of text."""
 
     short = "react"
 

@@ -31,7 +31,7 @@ MOST_TRANSCRIPT = 20_000  # characters that the reflection reads
 
 
 class Reflexion(TagAgent):
-    """Plays with notes on earlier attempts at the same task."""
+    """An agent with notes on earlier attempts at the same task."""
 
     short = "reflexion"
 
@@ -55,7 +55,7 @@ class Reflexion(TagAgent):
 def attempts(
     env: gym.Env[Any, Any], task: int, split: str, trials: int, model: Any, **options: Any
 ) -> tuple[int, list[str]]:
-    """Return in which attempt a task was solved, 0 for none, and the notes."""
+    """Return the attempt in which a task was solved, 0 for none, and the notes."""
     agent = Reflexion(model, **options)
     for trial in range(1, trials + 1):
         plan = [Planned(f"reflexion/{task}/{trial}", spec_json(env), task, split, trial)]

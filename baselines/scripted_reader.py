@@ -41,14 +41,14 @@ __all__ = ["Errors", "ScriptedReader"]
 
 
 class ScriptedReader:
-    """Reads and answers by rule; a `ChatModel`."""
+    """A `ChatModel` that reads and answers by rule."""
 
     def __init__(self, errors: Errors = Errors(), name: str = "scripted-reader") -> None:  # noqa: B008 - frozen
         """Take the errors. The name plays no part."""
         self.errors, self.name = errors, name
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
-        """Return what the reader writes."""
+        """Return the reader's reply."""
         talk = ReaderInput.of(request)
         if "[sources:" in talk.rules:
             text = read_law(talk.rows, talk.question, self.errors)
@@ -113,7 +113,7 @@ class ScriptedReader:
 
 @dataclass(frozen=True)
 class ReaderInput:
-    """The messages of a request, as the reader takes them.
+    """A request as the reader takes it: its texts, rules, question and pages.
 
     Attributes:
         rows: the messages.
@@ -134,7 +134,7 @@ class ReaderInput:
 
     @staticmethod
     def of(request: ChatRequest) -> "ReaderInput":
-        """Return what a request lets be heard."""
+        """Parse a request."""
         rows = tuple(dict(row) for row in request.messages)
         texts = tuple(str(row["content"] or "") for row in rows)
         others = [text for row, text in zip(rows, texts, strict=True) if row["role"] in ("system", "user")]
@@ -156,7 +156,7 @@ class ReaderInput:
 
     @property
     def back(self) -> list[str]:
-        """What came back after the reader's own messages."""
+        """The messages that came back after the reader's own."""
         roles = [row["role"] for row in self.rows]
         return list(self.texts[roles.index("assistant") :]) if "assistant" in roles else []
 
@@ -169,7 +169,7 @@ class ReaderInput:
         return offered and not last and "Begin your reply with" not in self.texts[-1]
 
     def tried(self, name: str) -> int:
-        """Return how many earlier queries held a name."""
+        """Count the earlier queries that hold a name."""
         # Native calls stand beside the text of a message: the whole row is looked at.
         queries = [canonical_json(row) for row in self.rows if row["role"] == "assistant"]
         queries += [line for line in self.rules.splitlines() if "Searched: " in line or line.startswith("Done: ")]

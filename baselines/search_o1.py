@@ -22,17 +22,17 @@ LAST_STEPS = 4  # of the release's condensed reasoning
 
 
 class SearchO1(ChatAgent):
-    """Reasons with notes on documents."""
+    """An agent that reasons with notes on documents."""
 
     short = "search_o1"
 
     def __init__(self, model: Any = "", *, searches: int = 1, **options: Any) -> None:
-        """Take how many searches the reasoning may make."""
+        """Take the number of searches that the reasoning may make."""
         super().__init__(model, **options)
         self.searches = searches
 
     def turn(self, view: View, talk: Talk) -> str:
-        """Return the next stretch of reasoning, which begins with notes on what the last search brought."""
+        """Return the next stretch of reasoning, which begins with notes on the last search."""
         notes = ""
         if view.actions and view.evidence:
             notes = self._read(view, talk)

@@ -16,14 +16,14 @@ from baselines.view import View, final_answer
 
 
 class SelfConsistency(ChatAgent):
-    """Votes over samples."""
+    """An agent that votes over samples."""
 
     short = "self_consistency"
 
     def __init__(
         self, model: Any = "", *, of: str = "cot", samples: int = 5, temperature: float = 0.7, **options: Any
     ) -> None:
-        """Take the short name of the agent that is sampled, how often, and how warm."""
+        """Take the short name of the agent to sample, the number of samples, and their temperature."""
         from baselines.agents import agent_class
 
         super().__init__(model, **options)

@@ -22,7 +22,7 @@ from agent_envs.rollout.policy import Reply, Request
 
 
 class SortingAgent:
-    """Sorts as a reference algorithm does. It reads what calls have told, and nothing that is hidden.
+    """An agent that sorts as a reference algorithm does. It reads the answers to its calls, and nothing that is hidden.
 
     On the command line: `agent-envs eval Sort --agent baseline:sorting`, with `--agent-arg algorithm=merge` for another.
     """

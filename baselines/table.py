@@ -53,7 +53,7 @@ class Planned:
 
 
 def choice_of(row: TableRow, column: Column, args: argparse.Namespace) -> Choice:
-    """Return what is played in a cell."""
+    """Return the environment, the arguments and the tasks of a cell."""
     arguments = {**column.arguments, **row.arguments, **named_options(args.env_arg, "--env-arg")}
     return Choice(column.env, arguments, args.split, args.limit, args.trials, None, column.turn_limits)
 
@@ -95,7 +95,7 @@ def size_of(row: TableRow, column: Column, choice: Choice) -> tuple[int, tuple[i
 
 
 def settings_of(row: TableRow, args: argparse.Namespace) -> Settings:
-    """Return who plays a row."""
+    """Return the run settings of a row."""
     options = (
         dict(row.options) if row.model_free else {**row.options, "model": args.agent, **named_options(args.agent_arg)}
     )
@@ -125,7 +125,7 @@ def published(table: Table) -> dict[str, list[tuple[str, dict[str, Any]]]]:
 
 
 def print_plan(table: Table, cells: Sequence[Planned], args: argparse.Namespace) -> None:
-    """Print what would be played, and what it may cost at most."""
+    """Print the planned cells, and an upper estimate of their cost."""
     price = load_prices(args.prices).price(args.agent)
     rows: list[list[str]] = []
     total = 0.0
@@ -148,7 +148,7 @@ def print_plan(table: Table, cells: Sequence[Planned], args: argparse.Namespace)
 
 
 def print_results(table: Table, results: Cells) -> None:
-    """Print ours, and below each row the published numbers of its method."""
+    """Print our results, and below each row the published numbers of its method."""
     columns = [column for column in table.columns if not column.turn_limits]
     heads = ["row", *(column.name for column in columns), *table.measures, *(["Avg."] if table.average else [])]
     printed = published(table)

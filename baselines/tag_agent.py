@@ -11,7 +11,7 @@ from baselines.view import View
 
 
 class TagAgent(ChatAgent):
-    """Writes actions in tags."""
+    """An agent that writes actions in tags."""
 
     short = "tag_agent"
     section = "tags"

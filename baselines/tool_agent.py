@@ -12,7 +12,7 @@ from baselines.view import View
 
 
 class ToolAgent(ChatAgent):
-    """Calls tools natively."""
+    """An agent that calls tools natively."""
 
     short = "tool_agent"
     section = "native"

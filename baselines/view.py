@@ -28,7 +28,7 @@ NO_LIMIT = 10**6
 
 @dataclass(frozen=True)
 class View:
-    """What an episode has shown.
+    """An episode as its messages show it.
 
     Attributes:
         messages: all of them, fresh dicts.
@@ -71,7 +71,7 @@ class View:
         )
 
     def limit(self, what: str) -> int:
-        """Return how many `searches` or `turns` the prompt grants in all."""
+        """Return the number of `searches` or `turns` that the prompt grants in all."""
         return next((int(number) for number, name in _LIMIT.findall(self.instructions) if name == what), NO_LIMIT)
 
     @property
@@ -83,7 +83,7 @@ class View:
 
     @property
     def searches(self) -> int:
-        """How many of the policy's turns were searches."""
+        """The number of the policy's turns that were searches."""
         return sum(any(f"<{verb}>" in text or f'"{verb}"' in text for verb in SEARCHES) for text in self.actions)
 
     @property
@@ -122,7 +122,7 @@ class View:
         return "number" if "####" in self.instructions else "text"
 
     def answer(self, reply: str) -> str:
-        """Return the action that answers with what a model's reply ends in."""
+        """Return the action that answers with the final answer of a model's reply."""
         answer = final_answer(reply)
         if self._form == "number":
             return f"#### {answer}"
@@ -134,7 +134,7 @@ class View:
 
     @property
     def documents(self) -> str:
-        """All that searches brought, in the order in which it came."""
+        """All results of searches, in order."""
         return joined(self.evidence)
 
 

@@ -58,7 +58,7 @@ class Settings(Strict):
 
 @dataclass(frozen=True)
 class Board:
-    """What a board's page shows.
+    """A board: its settings and standings, the submissions left out, and the decisions.
 
     Attributes:
         name: of its file.
@@ -206,7 +206,7 @@ def _own(suites: Mapping[str, Suite]) -> dict[str, Suite]:
 
 
 def _suite_name(place: Path) -> str:
-    """Return which suite a submission says it played; this only chooses among the board's own."""
+    """Return the name of the suite that a submission claims; this only chooses among the board's own."""
     try:
         suite = _read_submission(place).suite
     except Rejected:

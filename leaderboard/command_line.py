@@ -23,10 +23,10 @@ from leaderboard.board import SUBMISSIONS, add, boards_of, decide_about, entrant
 from leaderboard.decisions import Verb
 from leaderboard.exports import hub_results, write_parquet
 from leaderboard.inspect_logs import write_inspect
-from leaderboard.kept import trim
 from leaderboard.pages import write_boards
 from leaderboard.pair_page import pair_json
 from leaderboard.registering import register
+from leaderboard.result_cache import trim
 from leaderboard.standings import Outcomes
 from leaderboard.verify import MOST_TOLD, How, Verdict, verify
 

@@ -78,7 +78,7 @@ class Directory:
         return {match[1] for match in matches if match}
 
     def _compare(self, sizes: dict[str, int], most: dict[str, int]) -> None:
-        """Hold what lies there against the manifest."""
+        """Compare the files with the manifest."""
         there = set(sizes) - {"manifest.json"}
         if more := sorted(there - set(self.rows)):
             raise Rejected(f"{ascii_name(more[0])}: not in manifest.json ({len(more)} such files)")
@@ -136,7 +136,7 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def parsed(model: type[M], text: bytes, where: str, write: Callable[[Strict], str] = file_text) -> M:
-    """Return what a small file or a line holds, if it is spelled in the one way in which `write` writes it.
+    """Parse a small file or a line, which must be spelled in the one way in which `write` writes it.
 
     Raises:
         Rejected: it is not; the message names the field.

@@ -25,7 +25,7 @@ def cost_chart(rows: Sequence[Row]) -> Curve | None:
 
 
 def turns_chart(suite: Suite, rows: Sequence[Row]) -> Curve | None:
-    """Return, for the best rows, the share of the score that is reached within so many turns; None without rows.
+    """Return the share of the score that the best rows reach within so many turns; None without rows.
 
     It says how long successes take, and not what a lower turn limit would give: an agent that knew of one might hurry.
     """

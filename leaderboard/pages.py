@@ -167,7 +167,7 @@ def _agent(board: Board, row: Row) -> Cell:
 def row_page(
     board: Board, row: Row, transcripts: tuple[RenderedTranscript, ...] = (), missing: tuple[str, ...] = ()
 ) -> Page:
-    """Return the page of one row: what it came to, what its submitter says, what was verified and decided, some episodes.
+    """Return the page of one row: results, the submitter's words, verification, decisions, and some episodes.
 
     Args:
         board: that the row stands on.
@@ -214,7 +214,7 @@ def row_page(
 
 
 def _verification(row: Row) -> Table:
-    """Return what this build stepped, and with what."""
+    """Return the counts of this build's replay, and the digest of its code."""
     episodes = row.entrant.verdict.episodes
     ends = Counter(item.status for item in episodes)
     with_turns = [item for item in episodes if item.turns]

@@ -80,7 +80,7 @@ def pair_page(
 
 
 def _sides(standings: Standings, rows: tuple[Row, Row]) -> Table:
-    """Return in how many tasks which row succeeds more often."""
+    """Count the tasks in which each of the two rows succeeds more often."""
     counts = []
     for entry, before, after in zip(
         standings.suite.entries, *(standings.outcomes.of(row.entrant.verdict) for row in rows), strict=True

@@ -122,7 +122,7 @@ class Pair:
 
 
 class Outcomes:
-    """Which trials of a suite each verified submission succeeded in; any two of them are compared task by task."""
+    """The successes of each verified submission, by trial; any two submissions are compared task by task."""
 
     def __init__(self, suite: Suite) -> None:
         """Lay out the suite's episodes once, however many submissions there are."""
@@ -141,7 +141,7 @@ class Outcomes:
         self._tables: dict[str, list[NDArray[np.float64]]] = {}
 
     def of(self, verdict: Verdict) -> list[NDArray[np.float64]]:
-        """Return 1 or 0 for each trial, tasks x trials by entry; a planned episode that is not there counts 0."""
+        """Return the successes, tasks x trials by entry, as 1 or 0; a planned episode that is not there counts 0."""
         if verdict.submission not in self._tables:
             won = {episode.key: float(episode.success) for episode in verdict.episodes}
             whole = np.array([won.get(key, 0.0) for key in self._keys]).reshape(-1, self.suite.trials)
@@ -150,7 +150,7 @@ class Outcomes:
         return self._tables[verdict.submission]
 
     def pass_hat(self, verdict: Verdict) -> dict[int, float]:
-        """Return k -> the mean over entries of the share of tasks in which k trials all succeed."""
+        """Return the mean over entries of the share of tasks in which k trials all succeed, by k."""
         rates = {}
         for k in (power for power in POWERS if 1 < power <= self.suite.trials):
             wins = [table.sum(1).astype(int).tolist() for table in self.of(verdict)]

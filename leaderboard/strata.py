@@ -33,7 +33,7 @@ def strata_of(suite: Suite) -> Strata:
 
 
 def board_strata(strata: Strata, rows: Sequence[Row]) -> list[Table]:
-    """Return, label by label, the success of the best rows."""
+    """Return tables with the success of the best rows, one a label."""
     rows = [row for row in rows if row.entrant.registered_suite is None]  # registered rows have tasks of their own
     top_rows = rows[:MOST_AGENTS]
     won = [{item.key for item in row.entrant.verdict.episodes if item.success} for row in top_rows]
@@ -51,7 +51,7 @@ def board_strata(strata: Strata, rows: Sequence[Row]) -> list[Table]:
 
 
 def row_strata(strata: Strata, row: Row) -> list[Table]:
-    """Return, label by label, the success of one row with its intervals."""
+    """Return tables with the success of one row and its intervals, one a label."""
     won = {item.key for item in row.entrant.verdict.episodes if item.success}
     tables = []
     for label, table in strata.items():

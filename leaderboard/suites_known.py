@@ -21,7 +21,7 @@ class BoardSuite:
 
 
 def known_suite(folder: Path, override: Suite | None, registry: Path | None) -> BoardSuite | str:
-    """Return the suite that a submission names, or why it is not known here.
+    """Return the suite that a submission names, or the reason why it is not known here.
 
     Raises:
         Rejected: submission.json is none.
@@ -39,7 +39,7 @@ def known_suite(folder: Path, override: Suite | None, registry: Path | None) -> 
 
 
 def _played_part(folder: Path, suite: Suite) -> Suite:
-    """Return the demo suite without the entries that were skipped for a missing extra: what a submission of it played."""
+    """Return the part of the demo suite that a submission played: without the entries skipped for a missing extra."""
     text = small_file(folder / "suite.json", MOST_DEMO_BYTES)
     try:
         labels = {entry.label for entry in read_suite(text, "suite.json").entries}

@@ -39,7 +39,7 @@ Progress = Callable[[int, int, float], None]
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong, or cannot be told; `episode` and `entry` are "" where it is a file's."""
+    """A fault, or a doubt that cannot be settled here; `episode` and `entry` are "" where it is a file's."""
 
     what: str
     episode: str = ""
@@ -57,7 +57,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What verification came to. Scores are the replay's, over all planned episodes; there are none of what was rejected.
+    """The result of a verification. Scores are the replay's, over all planned episodes; a rejected submission has none.
 
     `usage` alone is the submitter's word: tokens by kind, over all episodes.
     """
@@ -104,7 +104,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class How:
-    """How a submission is verified.
+    """The settings of a verification.
 
     Attributes:
         suite: the only one that is accepted; None for those of this installation.
@@ -128,7 +128,7 @@ class How:
 
 
 def verify(folder: Path, how: How) -> Verdict:
-    """Return the verdict on a submission.
+    """Verify a submission and return the verdict.
 
     Raises:
         UsageError: there is no directory, or no place for the journal.
@@ -269,7 +269,7 @@ def _badges(episodes: tuple[Checked, ...], board_suite: BoardSuite, answers: int
 
 
 def _flags(verdict: Verdict, submission: Submission, how: How) -> Iterator[str]:
-    """Yield what a reviewer should look at. A flag is no proof: short episodes that are right are alike."""
+    """Yield flags for a reviewer. A flag is no proof: short episodes that are right are alike."""
     with_turns = [item for item in verdict.episodes if item.turns]
     same = sum(item.by_solver for item in with_turns)
     if submission.agent.kind == "reference" or submission.agent.name == "solver":

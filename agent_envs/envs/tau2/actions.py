@@ -34,7 +34,7 @@ class _NotLiteral(ValueError):
 
 
 def read_action(text: str, tools: Collection[str]) -> Parsed:
-    """Return what a side does: a `Call` of one or more tools, a `Say`, or a `Malformed` whose reason can be shown.
+    """Parse a turn into a `Call` of one or more tools, a `Say`, or a `Malformed` whose reason can be shown.
 
     Args:
         text: the whole turn.
@@ -52,7 +52,7 @@ def read_action(text: str, tools: Collection[str]) -> Parsed:
 
 
 def without_thought(text: str) -> str:
-    """Return a text without the thought at its start and without the white space around it."""
+    """Strip the thought at a text's start, and the white space around the rest."""
     text = text.strip()
     if not text.startswith("<think>"):
         return text
@@ -106,7 +106,7 @@ def _tokens(body: str) -> Iterator[tuple[str, str]]:
 
 
 def _argument(tokens: list[tuple[str, str]], place: int) -> tuple[int, str, str]:
-    """Return the place behind one `name=value` and its comma, the name, and the value as JSON."""
+    """Parse one `name=value` and its comma: the position behind it, the name, and the value as JSON."""
     kinds = [kind for kind, _ in tokens[place : place + 2]]
     if kinds != ["word", "mark"] or tokens[place + 1][1] != "=":
         raise _NotLiteral("every argument needs its name, as in f(name=value)")

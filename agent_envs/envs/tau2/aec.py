@@ -69,7 +69,7 @@ class DualControl(AECEnv):  # type: ignore[misc]
         self._unseen: dict[str, tuple[Message, ...]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what makes it again, and the conversation so far."""
+        """Pickle the constructor's arguments, and the conversation so far."""
         arguments = {name: value for name, value in self.core.arguments.items() if name not in _SIDES}
         state = {name: value for name, value in vars(self).items() if name != "faces"}
         return partial(type(self), self.core.domain, **arguments), (), state
@@ -107,7 +107,7 @@ class DualControl(AECEnv):  # type: ignore[misc]
         self.agent_selection = _PLAYERS[self.dialogue.turn]
 
     def observe(self, agent: str) -> dict[str, str]:
-        """Return what a side has not seen before its coming turn."""
+        """Return a side's observation: all that it has not seen before its coming turn."""
         if agent not in self._unseen:
             fix = f"the sides are {AGENT} and {USER}" if self._unseen else "call reset() first"
             raise UsageError(f"dual_control: observe({agent!r}); {fix}")
@@ -147,7 +147,7 @@ class DualControl(AECEnv):  # type: ignore[misc]
         return transcript(self.dialogue.lines) if self.render_mode == "ansi" else None
 
     def close(self) -> None:
-        """Do nothing: there is nothing to close."""
+        """Close the environment, which holds nothing that could stay open."""
 
     def _end(self) -> None:
         self.evaluation = self.core.score(self.task, self.dialogue, CallSite(self.task.id))

@@ -32,7 +32,7 @@ _EVENT = 200  # characters of an error's text in an event
 
 @dataclass(frozen=True)
 class SideTurn:
-    """What a side's turn brought about, as that side sees it.
+    """The outcome of a side's turn, as that side sees it.
 
     Attributes:
         parsed: the turn.
@@ -46,7 +46,7 @@ class SideTurn:
 
     @property
     def events(self) -> tuple[str, ...]:
-        """What could not be read."""
+        """The parse error of a turn that could not be read."""
         return (f"malformed: {self.parsed.reason}",) if isinstance(self.parsed, Malformed) else ()
 
 
@@ -69,7 +69,7 @@ class SideView:
         return frozenset(tool["function"]["name"] for tool in self.tools)
 
     def opening(self, task: Tau2Task, dialogue: Dialogue, instructions: str = "") -> tuple[Message, ...]:
-        """Return what the side is shown before its first turn: who it is, and what was said to it so far.
+        """Return the side's prompt before its first turn: who it is, and the words that it has heard so far.
 
         `instructions` stand in place of the side's own; "" for those.
         """
@@ -80,7 +80,7 @@ class SideView:
         return self._prompt(task, messages, instructions)
 
     def conversation(self, task: Tau2Task, dialogue: Dialogue, instructions: str = "") -> tuple[Message, ...]:
-        """Return all that the side was shown and said, for a model to play it; `instructions` replace the side's own."""
+        """Return the side's whole conversation as a model's context; `instructions` replace the side's own."""
         return self._prompt(task, tuple(self._messages(seen_by(dialogue, self.side), own=True)), instructions)
 
     def _prompt(self, task: Tau2Task, messages: tuple[Message, ...], instructions: str = "") -> tuple[Message, ...]:
@@ -90,7 +90,7 @@ class SideView:
         return (first, *messages)
 
     def hear(self, dialogue: Dialogue, text: str) -> SideTurn:
-        """Return what the side's turn does."""
+        """Parse the side's turn, and route its words or execute its calls."""
         parsed = read_action(text, self.names)
         if isinstance(parsed, Malformed):
             notice = Message("user", f"This turn could not be read: {parsed.reason}.", "environment")
@@ -100,7 +100,7 @@ class SideView:
         return SideTurn(parsed, spoke(self.rules, dialogue, words, calls))
 
     def news(self, before: Dialogue, after: Dialogue) -> tuple[Message, ...]:
-        """Return what the side sees of the lines since a moment, its own words left out, and how the conversation ended."""
+        """Return the side's observation of the lines since `before`, without its own words, and how the conversation ended."""
         messages = tuple(self._messages(seen_by(after, self.side, len(before.lines)), own=False))
         # The words with which the other side stops say enough.
         explains_end = bool(messages) and messages[-1].role == "user" and after.ended in ("user_stop", "agent_stop")
@@ -109,7 +109,7 @@ class SideView:
         return messages
 
     def results(self, before: Dialogue, after: Dialogue) -> tuple[ToolResult, ...]:
-        """Return the answers to the side's calls since a moment."""
+        """Return the answers to the side's calls since `before`."""
         return tuple(
             ToolResult(reply.call_id, reply.name, reply.content, reply.error)
             for line in seen_by(after, self.side, len(before.lines))
@@ -117,7 +117,7 @@ class SideView:
         )
 
     def instructions(self, task: Tau2Task) -> str:
-        """Return who the side is and how it plays."""
+        """Return the side's system prompt."""
         domain = self.rules.domain
         name = "prompt_user" if self.side == "user" else "prompt_solo" if self.rules.solo else "prompt"
         return _PROMPTS[name].substitute(

@@ -126,13 +126,13 @@ def _find(world: World, table: str, key: str) -> dict[str, Any]:
 
 
 def _instance(world: World, flight_number: str, date: str) -> dict[str, Any]:
-    """Return what is known of a flight on one date."""
+    """Return the record of a flight on one date."""
     dates: dict[str, dict[str, Any]] = _find(world, "flights", flight_number)["dates"]
     return present(dates.get(date), f"Flight {flight_number} not found on date {date}")
 
 
 def _free_instance(world: World, choice: ChosenFlight, cabin: str, passengers: int) -> dict[str, Any]:
-    """Return a flight's date that can be booked for so many passengers."""
+    """Return the record of a flight on a date with seats for so many passengers."""
     number, date = choice["flight_number"], choice["date"]
     instance = _instance(world, number, date)
     if instance["status"] != "available":
@@ -143,7 +143,7 @@ def _free_instance(world: World, choice: ChosenFlight, cabin: str, passengers: i
 
 
 def _records(values: Any, shape: Any, where: str) -> Any:
-    """Return a list of objects as their shape reads them; a list with anything else in it stays as it is."""
+    """Read a list of objects by their shape; a list with anything else in it stays as it is."""
     if all(isinstance(value, dict) for value in values):
         return shaped(list(values), [shape], where)
     return values
@@ -187,7 +187,7 @@ def get_flight_status(world: World, flight_number: str, date: str) -> str:
 
 
 def _offer(flight: dict[str, Any], date: str, shown_date: str | None) -> Record | None:
-    """Return a flight as searches show it, if it can be booked on the date."""
+    """Return a flight as a search result, if it can be booked on the date."""
     instance = flight["dates"].get(date)
     if instance is None or instance["status"] != "available":
         return None
@@ -239,7 +239,7 @@ def search_onestop_flight(world: World, origin: str, destination: str, date: str
 
 
 def _first_free(names: tuple[str, ...], ids: Container[str], kind: str) -> str:
-    """Return the first id that nothing has yet."""
+    """Return the first id that is not in use."""
     for name in names:
         if name not in ids:
             return name
@@ -418,7 +418,7 @@ def update_reservation_flights(
 
 
 def _kept_leg(reservation: dict[str, Any], cabin: str, choice: ChosenFlight) -> dict[str, Any] | None:
-    """Return the leg of a reservation that is asked for again in the same cabin."""
+    """Return the leg of a reservation that a choice repeats in the same cabin."""
     if cabin != reservation["cabin"]:
         return None
     key = (choice["flight_number"], choice["date"])

@@ -62,7 +62,7 @@ def _facts(last: Turn) -> tuple[tuple[str, str], ...]:
 
 
 class _ViewBuilder:
-    """One conversation, ready to be told."""
+    """Builds the entries and the checks of one episode's view."""
 
     def __init__(self, core: Tau2Env) -> None:
         self.core, self.episode = core, core.episode
@@ -112,7 +112,7 @@ class _ViewBuilder:
             yield ViewEntry("", "note", f"The first {len(self.public.history)} messages come with the task.")
 
     def _raw_turn(self, turn: Turn) -> Iterator[ViewEntry]:
-        """Tell a turn as it was written, where that is more than what became of it."""
+        """Yield a turn's raw text, where it holds more than the words and calls that became of it."""
         parsed, text = turn.parsed, str(turn.action)
         participant = _NAMES[self.core.face.side]
         if isinstance(parsed, Malformed):
@@ -126,7 +126,7 @@ class _ViewBuilder:
             yield ViewEntry(participant, "note", "The turn as it was written", text, turn=turn.index)
 
     def _turns(self) -> list[int]:
-        """Return the policy's turn that each line belongs to."""
+        """Return the number of the policy's turn for each line."""
         indices = [turn.index for turn in self.episode.turns if not isinstance(turn.parsed, Malformed)]
         own = [line.sender == self.core.face.side for line in self.dialogue.lines]
         before = sum(own) - len(indices)  # greeting and history
@@ -170,7 +170,7 @@ class _ViewBuilder:
             yield from self._met(self.full, self.criteria, score_of(self.episode.turns[-1]).get(f"{JUDGED}*"))
 
     def _changed(self, counts: bool) -> Iterator[Check]:
-        """Tell which of the expected changes stand at the end, and what changed besides."""
+        """Yield checks of the expected changes of the databases, and of changes that were not expected."""
         world, expected = self.dialogue.world, self.expected
         if expected is None:
             return
@@ -183,7 +183,7 @@ class _ViewBuilder:
         yield from _compared("Other changes", "DB", counts, others)
 
     def _met(self, full: Tau2Task, criteria: Criteria, grade: str | None) -> Iterator[Check]:
-        """Tell what else the conversation was held against; nobody is asked anew."""
+        """Yield checks of assertions, actions, facts and judged expectations; no judge is called."""
         checks = evaluate(self.domain, full, self.dialogue.lines, self.dialogue.ended, self.core.rules.solo).checks
         actions = [f"{_NAMES[a.requestor]}: {a.name}({arguments_text(a.arguments)})" for a in criteria.actions or ()]
         assertions = [
@@ -204,12 +204,12 @@ class _ViewBuilder:
 
 
 def _notes(last: Turn) -> list[str]:
-    """Return the remarks that the score came with."""
+    """Return the notes that the score came with."""
     return [text for result in last.results if not result.call_id for text in result.content.split("\n") if text]
 
 
 def _compared(heading: str, component: str, counts: bool, rows: Iterable[tuple[str, str, bool | None]]) -> list[Check]:
-    """Return what a component was held against: texts with the verdict in words, and whether that is good, where it counts."""
+    """Return a check for each text of a component, with the verdict in words, and whether it is good, where it counts."""
     group = f"{heading} ({component}, {'counts' if counts else 'does not count here'})"
     checks = [Check(group, text, verdict, holds if counts else None) for text, verdict, holds in rows]
     left = len(checks) - MOST_CHECKS
@@ -229,7 +229,7 @@ def _lines(diffs: list[Difference]) -> list[str]:
 
 
 def _readable(content: str) -> str:
-    """Return a result as its caller saw it, or with a line a member where it is a record."""
+    """Return a result as its caller saw it; a record gets a line for each member."""
     if content[:1] not in ("{", "["):
         return content
     try:

@@ -45,7 +45,7 @@ _PAGE = files(__package__).joinpath("page.md").read_text(encoding="utf-8").strip
 
 
 def user_turns(max_steps: int) -> int:
-    """Return how many turns a user may take."""
+    """Return the number of turns that a user may take."""
     return (max_steps + 1) // 2
 
 
@@ -153,7 +153,7 @@ class Tau2Env(TurnEnv):
         return public, opened(self.rules, initial_world(self.rules.domain, public), public.history)
 
     def scene(self, task: Task, dialogue: Dialogue, side: Side, key: str, branch: str = "") -> Scene:
-        """Return what a simulated side speaks on."""
+        """Return the scene in which a simulated side speaks."""
         return Scene(task, self._public(task), self.rules, side, dialogue, key, branch, self.services.recording)
 
     def reached(self, task: Task, dialogue: Dialogue) -> float:
@@ -164,7 +164,7 @@ class Tau2Env(TurnEnv):
             return 0.0
 
     def score(self, task: Task, dialogue: Dialogue, site: CallSite) -> Evaluation:
-        """Return what a conversation earns; criteria that cannot be read are met by none. Raises EnvFault: the judge failed."""
+        """Score a conversation; criteria that cannot be read are met by none. Raises EnvFault: the judge failed."""
         judge = self._judge_now()
         judging = None if judge is None else Judging(judge, site)
         try:
@@ -205,7 +205,7 @@ class Tau2Env(TurnEnv):
         return dialogue, self.face.opening(public, dialogue, self._instructions(task, public))
 
     def _instructions(self, task: Task, public: Tau2Task) -> str:
-        """Return what the policy's side is told in place of its own instructions; "" for those."""
+        """Return the instructions in place of the policy side's own; "" for those."""
         if self._plan == "oracle":
             return f"{self.face.instructions(public)}\n\n{oracle_plan(task, self.domain)}"
         if self._guidelines == "official" and self.face.side == "user":
@@ -213,7 +213,7 @@ class Tau2Env(TurnEnv):
         return ""
 
     def _started(self, task: Task, start: Dialogue, start_key: str) -> Dialogue:
-        """Return the conversation once it is the policy's turn; the words before are the root that a group shares."""
+        """Return the conversation at the policy's first turn; the words before are the root that a group shares."""
         dialogue = self._answered(task, start, start_key)
         if dialogue.ended and not start.ended and self.partner is not None and self.partner.service:
             # The service's doing, not the task's.
@@ -227,7 +227,7 @@ class Tau2Env(TurnEnv):
         return {"unconsented_changes": self._unconsented(episode.task, episode.state)}
 
     def _unconsented(self, task: Task, dialogue: Dialogue) -> int:
-        """Return how many changes the agent made before the scripted customer consented to any; -1 where none plays."""
+        """Return the number of changes before the scripted customer consented to any; -1 where none plays."""
         if not isinstance(self.partner, ScriptedUser):
             return -1
         return self.partner.unconsented_changes(task, self._public(task), dialogue, self.rules.domain)
@@ -252,13 +252,13 @@ class Tau2Env(TurnEnv):
         )  # fmt: skip
 
     def _answered(self, task: Task, dialogue: Dialogue, key: str, branch: str = "") -> Dialogue:
-        """Return the conversation once the other side has said what it says."""
+        """Let the other side speak, and return the conversation."""
         if self.partner is None:
             return dialogue
         return take_turn(self.partner, self.scene(task, dialogue, other(self.face.side), key, branch))
 
     def _user_metrics(self, task: Task, dialogue: Dialogue) -> dict[str, int]:
-        """Return what reports tell of a scripted user that spoke; nothing of any other."""
+        """Return the metrics of a scripted user that spoke; none of any other."""
         unconsented = self._unconsented(task, dialogue)
         return {} if unconsented < 0 else {"unconsented_changes": unconsented, "user_version": VERSION}
 
@@ -277,7 +277,7 @@ class Tau2Env(TurnEnv):
 def _partner(
     name: str, side: str, players: Mapping[str, Any], persona: str | Mapping[str, Any], guidelines: str
 ) -> Partner | None:
-    """Return who plays the other side; nobody in solo mode."""
+    """Return the partner that plays the other side; None in solo mode."""
     role = "agent" if side == "user" else "user"
     if persona != "task" and side != "agent":
         raise UsageError(f"{name}: persona={persona!r} has no meaning without a simulated user; leave it out")
@@ -293,7 +293,7 @@ def _partner(
 
 
 def _consenting(name: str, consent: str, partner: Partner | None, persona: str | Mapping[str, Any]) -> ScriptedUser:
-    """Return the scripted user with another way to consent."""
+    """Return the scripted user with another setting of `consent`."""
     choice(name, "consent", consent, CONSENTS)
     if not isinstance(partner, ScriptedUser):
         raise UsageError(f"{name}: consent={consent!r} is of the scripted user; leave it out")

@@ -40,21 +40,21 @@ LONGEST_TRANSCRIPT = 400_000
 
 @dataclass(frozen=True)
 class Judging:
-    """A judge, and where in which episode it is asked."""
+    """A judge, and the call site at which it is asked."""
 
     judge: Judge
     site: CallSite
 
 
 def expectation_judge(model: ChatModel | ExternalPort, *, recording: Recording | None = None) -> ModelJudge:
-    """Return a judge of expectations: it is shown the whole conversation, and asked about one expectation at a time."""
+    """Return a judge of expectations, which reads the whole conversation and one expectation at a time."""
     return ModelJudge(model, "expectation@1", recording=recording, longest=LONGEST_TRANSCRIPT)
 
 
 @state_type
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A score and what it is made of.
+    """A score and its components.
 
     Attributes:
         reward: the official reward; a component of the basis that nobody judged counts 0.
@@ -170,7 +170,7 @@ def _checks(
 
 
 def _asserted(domain: Domain, world: DomainState, criteria: Criteria) -> tuple[bool, ...]:
-    """Return which assertions hold. One that raises does not: a conversation may have removed what it looks at."""
+    """Return the verdict on each assertion. One that raises does not hold: a conversation may have removed its object."""
     verdicts = []
     for assertion in criteria.env_assertions or ():
         outcome, world = run(domain, world, assertion)

@@ -57,12 +57,12 @@ def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
 
 
 def _moment(situation: str) -> str:
-    """Return what a conversation stands before: finding out who it is, looking up, changing, or ending."""
+    """Return the stage of a conversation: identification, looking up, changing, or ending."""
     return {"find": "unknown", "identify": "unknown", "look": "reading", "close": "ending"}.get(situation, "acting")
 
 
 def _next(rows: Sequence[Mapping[str, Any]], names: Sequence[str], side: str) -> Hint:
-    """Return what the rules would do, as a hint."""
+    """Return the heuristic's next turn as a hint."""
     tools = [{"function": {"name": name}} for name in names]
     text = act(Request("", 0, _translated(rows, tools), tools))
     action = read_action(text, names)
@@ -85,7 +85,7 @@ def _of_call(name: str, side: str) -> str:
 
 
 def _translated(rows: Sequence[Mapping[str, Any]], tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a conversation with the agent's words put as the rules would have put them, where they say much the same."""
+    """Replace the agent's words by the heuristic's, where both say much the same."""
     names = frozenset(tool["function"]["name"] for tool in tools)
     own = [place for place, row in enumerate(rows) if row["role"] == "assistant" and not row.get("tool_calls")]
     read = {place for place in own[-_MOST_TURNS:] if _speaks(str(rows[place]["content"]), names)}

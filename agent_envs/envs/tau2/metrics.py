@@ -33,7 +33,7 @@ _DOMAINS: dict[str, Callable[[str, Task], Domain]] = {
 
 
 def labels(task: Task) -> dict[str, str]:
-    """Return how hard a generated task is, whether doing nothing passes, what the reward rests on, and telecom's issue."""
+    """Return a task's labels: its difficulty, whether doing nothing passes, the reward's basis, and telecom's issue."""
     floor, values = null_policy(task), {}
     if task.data.get("difficulty"):
         values["difficulty"] = task.data["difficulty"]
@@ -47,7 +47,7 @@ def labels(task: Task) -> dict[str, str]:
 
 
 def metrics(trajectory: Trajectory) -> dict[str, float]:
-    """Return the components of the score, and `null_policy`: what doing nothing would have earned on the same task."""
+    """Return the components of the score, and `null_policy`: the score of doing nothing on the same task."""
     floor = None if trajectory.task is None else null_policy(trajectory.task)
     return scoring.metrics(trajectory) | ({} if floor is None else {"null_policy": floor})
 
@@ -66,7 +66,7 @@ def out_of_reach(env: TurnEnv, split: str) -> dict[str, str]:
 
 
 def shows_gold(env: TurnEnv) -> str:
-    """Return why the agent is told the gold; "" where it is not."""
+    """Return the reason why the agent sees the gold; "" where it does not."""
     core = env.unwrapped
     assert isinstance(core, Tau2Env)
     return "an oracle plan tells the expected actions" if core.arguments["plan"] == "oracle" else ""

@@ -112,7 +112,7 @@ def _text(path: str) -> str:
 
 
 def user_guidelines(scenario: str, with_tools: bool) -> str:
-    """Return what the original tells a model that plays a customer: its guidelines, and a scenario behind them.
+    """Return the original's guidelines for a model that plays a customer, with a scenario behind them.
 
     Raises DataMissing: the data is not there.
     """

@@ -27,7 +27,7 @@ class HeuristicAgent:
     name, service = "heuristic", ""
 
     def speak(self, scene: Scene) -> tuple[Line | None, Any]:
-        """Return what the domain's rules say to all that was said so far."""
+        """Return the heuristic's line on all that was said so far."""
         rules = scene.rules
         face = SideView(rules, "assistant", rules.max_agent_turns or rules.max_steps)
         messages = [message.as_dict() for message in face.conversation(scene.public, scene.dialogue)]
@@ -50,7 +50,7 @@ PLAYERS: dict[tuple[Side, str], Callable[[Any], Partner]] = {
 def make_partner(
     side: Side, who: str | ChatModel, persona: str | Mapping[str, Any] = "task", guidelines: str = "own"
 ) -> Partner:
-    """Return who plays a side.
+    """Return the partner that plays a side.
 
     Args:
         side: "user" or "assistant".
@@ -69,7 +69,7 @@ def make_partner(
 
 
 def take_turn(partner: Partner, scene: Scene) -> Dialogue:
-    """Return the conversation of a scene once a partner has said what it says."""
+    """Let a partner speak, and return the conversation of its scene behind it."""
 
     def speak(dialogue: Dialogue) -> tuple[Line | None, Any]:
         return partner.speak(replace(scene, dialogue=dialogue))

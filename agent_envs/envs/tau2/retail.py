@@ -103,7 +103,7 @@ def _credit(world: World, user_id: str, payment_method_id: str, amount: float) -
 
 
 def _missing_item(order: dict[str, Any], item_ids: list[str]) -> str | None:
-    """Return the first id that is asked for more often than the order has it."""
+    """Return the first id that is requested more often than the order has it."""
     had = [item["item_id"] for item in order["items"]]
     return next((item_id for item_id in item_ids if item_ids.count(item_id) > had.count(item_id)), None)
 

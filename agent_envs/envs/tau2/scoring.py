@@ -39,7 +39,7 @@ def reached(domain: Domain, task: Tau2Task, dialogue: Dialogue, solo: bool = Fal
 
 @lru_cache(maxsize=1024)
 def state_changes(domain: Domain, task: Tau2Task) -> tuple[Difference, ...]:
-    """Return what the expected actions change, each followed by what it brings about."""
+    """Return the changes of the expected actions, each followed by its consequences."""
     return differences(domain, initial_world(domain, task), solved_world(domain, task))
 
 
@@ -79,7 +79,7 @@ def result_of(score: Evaluation, ended: str, user: Mapping[str, int], marked: bo
 
 
 def progress_of(before: float, after: float) -> ToolResult:
-    """Return what a turn brought about as its typed result: the fraction reached, and what was gained."""
+    """Return a turn's progress as its typed result: the fraction reached, and the gain."""
     return ToolResult("", _PROGRESS, "", ids=(f"reached={after!r}", f"gained={after - before!r}"))
 
 
@@ -100,7 +100,7 @@ def _typed_result(turn: Turn, name: str) -> dict[str, str]:
 
 
 def succeeded(score: Evaluation, reward: str) -> bool:
-    """Return whether a conversation earned all there is."""
+    """Return whether a conversation earned the full reward."""
     return (score.reward_without_nl if reward == "without_nl" else score.reward) == 1.0
 
 

@@ -24,7 +24,7 @@ _PHRASES = (
 
 
 def next_action(env: TurnEnv) -> str:
-    """Return the agent's next line by the criteria; of a user, what the scripted user says to what was said so far."""
+    """Return the agent's next line by the criteria; for a user, the scripted user's answer to the conversation so far."""
     core = env.unwrapped
     assert isinstance(core, Tau2Env)
     if core.live_service:
@@ -41,7 +41,7 @@ def _rendered(line: Line) -> str:
 
 
 def _user_line(scene: Scene) -> Line:
-    """Return the scripted user's next line; what it has in mind is made again from all that was said before."""
+    """Return the scripted user's next line; its memory is rebuilt from all that was said before."""
     user, memory, line = make_partner("user", "scripted"), None, None
     lines = scene.dialogue.lines
     places = [place for place, past_line in enumerate(lines) if past_line.sender == "user"]
@@ -70,7 +70,7 @@ def random_action(env: TurnEnv, rng: random.Random) -> str:
 
 
 def _words(core: Tau2Env) -> list[str]:
-    """Return words that were shown, those of the last messages more often."""
+    """Return words of the observations, those of the last messages more often."""
     episode = core.episode
     messages = [episode.prompt[-1], *(message for turn in episode.turns[-3:] for message in turn.observation)]
     return _WORD.findall(" ".join(message.content[:2000] for message in messages)) or ["nothing"]

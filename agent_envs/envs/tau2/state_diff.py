@@ -42,7 +42,7 @@ class Difference:
 
     @property
     def text(self) -> str:
-        """The member, and what became of it."""
+        """The member, with its old and its new value."""
         place = _place(self.path)
         if self.old is ABSENT:
             return f"{place} added: {_value(self.new)}".lstrip()
@@ -57,7 +57,7 @@ class Difference:
 
 
 def differences(domain: Domain, before: DomainState, after: DomainState) -> tuple[Difference, ...]:
-    """Return what differs, record by record; a value that holds others is named only where one side has none of it."""
+    """List the differences by record; a value that holds others is named only where one side has none of it."""
     if before is after:
         return ()
     old, new = _views(domain, before), _views(domain, after)

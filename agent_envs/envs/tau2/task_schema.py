@@ -62,7 +62,7 @@ _INSTRUCTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """What the user wants and knows; None where the row has no such part."""
+    """The user's wants and knowledge; None where the row has no such part."""
 
     domain: str
     reason_for_call: str
@@ -103,7 +103,7 @@ class ExpectedAction:
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """What a conversation is scored by. `actions` and `env_assertions` are None where the row has none at all."""
+    """The scoring criteria of a conversation. `actions` and `env_assertions` are None where the row has none at all."""
 
     actions: tuple[ExpectedAction, ...] | None
     env_assertions: tuple[FunctionCall, ...] | None
@@ -119,7 +119,7 @@ class Criteria:
 
 @dataclass(frozen=True, slots=True)
 class Tau2Task:
-    """A task.
+    """The typed view of a task.
 
     Attributes:
         id: unique in its domain.
@@ -211,7 +211,7 @@ def core_task(row: Mapping[str, Any], split: str, source: str = "") -> Task:
 
 
 def scenario_text(persona: str, instructions: Instructions | str) -> str:
-    """Return what a simulated user is told, as the original writes it."""
+    """Return a simulated user's scenario, as the original writes it."""
     text = instructions if isinstance(instructions, str) else instructions.text()
     lines = [f"Persona:\n{indent(persona, chr(9))}"] if persona else []
     return "\n".join([*lines, f"Instructions:\n{indent(text, chr(9))}"])

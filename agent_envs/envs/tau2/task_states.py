@@ -144,7 +144,7 @@ def _merge(view: View, table: str, key: str, record: Mapping[str, Any]) -> None:
 
 
 def _update(record: dict[str, Any], changes: Mapping[str, Any]) -> None:
-    """Put what is given into a record, member by member; lists are replaced as a whole."""
+    """Merge changes into a record, member by member; lists are replaced as a whole."""
     for name, value in changes.items():
         if isinstance(value, dict) and isinstance(record.get(name), dict):
             _update(record[name], value)

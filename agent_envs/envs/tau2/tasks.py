@@ -36,7 +36,7 @@ class RowSource(Uncopied):
     def __init__(
         self, name: str, row: Callable[[str], dict[str, Any]], splits: Mapping[str, tuple[str, ...]], digest: str = ""
     ) -> None:
-        """Take what returns the row of an id, to read only, and the ids of each split, the default of a reset first."""
+        """Take a function that returns the row of an id, to read only, and each split's ids, a reset's default split first."""
         self.name, self.digest, self.splits = name, digest, tuple(splits)
         self._row, self._split_ids = row, dict(splits)
         self._tasks: dict[tuple[str, str], Task] = {}
@@ -71,7 +71,7 @@ class OfficialSource(RowSource):
     """The published tasks of a domain, one deck for all environments of a process."""
 
     def __init__(self, domain: str) -> None:
-        """Find the deck.
+        """Load the deck.
 
         Raises:
             UsageError: an unknown domain.

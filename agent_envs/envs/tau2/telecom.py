@@ -49,7 +49,7 @@ def _line_of(world: World, customer_id: str, line_id: str) -> Any:
 
 @lru_cache(maxsize=32)
 def _directory(database: Database) -> dict[str, tuple[str, str]]:
-    """Return, of each number in the pristine tables, the keys of the customer and the line that a search finds first."""
+    """Map each number in the pristine tables to the keys of the customer and the line that a search finds first."""
     lines, customers = database.tables["lines"], database.tables["customers"]
     entries: dict[str, tuple[str, str]] = {}
     for key, customer in customers.items():
@@ -340,13 +340,13 @@ def get_available_plan_ids(world: World) -> list[str]:
 
 @agent_kit.helper
 def assert_data_refueling_amount(world: World, customer_id: str, line_id: str, expected_amount: float) -> bool:
-    """Tell whether a line was sold this much data."""
+    """Return whether a line was sold this much data."""
     return bool(abs(_line_of(world, customer_id, line_id)["data_refueling_gb"] - expected_amount) < 1e-6)
 
 
 @agent_kit.helper
 def assert_line_status(world: World, customer_id: str, line_id: str, expected_status: str) -> bool:
-    """Tell whether a line has this status."""
+    """Return whether a line has this status."""
     return bool(_line_of(world, customer_id, line_id)["status"] == expected_status)
 
 
@@ -362,7 +362,7 @@ def assert_overdue_bill_exists(world: World, customer_id: str, overdue_bill_id: 
 
 @agent_kit.helper
 def assert_no_overdue_bill(world: World, overdue_bill_id: str) -> bool:
-    """Tell whether a bill does not exist or is paid."""
+    """Return whether a bill does not exist or is paid."""
     bill = world.agent.get("bills", overdue_bill_id)
     return bill is None or bill["status"] == "Paid"
 

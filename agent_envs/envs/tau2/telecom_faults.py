@@ -28,7 +28,7 @@ from agent_envs.envs.tau2.toolkit import World
 
 
 def _settle(world: World, flip: Callable[[World], str], field: str, goal: bool) -> str:
-    """Flip once, and once more if that was the wrong way; return what the phone said, less its status bar."""
+    """Flip once, and once more if that was the wrong way; return the phone's answer, less its status bar."""
     text = flip(world)
     if phone(world)[field] != goal:
         text = flip(world)
@@ -37,7 +37,7 @@ def _settle(world: World, flip: Callable[[World], str], field: str, goal: bool) 
 
 @user_kit.helper
 def set_user_info(world: World, name: str, phone_number: str) -> None:
-    """Tell whose phone this is."""
+    """Set the owner of the phone."""
     edit_surroundings(world).update(name=name, phone_number=phone_number)
 
 
@@ -167,7 +167,7 @@ for _name, _read in _SHOWN.items():
 
 @user_kit.helper
 def assert_service_status(world: World, expected_status: str) -> bool:
-    """Tell whether the connection is as expected; a status that does not exist is an error."""
+    """Return whether the connection is as expected; a status that does not exist is an error."""
     if expected_status not in SERVICE_STATUSES:
         raise ValueError(f"{expected_status!r} is not a valid NetworkStatus")
     return bool(phone(world)["network_connection_status"] == expected_status)
@@ -175,7 +175,7 @@ def assert_service_status(world: World, expected_status: str) -> bool:
 
 @user_kit.helper
 def assert_internet_speed(world: World, expected_speed: float, expected_desc: str | None = None) -> bool:
-    """Tell whether mobile data is at least this fast, and its label is this one if one is given."""
+    """Return whether mobile data is at least this fast, and has this label, if one is given."""
     value, label = speed(world)
     if expected_desc is not None and label.lower() != expected_desc.lower():
         return False
@@ -184,5 +184,5 @@ def assert_internet_speed(world: World, expected_speed: float, expected_desc: st
 
 @user_kit.helper
 def assert_internet_not_excellent(world: World) -> bool:
-    """Tell whether mobile data is slower than excellent."""
+    """Return whether mobile data is slower than excellent."""
     return speed(world)[1] != "Excellent"

@@ -23,7 +23,7 @@ LIMITS = ("max_steps", "max_agent_turns", "too_many_errors")  # endings that cut
 
 @dataclass(frozen=True)
 class Rules:
-    """What holds during a conversation.
+    """The domain, the mode and the limits of a conversation.
 
     Attributes:
         domain: the databases, tools and switches.
@@ -104,12 +104,12 @@ def spoke(rules: Rules, dialogue: Dialogue, text: str, calls: tuple[ToolCall, ..
 
 
 def stumbled(rules: Rules, dialogue: Dialogue) -> Dialogue:
-    """Return the conversation after something that was no message: nothing is routed, and an assistant's turn is spent."""
+    """Return the conversation after a turn that could not be read: nothing is routed, and an assistant's turn is spent."""
     return limited(rules, dialogue.replace(agent_turns=dialogue.agent_turns + (dialogue.turn == "assistant")))
 
 
 def answered(rules: Rules, dialogue: Dialogue, side: Side, speak: Speak) -> Dialogue:
-    """Return the conversation once a simulated side has said its lines; it stops it by None in place of a line."""
+    """Return the conversation after a simulated side's lines; None in place of a line stops it."""
     while dialogue.turn == side and not dialogue.ended:
         line, memory = speak(dialogue)
         dialogue = dialogue.replace(memory=memory)

@@ -34,7 +34,7 @@ def _days(text: str) -> list[str]:
 
 
 def _reservations(desk: Desk) -> list[Row]:
-    """Return the reservations that the wish names, else those that fit best what it tells of a trip."""
+    """Return the reservations that the wish names, else those that best match its description."""
     own = list(_user(desk)["reservations"])
     keys = [key for key in matches(r"\b[A-Z0-9]{6}\b", desk.text) if key in own]
     # As they were at first: an apology is for the flights of then.
@@ -134,7 +134,7 @@ def _total_paid(desk: Desk) -> None:
 
 
 def _offers(desk: Desk, leg: Row, day: str, cabin: str, size: int) -> list[Row]:
-    """Return the flights on the way of another one on some day with seats for everybody, with their price."""
+    """Return the direct flights on a leg's route on another day, with seats for everybody, and with their price."""
     query = {"origin": leg["origin"], "destination": leg["destination"], "date": day}
     rows = [row for flights in desk.look("search_direct_flight", query) for row in flights]
     return [row | {"date": day, "price": row["prices"][cabin]} for row in rows if row["available_seats"][cabin] >= size]
@@ -181,7 +181,7 @@ def _move(desk: Desk) -> None:
 
 
 def _pick_flight(desk: Desk, offers: Sequence[Row]) -> Row:
-    """Return the flight that the user would take."""
+    """Return the offer that matches the user's choice."""
     choice = re.search(_CHOICES, desk.text)
     if not offers:
         desk.refuse("there is no direct flight with enough seats then")

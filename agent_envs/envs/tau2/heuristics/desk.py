@@ -27,15 +27,15 @@ _MOST_TIMES = 3  # that the same is said about a wish
 
 
 class Turn(Exception):
-    """The agent's turn is found: its words."""
+    """Raised to end the turn with words."""
 
 
 class Act(Turn):
-    """The agent's turn is found: its calls."""
+    """Raised to end the turn with calls."""
 
 
 def plans(domain: str, **served: Callable[["Desk"], None]) -> Plans:
-    """Return the kinds of wishes of a domain in the order of `wishes.json`, those that are served and those refused there."""
+    """Return the kinds of wishes of a domain in the order of `wishes.json`: those that are served, and those refused there."""
     return {kind: (words, served.get(kind, why)) for kind, (words, why) in _WISHES[domain].items()}
 
 
@@ -45,7 +45,7 @@ def sentences(text: str) -> list[str]:
 
 
 class Desk:
-    """One look at a conversation.
+    """A conversation, as the rules read it.
 
     Attributes:
         user, own, calls: the conversation, as `read` returns it.
@@ -67,7 +67,7 @@ class Desk:
         self.kind = next(filter(None, map(self.kind_of, sentences(self.text))), "")
 
     def kind_of(self, sentence: str) -> str:
-        """Return what a sentence wishes for, "" for nothing."""
+        """Return the kind of wish that a sentence makes; "" for none."""
         kinds = (kind for kind, (words, _) in self.plans.items() if re.search(words, sentence, re.I))
         return "" if _NOT_A_WISH.match(sentence) else next(kinds, "")
 
@@ -95,7 +95,7 @@ class Desk:
         return calls[-1] if calls else None
 
     def say(self, words: str) -> NoReturn:
-        """End the turn with words, after telling what became of a change that was just made."""
+        """End the turn with words, after the outcome of a change that was just made."""
         change = self.changed()
         if change and change.failed:
             words = f"{SORRY} that cannot be done: {change.content.removeprefix('Error: ')}. {words}"
@@ -110,7 +110,7 @@ class Desk:
         self.close(f"{SORRY} {why}.")
 
     def repetitions(self, words: str) -> int:
-        """Return how often something was said about the present wish."""
+        """Count the agent's messages about the present wish that contain these words."""
         return sum(words in text for text, before in self.own if before > self.start or not before)
 
     def ask(self, question: str) -> NoReturn:
@@ -120,7 +120,7 @@ class Desk:
         self.say(question)
 
     def look(self, name: str, *queries: Row, fresh: bool = True) -> list[Any]:
-        """Return what a tool shows of all given arguments, failures left out; end the turn with calls not made yet."""
+        """Return a tool's results for all of the queries, failures left out; end the turn with calls not made yet."""
         calls = [self._last_look(name, one, fresh) for one in queries]
         missing = [(name, one) for one, call in zip(queries, calls, strict=True) if call is None]
         if missing:
@@ -148,7 +148,7 @@ class Desk:
         self.ask(proposal)
 
     def hand_over(self, why: str) -> NoReturn:
-        """End the turn with a call for a human agent; after it, with the words that tell so."""
+        """End the turn with a call for a human agent; after it, with the words of the transfer."""
         if self.last(_HAND_OVER) is None:
             raise Act(calling((_HAND_OVER, {"summary": why})))
         self.say("You are being transferred to a human agent. Please hold on.")

@@ -23,7 +23,7 @@ serve = Desk.serve_once
 
 
 def _user(desk: Desk) -> Row:
-    """Return who the customer is."""
+    """Return the customer's record."""
     for call in desk.calls:
         if call.name == "find_user_id_by_name_zip" and not call.failed:
             return dict(desk.look("get_user_details", {"user_id": call.content})[0])
@@ -35,7 +35,7 @@ def _user(desk: Desk) -> Row:
 
 
 def _order(desk: Desk, *statuses: str) -> Row:
-    """Return the order that the wish is about, by its number or by what was in it; it must be in one of some statuses."""
+    """Return the order that the wish is about, by number or by content; it must have one of some statuses."""
     orders = desk.look("get_order_details", *({"order_id": key} for key in _user(desk)["orders"]))
     ids = [f"#{number.lstrip('#')}" for number in matches(r"#?\bW\d{3,10}\b", desk.text)]
     by_number = [order for order in orders if order["order_id"] in ids]
@@ -120,7 +120,7 @@ def _swap(desk: Desk) -> None:
 
 
 def _variant(desk: Desk, item: Row, variants: Row) -> Row:
-    """Return the variant of an item that is asked for, of those that can be had; the nearest one, or the cheapest."""
+    """Return the available variant that fits the options asked for: the nearest one, or the cheapest."""
     able = [one for one in variants.values() if one["available"] and one["item_id"] != item["item_id"]]
     options = dict[str, str]()
     for axis, current in item["options"].items():

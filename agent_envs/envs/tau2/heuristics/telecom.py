@@ -17,7 +17,7 @@ from agent_envs.envs.tau2.turn_taking import AGENT_STOP, DONE
 
 
 class Step(NamedTuple):
-    """Something to be done with the phone: the words that ask for it, and the call that does it."""
+    """A step with the phone: the words that ask for it, and the call that does it."""
 
     say: str
     tool: str
@@ -56,7 +56,7 @@ def serve(desk: Desk) -> None:
 
 
 def _customer(desk: Desk) -> Row:
-    """Return who calls: the customer with a number or a date of birth that was told, whose name was told, too."""
+    """Return the customer who calls, by phone number or date of birth, and by name."""
     text = "\n".join(desk.user)
     tries = [("get_customer_by_phone", {"phone_number": number}) for number in matches(_NUMBER, text)]
     for day in matches(r"\b\d{4}-\d{2}-\d{2}\b", text):
@@ -100,7 +100,7 @@ def _wish_lines(desk: Desk) -> list[Row]:
 
 
 def _is_done(desk: Desk, name: str, line: Row) -> bool:
-    """Tell whether a change was made to a line for the present wish."""
+    """Return whether a change was made to a line for the present wish."""
     call = desk.last(name, line_id=line["line_id"])
     return call is not None and not call.failed and (desk.solo or call.turn > desk.start)
 
@@ -137,7 +137,7 @@ def _resume(desk: Desk, line: Row | None = None) -> None:
 
 
 def _refuel(desk: Desk, line: Row | None = None) -> None:
-    """Sell a line as much data as is told."""
+    """Sell a line the amount of data that the wish names."""
     line = line or _wish_lines(desk)[0]
     match, price = re.search(_GIGABYTES, desk.text), line["plan"]["data_refueling_price_per_gb"]
     if not match:
@@ -207,7 +207,7 @@ def next_step(history: Sequence[tuple[Step, str]], trouble: str) -> Step | None:
 
 
 def _step_history(desk: Desk) -> list[tuple[Step, str]]:
-    """Return the steps that were taken about the phone, each with what was reported then."""
+    """Return the steps that were taken with the phone, each with the report on it."""
     steps = STEPS.values()
     if desk.solo:
         calls = [(call.content, (call.name, call.arguments)) for call in desk.calls]

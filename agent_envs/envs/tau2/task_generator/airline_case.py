@@ -25,7 +25,7 @@ def day_of(date: str) -> str:
 
 
 def route_of(leg: Row) -> str:
-    """Return where something goes: "from Seattle to Denver"."""
+    """Return a leg's route in words: "from Seattle to Denver"."""
     return f"from {CITIES[leg['origin']]} to {CITIES[leg['destination']]}"
 
 
@@ -58,7 +58,7 @@ class Trip:
 
     @property
     def size(self) -> int:
-        """How many people fly."""
+        """The number of passengers."""
         return len(self.record["passengers"])
 
     @property
@@ -87,7 +87,7 @@ class Trip:
 
     @property
     def words(self) -> str:
-        """How somebody speaks of it who does not know its number."""
+        """The description by a customer who does not know its number."""
         return f"trip {route_of(self.record)} on {day_of(self.legs[0]['date'])}"
 
 
@@ -126,7 +126,7 @@ class Case:
         return tuple(trips)
 
     def instance(self, number: str, date: str) -> Row:
-        """Return what is known of a flight on a date."""
+        """Return the record of a flight on a date."""
         instance: Row = self.flights[number]["dates"][date]
         return instance
 
@@ -164,11 +164,11 @@ class Case:
         return Fact("reason", f"the reason is that {self.pick(*WORDS['reasons'][kind])}.")
 
     def label(self, trip: Trip) -> str:
-        """Return how the customer speaks of a trip."""
+        """Return the customer's words for a trip: its number, or a description."""
         return trip.words if self.vague else f"reservation {trip.id}"
 
     def about(self, trip: Trip, dated: bool = True) -> tuple[Fact, ...]:
-        """Return the facts that tell which reservation is meant; its days among them, where it is only `dated`."""
+        """Return the facts that identify a reservation; its days among them, where it is only `dated`."""
         legs = trip.record["flights"]
         number = f"the reservation number is {trip.id}."
         if self.vague:
@@ -181,14 +181,14 @@ class Case:
         return (*facts, Fact("date", f"the flight{'s are' if len(legs) > 1 else ' is'} on {days}.")) if dated else facts
 
     def which(self, trips: list[Trip], numbers: str) -> Fact:
-        """Return the fact that tells which reservations are meant, by their numbers where the customer knows them."""
+        """Return the fact that identifies reservations, by their numbers where the customer knows them."""
         text = "<I> do not have the numbers at hand." if self.vague else numbers
         return Fact(
             "reservation", f"{text.format(listed(trip.id for trip in trips))} {listed(trip.words for trip in trips)}."
         )
 
     def both(self, trips: list[Trip]) -> str:
-        """Return how the customer speaks of several trips."""
+        """Return the customer's words for several trips."""
         return listed(f"<my> {self.label(trip)}" for trip in trips)
 
     def rebooked(self, trip: Trip, cabin: str, legs: Iterable[Row], method: str) -> Action:
@@ -202,7 +202,7 @@ class Case:
         return (("get_reservation_details", {"reservation_id": trip.id}),)
 
     def words_of(self, method: str) -> str:
-        """Return how the customer speaks of a payment method."""
+        """Return the customer's words for a payment method."""
         record = self.methods[method]
         if record["source"] == "credit_card":
             return f"<my> credit card ending in {record['last_four']}"
@@ -236,7 +236,7 @@ class Case:
         return offers
 
     def select(self, flights: list[Row]) -> tuple[Row, str] | None:
-        """Return one of some flights of a day, and words that fit it alone; None if there is none such."""
+        """Return one of some flights of a day, and words that describe it alone; None if there is none such."""
         ways = [
             ("price", 1, "the cheapest flight"),
             ("scheduled_departure_time_est", 1, "the earliest flight with free seats"),
@@ -250,7 +250,7 @@ class Case:
         return None
 
     def someone(self, trip: Trip | None = None) -> dict[str, str]:
-        """Return somebody whom the customer travels with and who is not on a trip yet, or somebody new."""
+        """Return a fellow traveller of the customer's who is not on a trip yet, or a new one."""
         there = {row["first_name"] for row in trip.record["passengers"]} if trip else {self.user["name"]["first_name"]}
         companions = [row for row in self.user["saved_passengers"] if row["first_name"] not in there]
         if companions and self.rng.random() < 0.5:

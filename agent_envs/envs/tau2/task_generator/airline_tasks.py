@@ -53,7 +53,7 @@ def _vague(rng: Random, difficulty: str) -> bool:
 
 
 def _plan(rng: Random, difficulty: str) -> list[str]:
-    """Return the kinds of what is wanted, in order."""
+    """Draw the kinds of wishes of a task, in order."""
     if difficulty == "easy":
         return [rng.choice(_WRITES)]
     if difficulty == "medium":
@@ -80,7 +80,7 @@ def _plan(rng: Random, difficulty: str) -> list[str]:
 
 
 def _draw(case: Case, plan: list[str]) -> list[Piece]:
-    """Return the pieces of a plan; none if the customer's situation does not give them all, or only looks would be gold."""
+    """Draw the pieces of a plan; none if the customer's situation does not give them all, or only looks would be gold."""
     pieces = list[Piece]()
     try:
         for kind in plan:
@@ -101,7 +101,7 @@ def _facts(user: Mapping[str, Any]) -> tuple[Fact, ...]:
 
 
 def _instructions(case: Case, pieces: list[Piece]) -> Instructions:
-    """Return the scenario in the second person, as a language model is told it."""
+    """Write the scenario in the second person, for a language model."""
     user = case.user
     wishes = [f"the {ordinal} wish" for ordinal in ORDINALS[: len(pieces)]] if pieces[1:] else ["your wish"]
     details = [_details(wish, piece) for wish, piece in zip(wishes, pieces, strict=True) if piece.facts]

@@ -52,12 +52,12 @@ def refused(case: Case, trip: Trip, say: str, claim: str, fact: Fact) -> Piece:
 
 
 def instead(piece: Piece | None) -> Pieces:
-    """Return a piece as what is wanted after a refusal."""
+    """Return a piece as the wish that follows a refusal."""
     return () if piece is None else (replace(piece, say=f"in that case, {piece.say}", only_if_refused=True),)
 
 
 def no_cancelling(case: Case) -> Pieces:
-    """A cancellation without grounds; some would then rather move the flight."""
+    """Draw a wish to cancel without grounds; some would then rather move the flight."""
     trip = case.find(lambda trip: trip.ahead and trip.grounds(False))
     reason = case.reason(case.pick(*trip.grounds(False)))
     piece = refused(case, trip, case.say("no_cancelling", trip=case.label(trip)), case.pick(*WORDS["claims"]), reason)
@@ -66,7 +66,7 @@ def no_cancelling(case: Case) -> Pieces:
 
 
 def no_moving(case: Case) -> Pieces:
-    """Another day for a basic economy flight; some would then take another cabin on the same day."""
+    """Draw a wish for another day for a basic economy flight; some would then take another cabin on the same day."""
     trip = case.find(
         lambda trip: trip.record["cabin"] == "basic_economy" and trip.bookable and later_days(case, trip, 0)
     )
@@ -78,7 +78,7 @@ def no_moving(case: Case) -> Pieces:
 
 
 def no_insurance(case: Case) -> Pieces:
-    """Insurance for a trip that is already booked."""
+    """Draw a wish for insurance on a trip that is already booked."""
     trip = case.find(lambda trip: trip.ahead and trip.record["insurance"] == "no")
     say = case.say("no_insurance", trip=case.label(trip))
     claim = "<I> only forgot it, and everybody else whom <I> know has it"
@@ -86,7 +86,7 @@ def no_insurance(case: Case) -> Pieces:
 
 
 def fewer_bags(case: Case) -> Pieces:
-    """Bags taken off a trip."""
+    """Draw a wish to take bags off a trip."""
     trip = case.find(lambda trip: trip.ahead and trip.record["total_baggages"])
     number = trip.record["total_baggages"]
     say = case.say("fewer_bags", trip=case.label(trip))
@@ -95,7 +95,7 @@ def fewer_bags(case: Case) -> Pieces:
 
 
 def more_people(case: Case) -> Pieces:
-    """One more passenger on a trip."""
+    """Draw a wish for one more passenger on a trip."""
     trip = case.find(lambda trip: trip.open)
     other = case.someone(trip)
     name = f"{other['first_name']} {other['last_name']}"
@@ -105,7 +105,7 @@ def more_people(case: Case) -> Pieces:
 
 
 def elsewhere(case: Case) -> Pieces:
-    """Another destination; where the reservation may be cancelled, some do that then."""
+    """Draw a wish for another destination; where the reservation may be cancelled, some do that then."""
     trip = case.find(lambda trip: trip.open and trip.record["cabin"] != "basic_economy")
     ends = (trip.record["origin"], trip.record["destination"])
     other = case.pick(*(city for code, city in CITIES.items() if code not in ends))
@@ -118,7 +118,7 @@ def elsewhere(case: Case) -> Pieces:
 
 
 def no_compensation(case: Case) -> Pieces:
-    """A certificate that nobody may send: nothing was late, or the customer is not among those who get one."""
+    """Draw a wish for a certificate that is not due: nothing was late, or the customer is not entitled to one."""
     trip = case.find(
         lambda trip: trip.statuses[0] != "available" and not compensation(case.membership, trip.record, trip.statuses)
     )
@@ -131,7 +131,7 @@ def no_compensation(case: Case) -> Pieces:
 
 
 def too_dear(case: Case) -> Pieces:
-    """A better cabin at a limit that the price is above."""
+    """Draw a wish for a better cabin, with a price limit that is exceeded."""
     trip = case.find(lambda trip: (priced(case, trip, "business") or 0) >= 100)
     rise = need(priced(case, trip, "business"))
     limit = rise // 10 * 10 - 10 * case.rng.randrange(1, 6)
@@ -146,7 +146,7 @@ def too_dear(case: Case) -> Pieces:
 
 
 def cancel_rest(case: Case) -> Pieces:
-    """The cancellation of a trip of which a part has been flown."""
+    """Draw a wish to cancel a trip of which a part has been flown."""
     trip = case.find(lambda trip: not trip.ahead and "available" in trip.statuses)
     say = f"<I> want to cancel what is left of <my> {case.label(trip)} and get <my> money back for it."
     return (refused(case, trip, say, "it is only about the flight back", case.reason("plans")),)
@@ -160,7 +160,7 @@ REFUSED = {kind.__name__: kind for kind in _KINDS}
 
 
 def budgeted(case: Case) -> Pieces:
-    """Business within a limit, and else the next cabin up or down."""
+    """Draw a wish for business within a price limit, and else for the next cabin up or down."""
     for trip in case.free():
         other = "economy" if trip.record["cabin"] == "basic_economy" else "basic_economy"
         rise = priced(case, trip, "business")
@@ -186,7 +186,7 @@ def _plain(case: Case) -> Case:
 
 
 def cheapest_day(case: Case) -> Pieces:
-    """A flight moved to the cheapest of three days."""
+    """Draw a wish to move a flight to the cheapest of three days."""
     for trip in case.free():
         place = case.rng.randrange(len(trip.legs))
         days = sorted(later_days(case, trip, place)[:3])
@@ -211,7 +211,7 @@ def cheapest_day(case: Case) -> Pieces:
 
 
 def whichever(case: Case) -> Pieces:
-    """Two trips cancelled as far as that is allowed, which it is for one of them."""
+    """Draw a wish to cancel two trips as far as that is allowed, which it is for one of them."""
     trips = [trip for trip in case.free() if trip.ahead]
     good = need([trip for trip in trips if may_cancel(trip.record, trip.statuses)])[0]
     both = [good, need([trip for trip in trips if not may_cancel(trip.record, trip.statuses)])[0]]
@@ -224,7 +224,7 @@ def whichever(case: Case) -> Pieces:
 
 
 def upgrades(case: Case) -> Pieces:
-    """Two trips at once into one cabin, and what both together cost."""
+    """Draw a wish for one cabin on two trips at once, and for the total price."""
     target = case.rng.choice(("business", "business", "economy"))
     rises = {trip.id: priced(case, trip, target) or 0 for trip in case.free()}
     trips = several(case, (trip for trip in case.free() if rises[trip.id]))
@@ -241,7 +241,7 @@ def upgrades(case: Case) -> Pieces:
 
 
 def again(case: Case) -> Pieces:
-    """A booking like one that there is: its route, its cabin and its passengers, on another day."""
+    """Draw a wish for a booking like an earlier one: its route, its cabin and its passengers, on another day."""
     for trip in case.free():
         record, rng = trip.record, case.rng
         day = rng.randrange(TODAY + 2, DAYS + 1)
@@ -268,7 +268,7 @@ def again(case: Case) -> Pieces:
 
 
 def with_a_stop(case: Case) -> Pieces:
-    """A booking between two cities without direct flights: the cheapest with one stop."""
+    """Draw a wish for a booking between two cities without direct flights: the cheapest with one stop."""
     links = {(flight["origin"], flight["destination"]) for flight in case.flights.values()}
     apart = [(one, two) for one in CITIES for two in CITIES if one != two and (one, two) not in links]
     origin, destination = case.rng.choice(apart)

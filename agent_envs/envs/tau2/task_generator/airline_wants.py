@@ -32,7 +32,7 @@ BOOKED = ("booked", "HATHAT")
 
 
 def cancel(case: Case) -> Pieces:
-    """A cancellation that the policy allows."""
+    """Draw a cancellation that the policy allows."""
     trip = case.find(lambda trip: "cancelled" not in trip.statuses and trip.grounds(True))
     return (cancelling(case, trip, case.reason(case.pick(*trip.grounds(True)))),)
 
@@ -45,7 +45,7 @@ def cancelling(case: Case, trip: Trip, reason: Fact) -> Piece:
 
 
 def struck(case: Case) -> Pieces:
-    """A flight that the airline cancelled: the reservation goes, and there may be a certificate."""
+    """Draw a complaint about a flight that the airline cancelled: the reservation goes, and a certificate may be due."""
     trip = case.find(lambda trip: "cancelled" in trip.statuses and trip.ahead)
     worth = compensation(case.membership, trip.record, trip.statuses)
     first = cancelling(case, trip, Fact("reason", "the reason is that the airline cancelled one of its flights."))
@@ -54,7 +54,7 @@ def struck(case: Case) -> Pieces:
 
 
 def late(case: Case) -> Pieces:
-    """A delayed flight: it is exchanged for one of another day, and then there is a certificate."""
+    """Draw a complaint about a delayed flight: it is moved to another day, and then a certificate is due."""
     for trip in case.free():
         worth = compensation(case.membership, trip.record, trip.statuses)
         if "delayed" not in trip.statuses or not trip.open or not worth or trip.record["cabin"] == "basic_economy":
@@ -81,7 +81,7 @@ def compensating(case: Case, trip: Trip, worth: int, what: str) -> Piece:
 
 
 def cabin(case: Case) -> Pieces:
-    """Another cabin for everybody on a trip."""
+    """Draw a wish for another cabin for everybody on a trip."""
 
     def targets(trip: Trip) -> list[str]:
         return [one for one in CABINS if one != trip.record["cabin"] and priced(case, trip, one) is not None]
@@ -91,7 +91,7 @@ def cabin(case: Case) -> Pieces:
 
 
 def priced(case: Case, trip: Trip, cabin_wanted: str) -> int | None:
-    """Return by how much the price rises in another cabin; None where it cannot be had, or costs the same."""
+    """Return the rise of the price in another cabin; None where it cannot be had, or costs the same."""
     if not trip.bookable or cabin_wanted == trip.record["cabin"]:
         return None
     total = 0
@@ -124,7 +124,7 @@ def at_most(limit: int) -> Fact:
 
 
 def move(case: Case) -> Pieces:
-    """Another day for one flight of a trip."""
+    """Draw a wish for another day for one flight of a trip."""
     for trip in case.free():
         if trip.open and "delayed" not in trip.statuses and trip.record["cabin"] != "basic_economy":
             piece = moving(case, trip, case.rng.randrange(len(trip.legs)))
@@ -167,12 +167,12 @@ def rerouted(case: Case, trip: Trip, place: int, flight: Row) -> tuple[int, Fact
 
 
 def part_of(trip: Trip, place: int) -> str:
-    """Return how the customer speaks of one flight of a trip."""
+    """Return the customer's words for one flight of a trip."""
     return "flight" if len(trip.legs) == 1 else ("flight out", "flight back")[place]
 
 
 def bags(case: Case) -> Pieces:
-    """More bags on a trip."""
+    """Draw a wish for more bags on a trip."""
     trip = case.find(lambda trip: trip.open)
     record, more = trip.record, case.rng.randrange(1, 4)
     total = record["total_baggages"] + more
@@ -186,7 +186,7 @@ def bags(case: Case) -> Pieces:
 
 
 def passenger(case: Case) -> Pieces:
-    """Somebody else flies, or somebody's last name was misspelt."""
+    """Draw a change of a passenger, or of a misspelt last name."""
     trip = case.find(lambda trip: trip.open)
     people = thawed(trip.record["passengers"])
     place = case.rng.randrange(len(people))
@@ -212,7 +212,7 @@ def passenger(case: Case) -> Pieces:
 
 
 def book(case: Case) -> Pieces:
-    """A new trip."""
+    """Draw a wish for a new trip."""
     need(not case.booked)
     rng, user = case.rng, case.user
     people = [me(case), *([case.someone()] if rng.random() < 0.4 else [])]
@@ -298,7 +298,7 @@ def paying(case: Case, total: int) -> tuple[list[dict[str, object]], Fact]:
 
 
 def costs(case: Case) -> Pieces:
-    """A question that needs adding up: what two trips cost."""
+    """Draw a question that needs adding up: the price of two trips."""
     trips = several(case, case.free())
     total = str(sum(refund(trip.record) for trip in trips))
     say = f"<I> want to know how much <I> paid in total for {case.both(trips)} together, as one number."
@@ -316,7 +316,7 @@ def several(case: Case, trips: Iterable[Trip]) -> list[Trip]:
 
 
 def balance(case: Case) -> Pieces:
-    """A question that needs adding up: what there is on a gift card and a certificate."""
+    """Draw a question that needs adding up: the balance of a gift card and a certificate."""
     need(not case.uses_balance and len(case.balances) >= 2)
     total = str(sum(case.balances.values()))
     case.balances = dict.fromkeys(case.balances, 0)

@@ -37,7 +37,7 @@ def make_row(split: str, number: int, difficulty: str, world: int = 0) -> dict[s
 
 
 def draw_wishes(split: str, number: int, difficulty: str, world: int = 0) -> tuple[Case, Pieces]:
-    """Return the customer of a task and its wishes, in the order in which it asks for them."""
+    """Draw the customer of a task and its wishes, in the order in which it asks for them."""
     rng = Random(f"tau2/retail/{world}/{split}/{number}/{difficulty}")
     tables = database(world).tables
     users = list(tables["users"].values())
@@ -112,7 +112,7 @@ def _row(case: Case, pieces: Pieces, difficulty: str, name: str) -> dict[str, An
 
 
 def _narrate(text: str) -> str:
-    """Return a text as the scenario tells it to who plays the customer."""
+    """Put a wording into the second person, for the player of the customer."""
     return voiced(text.replace("please ", "you ask the agent to "), False)
 
 

@@ -35,12 +35,12 @@ def refused(case: Case, say: str, facts: tuple[Fact, ...], uses: frozenset[str])
 
 
 def instead(piece: Piece, touched_before: frozenset[str]) -> Piece:
-    """Return a wish as what is asked for once the one before it was refused."""
+    """Return a wish as the one that follows a refusal."""
     return replace(piece, only_if_refused=True, uses=piece.uses | touched_before)
 
 
 def cancel_delivered(case: Case) -> Pieces:
-    """A delivered order cannot be cancelled; then it is to be returned."""
+    """Draw a wish to cancel a delivered order, which cannot be; then it is to be returned."""
     order, item = case.choose("delivered")
     words, number = case.label(order, item)
     say = f"<I> want to cancel {words} and get <my> money back, because <I> no longer need it."
@@ -49,7 +49,7 @@ def cancel_delivered(case: Case) -> Pieces:
 
 
 def cancel_processed(case: Case) -> Pieces:
-    """A processed order cannot be cancelled, and that is that."""
+    """Draw a wish to cancel a processed order, which cannot be."""
     order, item = case.choose("processed")
     words, number = case.label(order, item)
     say = f"<I> want to cancel {words}, because <I> ordered it by mistake."
@@ -57,7 +57,7 @@ def cancel_processed(case: Case) -> Pieces:
 
 
 def bad_reason(case: Case) -> Pieces:
-    """A pending order is to be cancelled for a reason that does not count; then it is to be sent elsewhere."""
+    """Draw a cancellation for a reason that does not count; then the order is to be sent elsewhere."""
     order, item = case.choose("pending")
     words, number = case.label(order, item)
     why = case.say("other_reasons")
@@ -69,7 +69,7 @@ def bad_reason(case: Case) -> Pieces:
 
 
 def foreign_order(case: Case) -> Pieces:
-    """Somebody else's order is to be cancelled; the tools would do it."""
+    """Draw a wish to cancel somebody else's order; the tools would do it."""
     orders = case.tables["orders"]
     candidates = [
         orders[order_id]
@@ -85,7 +85,7 @@ def foreign_order(case: Case) -> Pieces:
 
 
 def take_out(case: Case) -> Pieces:
-    """One item is to be taken out of a pending order; as that cannot be, all of it is to be cancelled."""
+    """Draw a wish to take one item out of a pending order; as that cannot be, all of it is to be cancelled."""
     order, item = case.choose("pending", 2)
     amount, uses = order["payment_history"][0]["amount"], case.touching(order, case.paid_with(order))
     words, number = case.label(order, item)
@@ -102,7 +102,7 @@ def take_out(case: Case) -> Pieces:
 
 
 def wrong_refund(case: Case) -> Pieces:
-    """A refund is to go to a method that may not get it; then to the one that paid."""
+    """Draw a wish for a refund to a method that may not get it; then to the one that paid."""
     order, item = case.choose("delivered")
     paid = order["payment_history"][0]["payment_method_id"]
     wrong = need([method for method in case.payers if method["id"] != paid])[0]
@@ -117,14 +117,14 @@ def wrong_refund(case: Case) -> Pieces:
 
 
 def modified_order(case: Case) -> Pieces:
-    """An order whose items were changed is to be sent elsewhere; the tools would do it."""
+    """Draw a wish to send an order elsewhere whose items were changed; the tools would do it."""
     order, item = case.choose("pending (item modified)")
     piece = sent_anywhere(case, order, item, touched(order))
     return (replace(piece, actions=(), signs=(), insists=case.rng.randrange(1, 3)),)
 
 
 def price_cap(case: Case) -> Pieces:
-    """A delivered item is to be exchanged if that costs little enough, and else returned."""
+    """Draw a wish to exchange a delivered item if that costs little enough, and else to return it."""
     order, item = case.choose("delivered")
     new, text = need(other_variant(case, item, False))
     difference, name = round(new["price"] - item["price"], 2), plain(item["name"])
@@ -149,7 +149,7 @@ def price_cap(case: Case) -> Pieces:
 
 
 def short_card(case: Case) -> Pieces:
-    """An order is to be paid with a gift card that does not cover it, and else with another method."""
+    """Draw a wish to pay an order with a gift card that does not cover it, and else with another method."""
     order, item = case.choose("pending")
     paid = order["payment_history"][0]
     need("gift" not in case.used)
@@ -162,7 +162,7 @@ def short_card(case: Case) -> Pieces:
 
 
 def by_total(case: Case) -> Pieces:
-    """An order is to be cancelled if it was dear enough, and else sent elsewhere."""
+    """Draw a wish to cancel an order if it was dear enough, and else to send it elsewhere."""
     order, item = case.choose("pending")
     amount = order["payment_history"][0]["amount"]
     limit = int(amount * case.rng.choice((0.6, 0.8, 1.2, 1.5))) // 10 * 10
@@ -184,7 +184,7 @@ def by_total(case: Case) -> Pieces:
 
 
 def second_choice(case: Case) -> Pieces:
-    """A delivered item is to be exchanged for a variant that is not to be had, and else for another one."""
+    """Draw a wish to exchange an item for a variant that is not available, and else for another one."""
     order, item = case.choose("delivered")
     variants = list(case.tables["products"][item["product_id"]]["variants"].values())
     missing = [one for one in variants if not one["available"] and one["item_id"] != item["item_id"]]
@@ -196,7 +196,7 @@ def second_choice(case: Case) -> Pieces:
 
 
 def wrong_number(case: Case) -> Pieces:
-    """A delivered item is to be returned, and the customer names the number of another order at first."""
+    """Draw a wish to return an item, in which the customer names the number of another order at first."""
     order, item = case.choose("delivered")
     wrong = case.rng.choice(need([other for other in case.all_orders if other is not order]))["order_id"]
     name = plain(item["name"])

@@ -22,7 +22,7 @@ Pieces = tuple[Piece, ...]
 
 @dataclass(frozen=True)
 class Case:
-    """A customer for whom wishes are sought.
+    """A customer for whom wishes are drawn.
 
     Attributes:
         rng: what everything is drawn from.
@@ -80,14 +80,14 @@ class Case:
         return method
 
     def label(self, order: Record, item: Record) -> tuple[str, Fact]:
-        """Return how the customer names an order, and what it says when it is asked for the number."""
+        """Return the customer's words for an order, and the fact that answers a question for its number."""
         name, order_id = plain(item["name"]), order["order_id"]
         if not self.vague:
             return f"order {order_id}", Fact("order", f"the order number is {order_id}.", order_id)
         return f"the order with the {name}", Fact("order", self.say("unknown", item=name))
 
     def touching(self, order: Record, *methods: Record) -> frozenset[str]:
-        """Return what a wish touches; Unfit is raised where another wish touches it already."""
+        """Return the keys that a wish touches; Unfit is raised where another wish touches one already."""
         uses = touched(order, *methods)
         need(not uses & self.used)
         return uses
@@ -116,7 +116,7 @@ def figure(amount: float) -> str:
 
 
 def method_words(method: Record) -> str:
-    """Return how a customer names one of its payment methods."""
+    """Return the customer's words for one of its payment methods."""
     if method["source"] == "credit_card":
         return f"<my> {method['brand'].capitalize()} card ending in {method['last_four']}"
     return "<my> gift card" if method["source"] == "gift_card" else "<my> PayPal account"
@@ -129,7 +129,7 @@ def lookups(order: Record, *products: str) -> tuple[Action, ...]:
 
 
 def touched(order: Record, *methods: Record) -> frozenset[str]:
-    """Return what a wish touches: an order, and the gift card where one pays or is paid."""
+    """Return the keys that a wish touches: an order, and the gift card where one pays or is paid."""
     return frozenset([order["order_id"], *("gift" for method in methods if method["source"] == "gift_card")])
 
 
@@ -137,7 +137,7 @@ def touched(order: Record, *methods: Record) -> frozenset[str]:
 
 
 def order_address(case: Case) -> Pieces:
-    """A pending order is to be sent elsewhere: to an address that is told, or to the one in the profile."""
+    """Draw a wish to send a pending order elsewhere: to an address that is told, or to the one in the profile."""
     order, item = case.choose("pending")
     home = case.user["address"]
     if case.vague and order["address"] != home and "home" not in case.used:
@@ -165,7 +165,7 @@ def _sent(order: Record, place: Record) -> tuple[Action, ...]:
 
 
 def home_address(case: Case) -> Pieces:
-    """The address in the profile is to be changed, and sometimes that of a pending order with it."""
+    """Draw a wish to change the address in the profile, and sometimes that of a pending order with it."""
     need("home" not in case.used)
     place = address(case.rng)
     where = on_one_line(place)
@@ -231,12 +231,12 @@ def _changes(item: Record, variant: Record) -> list[str]:
 
 
 def swap(case: Case) -> Pieces:
-    """Items of a delivered order are to be exchanged."""
+    """Draw a wish to exchange items of a delivered order."""
     return _swapping(case, "delivered", 2 if case.vague else 1)
 
 
 def change_item(case: Case) -> Pieces:
-    """An item of a pending order is to be another variant; one alone, because the original mixes up several."""
+    """Draw a wish for another variant of an item of a pending order; one alone, because the original mixes up several."""
     return _swapping(case, "pending", 1)
 
 
@@ -288,7 +288,7 @@ def _asking(piece: Piece, amount: float, question: str) -> Piece:
 
 
 def pay_otherwise(case: Case) -> Pieces:
-    """A pending order is to be paid by another method."""
+    """Draw a wish to pay a pending order by another method."""
     order, item = case.choose("pending")
     amount, former = order["payment_history"][0]["amount"], case.paid_with(order)
     able = [
@@ -312,7 +312,7 @@ def paying(case: Case, order: Record, item: Record, method: Record, wish: str, u
 
 
 def cancel(case: Case) -> Pieces:
-    """A pending order is to be cancelled."""
+    """Draw a wish to cancel a pending order."""
     order, item = case.choose("pending")
     return (cancelling(case, order, item, case.touching(order, case.paid_with(order))),)
 
@@ -337,7 +337,7 @@ def cancelled(order: Record, reason: str = "no longer needed") -> tuple[Action, 
 
 
 def give_back(case: Case) -> Pieces:
-    """Items of a delivered order are to be returned: named ones, all but one, or the dearest."""
+    """Draw a wish to return items of a delivered order: named ones, all but one, or the dearest."""
     order, item = case.choose("delivered")
     items = [item, *(other for other in order["items"] if other is not item and case.rng.random() < 0.35)]
     original = case.paid_with(order)
@@ -396,7 +396,7 @@ def returned(order: Record, items: list[Record], method_id: str) -> Action:
 
 
 def ask(case: Case) -> Pieces:
-    """Something is to be found out."""
+    """Draw a question."""
     return (case.rng.choice((_ask_paid, _ask_tracking, _ask_cheapest, _ask_balance))(case),)
 
 

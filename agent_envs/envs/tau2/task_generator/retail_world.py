@@ -131,7 +131,7 @@ def _paid(kind: str, amount: float, method_id: str) -> Record:
 
 
 def total(items: list[Record] | tuple[Record, ...]) -> float:
-    """Return what items cost together."""
+    """Return the total price of items."""
     amount: float = round(sum(item["price"] for item in items), 2)
     return amount
 
@@ -143,7 +143,7 @@ def _ship(order: Record, tracking_id: str) -> None:
 
 
 def _finish(rng: Random, order: Record, user: Record, goods: dict[str, Record]) -> None:
-    """Add what an order of its status has beside the rest."""
+    """Add the members that an order has by its status."""
     paid = order["payment_history"][0]
     if order["status"] == "cancelled":
         order["cancel_reason"] = rng.choice(("no longer needed", "ordered by mistake"))

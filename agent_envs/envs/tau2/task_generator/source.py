@@ -39,7 +39,7 @@ def world_of(task: str) -> int:
 
 
 def members(split: str, count: int) -> range:
-    """Return which of `count` customers the tasks of a split concern: 80 in 100 train's, 10 dev's, 10 test's."""
+    """Return the places, among `count` customers, of those of a split: 80 in 100 train's, 10 dev's, 10 test's."""
     train, dev = count * 8 // 10, count * 9 // 10
     return {"train": range(train), "dev": range(train, dev), "test": range(dev, count)}[split]
 
@@ -75,7 +75,7 @@ class GeneratedSource(SeededSource[Task]):
         self.digest = digest(["tau2 generated", domain, world, difficulty])
 
     def build(self, split: str, index: int) -> Task:
-        """Make the task of a number."""
+        """Build the task of a number."""
         difficulty = DIFFICULTIES[index % 3] if self.difficulty == "mixed" else self.difficulty
         return _build_task(self.domain, self.world, split, index, difficulty)
 

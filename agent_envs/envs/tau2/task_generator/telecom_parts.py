@@ -117,7 +117,7 @@ class Part:
 
 
 def spoken(wording: str, first: bool = True) -> str:
-    """Return a wording as the customer says it, or is told it: whole sentences."""
+    """Return a wording as whole sentences, in the first or in the second person."""
     return voiced(wording if wording.endswith((".", "?", "!")) else f"{wording}.", first)
 
 
@@ -132,7 +132,7 @@ def fact(topic: str, wording: str, value: str = "") -> Row:
 
 
 def function(side: str, name: str, /, **arguments: Any) -> Row:
-    """Return something that is done to the world at the start, or that must hold at the end."""
+    """Return a function that sets up the world at the start, or an assertion about its end."""
     return {"env_type": side, "func_name": name, "arguments": arguments}
 
 
@@ -187,7 +187,7 @@ def active(lines: Lines) -> list[Row]:
 
 @dataclass(frozen=True)
 class Case:
-    """A customer for whom wishes are sought.
+    """A customer for whom wishes are drawn.
 
     Attributes:
         rng: what everything is drawn from.
@@ -216,7 +216,7 @@ class Case:
         return [line for line in active(self.lines) if line in self.account.others]
 
     def label(self, line: Row) -> str:
-        """Return the words by which a customer names one of its lines: by number, or by the device that it is in."""
+        """Return the customer's words for one of its lines: its number, or the device that it is in."""
         if self.by_number:
             return self.say("by_number", number=line["phone_number"])
         device = self.account.device(line)
@@ -226,7 +226,7 @@ class Case:
 
 
 def line_facts(account: Account, line: Row, wish: str) -> list[Row]:
-    """Return how the customer tells the line when asked: as the wish does, by its number or by its device."""
+    """Return the facts that identify a line: as the wish does, by its number or by its device."""
     device, number = account.device(line), str(line["phone_number"])
     model, kind = str(device["model"]), device["device_type"]
     if number in wish:

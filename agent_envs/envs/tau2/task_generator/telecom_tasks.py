@@ -64,7 +64,7 @@ def _fitting(of_kind: Sequence[Account], kind: str, difficulty: str) -> Sequence
 
 
 def _enough(parts: Sequence[Part]) -> bool:
-    """Tell whether something must be done that is no mere hand-over, or a hand-over is all that there is."""
+    """Return whether something must be done that is no mere hand-over, or a hand-over is all that there is."""
     return bool(parts) and any(part.actions or part.tells for part in parts)
 
 
@@ -128,7 +128,7 @@ def _hard(rng: Random, account: Account) -> list[Part]:
 def _wishes(
     rng: Random, account: Account, count: int, kinds: Sequence[Sequence[Wish]], exclusions: tuple[str, ...], by_number: bool
 ) -> list[Part]:  # fmt: skip
-    """Return so many wishes that do not meet, or fewer, by `kinds` in order; `exclusions` may hold the phone's own line."""
+    """Draw so many wishes that do not conflict, or fewer, by `kinds` in order; `exclusions` may hold the phone's own line."""
     lines = account.lines[1:] if "phone" in exclusions else account.lines
     if not lines:
         return []
@@ -209,7 +209,7 @@ def _profile(account: Account, knows_number: bool) -> Iterator[str]:
 
 
 def _ticket(account: Account, parts: Sequence[Part], knows_number: bool) -> str:
-    """Return what solo mode's agent gets: who it is, what they wrote, and what they agree to."""
+    """Write the ticket of solo mode: who the customer is, what they wrote, and what they agree to."""
     customer = account.customer
     number = f", phone number {customer['phone_number']}" if knows_number else ""
     phone = account.device(account.lines[0])["model"]

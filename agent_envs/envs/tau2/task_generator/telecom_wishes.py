@@ -39,14 +39,14 @@ _PRICE = "<I> agree to the plan's price for a gigabyte"
 
 
 def allow_roaming(case: Case) -> Part:
-    """Somebody will travel."""
+    """Draw a wish for roaming before a journey."""
     line, place = case.rng.choice(case.working), case.rng.choice(WORDS["places"])
     wish = case.say("allow_roaming", line=case.label(line), place=place)
     return _roaming(case.account, line, wish, "enable_roaming", "disable_roaming")
 
 
 def forbid_roaming(case: Case) -> Part:
-    """Somebody fears costs abroad."""
+    """Draw a wish to forbid roaming, for fear of its costs."""
     line = case.rng.choice(case.working)
     wish = case.say("forbid_roaming", line=case.label(line))
     return _roaming(case.account, line, wish, "disable_roaming", "enable_roaming")
@@ -60,7 +60,7 @@ def _roaming(account: Account, line: Row, wish: str, tool: str, before: str) -> 
 
 
 def allow_everywhere(case: Case) -> Part:
-    """Roaming on all lines; some have it already."""
+    """Draw a wish for roaming on all lines; some have it already."""
     working, account = case.working, case.account
     need(len(working) >= max(2, len(account.lines)))
     barred = case.rng.sample(working, case.rng.randrange(1, len(working) + 1))
@@ -79,7 +79,7 @@ def allow_everywhere(case: Case) -> Part:
 
 
 def allow_dearest(case: Case) -> Part:
-    """Roaming on one of two lines: that of the dearer plan."""
+    """Draw a wish for roaming on one of two lines: that of the dearer plan."""
     account, working = case.account, case.working[:2]
     prices = [account.plan(line)["price_per_month"] for line in working]
     need(len(set(prices)) == 2)
@@ -99,7 +99,7 @@ def _either(wish: str, call: Row, words: str, lines: Lines) -> Part:
 
 
 def _everything(lines: Lines) -> frozenset[str]:
-    """Return all that a wish may be about, of lines that are wanted for nothing else."""
+    """Return the topics of all wishes about lines that no other wish may touch."""
     return frozenset(f"{topic} {line['line_id']}" for line in lines for topic in ("status", "data", "roaming"))
 
 
@@ -107,7 +107,7 @@ def _everything(lines: Lines) -> frozenset[str]:
 
 
 def suspend(case: Case) -> Part:
-    """A line is not needed for a while."""
+    """Draw a wish to suspend a line that is not needed for a while."""
     line, why = case.rng.choice(need(case.others)), case.say("why")
     wish = case.say("suspend", line=case.label(line), why=why)
     own = case.account.own(line)
@@ -121,7 +121,7 @@ def suspend(case: Case) -> Part:
 
 
 def suspend_idler(case: Case) -> Part:
-    """Of two lines, the one that used less data is to be suspended."""
+    """Draw a wish to suspend, of two lines, the one that used less data."""
     pair = case.others[:2]
     need(len(pair) == 2)
     one, other = map(case.label, pair)
@@ -135,7 +135,7 @@ def suspend_idler(case: Case) -> Part:
 
 
 def resume(case: Case) -> Part:
-    """A line that rests is needed again."""
+    """Draw a wish to resume a line that is needed again."""
     need(case.account.kind == "resting")
     line = need([line for line in case.lines if line["status"] == "Suspended"])[0]
     wish = case.say("resume", line=case.label(line))
@@ -147,7 +147,7 @@ def resume(case: Case) -> Part:
 
 
 def pay(case: Case) -> Part:
-    """Overdue bills, all of them or one."""
+    """Draw a wish to pay overdue bills, all of them or one."""
     account = case.account
     need(account.kind == "owing")
     due, more = account.unpaid, len(account.unpaid) > 1
@@ -169,7 +169,7 @@ def pay(case: Case) -> Part:
 
 
 def _refuelled(case: Case, line: Row, wish: str, amount: float, words: str = "") -> Part:
-    """Return a wish for data that ends with so many gigabytes."""
+    """Return a wish for a stated amount of extra data."""
     account = case.account
     call = action("assistant", "refuel_data", **account.own(line), gb_amount=amount)
     words = words or f"<I> want {gigabytes(amount)}"
@@ -181,19 +181,19 @@ def _refuelled(case: Case, line: Row, wish: str, amount: float, words: str = "")
 
 
 def _refuelled_by(case: Case, line: Row, amount: float, words: str) -> Part:
-    """Return a wish for data of which a condition tells how much it is."""
+    """Return a wish for extra data whose amount follows from a condition."""
     return _refuelled(case, line, f"<I> want more data for {case.label(line)}: {words}", amount, words)
 
 
 def refuel(case: Case) -> Part:
-    """More data, so and so much."""
+    """Draw a wish for a stated amount of extra data."""
     line, amount = case.rng.choice(case.working), case.rng.choice((0.5, 1.0, 1.5, 2.0))
     wish = case.say("refuel", line=case.label(line), amount=gigabytes(amount))
     return _refuelled(case, line, wish, amount)
 
 
 def refuel_for_budget(case: Case) -> Part:
-    """As much data as so much money buys."""
+    """Draw a wish for as much data as a budget buys."""
     line, halves = case.rng.choice(case.working), case.rng.choice((1, 2, 3, 4, 6))
     price = case.account.plan(line)["data_refueling_price_per_gb"]
     budget = halves * price / 2 + case.rng.choice((0.1, 0.15, 0.2))
@@ -202,7 +202,7 @@ def refuel_for_budget(case: Case) -> Part:
 
 
 def refuel_by_price(case: Case) -> Part:
-    """More data if it is cheap, less if it is not."""
+    """Draw a wish for more data if it is cheap, for less if it is not."""
     line, cheap = case.rng.choice(case.working), case.rng.random() < 0.4
     price = case.account.plan(line)["data_refueling_price_per_gb"]
     bound = price + 0.25 if cheap else price - 0.25
@@ -211,7 +211,7 @@ def refuel_by_price(case: Case) -> Part:
 
 
 def refuel_up_to(case: Case) -> Part:
-    """So much data that enough is left."""
+    """Draw a wish for just enough data that a stated amount is left."""
     line, halves = case.rng.choice(case.working), case.rng.choice((1, 2, 3, 4))
     left = case.account.plan(line)["data_limit_gb"] - line["data_used_gb"]
     enough = round(left + halves / 2 - case.rng.choice((0.05, 0.1, 0.2)), 1)
@@ -224,7 +224,7 @@ def refuel_up_to(case: Case) -> Part:
 
 
 def refuel_if_short(case: Case) -> Part:
-    """More data if little is left."""
+    """Draw a wish for more data if little is left."""
     line, amount = case.rng.choice(case.working), case.rng.choice((1.0, 1.5, 2.0))
     left, short = case.account.plan(line)["data_limit_gb"] - line["data_used_gb"], case.rng.random() < 0.6
     bound = max(0.5, round(left * 2) / 2) + (0.5 if short else -0.5)
@@ -238,7 +238,7 @@ def refuel_if_short(case: Case) -> Part:
 
 
 def _instead(refused: str, part: Part, insists: int) -> Part:
-    """Return a part whose wish is made only once another was refused."""
+    """Return a part whose wish follows the refusal of another."""
     first, *rest = part.wants
     words = first["say"] if first["say"].startswith("I ") else first["say"][:1].lower() + first["say"][1:]
     alternative = {**first, "say": f"Then {words}", "only_if_refused": True}
@@ -250,7 +250,7 @@ def _instead(refused: str, part: Part, insists: int) -> Part:
 
 
 def too_much_data(case: Case) -> Part:
-    """More data than may be sold."""
+    """Draw a wish for more data than may be sold."""
     line, amount = case.rng.choice(case.working), case.rng.choice((3, 4, 5, 10))
     name = case.label(line)
     alternative = _refuelled(case, line, f"<I> want 2 gigabytes for {name}", 2.0)
@@ -258,19 +258,19 @@ def too_much_data(case: Case) -> Part:
 
 
 def other_plan(case: Case) -> Part:
-    """A change of plan."""
+    """Draw a wish for another plan."""
     alternative = refuel(case)
     return _instead(case.say("other_plan"), alternative, case.rng.choice((0, 1)))
 
 
 def waiver(case: Case) -> Part:
-    """A bill that somebody would rather not pay."""
+    """Draw a wish to be let off a bill."""
     alternative = pay(case)
     return _instead(case.say("waiver"), alternative, case.rng.choice((1, 2)))
 
 
 def others_line(case: Case) -> Part:
-    """The line of somebody else."""
+    """Draw a wish about somebody else's line."""
     alternative = suspend(case) if case.others else forbid_roaming(case)
     account = case.account
     everybody = [one for of_kind in accounts(account.split, account.world).values() for one in of_kind]
@@ -293,7 +293,7 @@ def _question(ask: str, answer: float, *signs: str) -> Part:
 
 
 def data_left(case: Case) -> Part:
-    """How much data is left."""
+    """Draw the question of how much data is left."""
     line = case.rng.choice(case.working)
     ask = f"<I> want to know how many gigabytes are left this month on {case.label(line)}"
     left = case.account.plan(line)["data_limit_gb"] - line["data_used_gb"]
@@ -302,14 +302,14 @@ def data_left(case: Case) -> Part:
 
 
 def overdue(case: Case) -> Part:
-    """How much is overdue in all."""
+    """Draw the question of how much is overdue in all."""
     total = sum(bill["total_due"] for bill in case.account.unpaid)
     ask = "<I> want to know how much is overdue on <my> account, all bills together"
     return _question(ask, need(total), "overdue", "owe", "total")
 
 
 def price(case: Case) -> Part:
-    """What a line costs a month."""
+    """Draw the question of the price of a line a month."""
     line = case.rng.choice(case.lines)
     ask = f"<I> want to know what the plan of {case.label(line)} costs a month"
     return _question(ask, case.account.plan(line)["price_per_month"], "cost", "month", "price")

@@ -39,7 +39,7 @@ _APPS = {
 
 
 def situation(place: int) -> str:
-    """Return what the account of the customer at a place is like: overdue, ended, owing, resting or plain."""
+    """Return the kind of a customer's account: overdue, ended, owing, resting or plain."""
     return _SITUATIONS[place % len(_SITUATIONS)]
 
 
@@ -155,7 +155,7 @@ class _Company:
         return line
 
     def _add_device(self, kind: str, other_model: str) -> str:
-        """Add a device of another model than the one that is taken, so that its owner can tell the two apart."""
+        """Add a device of another model than `other_model`, so that its owner can tell the two apart."""
         rng, device_id = self.rng, self._new_id("devices")
         model = rng.choice([model for model in _MODELS[kind] if model != other_model])
         since = f"{rng.randrange(2021, 2025)}-{rng.randrange(1, 13):02d}-{rng.randrange(1, 29):02d}T09:30:00"
@@ -194,7 +194,7 @@ class _Company:
 
 
 def _over(line: dict[str, Any], month: str) -> bool:
-    """Tell whether a line's contract had ended before a month."""
+    """Return whether a line's contract had ended before a month."""
     return bool(line["contract_end_date"] < f"{month}-01")
 
 

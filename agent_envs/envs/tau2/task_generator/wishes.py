@@ -31,7 +31,7 @@ class Unfit(Exception):
 
 
 def need(value: T | None) -> T:
-    """Return what a wish needs; Unfit is raised where it is nothing."""
+    """Return a value that a wish needs; Unfit is raised where it is empty."""
     if not value:
         raise Unfit
     return value
@@ -86,7 +86,7 @@ class Piece:
     refund: float = 0.0
 
     def want(self) -> Want:
-        """Return it as the scripted user's."""
+        """Return the piece as a want of the scripted user."""
         return Want(
             voiced(self.say, True), own_facts(self.facts), self.signs, self.question, self.only_if_refused, self.insists,
             self.declines, voiced(self.objection, True),
@@ -104,7 +104,7 @@ def script_of(facts: Iterable[Fact], pieces: Iterable[Piece], unknown: tuple[str
 
 
 def criteria(looks: list[Action], pieces: Iterable[Piece]) -> dict[str, Any]:
-    """Return what a task of pieces expects: the calls, each once, those that tell who it is first, and what is told."""
+    """Return the evaluation criteria: unique gold calls (identification first) and the facts to communicate."""
     calls, answers = list[Action](), dict[str, None]()
     for call in [*looks, *(call for piece in pieces for call in piece.actions)]:
         if call not in calls:

@@ -16,18 +16,18 @@ class Words:
         self.compiled, self.bits = re.compile(text, flags), bits
 
     def stand(self, text: str) -> bool:
-        """Return whether a text may have them."""
+        """Return whether a text has a bit, without which the pattern cannot match."""
         for bit in self.bits:  # half the time of a generator, hundreds of times a sentence
             if bit in text:
                 return True
         return not self.bits
 
     def search(self, text: str) -> re.Match[str] | None:
-        """Return where they stand first in a text."""
+        """Return the first match in a text."""
         return self.compiled.search(text) if self.stand(text) else None
 
     def sub(self, new: str | Callable[[re.Match[str]], str], text: str) -> str:
-        """Return a text with something else in their place."""
+        """Replace the matches in a text."""
         return self.compiled.sub(new, text) if self.stand(text) else text
 
 
@@ -49,7 +49,7 @@ def topics() -> tuple[tuple[str, Words], ...]:
 
 @cache
 def _sections(file: str) -> dict[str, tuple[tuple[str, ...], list[str]]]:
-    """Return, by its name, the bits and the alternatives of each section."""
+    """Return the bits and the alternatives of each section, by its name."""
     sections: dict[str, tuple[tuple[str, ...], list[str]]] = {}
     patterns: dict[str, list[str]] = {}
     name = ""

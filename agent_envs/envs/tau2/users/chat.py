@@ -92,7 +92,7 @@ class ChatPartner(Uncopied):
         self._openings = _OPENINGS if isinstance(model, str) else _openings_of(model)
 
     def opening(self, key: Hashable, begin: Callable[[], Dialogue]) -> Dialogue:
-        """Return a conversation with the model's first words: what `begin` made of this key before, in this process.
+        """Return a conversation with the model's first words; `begin` is called once for each key in a process.
 
         Threads that ask for one key wait for one call of `begin`; one that raises is not remembered. For a live model: what
         is recorded is found again by its place.
@@ -156,7 +156,7 @@ def _openings_of(model: ChatModel) -> SharedCache[Dialogue]:
 
 
 def scenario_of(task: Tau2Task, persona: str) -> str:
-    """Return what a customer is told of a task: as the task has it, or with other manners in place of its persona."""
+    """Return a customer's scenario: as the task has it, or with other manners in place of its persona."""
     return task.scenario if persona == "task" else scenario_text(MANNERS.get(persona, persona), task.instructions)
 
 

@@ -46,18 +46,18 @@ def tokens(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=2048)
 def subject(want: Want) -> frozenset[str]:
-    """Return by which words and numbers a message may touch a want: its own, and others for its deed."""
+    """Return the words and numbers by which a message may touch a want: its own, and others for its deed."""
     own = tokens(texts_of(want))
     return own.union(*(row for row in _ALIKE if row & own))
 
 
 def texts_of(want: Want) -> str:
-    """Return all that a customer has to say of a want, and its signs."""
+    """Return all of a customer's texts about a want, and its signs."""
     return " ".join((want.say, *(fact.say for fact in want.facts), *want.signs))
 
 
 def touched(script: UserScript, places: Iterable[int], ids: frozenset[str], text: str) -> tuple[int, ...]:
-    """Return, of the places of open wants, those that a message touches: by number, else by a word or a figure in common."""
+    """Return the places of the open wants that a message touches: by number, else by a word or a figure in common."""
     places, there = tuple(places), tokens(text)
     by_number = tuple(place for place in places if ids & ids_of(script.wants[place]))
     return by_number or tuple(
@@ -67,7 +67,7 @@ def touched(script: UserScript, places: Iterable[int], ids: frozenset[str], text
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What a customer agrees to of a want, in its own words.
+    """A consent to a want, in the customer's own words.
 
     Attributes:
         say: the words.

@@ -56,13 +56,13 @@ def plan(request: Request) -> tuple[Step, ...]:
 
 
 def feasible(requests: tuple[Request, ...], abroad: bool) -> tuple[Request, ...]:
-    """Return the requests that where the customer is does not rule out."""
+    """Return the requests that the customer's location does not rule out."""
     where = "abroad" if abroad else "!abroad"
     return tuple(one for one in requests if one.look != "location" or one.shows == where)
 
 
 def due(steps: tuple[Step, ...], content: str) -> tuple[Step, ...]:
-    """Return, of the steps after the last call, those that are left once its answer is known.
+    """Return the steps that are left after the last call, by its answer.
 
     There are none where it does not show what the next step needs.
     """
@@ -72,7 +72,7 @@ def due(steps: tuple[Step, ...], content: str) -> tuple[Step, ...]:
 
 
 def report(tool: str, content: str, label: str = "") -> str:
-    """Return the sentences in which the user reports no more than a tool's answer, of it the line with a label alone."""
+    """Put a tool's answer into the user's words; with a label, that line of it alone."""
     matches = [line for line in content.split("\n") if label and line.startswith(label)]
     text = "\n".join(matches) or content
     for icon, words in _ICONS:

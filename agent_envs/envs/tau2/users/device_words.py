@@ -56,7 +56,7 @@ _NEEDS_ARGUMENTS = frozenset(name for name, tool in user_kit.tools.items() if to
 @state_type
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One thing that is asked for.
+    """One request for a look or a change on the phone.
 
     Attributes:
         tool: the user's tool that brings it about.
@@ -88,7 +88,7 @@ class _Clause:
 
 @dataclass(slots=True)
 class _Reading:
-    """What was read so far, and what a pronoun may stand for."""
+    """The state of a reading: its things so far, and what a pronoun may stand for."""
 
     things: list[str] = field(default_factory=list)
     permissions: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ Hits = list[tuple[int, Request]]
 
 @lru_cache(maxsize=256)  # agents repeat themselves, in groups of episodes even more
 def read_requests(text: str, names: frozenset[str] = frozenset()) -> tuple[tuple[Request, ...], bool]:
-    """Return what an agent's words ask the user to read or do on the phone, in order, each once, and whether some are unclear.
+    """Parse an agent's words into requests for the phone, in order, each once, and return whether some are unclear.
 
     Nothing is changed on words that are not understood, each of them: where a sentence has others, or rests on what the
     phone does not show, what it names is read instead. Literal calls such as
@@ -133,7 +133,7 @@ def read_requests(text: str, names: frozenset[str] = frozenset()) -> tuple[tuple
 
 
 def requests(text: str, names: frozenset[str] = frozenset()) -> tuple[Request, ...]:
-    """Return what an agent's words ask the user to read or do on the phone; () where they ask nothing."""
+    """Return the requests for the phone in an agent's words; () for none."""
     return read_requests(text, names)[0]
 
 
@@ -209,7 +209,7 @@ def _read(reading: _Reading, sentence: str) -> Hits:
 
 
 def _read_plain(reading: _Reading, sentence: str, question: bool) -> Hits:
-    """Return what a sentence without conditions asks for."""
+    """Parse the requests of a sentence without conditions."""
     sentence = terms.CYCLE.sub(r"\1_then_\2", sentence)
     clauses = _mark_silent(_clauses(sentence))
     reading.sim_out, reading.action = False, ""
@@ -225,7 +225,7 @@ def _read_plain(reading: _Reading, sentence: str, question: bool) -> Hits:
 
 
 def _conditional(reading: _Reading, sentence: str) -> tuple[str, Request | None]:
-    """Return a sentence without its condition, and what has to be shown, as a request without a tool."""
+    """Split a sentence from its condition, which is a request without a tool."""
     for match in terms.STATED.finditer(sentence):
         condition = _stated(reading, match["what"], sentence)
         whether = _WHETHER.search(sentence[: match.start()])  # "check if it is on" asks for a look
@@ -240,7 +240,7 @@ def _conditional(reading: _Reading, sentence: str) -> tuple[str, Request | None]
 
 
 def _stated(reading: _Reading, what: str, sentence: str) -> Request | None:
-    """Return the state that a condition tells of, or None where it tells none."""
+    """Parse the state that a condition tells of; None where it tells none."""
     denied = bool(terms.IS_NOT.search(what))
     if terms.ABROAD.search(what) or terms.AT_HOME.search(what):
         abroad = bool(terms.ABROAD.search(what)) != denied
@@ -304,7 +304,7 @@ def _clauses(sentence: str) -> Iterator[_Clause]:
 
 
 def _mark_silent(clauses: Iterator[_Clause]) -> list[_Clause]:
-    """Return the clauses, those marked that ask for nothing; what stands behind a prohibition is cut off."""
+    """Mark the clauses that ask for nothing, and cut off what stands behind a prohibition."""
     clause_list, silent, forbidden = [], False, False
     for clause in clauses:
         asks = bool(terms.YOU_ARE_ASKED.search(clause.text))
@@ -347,7 +347,7 @@ def _requests_in(reading: _Reading, clause: _Clause, question: bool) -> Hits:
 
 
 def _direct_requests(reading: _Reading, clause: _Clause, things: dict[str, int]) -> Hits:
-    """Return what has a verb of its own (restart, reseat, reset, pay), and take what it is done to out of the things."""
+    """Parse requests with a verb of their own (restart, reseat, reset, pay), and take their objects out of the things."""
     hits: Hits = []
     again = terms.RESET_IT.search(clause.text) if "apn" in reading.things else None
     if again and not clause.condition:
@@ -373,7 +373,7 @@ def _goes_on(clause: _Clause) -> bool:
 
 
 def _action(clause: _Clause, question: bool) -> str:
-    """Return what is to be done with the things of a clause: "on", "off", "on_then_off", "flip", "check", or ""."""
+    """Return the action on the things of a clause: "on", "off", "on_then_off", "flip", "check", or ""."""
     cycled = terms.CYCLED.search(clause.text)
     if cycled:
         return str(cycled[1])
@@ -388,7 +388,7 @@ def _action(clause: _Clause, question: bool) -> str:
 
 
 def _is_order(text: str, match: re.Match[str]) -> bool:
-    """Return whether a verb asks: what something else does is none, nor a gerund that nothing leads to."""
+    """Return whether a verb is an order: the deed of something else is none, nor is a gerund that nothing leads to."""
     before = text[: match.start()]
     if terms.OTHER_SUBJECT.search(before):
         return False
@@ -413,7 +413,7 @@ def label_of(thing: str) -> str:
 
 
 def _permissions(reading: _Reading, text: str, question: bool) -> Hits:
-    """Return what is asked for about an app's permissions, which stand apart from their verb more often than not."""
+    """Parse requests about an app's permissions, which stand apart from their verb more often than not."""
     app = terms.APP.search(text)
     if app:
         reading.app = "browser" if "browser" in app[0].lower() else "messaging"

@@ -23,7 +23,7 @@ _LOCATOR = re.compile(
 @state_type
 @dataclass(frozen=True, slots=True)
 class Mind:
-    """The state of a scripted user.
+    """The memory of a scripted user.
 
     Attributes:
         want: the place of the want that is pursued.
@@ -80,7 +80,7 @@ _VALUES = attrgetter(*Mind.__match_args__)
 
 
 def remembered(memory: Any, script: UserScript) -> Mind:
-    """Return what a dialogue holds as a user's mind, once it is known to be one: its state may come from a stranger.
+    """Return a dialogue's memory as a user's mind, once it is checked to be one: its state may come from a stranger.
 
     Raises UsageError: it is none that this script could have.
     """
@@ -110,13 +110,13 @@ def open_wants(script: UserScript, mind: Mind) -> list[int]:
 
 
 def unconsented(script: UserScript, mind: Mind, changes: int) -> int:
-    """Return how many of the agent's changes were made while the user had consented to none of its open wants."""
+    """Return the number of the agent's changes made while the user had consented to none of its open wants."""
     consented = any(place in mind.agreed for place in open_wants(script, mind))
     return mind.unconsented + (0 if consented else max(0, changes - mind.counted))
 
 
 def facts_about(script: UserScript, mind: Mind, topic: str, place: int) -> tuple[Fact, ...]:
-    """Return what the user can tell about a topic: of the want at a place, else of itself, else of another that it told.
+    """Return the user's facts about a topic: of the want at a place, else of itself, else of another want that it told.
 
     What is settled is past, except where the want is a question, which may be about all that went before.
     """

@@ -19,7 +19,7 @@ TASK = "task"  # the manners that the task's own script names
 
 @dataclass(frozen=True, slots=True)
 class Persona:
-    """Knobs.
+    """The knobs of a user's manners.
 
     Attributes:
         words: how many it makes.
@@ -69,7 +69,7 @@ _TYPABLE = re.compile(r"[a-z]{5,}")
 
 
 def persona_of(spec: str | Mapping[str, Any], own: str = "plain") -> Persona:
-    """Return the manners of a name or of a mapping of knobs.
+    """Return the persona of a name or of a mapping of knobs.
 
     Args:
         spec: a name; "task" for the script's own; or knobs that differ from those of the name in its member "like".

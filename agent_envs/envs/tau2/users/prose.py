@@ -39,7 +39,7 @@ class Statement:
 
 
 def statements_in(text: str) -> list[Statement]:
-    """Return the sentences of a scenario's part."""
+    """Return the statements in a part of a scenario."""
     text = re.sub(r":\s*\n\s*-", ":", text[:LONGEST].replace("’", "'"))
     text = re.sub(r"\n\s*-\s*", ", ", _prose("moods").sub("", _prose("parentheses").sub("", text)))
     parts = (re.sub(r"\s+", " ", part).strip(" .\n\t") + "." for part in _ENDS.split(text))
@@ -107,6 +107,6 @@ def _conditional(text: str) -> Statement:
 
 
 def _consequence(text: str) -> int:
-    """Return where what follows from a condition begins, 0 where it cannot be told."""
+    """Return the position at which the consequence of a condition begins, 0 where it cannot be told."""
     comma = re.search(r",\s*(?:then )?|\b(?=(?:you|ask|say) )(?<=[a-z] )(?=you want|you would|ask )", text)
     return comma.end() if comma else 0

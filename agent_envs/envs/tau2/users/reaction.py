@@ -24,7 +24,7 @@ _MOST_REPEATS = 3  # messages in a row that bring nothing new: then the next wis
 
 
 def opening(script: UserScript, persona: Persona, random: Random) -> tuple[str, Mind]:
-    """Return a user's first words, and what it has in mind behind them."""
+    """Return a user's first words, and its memory behind them."""
     places = [0]
     if persona.tells_all:
         places += [place for place, want in enumerate(script.wants) if place and not want.only_if_refused]
@@ -53,7 +53,7 @@ class Reaction:
         names_details: bool = True,
         plain: bool = False,
     ) -> None:
-        """Take who answers, and what it understood of a message.
+        """Take the user, and its reading of a message.
 
         Args:
             script, persona, random, mind: the user.
@@ -74,16 +74,16 @@ class Reaction:
 
     @property
     def want(self) -> Want:
-        """What is pursued."""
+        """The want that is pursued."""
         return self.script.wants[self.mind.want]
 
     @property
     def look(self) -> Check | None:
-        """What the user has to see for itself before it can answer, or None."""
+        """The check that the user has to make before it can answer, or None."""
         return self.want.check if must_look(self.script, self.mind, self.message) else None
 
     def answer(self) -> tuple[str, Mind]:
-        """Return the words, and what is in mind behind them."""
+        """Return the words, and the memory behind them."""
         message = self.message
         if message.transfers:
             if self.mind.announced or not message.announces:
@@ -112,7 +112,7 @@ class Reaction:
         return self.mind.want in done
 
     def _complain(self) -> None:
-        """Say that the problem stays: only a claim that all is over counts, because one step of several may be done."""
+        """Object that the problem stays: only a claim that all is over counts, because one step of several may be done."""
         self._say("still")
         if not (self.message.generic or self.message.closes):
             return
@@ -123,7 +123,7 @@ class Reaction:
             self._parts.append(self.want.say)
 
     def _tell(self) -> int:
-        """Tell the facts that are asked for; return how many sentences that took."""
+        """Add the facts that are asked for; return the number of their sentences."""
         place = focus(self.script, self.mind, self.message)
         telling = Telling(self.script, self.persona, self.random, self.message, place, self.mind)
         parts = telling.parts()

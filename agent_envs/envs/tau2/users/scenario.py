@@ -38,7 +38,7 @@ _NO_PLAN = re.compile(r"not want to change (?:your|my) (?:mobile data |data )?pl
 
 
 def script_of(task: Tau2Task) -> UserScript:
-    """Return the script that a task's prose gives a user."""
+    """Derive a scripted user's script from a task's prose."""
     instructions = task.instructions
     if isinstance(instructions, str):
         instructions = Instructions(task.domain, instructions, instructions, None, "")
@@ -60,7 +60,7 @@ def script_of(task: Tau2Task) -> UserScript:
 
 
 def _identity(info: str, prose: str) -> tuple[Fact, ...]:
-    """Return who the customer is: its own numbers may stand anywhere, a name or a zip code among the known facts alone."""
+    """Return the facts of identity: numbers may stand anywhere, a name or a zip code among the known facts alone."""
     facts = []
     for topic, (pattern, sentence) in _VALUES.items():
         text = info if topic in ("name", "zip", "phone") else f"{info}\n{prose}"
@@ -72,7 +72,7 @@ def _identity(info: str, prose: str) -> tuple[Fact, ...]:
 
 
 def _about(info: str) -> list[str]:
-    """Return the other sentences of what the customer knows, and where it lives."""
+    """Return the other sentences of the customer's knowledge, and its home."""
     lives = [f"I live in {place}." for place in _LIVES.findall(info)]
     others = (part.text for part in statements_in(info) if part.kind != "hidden")
     return [*lives, *(text for text in others if not _IDENTIFIES.search(text))]

@@ -48,7 +48,7 @@ class ScriptedUser(Uncopied):
     def __init__(
         self, persona: str | Mapping[str, Any] = "task", fallback: ScriptOf = _from_scenario, consent: str = "restate"
     ) -> None:
-        """Choose how it talks.
+        """Take its manners, the source of scripts, and the way in which it consents.
 
         Args:
             persona: its manners; "task" for the script's own.
@@ -64,7 +64,7 @@ class ScriptedUser(Uncopied):
         self._scripts: dict[int, tuple[Any, UserScript, Persona]] = {}
 
     def speak(self, scene: Scene) -> tuple[Line | None, Any]:
-        """Return the user's next line, and what it keeps in mind."""
+        """Return the user's next line, and its memory."""
         script, manners = self._read(scene.task, scene.public)
         lines, changes = scene.dialogue.lines, changes_made(scene.dialogue, scene.rules.domain)
         random = Random(f"{scene.key}|{len(lines)}")
@@ -89,7 +89,7 @@ class ScriptedUser(Uncopied):
         return Line("user", _typed(text, manners, random, script)), mind.replace(reports=(), checked="")
 
     def unconsented_changes(self, task: Task, public: Tau2Task, dialogue: Dialogue, domain: Domain) -> int:
-        """Return how many of its changes the agent has made before the customer consented to any open want."""
+        """Return the number of the agent's changes made before the customer consented to any open want."""
         if dialogue.memory is None:  # it has not spoken
             return 0
         script = self._read(task, public)[0]
@@ -129,7 +129,7 @@ def _acting(scene: Scene, script: UserScript, mind: Mind, text: str) -> tuple[Mi
 
 
 def _answered(script: UserScript, mind: Mind, tool: str, content: str) -> Mind:
-    """Return what is kept in mind of a call's answer."""
+    """Update the memory with a call's answer."""
     check = script.wants[mind.want].check
     outcome = "passed" if check is not None and check.passes.lower() in content.lower() else "failed"
     if mind.checking:
@@ -149,7 +149,7 @@ def _call(scene: Scene, step: device.Step) -> Line:
 
 
 def changes_made(dialogue: Dialogue, domain: Domain) -> int:
-    """Return how many changes the agent made: of each, the company sends word."""
+    """Count the agent's changes: of each, the company sends word."""
     replies = (reply for line in dialogue.lines for reply in line.results if reply.requestor == "assistant")
     tools = (domain.find_tool("assistant", reply.name) for reply in replies if not reply.error)
     return sum(tool is not None and tool.writes for tool in tools)

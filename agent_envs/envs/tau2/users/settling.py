@@ -95,7 +95,7 @@ def _consented(script: UserScript, mind: Mind) -> set[int]:
 
 
 def _unsigned(script: UserScript, mind: Mind, message: Understood, sentence: str) -> set[int]:
-    """Return what a report without any sign settles: all, what was agreed to, or the current want if it has no signs."""
+    """Return the wants that a report without any sign settles: all, those agreed to, or the current one if it has no signs."""
     if message.generic and _ALL.search(sentence):
         return set(open_wants(script, mind))
     want = script.wants[mind.want]

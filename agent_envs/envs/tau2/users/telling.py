@@ -39,7 +39,7 @@ class Telling:
     news: bool = field(default=False)
 
     def parts(self) -> list[str]:
-        """Return the sentences that answer what was asked."""
+        """Return the sentences that answer the message's questions."""
         corrected = self._corrected()
         if corrected:
             return corrected
@@ -99,12 +99,12 @@ class Telling:
         return sentences
 
     def _few(self, facts: list[Fact], fresh: list[Fact]) -> list[Fact]:
-        """Return what is told at once: of a want, no more than two details that were not told before."""
+        """Return the facts to tell at once: of a want, no more than two details that were not told before."""
         rest = [fact for fact in fresh if fact not in self.script.facts and fact.topic not in IDENTITY][MOST_DETAILS:]
         return [fact for fact in facts if fact not in rest]
 
     def _phrase(self, fact: Fact, fresh: bool) -> str:
-        """Return how a fact is told: wrongly once, where the manners have it."""
+        """Return a fact as a sentence: with a mistake once, where the manners have it."""
         if not (fresh and fact.value and not self.mind.wrong and self.persona.mistakes):
             return as_sentence(fact)
         wrong = swapped(fact.value, self.random)
@@ -114,7 +114,7 @@ class Telling:
         return as_sentence(fact).replace(fact.value, wrong)
 
     def _missing(self, topics: tuple[str, ...]) -> list[str]:
-        """Say what is not known; what the want itself may tell is answered by telling it again."""
+        """Admit unknown topics; one that the want itself may tell is answered by telling the want again."""
         if not topics or self.mind.reports:
             return []  # what its device shows is what was asked for
         want = self.script.wants[self.place]

@@ -22,7 +22,7 @@ _OR = re.compile(r" or (?!\d{5})")  # Oregon has zip codes
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """What a message of an agent asks or tells.
+    """The reading of an agent's message: its questions, proposals and reports.
 
     Attributes:
         topics: what it asks for, of `user_script.TOPICS`, in its order.
@@ -68,7 +68,7 @@ class Understood:
 
 
 def understood(text: str) -> Understood:
-    """Return what an agent's words ask or tell; of a longer text, only the last 20,000 characters are read."""
+    """Parse an agent's message; of a longer text, only the last 20,000 characters are read."""
     return _understood(text[-LONGEST:])
 
 
@@ -108,7 +108,7 @@ def _understood(text: str) -> Understood:
 
 
 def _topics(parts: tuple[Sentence, ...]) -> tuple[str, ...]:
-    """Return the topics that are asked for: what asks whether something shall be done asks for none, but for a choice."""
+    """Return the topics that are asked for: a question for a yes or a no asks for none, but for a choice."""
     topics: dict[str, None] = {}
     for part in parts:
         if words("extends").search(part.text) and not words("open").search(part.text):

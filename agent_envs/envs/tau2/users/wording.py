@@ -31,7 +31,7 @@ _OPEN = ("options", "payment", "cabin", "bags", "insurance", "trip", "amount")
 
 
 def say(what: str, persona: Persona, random: Random) -> str:
-    """Return one way of saying something."""
+    """Draw one of the wordings of a phrase."""
     return random.choice(_WAYS[what][_MANNERS.index(persona.words)])
 
 
@@ -50,7 +50,7 @@ def _joined(names: list[str]) -> str:
 
 
 def as_sentence(fact: Fact) -> str:
-    """Return how a fact is told: one without a verb is put into a sentence about its topic."""
+    """Return a fact as a sentence: one without a verb is put into a sentence about its topic."""
     first = re.split(r"(?<=[.;:!?]) ", fact.say, maxsplit=1)[0]
     if _VERB.search(_CLAUSE.split(first)[0]):
         return fact.say

@@ -27,6 +27,6 @@ def trim(most_bytes: int = MOST_BYTES, young: float = YOUNG) -> tuple[int, int]:
 
 
 def _used(path: Path) -> float:
-    """Return when a file was last written or read, as far as the file system tells."""
+    """Return the time of a file's last use, as far as the file system tells."""
     status = path.stat()
     return max(status.st_mtime, status.st_atime)
