@@ -19,8 +19,8 @@ MOST_CALLS = 1000  # of one turn: the ordinals of recorded calls stay apart
 
 
 @dataclass
-class Talk:
-    """The calls that one turn makes. `draw` tells samples of equal prompts apart; `temperature` None is the model's own."""
+class TurnModel:
+    """The chat model as one turn calls it. `draw` tells samples of equal prompts apart; `temperature` None is its own."""
 
     port: ChatPort
     request: Request
@@ -107,15 +107,15 @@ class ChatAgent:
         """
         return [self._reply(request) for request in requests]
 
-    def turn(self, view: View, talk: Talk) -> str:
+    def turn(self, view: View, model: TurnModel) -> str:
         """Return the action of one turn."""
         raise NotImplementedError
 
     def _reply(self, request: Request) -> Reply:
-        talk = Talk(self._port, request, self._max_tokens)
+        model = TurnModel(self._port, request, self._max_tokens)
         try:
-            action = self.turn(View.of(request), talk)
+            action = self.turn(View.of(request), model)
         except (EnvFault, BudgetSpent) as end:
-            end.usage = dict(talk.usage + Counter(end.usage))  # with the calls of this turn that were answered
+            end.usage = dict(model.usage + Counter(end.usage))  # with the calls of this turn that were answered
             raise
-        return Reply(action, usage=dict(talk.usage))
+        return Reply(action, usage=dict(model.usage))

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from agent_envs.base.errors import UsageError
-from baselines.chat_agent import ChatAgent, Talk
+from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, user
 from baselines.view import View, joined
 
@@ -28,7 +28,7 @@ class DeepSearch(ChatAgent):
             raise UsageError(f"baseline deep_search: notes={notes}; give characters >= 1")
         self.notes = notes
 
-    def turn(self, view: View, talk: Talk) -> str:
+    def turn(self, view: View, model: TurnModel) -> str:
         """Return notes and the next action."""
         thoughts = [
             f"{n}. {thought.strip()}" for n, text in enumerate(view.actions, 1) for thought in _THOUGHT.findall(text)
@@ -37,4 +37,4 @@ class DeepSearch(ChatAgent):
         notes = joined([*thoughts, *(["Done: " + " ".join(done)] if done else [])])[-self.notes :]
         newest = view.evidence[-1] if view.evidence else "(nothing yet)"
         text = prompt("deep_search", "step", task=view.instructions, notes=notes, newest=newest)
-        return talk.reply([user(text)], view.stop, view.tools).canonical
+        return model.reply([user(text)], view.stop, view.tools).canonical

@@ -8,7 +8,7 @@ prompts are not used, and thoughts of earlier turns are left out of the history 
 from typing import Any
 
 from agent_envs.base.errors import UsageError
-from baselines.chat_agent import ChatAgent, Talk
+from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, sections
 from baselines.view import View
 
@@ -30,7 +30,7 @@ class GameAgent(ChatAgent):
         self.condition, self.history, self.keep_thoughts = condition, history, keep_thoughts
         self.name = f"{self.name}/{condition}-{history}"
 
-    def turn(self, view: View, talk: Talk) -> str:
+    def turn(self, view: View, model: TurnModel) -> str:
         """Return the next action."""
         first = next((n for n, row in enumerate(view.messages) if row["role"] == "assistant"), len(view.messages))
         head, rows = list(view.messages[:first]), list(view.messages[first:])
@@ -46,7 +46,7 @@ class GameAgent(ChatAgent):
             head.insert(0, {"role": "system", "content": rule})
         else:
             head[place] = {**head[place], "content": f"{head[place]['content']}\n\n{rule}"}
-        return talk.ask([*head, *rows], view.stop)
+        return model.ask([*head, *rows], view.stop)
 
 
 def _without_thoughts(row: dict[str, Any]) -> dict[str, Any]:

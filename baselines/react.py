@@ -7,7 +7,7 @@ lines. Differs from the paper: no worked examples, and the actions are those of 
 import re
 from typing import Any
 
-from baselines.chat_agent import ChatAgent, Talk
+from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, system, user
 from baselines.view import NO_LIMIT, View
 
@@ -20,13 +20,13 @@ class ReAct(ChatAgent):
 
     short = "react"
 
-    def turn(self, view: View, talk: Talk) -> str:
+    def turn(self, view: View, model: TurnModel) -> str:
         """Return the environment's action for the model's line."""
         tools = {tool["function"]["name"]: tool["function"].get("description", "") for tool in view.tools}
         verbs = list(tools or view.verbs)
         if not verbs:  # a game: its own prompt has the actions, and a form with thoughts of its own
-            return talk.ask(view.messages, view.stop)
-        reply = talk.ask(self._messages(view, tools or dict.fromkeys(verbs, "a tool of the task")), ("Observation:",))
+            return model.ask(view.messages, view.stop)
+        reply = model.ask(self._messages(view, tools or dict.fromkeys(verbs, "a tool of the task")), ("Observation:",))
         thought = reply.partition("Action:")[0].replace("Thought:", "").strip()
         match = _ACTION.search(reply)
         prefix = f"<think>{thought}</think>\n" if thought else ""

@@ -22,7 +22,7 @@ from agent_envs.rollout.policy import Request
 from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
 from baselines.best_of_n import named_options
-from baselines.chat_agent import Talk
+from baselines.chat_agent import TurnModel
 from baselines.prompts import prompt, user
 from baselines.tag_agent import TagAgent
 from baselines.view import View, joined
@@ -47,9 +47,9 @@ class Reflexion(TagAgent):
 
     def reflect(self, transcript: str, key: str) -> None:
         """Add a note on a failed attempt."""
-        talk = Talk(self._port, Request(f"{key}/reflection", 0, ()), self._max_tokens)
+        model = TurnModel(self._port, Request(f"{key}/reflection", 0, ()), self._max_tokens)
         text = prompt("reflexion", "reflect", transcript=transcript[-MOST_TRANSCRIPT:])
-        self.notes.append(talk.ask([user(text)]).strip())
+        self.notes.append(model.ask([user(text)]).strip())
 
 
 def attempts(

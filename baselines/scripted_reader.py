@@ -49,25 +49,25 @@ class ScriptedReader:
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
         """Return the reader's reply."""
-        talk = ReaderInput.of(request)
-        if "[sources:" in talk.rules:
-            text = read_law(talk.rows, talk.question, self.errors)
-        elif match := _EXPRESSION.search(talk.question):
+        inputs = ReaderInput.of(request)
+        if "[sources:" in inputs.rules:
+            text = read_law(inputs.rows, inputs.question, self.errors)
+        elif match := _EXPRESSION.search(inputs.question):
             draw = request.seed if request.temperature else 0  # samples err apart, as a model's would
-            text = self._compute(match[1].strip(), talk, draw)
+            text = self._compute(match[1].strip(), inputs, draw)
         else:
-            text = self._research(talk)
-        tokens = {"input": sum(map(len, talk.texts)) // 4, "output": len(text) // 4 + 1}
+            text = self._research(inputs)
+        tokens = {"input": sum(map(len, inputs.texts)) // 4, "output": len(text) // 4 + 1}
         call = re.search(r"<search>(.*?)</search>", text) if request.tools else None
         if call is None:
             return ChatReply(text, usage=tokens)
-        return ChatReply("", (ToolCall(f"call_{talk.own}", "search", canonical_json({"query": call[1]})),), tokens)
+        return ChatReply("", (ToolCall(f"call_{inputs.own}", "search", canonical_json({"query": call[1]})),), tokens)
 
-    def _compute(self, expression: str, talk: "ReaderInput", draw: int) -> str:
-        if "<python>" in talk.rules:
+    def _compute(self, expression: str, inputs: "ReaderInput", draw: int) -> str:
+        if "<python>" in inputs.rules:
             return f"<python>print(round({expression}, 3))</python>"
-        results = _RESULT.findall("\n".join(talk.back))
-        if "<calculator>" in talk.rules:
+        results = _RESULT.findall("\n".join(inputs.back))
+        if "<calculator>" in inputs.rules:
             return f"#### {results[-1]}" if results else f"<calculator>{expression}</calculator>"
         try:
             value = evaluate(expression)
@@ -78,31 +78,31 @@ class ScriptedReader:
                 value += (1 + step.start()) * (1 + draw % 97)
         return f"The steps give this.\n#### {number_text(value)}"
 
-    def _research(self, talk: "ReaderInput") -> str:
-        pages = [page for page in talk.pages if not self.errors.strikes("missed_fact", talk.question, page.title)]
+    def _research(self, inputs: "ReaderInput") -> str:
+        pages = [page for page in inputs.pages if not self.errors.strikes("missed_fact", inputs.question, page.title)]
         notes = " ".join(f'Doc {n}(Title: "{page.title}") {page.text}' for n, page in enumerate(pages, 1))
-        if "Write down what of them helps" in talk.rules:
+        if "Write down what of them helps" in inputs.rules:
             return notes or "None."
-        prefix = f"<think>{notes}</think>\n" if "adds to your notes" in talk.rules else ""
-        return prefix + self._act(talk, pages)
+        prefix = f"<think>{notes}</think>\n" if "adds to your notes" in inputs.rules else ""
+        return prefix + self._act(inputs, pages)
 
-    def _act(self, talk: "ReaderInput", pages: list[Document]) -> str:
-        plan = asked(talk.question, wordings())
+    def _act(self, inputs: "ReaderInput", pages: list[Document]) -> str:
+        plan = asked(inputs.question, wordings())
         about = [Document(page.title.removesuffix(_SHEET), page.text) for page in pages]
         ways = [follow(side, about) for side in plan.sides] if plan else []
-        missing = next((way for way in ways if not way.told and talk.tried(way.name) < _MOST_TRIES), None)
-        answer = conclusion(plan, ways, self._off(talk.question)) if plan else "unknown"
-        if "Write the next sentence alone" in talk.rules:
-            return self._query(missing, ways, talk) if missing else f"So the answer is: {answer}."
-        if missing is not None and talk.may_search:
-            query = self._query(missing, ways, talk)
-            return f"Action: search[{query}]" if "Action: one action" in talk.rules else f"<search>{query}</search>"
-        if "\\boxed{" in talk.rules:
+        missing = next((way for way in ways if not way.told and inputs.tried(way.name) < _MOST_TRIES), None)
+        answer = conclusion(plan, ways, self._off(inputs.question)) if plan else "unknown"
+        if "Write the next sentence alone" in inputs.rules:
+            return self._query(missing, ways, inputs) if missing else f"So the answer is: {answer}."
+        if missing is not None and inputs.may_search:
+            query = self._query(missing, ways, inputs)
+            return f"Action: search[{query}]" if "Action: one action" in inputs.rules else f"<search>{query}</search>"
+        if "\\boxed{" in inputs.rules:
             answer = f"\\boxed{{{answer}}}"
-        return f"Action: finish[{answer}]" if "Action: one action" in talk.rules else f"<answer>{answer}</answer>"
+        return f"Action: finish[{answer}]" if "Action: one action" in inputs.rules else f"<answer>{answer}</answer>"
 
-    def _query(self, missing: Followed, ways: list[Followed], talk: "ReaderInput") -> str:
-        if not self.errors.strikes("wrong_hop", talk.question, missing.name, talk.tried(missing.name)):
+    def _query(self, missing: Followed, ways: list[Followed], inputs: "ReaderInput") -> str:
+        if not self.errors.strikes("wrong_hop", inputs.question, missing.name, inputs.tried(missing.name)):
             return missing.question
         others = [way.name for way in ways if way.name != missing.name]
         return f"{others[0] if others else 'Something else'} and its surroundings, not {missing.name}."

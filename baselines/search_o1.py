@@ -13,7 +13,7 @@ has the form of the environment.
 import re
 from typing import Any
 
-from baselines.chat_agent import ChatAgent, Talk
+from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, user
 from baselines.view import View, joined
 
@@ -31,17 +31,17 @@ class SearchO1(ChatAgent):
         super().__init__(model, **options)
         self.searches = searches
 
-    def turn(self, view: View, talk: Talk) -> str:
+    def turn(self, view: View, model: TurnModel) -> str:
         """Return the next stretch of reasoning, which begins with notes on the last search."""
         notes = ""
         if view.actions and view.evidence:
-            notes = self._read(view, talk)
+            notes = self._read(view, model)
         steps = [_plain(text) for text in view.actions] + ([f"Notes: {notes}"] if notes else [])
         last = view.must_answer or view.searches >= self.searches
         granted = 0 if last else min(self.searches, view.limit("searches")) - view.searches
         slots = {"question": view.question, "notes": joined(steps), "form": view.form}
         text = prompt("search_o1", "reason", searches=granted, turns=granted + 1, **slots)
-        reply = talk.ask([user(text)], stop=("</search>", "</answer>"))
+        reply = model.ask([user(text)], stop=("</search>", "</answer>"))
         query = _SEARCH.search(reply)
         prefix = f"<think>Notes: {notes}</think>\n" if notes else ""
         thought = reply.partition("<search>")[0].partition("<answer>")[0].strip()
@@ -50,7 +50,7 @@ class SearchO1(ChatAgent):
             return prefix + view.call(view.search_verb, query[1].strip())
         return prefix + view.answer(reply if not query else reply.partition("<search>")[0])
 
-    def _read(self, view: View, talk: Talk) -> str:
+    def _read(self, view: View, model: TurnModel) -> str:
         steps = [_plain(text) for text in view.actions]
         last_steps = [
             step for n, step in enumerate(steps) if n == 0 or n >= len(steps) - LAST_STEPS or "Searched:" in step
@@ -61,7 +61,7 @@ class SearchO1(ChatAgent):
             "query": _queried(view.actions[-1]),
             "documents": view.evidence[-1],
         }
-        return talk.ask([user(prompt("search_o1", "read", **slots))]).strip()
+        return model.ask([user(prompt("search_o1", "read", **slots))]).strip()
 
     def _repeats(self, query: str, view: View) -> bool:
         return any(query.strip().lower() == _queried(text) for text in view.actions)

@@ -42,7 +42,7 @@ Cells = dict[tuple[str, str], Result]
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedCell:
     """A cell to play, with an upper estimate of its tokens; `missing` says why it cannot be played."""
 
     row: TableRow
@@ -58,16 +58,16 @@ def choice_of(row: TableRow, column: Column, args: argparse.Namespace) -> Choice
     return Choice(column.env, arguments, args.split, args.limit, args.trials, None, column.turn_limits)
 
 
-def planned(table: Table, args: argparse.Namespace, agents: Collection[str]) -> Iterator[Planned]:
+def planned(table: Table, args: argparse.Namespace, agents: Collection[str]) -> Iterator[PlannedCell]:
     """Yield the cells of the inference rows, or of the wanted baselines alone; no task is drawn for it."""
     for row in table.rows:
         for column in table.columns if row.agent and (not agents or row.agent in agents) else ():
             try:
                 episodes, tokens = size_of(row, column, choice_of(row, column, args))
             except DataMissing as error:
-                yield Planned(row, column, missing=str(error).partition(".")[0])
+                yield PlannedCell(row, column, missing=str(error).partition(".")[0])
                 continue
-            yield Planned(row, column, episodes, (tokens[0] * episodes, tokens[1] * episodes))
+            yield PlannedCell(row, column, episodes, (tokens[0] * episodes, tokens[1] * episodes))
 
 
 def size_of(row: TableRow, column: Column, choice: Choice) -> tuple[int, tuple[int, int]]:
@@ -103,7 +103,7 @@ def settings_of(row: TableRow, args: argparse.Namespace) -> Settings:
     return Settings(f"baseline:{row.agent}", options, args.concurrency, None, prices, args.limit is not None, "")
 
 
-def play(cell: Planned, args: argparse.Namespace) -> Result:
+def play(cell: PlannedCell, args: argparse.Namespace) -> Result:
     """Play a cell, or what is left of it; its run is a folder that `agent-envs report` and `view` read."""
     suite = adhoc_suite(choice_of(cell.row, cell.column, args))
     folder = args.out / _slug(cell.row.method) / _slug(cell.column.name)
@@ -124,7 +124,7 @@ def published(table: Table) -> dict[str, list[tuple[str, dict[str, Any]]]]:
     return values
 
 
-def print_plan(table: Table, cells: Sequence[Planned], args: argparse.Namespace) -> None:
+def print_plan(table: Table, cells: Sequence[PlannedCell], args: argparse.Namespace) -> None:
     """Print the planned cells, and an upper estimate of their cost."""
     price = load_prices(args.prices).price(args.agent)
     rows: list[list[str]] = []

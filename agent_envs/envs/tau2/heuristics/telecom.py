@@ -16,7 +16,7 @@ from agent_envs.envs.tau2.telecom import TODAY
 from agent_envs.envs.tau2.turn_taking import AGENT_STOP, DONE
 
 
-class Step(NamedTuple):
+class PhoneStep(NamedTuple):
     """A step with the phone: the words that ask for it, and the call that does it."""
 
     say: str
@@ -26,7 +26,7 @@ class Step(NamedTuple):
 
 # Causes are the step that shows one, a pattern of reports (with a group where it is there), and the steps that mend it.
 _PHONE = json.loads(files(__package__).joinpath("phone.json").read_text(encoding="utf-8"))
-STEPS, CAUSES = {name: Step(*row) for name, row in _PHONE["steps"].items()}, _PHONE["causes"]
+STEPS, CAUSES = {name: PhoneStep(*row) for name, row in _PHONE["steps"].items()}, _PHONE["causes"]
 PAY = "Please check the payment request on your phone and pay it."
 _NUMBER = r"(?<!\d)\d{3}-\d{3}-\d{4}(?!\d)"
 _GIGABYTES = r"(?i)(?<![\d.])(\d{1,9}(?:\.\d{1,9})?|half a|a|one|two) ?(?:gigabytes?|gbs?|gigs?)\b"
@@ -166,7 +166,7 @@ def _pay(desk: Desk) -> None:
             raise Act(calling(("get_details_by_id", {"id": key})))
         if paid >= _MOST:
             desk.hand_over("The customer cannot pay a bill.")
-        _do(desk, Step(PAY, "make_payment", {}))
+        _do(desk, PhoneStep(PAY, "make_payment", {}))
 
 
 def _mend(trouble: str, desk: Desk) -> None:
@@ -192,7 +192,7 @@ def _work(desk: Desk, trouble: str) -> None:
         _do(desk, step)
 
 
-def next_step(history: Sequence[tuple[Step, str]], trouble: str) -> Step | None:
+def next_step(history: Sequence[tuple[PhoneStep, str]], trouble: str) -> PhoneStep | None:
     """Return the step against the first cause of a trouble that is there or was not looked at, None if all is well."""
     for look, pattern, mends in CAUSES[trouble]:
         latest, amiss = -1, None
@@ -206,7 +206,7 @@ def next_step(history: Sequence[tuple[Step, str]], trouble: str) -> Step | None:
     return None
 
 
-def _step_history(desk: Desk) -> list[tuple[Step, str]]:
+def _step_history(desk: Desk) -> list[tuple[PhoneStep, str]]:
     """Return the steps that were taken with the phone, each with the report on it."""
     steps = STEPS.values()
     if desk.solo:
@@ -216,7 +216,7 @@ def _step_history(desk: Desk) -> list[tuple[Step, str]]:
     return [(step, report) for words, report in exchanges for step in steps if step.say in words]
 
 
-def _do(desk: Desk, step: Step) -> None:
+def _do(desk: Desk, step: PhoneStep) -> None:
     if desk.solo:
         raise Act(calling((step.tool, step.arguments)))
     desk.say(step.say)

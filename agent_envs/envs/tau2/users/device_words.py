@@ -421,8 +421,8 @@ def _permissions(reading: _Reading, text: str, question: bool) -> Hits:
     names = tuple(name for name, pattern in NAMED.items() if pattern.search(text)) if permit else ()
     reading.permissions = names or reading.permissions
     grant, check = terms.GRANT.search(text), terms.CHECK.search(text)
-    concerned = permit or (reading.permissions and grant and re.search(r"\b(?:them|it)\b", text.lower()))
-    if not concerned:
+    applies = permit or (reading.permissions and grant and re.search(r"\b(?:them|it)\b", text.lower()))
+    if not applies:
         return []
     hits: Hits = []
     if (check or question) and (not grant or (check and check.start() < grant.start())):

@@ -57,8 +57,8 @@ class Reaction:
 
         Args:
             script, persona, random, mind: the user.
-            message: what it understood.
-            text: the message.
+            message: its reading of the message.
+            text: the words of the message.
             repeated: it heard that before.
             changes: how many the agent made so far.
             unclear: it asked for something on the phone that was not understood.
