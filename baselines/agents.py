@@ -34,8 +34,8 @@ def agent_class(name: str) -> type:
     if name not in AGENTS:
         raise UsageError(f"baseline:{name} is unknown; the baselines are {', '.join(AGENTS)}")
     module, _, attribute = AGENTS[name].partition(":")
-    found: type = getattr(import_module(f"baselines.{module}"), attribute)
-    return found
+    kind: type = getattr(import_module(f"baselines.{module}"), attribute)
+    return kind
 
 
 def __getattr__(name: str) -> Any:

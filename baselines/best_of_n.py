@@ -44,8 +44,8 @@ def sample(env_id: str, policy: Policy, out: Path, *, tasks: int, samples: int, 
                 continue
             plan = [Planned(f"best/{task}/{n}", spec_json(env), task, split, n) for n in range(samples)]
             won = [result.trajectory for _, result in run_many(plan, policy) if result.success]
-            kept = won if keep_all else sorted(won, key=lambda episode: len(episode.turns))[:1]
-            journal.append({"task": task, "solved": [episode.to_json() for episode in kept]})
+            episodes = won if keep_all else sorted(won, key=lambda episode: len(episode.turns))[:1]
+            journal.append({"task": task, "solved": [episode.to_json() for episode in episodes]})
             solved += bool(won)
             if progress is not None:
                 progress(task + 1, tasks, solved)
@@ -54,16 +54,16 @@ def sample(env_id: str, policy: Policy, out: Path, *, tasks: int, samples: int, 
 
 def named_options(pairs: list[str], option: str = "--agent-arg") -> dict[str, Any]:
     """Return `NAME=VALUE` pairs, their values as JSON where they are."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
             raise UsageError(f"{option} {pair}: write NAME=VALUE")
         try:
-            found[name] = json.loads(value)
+            options[name] = json.loads(value)
         except ValueError:
-            found[name] = value
-    return found
+            options[name] = value
+    return options
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -79,17 +79,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--split", default="train", help="train or dev")
     parser.add_argument("--all", action="store_true", help="keep every solved episode, not the shortest alone")
     parser.add_argument("--out", type=Path, required=True, help="the file; a stopped command goes on with it")
-    given = parser.parse_args(arguments)
-    env_id = given.env if "/" in given.env else f"agent_envs/{given.env}-v0"
+    args = parser.parse_args(arguments)
+    env_id = args.env if "/" in args.env else f"agent_envs/{args.env}-v0"
     try:
-        policy = make_agent(given.agent, **named_options(given.agent_arg))
-        more = {"tasks": given.tasks, "samples": given.samples, "split": given.split, "keep_all": given.all}
-        solved = sample(env_id, policy, given.out, **more)
+        policy = make_agent(args.agent, **named_options(args.agent_arg))
+        more = {"tasks": args.tasks, "samples": args.samples, "split": args.split, "keep_all": args.all}
+        solved = sample(env_id, policy, args.out, **more)
     except AgentEnvsError as error:
         print(f"best_of_n: {error}", file=sys.stderr)
         return 2
     print(
-        f"{solved} of {given.tasks} tasks were solved; {given.out} is data for python -m trainers.sft --data {given.out}"
+        f"{solved} of {args.tasks} tasks were solved; {args.out} is data for python -m trainers.sft --data {args.out}"
     )
     return 0
 

@@ -19,8 +19,8 @@ MOST_CALLS = 1000  # of one turn: the ordinals of recorded calls stay apart
 
 
 @dataclass
-class Talk:
-    """The calls that one turn makes. `draw` tells samples of equal prompts apart; `temperature` None is the model's own."""
+class TurnModel:
+    """The chat model as one turn calls it. `draw` tells samples of equal prompts apart; `temperature` None is its own."""
 
     port: ChatPort
     request: Request
@@ -28,7 +28,7 @@ class Talk:
     temperature: float | None = None
     draw: int = 0
     usage: Counter[str] = field(default_factory=lambda: Counter(calls=0))
-    made: int = 0
+    call_count: int = 0
 
     def ask(self, messages: Sequence[dict[str, Any]], stop: Sequence[str] = ()) -> str:
         """Return the text that the model writes."""
@@ -42,7 +42,7 @@ class Talk:
         Raises:
             EnvFault: the service failed for good.
         """
-        asked = ChatRequest(
+        chat_request = ChatRequest(
             messages,
             tools=tools,
             stop=stop,
@@ -50,9 +50,9 @@ class Talk:
             max_tokens=self.max_tokens,
             seed=self.request.seed + self.draw,
         )
-        site = CallSite(self.request.episode_key, self.request.branch, self.request.turn * MOST_CALLS + self.made)
-        self.made += 1
-        answer = ask(self.port, asked, site)
+        site = CallSite(self.request.episode_key, self.request.branch, self.request.turn * MOST_CALLS + self.call_count)
+        self.call_count += 1
+        answer = ask(self.port, chat_request, site)
         self.usage += Counter({"calls": 1, **answer.usage})
         return answer
 
@@ -107,15 +107,15 @@ class ChatAgent:
         """
         return [self._reply(request) for request in requests]
 
-    def turn(self, view: View, talk: Talk) -> str:
+    def turn(self, view: View, model: TurnModel) -> str:
         """Return the action of one turn."""
         raise NotImplementedError
 
     def _reply(self, request: Request) -> Reply:
-        talk = Talk(self._port, request, self._max_tokens)
+        model = TurnModel(self._port, request, self._max_tokens)
         try:
-            action = self.turn(View.of(request), talk)
+            action = self.turn(View.of(request), model)
         except (EnvFault, BudgetSpent) as end:
-            end.usage = dict(talk.usage + Counter(end.usage))  # with the calls of this turn that were answered
+            end.usage = dict(model.usage + Counter(end.usage))  # with the calls of this turn that were answered
             raise
-        return Reply(action, usage=dict(talk.usage))
+        return Reply(action, usage=dict(model.usage))

@@ -4,21 +4,21 @@ Differs from the paper: no worked examples, as VEG's and Search-R1's tables ask 
 not printed). The reasoning is kept in the action, so that transcripts show it.
 """
 
-from baselines.chat_agent import Talk
+from baselines.chat_agent import TurnModel
 from baselines.direct import Direct
 from baselines.prompts import prompt, user
 from baselines.view import View
 
 
 class ChainOfThought(Direct):
-    """Reasons, then answers."""
+    """An agent that reasons, then answers."""
 
     short = "cot"
     prompts = "cot"
 
-    def turn(self, view: View, talk: Talk) -> str:
+    def turn(self, view: View, model: TurnModel) -> str:
         """Return the reasoning, and the answer behind it."""
-        reply = talk.ask([user(prompt(self.prompts, "turn", question=view.question, form=view.form))])
+        reply = model.ask([user(prompt(self.prompts, "turn", question=view.question, form=view.form))])
         reasoning = reply.partition("<answer>")[0].partition("####")[0].strip()
         answer = view.answer(reply)
         return f"<think>{reasoning}</think>\n{answer}" if reasoning else answer

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from agent_envs.base.errors import UsageError
-from baselines.chat_agent import ChatAgent, Talk
+from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, user
 from baselines.view import View, joined
 
@@ -17,24 +17,24 @@ _THOUGHT = re.compile(r"<think>(.*?)</think>", re.S)
 
 
 class DeepSearch(ChatAgent):
-    """Investigates with notes."""
+    """An agent that investigates with notes."""
 
     short = "deep_search"
 
     def __init__(self, model: Any = "", *, notes: int = 8000, **options: Any) -> None:
-        """Take how many characters of notes are kept, the newest."""
+        """Take the number of characters of notes to keep, the newest."""
         super().__init__(model, **options)
         if notes < 1:
             raise UsageError(f"baseline deep_search: notes={notes}; give characters >= 1")
         self.notes = notes
 
-    def turn(self, view: View, talk: Talk) -> str:
+    def turn(self, view: View, model: TurnModel) -> str:
         """Return notes and the next action."""
-        written = [
-            f"{n}. {found.strip()}" for n, text in enumerate(view.actions, 1) for found in _THOUGHT.findall(text)
+        thoughts = [
+            f"{n}. {thought.strip()}" for n, text in enumerate(view.actions, 1) for thought in _THOUGHT.findall(text)
         ]
         done = [f"({_THOUGHT.sub('', text).strip()})" for text in view.actions]
-        notes = joined([*written, *(["Done: " + " ".join(done)] if done else [])])[-self.notes :]
+        notes = joined([*thoughts, *(["Done: " + " ".join(done)] if done else [])])[-self.notes :]
         newest = view.evidence[-1] if view.evidence else "(nothing yet)"
         text = prompt("deep_search", "step", task=view.instructions, notes=notes, newest=newest)
-        return talk.reply([user(text)], view.stop, view.tools).canonical
+        return model.reply([user(text)], view.stop, view.tools).canonical

@@ -3,18 +3,18 @@
 Differs from the papers in nothing known: their prompts are not printed. It answers in its first turn, whatever is granted.
 """
 
-from baselines.chat_agent import ChatAgent, Talk
+from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, user
 from baselines.view import View
 
 
 class Direct(ChatAgent):
-    """Answers at once."""
+    """An agent that answers at once."""
 
     short = "direct"
     prompts = "direct"
 
-    def turn(self, view: View, talk: Talk) -> str:
+    def turn(self, view: View, model: TurnModel) -> str:
         """Return the answer."""
         text = prompt(self.prompts, "turn", question=view.question, form=view.form)
-        return view.answer(talk.ask([user(text)]))
+        return view.answer(model.ask([user(text)]))

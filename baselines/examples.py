@@ -16,8 +16,8 @@ def worked(env_id: str) -> str:
     """Return the text of an episode: the question, turns, and what came back, cut."""
     env = gym.make(f"agent_envs/{env_id}-v0")
     _, info = env.reset(seed=0, options={"task": TASK, "split": SPLIT})
-    asked = str(info["messages"][-1]["content"]).rpartition("Question: ")[2].strip()
-    lines = [f"Task: {asked}"]
+    question = str(info["messages"][-1]["content"]).rpartition("Question: ")[2].strip()
+    lines = [f"Task: {question}"]
     for action in agent_envs.solve(env):
         observation, *_ = env.step(action)
         lines += [str(action), str(observation).strip()[:MOST]]

@@ -8,25 +8,25 @@ newer services refuse.
 
 from typing import Any
 
-from baselines.chat_agent import Talk
+from baselines.chat_agent import TurnModel
 from baselines.prompts import prompt, user
 from baselines.tag_agent import TagAgent
 from baselines.view import View
 
 
 class ForcedAnswer(TagAgent):
-    """Searches for some turns, then has to answer."""
+    """An agent that searches for some turns, then has to answer."""
 
     short = "forced_answer"
 
     def __init__(self, model: Any = "", *, turns: int = 2, **options: Any) -> None:
-        """Take how many turns are free."""
+        """Take the number of free turns."""
         super().__init__(model, **options)
         self.turns = turns
 
-    def turn(self, view: View, talk: Talk) -> str:
+    def turn(self, view: View, model: TurnModel) -> str:
         """Return a free turn, or the answer once they are used."""
         if len(view.actions) < self.turns and not view.forced:
-            return super().turn(view, talk)
+            return super().turn(view, model)
         slots = {"question": view.question, "documents": view.documents, "form": view.form}
-        return view.answer(talk.ask([user(prompt("rag", "turn", **slots))]))
+        return view.answer(model.ask([user(prompt("rag", "turn", **slots))]))

@@ -8,20 +8,20 @@ prompts are not used, and thoughts of earlier turns are left out of the history 
 from typing import Any
 
 from agent_envs.base.errors import UsageError
-from baselines.chat_agent import ChatAgent, Talk
+from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, sections
 from baselines.view import View
 
 
 class GameAgent(ChatAgent):
-    """Plays a game with a window of its history."""
+    """An agent that plays a game with a window of its history."""
 
     short = "games"
 
     def __init__(
         self, model: Any = "", *, condition: str = "cot", history: int = 16, keep_thoughts: bool = False, **options: Any
     ) -> None:
-        """Take the condition, and how many past turns are shown."""
+        """Take the condition, and the number of past turns to show."""
         super().__init__(model, **options)
         if condition not in sections("games"):
             raise UsageError(
@@ -30,7 +30,7 @@ class GameAgent(ChatAgent):
         self.condition, self.history, self.keep_thoughts = condition, history, keep_thoughts
         self.name = f"{self.name}/{condition}-{history}"
 
-    def turn(self, view: View, talk: Talk) -> str:
+    def turn(self, view: View, model: TurnModel) -> str:
         """Return the next action."""
         first = next((n for n, row in enumerate(view.messages) if row["role"] == "assistant"), len(view.messages))
         head, rows = list(view.messages[:first]), list(view.messages[first:])
@@ -41,12 +41,12 @@ class GameAgent(ChatAgent):
             rows = [_without_thoughts(row) for row in rows]
         # The instruction joins the first message of the system, which every wire format takes once.
         rule = prompt("games", self.condition)
-        told = next((n for n, row in enumerate(head) if row["role"] == "system"), None)
-        if told is None:
+        place = next((n for n, row in enumerate(head) if row["role"] == "system"), None)
+        if place is None:
             head.insert(0, {"role": "system", "content": rule})
         else:
-            head[told] = {**head[told], "content": f"{head[told]['content']}\n\n{rule}"}
-        return talk.ask([*head, *rows], view.stop)
+            head[place] = {**head[place], "content": f"{head[place]['content']}\n\n{rule}"}
+        return model.ask([*head, *rows], view.stop)
 
 
 def _without_thoughts(row: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ by score.
 import re
 from typing import Any
 
-from baselines.chat_agent import ChatAgent, Talk
+from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, user
 from baselines.view import View, joined
 
@@ -22,22 +22,22 @@ _THOUGHT = re.compile(r"<think>(.*?)</think>", re.S)
 
 
 class IRCoT(ChatAgent):
-    """Interleaves retrieval with chain of thought."""
+    """An agent that interleaves retrieval with chain of thought."""
 
     short = "ircot"
 
     def __init__(self, model: Any = "", *, followups: int = 1, **options: Any) -> None:
-        """Take how many searches follow the first one."""
+        """Take the number of searches after the first one."""
         super().__init__(model, **options)
         self.followups = followups
 
-    def turn(self, view: View, talk: Talk) -> str:
+    def turn(self, view: View, model: TurnModel) -> str:
         """Return a search while sentences lead on, then the reader's answer."""
         if not view.searches and not view.must_answer:
             return view.search(view.question)
-        thoughts = [found.strip() for text in view.actions for found in _THOUGHT.findall(text)]
+        thoughts = [thought.strip() for text in view.actions for thought in _THOUGHT.findall(text)]
         if not view.must_answer and view.searches <= self.followups:
-            sentence = self._next(view, thoughts, talk)
+            sentence = self._next(view, thoughts, model)
             if sentence and not _ENDS.search(sentence):
                 return view.search(sentence, sentence)
             thoughts.append(sentence)
@@ -47,10 +47,10 @@ class IRCoT(ChatAgent):
             "form": view.form,
             "thoughts": joined(thoughts),
         }
-        return view.answer(talk.ask([user(prompt("ircot", "reader", **slots))]))
+        return view.answer(model.ask([user(prompt("ircot", "reader", **slots))]))
 
-    def _next(self, view: View, thoughts: list[str], talk: Talk) -> str:
+    def _next(self, view: View, thoughts: list[str], model: TurnModel) -> str:
         slots = {"question": view.question, "documents": view.documents, "thoughts": joined(thoughts)}
-        reply = " ".join(talk.ask([user(prompt("ircot", "next", **slots))]).split())
+        reply = " ".join(model.ask([user(prompt("ircot", "next", **slots))]).split())
         first = _SENTENCE.match(reply)
         return first[0] if first and not _ENDS.search(reply) else reply

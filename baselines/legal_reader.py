@@ -20,17 +20,17 @@ def read_law(rows: Sequence[dict[str, Any]], question: str, errors: Errors) -> s
     rest = [dict(row) for row in rows if row["role"] != "system"]
     prompt = str(rest[0]["content"])
     if "<keyword>" not in prompt:
-        found = _RESULTS.search(prompt)
-        results = found[1] if found else ""
-        seen = Seen.of(_request([
+        match = _RESULTS.search(prompt)
+        results = match[1] if match else ""
+        history = Seen.of(_request([
             {"role": "user", "content": _RULES.format(question)},
             {"role": "assistant", "content": f"<semantic>{question}</semantic>"},
             {"role": "user", "content": _overlooked(results, question, errors)},
         ]))  # fmt: skip
-        return final_answer(_request(rest), seen, seen.found)
+        return final_answer(_request(rest), history, history.found)
     assert system is not None
-    shown = [{**row, "content": _overlooked(str(row["content"]), question, errors)} for row in rest]
-    action = search_and_read(_request(shown))
+    reader_rows = [{**row, "content": _overlooked(str(row["content"]), question, errors)} for row in rest]
+    action = search_and_read(_request(reader_rows))
     search = re.search(r"<(keyword|semantic)>(.*?)</\1>", action)
     if search and errors.strikes("wrong_hop", question, search[2], len(rows)):
         return f"<{search[1]}>something else</{search[1]}>"

@@ -19,7 +19,7 @@ _LIMITS = re.compile(r"You have (\d{1,6}) searches and (\d{1,6}) turns")
 
 
 class MultiHop:
-    """Searches for the question, then for one missing fact after the other, and answers once all are told or none is found."""
+    """An agent that searches for the question, then for its missing facts, and answers once it has all or finds none."""
 
     name, batch = "multi-hop", 1
 
@@ -33,11 +33,11 @@ def search_on(request: Request) -> str:
     rows = [(str(row["role"]), str(row["content"])) for row in request.messages]
     prompt, *later = in_tags(rows, "information")
     question = prompt.rpartition("Question: ")[2].strip()
-    wanted = asked(question)
-    if wanted is None:
+    plan = asked(question)
+    if plan is None:
         return search_once_and_guess(request)
-    shown = [document for text in later for document in documents(text)]
-    ways = [follow(side, shown) for side in wanted.sides]
+    pages = [document for text in later for document in documents(text)]
+    ways = [follow(side, pages) for side in plan.sides]
     missing = next((way for way in ways if not way.told), None)
     own = [text for row, text in zip(request.messages[1:], later, strict=True) if row["role"] == "assistant"]
     queries = [text.partition("<search>")[2].partition("</search>")[0] for text in own]
@@ -45,7 +45,7 @@ def search_on(request: Request) -> str:
     query = next((text for text in queries_left if text not in queries), "")
     if query and not request.prefill and not _is_last(prompt, queries):
         return in_protocol(request, f"<think>I do not know this yet.</think>\n<search>{query}</search>")
-    answer = _answer(wanted, ways) if missing is None else guess(missing.question or question, " ".join(later))
+    answer = _answer(plan, ways) if missing is None else guess(missing.question or question, " ".join(later))
     thought = "" if request.prefill else "<think>This is what the documents tell.</think>\n"
     return in_protocol(request, f"{thought}<answer>{answer}</answer>")
 
@@ -56,15 +56,15 @@ def _is_last(prompt: str, queries: Sequence[str]) -> bool:
     return limits is not None and (len(queries) >= int(limits[1]) or len(queries) + 1 >= int(limits[2]))
 
 
-def _answer(wanted: Asked, ways: Sequence[Followed]) -> str:
-    """Return what the facts say once all are told."""
+def _answer(plan: Asked, ways: Sequence[Followed]) -> str:
+    """Return the answer that follows from the facts."""
     values = [way.value for way in ways]
-    if wanted.comparison == "same":
+    if plan.comparison == "same":
         return "yes" if values[0] == values[1] else "no"
-    if not wanted.comparison:
+    if not plan.comparison:
         return values[0]
     years = [int(value) if value.isdecimal() else 0 for value in values]
-    if wanted.comparison == "gap":
+    if plan.comparison == "gap":
         return str(abs(years[0] - years[1]))
-    chosen = min(years) if wanted.comparison == "first" else max(years)
-    return ways[years.index(chosen)].name
+    year = min(years) if plan.comparison == "first" else max(years)
+    return ways[years.index(year)].name

@@ -8,7 +8,7 @@ that fails is not sampled again: its error is the answer, which is wrong.
 import re
 
 from agent_envs.tools.sandbox import SandboxSpec, open_sandbox
-from baselines.chat_agent import ChatAgent, Talk
+from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, user
 from baselines.view import View
 
@@ -17,22 +17,22 @@ _FENCED = re.compile(r"```(?:python)?\n(.*?)```", re.S)
 
 
 class ProgramOfThought(ChatAgent):
-    """Computes by a program."""
+    """An agent that computes by a program."""
 
     short = "program_of_thought"
 
-    def turn(self, view: View, talk: Talk) -> str:
+    def turn(self, view: View, model: TurnModel) -> str:
         """Return the program where the environment runs it, else the answer that it printed."""
         if view.evidence or view.forced:
             return view.answer(_printed(view.evidence[-1]) if view.evidence else "")
-        program = self.program(view, talk)
+        program = self.program(view, model)
         return view.call("python", program) if "python" in view.verbs else view.answer(self.output(program))
 
-    def program(self, view: View, talk: Talk) -> str:
+    def program(self, view: View, model: TurnModel) -> str:
         """Return the program that the model writes."""
-        reply = talk.ask([user(prompt("program_of_thought", "program", question=view.question))], ("</python>",))
-        found = _PROGRAM.search(reply) or _FENCED.search(reply)
-        return (found[1] if found else reply).strip()
+        reply = model.ask([user(prompt("program_of_thought", "program", question=view.question))], ("</python>",))
+        match = _PROGRAM.search(reply) or _FENCED.search(reply)
+        return (match[1] if match else reply).strip()
 
     def output(self, program: str) -> str:
         """Return the last line that a program prints, its value where it prints nothing, or its error."""

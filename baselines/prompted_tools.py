@@ -10,7 +10,7 @@ from baselines.view import View
 
 
 class PromptedTools(TagAgent):
-    """Plays with a worked episode in its prompt."""
+    """An agent with a worked episode in its prompt."""
 
     short = "prompted_tools"
 

@@ -5,19 +5,19 @@ the answer. On LegalSearch this is naive RAG: the search is the semantic one, an
 Differs from Search-R1: passages stand before the question, not behind; where nothing can be searched it answers directly.
 """
 
-from baselines.chat_agent import ChatAgent, Talk
+from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, user
 from baselines.view import View
 
 
 class RAG(ChatAgent):
-    """Searches once, then answers."""
+    """An agent that searches once, then answers."""
 
     short = "rag"
 
-    def turn(self, view: View, talk: Talk) -> str:
+    def turn(self, view: View, model: TurnModel) -> str:
         """Return the search in the first turn, the answer in the second."""
         if not view.searches and not view.must_answer:
             return view.search(view.question)
         slots = {"question": view.question, "documents": view.documents, "form": view.form}
-        return view.answer(talk.ask([user(prompt("rag", "turn", **slots))]))
+        return view.answer(model.ask([user(prompt("rag", "turn", **slots))]))

@@ -7,7 +7,7 @@ lines. Differs from the paper: no worked examples, and the actions are those of 
 import re
 from typing import Any
 
-from baselines.chat_agent import ChatAgent, Talk
+from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, system, user
 from baselines.view import NO_LIMIT, View
 
@@ -16,23 +16,23 @@ _TAG = re.compile(r"<(?!think)(\w+)>(.*?)</\1>", re.S)
 
 
 class ReAct(ChatAgent):
-    """Reasons and acts in lines of text."""
+    """An agent that reasons and acts in lines of text."""
 
     short = "react"
 
-    def turn(self, view: View, talk: Talk) -> str:
+    def turn(self, view: View, model: TurnModel) -> str:
         """Return the environment's action for the model's line."""
-        named = {tool["function"]["name"]: tool["function"].get("description", "") for tool in view.tools}
-        verbs = list(named or view.verbs)
+        tools = {tool["function"]["name"]: tool["function"].get("description", "") for tool in view.tools}
+        verbs = list(tools or view.verbs)
         if not verbs:  # a game: its own prompt has the actions, and a form with thoughts of its own
-            return talk.ask(view.messages, view.stop)
-        reply = talk.ask(self._messages(view, named or dict.fromkeys(verbs, "a tool of the task")), ("Observation:",))
+            return model.ask(view.messages, view.stop)
+        reply = model.ask(self._messages(view, tools or dict.fromkeys(verbs, "a tool of the task")), ("Observation:",))
         thought = reply.partition("Action:")[0].replace("Thought:", "").strip()
-        found = _ACTION.search(reply)
-        kept = f"<think>{thought}</think>\n" if thought else ""
-        if found and found[1] in verbs and not view.forced:
-            return kept + view.call(found[1], found[2].strip())
-        return kept + view.answer(found[2] if found else reply)
+        match = _ACTION.search(reply)
+        prefix = f"<think>{thought}</think>\n" if thought else ""
+        if match and match[1] in verbs and not view.forced:
+            return prefix + view.call(match[1], match[2].strip())
+        return prefix + view.answer(match[2] if match else reply)
 
     def _messages(self, view: View, tools: dict[str, str]) -> list[dict[str, Any]]:
         lines = "\n".join(f"{name}[text] - {' '.join(text.split())}" for name, text in tools.items())
@@ -50,6 +50,6 @@ class ReAct(ChatAgent):
                 continue
             thought = text.partition("</think>")[0].replace("<think>", "").strip() if "</think>" in text else ""
             action = _TAG.search(text)
-            told = f"Action: {action[1]}[{action[2].strip()}]" if action else text.rpartition("</think>")[2].strip()
-            rows.append({"role": "assistant", "content": f"Thought: {thought}\n{told}"})
+            line = f"Action: {action[1]}[{action[2].strip()}]" if action else text.rpartition("</think>")[2].strip()
+            rows.append({"role": "assistant", "content": f"Thought: {thought}\n{line}"})
         return rows

@@ -22,7 +22,7 @@ from agent_envs.rollout.policy import Request
 from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
 from baselines.best_of_n import named_options
-from baselines.chat_agent import Talk
+from baselines.chat_agent import TurnModel
 from baselines.prompts import prompt, user
 from baselines.tag_agent import TagAgent
 from baselines.view import View, joined
@@ -31,7 +31,7 @@ MOST_TRANSCRIPT = 20_000  # characters that the reflection reads
 
 
 class Reflexion(TagAgent):
-    """Plays with notes on earlier attempts at the same task."""
+    """An agent with notes on earlier attempts at the same task."""
 
     short = "reflexion"
 
@@ -47,15 +47,15 @@ class Reflexion(TagAgent):
 
     def reflect(self, transcript: str, key: str) -> None:
         """Add a note on a failed attempt."""
-        talk = Talk(self._port, Request(f"{key}/reflection", 0, ()), self._max_tokens)
+        model = TurnModel(self._port, Request(f"{key}/reflection", 0, ()), self._max_tokens)
         text = prompt("reflexion", "reflect", transcript=transcript[-MOST_TRANSCRIPT:])
-        self.notes.append(talk.ask([user(text)]).strip())
+        self.notes.append(model.ask([user(text)]).strip())
 
 
 def attempts(
     env: gym.Env[Any, Any], task: int, split: str, trials: int, model: Any, **options: Any
 ) -> tuple[int, list[str]]:
-    """Return in which attempt a task was solved, 0 for none, and the notes."""
+    """Return the attempt in which a task was solved, 0 for none, and the notes."""
     agent = Reflexion(model, **options)
     for trial in range(1, trials + 1):
         plan = [Planned(f"reflexion/{task}/{trial}", spec_json(env), task, split, trial)]
@@ -63,10 +63,10 @@ def attempts(
         if result.success:
             return trial, agent.notes
         if trial < trials and result.trajectory is not None:
-            told = [*(message.content for message in result.trajectory.prompt)]
+            lines = [*(message.content for message in result.trajectory.prompt)]
             for turn in result.trajectory.turns:
-                told += [f"AGENT: {turn.action}", *(message.content for message in turn.observation)]
-            agent.reflect("\n\n".join(told), plan[0].key)
+                lines += [f"AGENT: {turn.action}", *(message.content for message in turn.observation)]
+            agent.reflect("\n\n".join(lines), plan[0].key)
     return 0, agent.notes
 
 
@@ -78,18 +78,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tasks", type=int, default=20, help="how many tasks (20)")
     parser.add_argument("--split", default="test")
     parser.add_argument("--trials", type=int, default=3, help="attempts at most (3)")
-    given = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     try:
-        env = gym.make(given.env if "/" in given.env else f"agent_envs/{given.env}-v0")
-        options = named_options(given.agent_arg)
+        env = gym.make(args.env if "/" in args.env else f"agent_envs/{args.env}-v0")
+        options = named_options(args.agent_arg)
         won = [
-            attempts(env, task, given.split, given.trials, **{"model": "", **options})[0] for task in range(given.tasks)
+            attempts(env, task, args.split, args.trials, **{"model": "", **options})[0] for task in range(args.tasks)
         ]
     except AgentEnvsError as error:
         print(f"reflexion: {error}", file=sys.stderr)
         return 2
-    for trial in range(1, given.trials + 1):
-        print(f"solved within {trial}: {sum(0 < n <= trial for n in won)} of {given.tasks}")
+    for trial in range(1, args.trials + 1):
+        print(f"solved within {trial}: {sum(0 < n <= trial for n in won)} of {args.tasks}")
     return 0
 
 

@@ -41,33 +41,33 @@ __all__ = ["Errors", "ScriptedReader"]
 
 
 class ScriptedReader:
-    """Reads and answers by rule; a `ChatModel`."""
+    """A `ChatModel` that reads and answers by rule."""
 
     def __init__(self, errors: Errors = Errors(), name: str = "scripted-reader") -> None:  # noqa: B008 - frozen
         """Take the errors. The name plays no part."""
         self.errors, self.name = errors, name
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
-        """Return what the reader writes."""
-        talk = Heard.of(request)
-        if "[sources:" in talk.rules:
-            text = read_law(talk.rows, talk.question, self.errors)
-        elif found := _EXPRESSION.search(talk.question):
+        """Return the reader's reply."""
+        inputs = ReaderInput.of(request)
+        if "[sources:" in inputs.rules:
+            text = read_law(inputs.rows, inputs.question, self.errors)
+        elif match := _EXPRESSION.search(inputs.question):
             draw = request.seed if request.temperature else 0  # samples err apart, as a model's would
-            text = self._compute(found[1].strip(), talk, draw)
+            text = self._compute(match[1].strip(), inputs, draw)
         else:
-            text = self._research(talk)
-        tokens = {"input": sum(map(len, talk.texts)) // 4, "output": len(text) // 4 + 1}
+            text = self._research(inputs)
+        tokens = {"input": sum(map(len, inputs.texts)) // 4, "output": len(text) // 4 + 1}
         call = re.search(r"<search>(.*?)</search>", text) if request.tools else None
         if call is None:
             return ChatReply(text, usage=tokens)
-        return ChatReply("", (ToolCall(f"call_{talk.own}", "search", canonical_json({"query": call[1]})),), tokens)
+        return ChatReply("", (ToolCall(f"call_{inputs.own}", "search", canonical_json({"query": call[1]})),), tokens)
 
-    def _compute(self, expression: str, talk: "Heard", draw: int) -> str:
-        if "<python>" in talk.rules:
+    def _compute(self, expression: str, inputs: "ReaderInput", draw: int) -> str:
+        if "<python>" in inputs.rules:
             return f"<python>print(round({expression}, 3))</python>"
-        results = _RESULT.findall("\n".join(talk.back))
-        if "<calculator>" in talk.rules:
+        results = _RESULT.findall("\n".join(inputs.back))
+        if "<calculator>" in inputs.rules:
             return f"#### {results[-1]}" if results else f"<calculator>{expression}</calculator>"
         try:
             value = evaluate(expression)
@@ -78,31 +78,31 @@ class ScriptedReader:
                 value += (1 + step.start()) * (1 + draw % 97)
         return f"The steps give this.\n#### {number_text(value)}"
 
-    def _research(self, talk: "Heard") -> str:
-        shown = [page for page in talk.pages if not self.errors.strikes("missed_fact", talk.question, page.title)]
-        notes = " ".join(f'Doc {n}(Title: "{page.title}") {page.text}' for n, page in enumerate(shown, 1))
-        if "Write down what of them helps" in talk.rules:
+    def _research(self, inputs: "ReaderInput") -> str:
+        pages = [page for page in inputs.pages if not self.errors.strikes("missed_fact", inputs.question, page.title)]
+        notes = " ".join(f'Doc {n}(Title: "{page.title}") {page.text}' for n, page in enumerate(pages, 1))
+        if "Write down what of them helps" in inputs.rules:
             return notes or "None."
-        kept = f"<think>{notes}</think>\n" if "adds to your notes" in talk.rules else ""
-        return kept + self._act(talk, shown)
+        prefix = f"<think>{notes}</think>\n" if "adds to your notes" in inputs.rules else ""
+        return prefix + self._act(inputs, pages)
 
-    def _act(self, talk: "Heard", shown: list[Document]) -> str:
-        plan = asked(talk.question, wordings())
-        about = [Document(page.title.removesuffix(_SHEET), page.text) for page in shown]
+    def _act(self, inputs: "ReaderInput", pages: list[Document]) -> str:
+        plan = asked(inputs.question, wordings())
+        about = [Document(page.title.removesuffix(_SHEET), page.text) for page in pages]
         ways = [follow(side, about) for side in plan.sides] if plan else []
-        missing = next((way for way in ways if not way.told and talk.tried(way.name) < _MOST_TRIES), None)
-        answer = conclusion(plan, ways, self._off(talk.question)) if plan else "unknown"
-        if "Write the next sentence alone" in talk.rules:
-            return self._query(missing, ways, talk) if missing else f"So the answer is: {answer}."
-        if missing is not None and talk.may_search:
-            query = self._query(missing, ways, talk)
-            return f"Action: search[{query}]" if "Action: one action" in talk.rules else f"<search>{query}</search>"
-        if "\\boxed{" in talk.rules:
+        missing = next((way for way in ways if not way.told and inputs.tried(way.name) < _MOST_TRIES), None)
+        answer = conclusion(plan, ways, self._off(inputs.question)) if plan else "unknown"
+        if "Write the next sentence alone" in inputs.rules:
+            return self._query(missing, ways, inputs) if missing else f"So the answer is: {answer}."
+        if missing is not None and inputs.may_search:
+            query = self._query(missing, ways, inputs)
+            return f"Action: search[{query}]" if "Action: one action" in inputs.rules else f"<search>{query}</search>"
+        if "\\boxed{" in inputs.rules:
             answer = f"\\boxed{{{answer}}}"
-        return f"Action: finish[{answer}]" if "Action: one action" in talk.rules else f"<answer>{answer}</answer>"
+        return f"Action: finish[{answer}]" if "Action: one action" in inputs.rules else f"<answer>{answer}</answer>"
 
-    def _query(self, missing: Followed, ways: list[Followed], talk: "Heard") -> str:
-        if not self.errors.strikes("wrong_hop", talk.question, missing.name, talk.tried(missing.name)):
+    def _query(self, missing: Followed, ways: list[Followed], inputs: "ReaderInput") -> str:
+        if not self.errors.strikes("wrong_hop", inputs.question, missing.name, inputs.tried(missing.name)):
             return missing.question
         others = [way.name for way in ways if way.name != missing.name]
         return f"{others[0] if others else 'Something else'} and its surroundings, not {missing.name}."
@@ -112,8 +112,8 @@ class ScriptedReader:
 
 
 @dataclass(frozen=True)
-class Heard:
-    """The messages of a request, as the reader takes them.
+class ReaderInput:
+    """A request as the reader takes it: its texts, rules, question and pages.
 
     Attributes:
         rows: the messages.
@@ -133,8 +133,8 @@ class Heard:
     own: int
 
     @staticmethod
-    def of(request: ChatRequest) -> "Heard":
-        """Return what a request lets be heard."""
+    def of(request: ChatRequest) -> "ReaderInput":
+        """Parse a request."""
         rows = tuple(dict(row) for row in request.messages)
         texts = tuple(str(row["content"] or "") for row in rows)
         others = [text for row, text in zip(rows, texts, strict=True) if row["role"] in ("system", "user")]
@@ -148,15 +148,15 @@ class Heard:
                 body = text.replace("<information>", " ").replace("</information>", " ")
                 for page in documents(f"<information>{body}</information>"):
                     pages.setdefault(f"{page.title} {page.text[:200]}", page)
-            for title, told in _PAGE.findall(text):
-                pages.setdefault(f"{title} {told[:200]}", Document(title, told))
+            for title, body in _PAGE.findall(text):
+                pages.setdefault(f"{title} {body[:200]}", Document(title, body))
         own = sum(row["role"] == "assistant" for row in rows)
         rules = _PAGE.sub("", re.sub(r'Doc \d{1,4}\(Title: ".*', "", "\n".join(others)))
-        return Heard(rows, texts, rules, question, tuple(pages.values()), bool(request.tools), own)
+        return ReaderInput(rows, texts, rules, question, tuple(pages.values()), bool(request.tools), own)
 
     @property
     def back(self) -> list[str]:
-        """What came back after the reader's own messages."""
+        """The messages that came back after the reader's own."""
         roles = [row["role"] for row in self.rows]
         return list(self.texts[roles.index("assistant") :]) if "assistant" in roles else []
 
@@ -169,11 +169,11 @@ class Heard:
         return offered and not last and "Begin your reply with" not in self.texts[-1]
 
     def tried(self, name: str) -> int:
-        """Return how many earlier queries held a name."""
+        """Count the earlier queries that hold a name."""
         # Native calls stand beside the text of a message: the whole row is looked at.
-        said = [canonical_json(row) for row in self.rows if row["role"] == "assistant"]
-        said += [line for line in self.rules.splitlines() if "Searched: " in line or line.startswith("Done: ")]
-        return sum(name.lower() in text.lower() for text in said)
+        queries = [canonical_json(row) for row in self.rows if row["role"] == "assistant"]
+        queries += [line for line in self.rules.splitlines() if "Searched: " in line or line.startswith("Done: ")]
+        return sum(name.lower() in text.lower() for text in queries)
 
 
 @cache

@@ -13,7 +13,7 @@ has the form of the environment.
 import re
 from typing import Any
 
-from baselines.chat_agent import ChatAgent, Talk
+from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, user
 from baselines.view import View, joined
 
@@ -22,44 +22,46 @@ LAST_STEPS = 4  # of the release's condensed reasoning
 
 
 class SearchO1(ChatAgent):
-    """Reasons with notes on documents."""
+    """An agent that reasons with notes on documents."""
 
     short = "search_o1"
 
     def __init__(self, model: Any = "", *, searches: int = 1, **options: Any) -> None:
-        """Take how many searches the reasoning may make."""
+        """Take the number of searches that the reasoning may make."""
         super().__init__(model, **options)
         self.searches = searches
 
-    def turn(self, view: View, talk: Talk) -> str:
-        """Return the next stretch of reasoning, which begins with notes on what the last search brought."""
+    def turn(self, view: View, model: TurnModel) -> str:
+        """Return the next stretch of reasoning, which begins with notes on the last search."""
         notes = ""
         if view.actions and view.evidence:
-            notes = self._read(view, talk)
+            notes = self._read(view, model)
         steps = [_plain(text) for text in view.actions] + ([f"Notes: {notes}"] if notes else [])
         last = view.must_answer or view.searches >= self.searches
         granted = 0 if last else min(self.searches, view.limit("searches")) - view.searches
         slots = {"question": view.question, "notes": joined(steps), "form": view.form}
         text = prompt("search_o1", "reason", searches=granted, turns=granted + 1, **slots)
-        reply = talk.ask([user(text)], stop=("</search>", "</answer>"))
+        reply = model.ask([user(text)], stop=("</search>", "</answer>"))
         query = _SEARCH.search(reply)
-        kept = f"<think>Notes: {notes}</think>\n" if notes else ""
+        prefix = f"<think>Notes: {notes}</think>\n" if notes else ""
         thought = reply.partition("<search>")[0].partition("<answer>")[0].strip()
-        kept += f"<think>{thought}</think>\n" if thought else ""
+        prefix += f"<think>{thought}</think>\n" if thought else ""
         if query and not last and not self._repeats(query[1], view):
-            return kept + view.call(view.search_verb, query[1].strip())
-        return kept + view.answer(reply if not query else reply.partition("<search>")[0])
+            return prefix + view.call(view.search_verb, query[1].strip())
+        return prefix + view.answer(reply if not query else reply.partition("<search>")[0])
 
-    def _read(self, view: View, talk: Talk) -> str:
+    def _read(self, view: View, model: TurnModel) -> str:
         steps = [_plain(text) for text in view.actions]
-        shown = [step for n, step in enumerate(steps) if n == 0 or n >= len(steps) - LAST_STEPS or "Searched:" in step]
+        last_steps = [
+            step for n, step in enumerate(steps) if n == 0 or n >= len(steps) - LAST_STEPS or "Searched:" in step
+        ]
         slots = {
             "question": view.question,
-            "steps": joined(shown),
+            "steps": joined(last_steps),
             "query": _queried(view.actions[-1]),
             "documents": view.evidence[-1],
         }
-        return talk.ask([user(prompt("search_o1", "read", **slots))]).strip()
+        return model.ask([user(prompt("search_o1", "read", **slots))]).strip()
 
     def _repeats(self, query: str, view: View) -> bool:
         return any(query.strip().lower() == _queried(text) for text in view.actions)
@@ -72,5 +74,5 @@ def _plain(action: str) -> str:
 
 
 def _queried(action: str) -> str:
-    found = re.search(r"<(search|semantic|keyword)>(.*?)</\1>", action, re.S)
-    return found[2].strip().lower() if found else ""
+    match = re.search(r"<(search|semantic|keyword)>(.*?)</\1>", action, re.S)
+    return match[2].strip().lower() if match else ""

@@ -11,19 +11,19 @@ from typing import Any
 
 from agent_envs.base.errors import UsageError
 from agent_envs.grading.text_answers import normalise_answer, parse_number
-from baselines.chat_agent import ChatAgent, Talk
+from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.view import View, final_answer
 
 
 class SelfConsistency(ChatAgent):
-    """Votes over samples."""
+    """An agent that votes over samples."""
 
     short = "self_consistency"
 
     def __init__(
         self, model: Any = "", *, of: str = "cot", samples: int = 5, temperature: float = 0.7, **options: Any
     ) -> None:
-        """Take the short name of the agent that is sampled, how often, and how warm."""
+        """Take the short name of the agent to sample, the number of samples, and their temperature."""
         from baselines.agents import agent_class
 
         super().__init__(model, **options)
@@ -36,13 +36,13 @@ class SelfConsistency(ChatAgent):
         self.samples, self.temperature = samples, temperature
         self.name = f"{self.name}/{of}x{samples}"
 
-    def turn(self, view: View, talk: Talk) -> str:
+    def turn(self, view: View, model: TurnModel) -> str:
         """Return the action of the majority."""
-        talk.temperature = self.temperature
+        model.temperature = self.temperature
         turns = []
         for draw in range(self.samples):
-            talk.draw = draw
-            turns.append(self.inner.turn(view, talk))
+            model.draw = draw
+            turns.append(self.inner.turn(view, model))
         votes = Counter(map(ballot, turns))
         return max(turns, key=lambda text: votes[ballot(text)])
 

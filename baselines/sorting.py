@@ -22,7 +22,7 @@ from agent_envs.rollout.policy import Reply, Request
 
 
 class SortingAgent:
-    """Sorts as a reference algorithm does. It reads what calls have told, and nothing that is hidden.
+    """An agent that sorts as a reference algorithm does. It reads the answers to its calls, and nothing that is hidden.
 
     On the command line: `agent-envs eval Sort --agent baseline:sorting`, with `--agent-arg algorithm=merge` for another.
     """
@@ -48,8 +48,10 @@ class SortingAgent:
             raise UsageError(f"{core.env_id}: {self.name} plays sorting tasks only: the ids Sort and SortExpA")
         sizes = able_sizes(self._algorithm)
         if data.size not in sizes:
-            known = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else str(sizes[0])
-            raise UsageError(f"{core.env_id}: {self.name} sorts {known} items, not {data.size}; make the id with size=")
+            sizes_text = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else str(sizes[0])
+            raise UsageError(
+                f"{core.env_id}: {self.name} sorts {sizes_text} items, not {data.size}; make the id with size="
+            )
         return SortingAgent(self._algorithm, env)
 
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
@@ -70,16 +72,16 @@ def next_step(algorithm: str, trajectory: Trajectory) -> Move | None:
     assert trajectory.task is not None
     data: SortData = trajectory.task.data
     moves, answer = ALGORITHMS[algorithm](data.size), None
-    told = [result for turn in trajectory.turns for result in turn.results if not result.error]
-    for result in (*told, None):
+    results = [result for turn in trajectory.turns for result in turn.results if not result.error]
+    for result in (*results, None):
         try:
             kind, one, other = moves.send(answer)
         except StopIteration:
             return None
-        wanted = (kind, (SYMBOLS[one], SYMBOLS[other]))
+        call = (kind, (SYMBOLS[one], SYMBOLS[other]))
         if result is None:
-            return wanted
-        if (result.name, result.ids) != wanted:
-            raise UsageError(f"sorting-{algorithm}: the episode holds {result.name} {result.ids}, not its own {wanted}")
+            return call
+        if (result.name, result.ids) != call:
+            raise UsageError(f"sorting-{algorithm}: the episode holds {result.name} {result.ids}, not its own {call}")
         answer = None if kind == "swap" else (result.content.split()[1] == "<") != data.descending
     raise AssertionError("the last round always returns")

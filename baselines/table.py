@@ -42,7 +42,7 @@ Cells = dict[tuple[str, str], Result]
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedCell:
     """A cell to play, with an upper estimate of its tokens; `missing` says why it cannot be played."""
 
     row: TableRow
@@ -52,22 +52,22 @@ class Planned:
     missing: str = ""
 
 
-def choice_of(row: TableRow, column: Column, given: argparse.Namespace) -> Choice:
-    """Return what is played in a cell."""
-    arguments = {**column.arguments, **row.arguments, **named_options(given.env_arg, "--env-arg")}
-    return Choice(column.env, arguments, given.split, given.limit, given.trials, None, column.turn_limits)
+def choice_of(row: TableRow, column: Column, args: argparse.Namespace) -> Choice:
+    """Return the environment, the arguments and the tasks of a cell."""
+    arguments = {**column.arguments, **row.arguments, **named_options(args.env_arg, "--env-arg")}
+    return Choice(column.env, arguments, args.split, args.limit, args.trials, None, column.turn_limits)
 
 
-def planned(table: Table, given: argparse.Namespace, wanted: Collection[str]) -> Iterator[Planned]:
+def planned(table: Table, args: argparse.Namespace, agents: Collection[str]) -> Iterator[PlannedCell]:
     """Yield the cells of the inference rows, or of the wanted baselines alone; no task is drawn for it."""
     for row in table.rows:
-        for column in table.columns if row.agent and (not wanted or row.agent in wanted) else ():
+        for column in table.columns if row.agent and (not agents or row.agent in agents) else ():
             try:
-                episodes, tokens = size_of(row, column, choice_of(row, column, given))
+                episodes, tokens = size_of(row, column, choice_of(row, column, args))
             except DataMissing as error:
-                yield Planned(row, column, missing=str(error).partition(".")[0])
+                yield PlannedCell(row, column, missing=str(error).partition(".")[0])
                 continue
-            yield Planned(row, column, episodes, (tokens[0] * episodes, tokens[1] * episodes))
+            yield PlannedCell(row, column, episodes, (tokens[0] * episodes, tokens[1] * episodes))
 
 
 def size_of(row: TableRow, column: Column, choice: Choice) -> tuple[int, tuple[int, int]]:
@@ -94,21 +94,21 @@ def size_of(row: TableRow, column: Column, choice: Choice) -> tuple[int, tuple[i
     return episodes, (calls * prompt + grown + brought, calls * OUTPUT_TOKENS)
 
 
-def settings_of(row: TableRow, given: argparse.Namespace) -> Settings:
-    """Return who plays a row."""
+def settings_of(row: TableRow, args: argparse.Namespace) -> Settings:
+    """Return the run settings of a row."""
     options = (
-        dict(row.options) if row.model_free else {**row.options, "model": given.agent, **named_options(given.agent_arg)}
+        dict(row.options) if row.model_free else {**row.options, "model": args.agent, **named_options(args.agent_arg)}
     )
-    prices = str(given.prices) if given.prices else ""
-    return Settings(f"baseline:{row.agent}", options, given.concurrency, None, prices, given.limit is not None, "")
+    prices = str(args.prices) if args.prices else ""
+    return Settings(f"baseline:{row.agent}", options, args.concurrency, None, prices, args.limit is not None, "")
 
 
-def played(cell: Planned, given: argparse.Namespace) -> Result:
+def play(cell: PlannedCell, args: argparse.Namespace) -> Result:
     """Play a cell, or what is left of it; its run is a folder that `agent-envs report` and `view` read."""
-    suite = adhoc_suite(choice_of(cell.row, cell.column, given))
-    folder = given.out / _slug(cell.row.method) / _slug(cell.column.name)
+    suite = adhoc_suite(choice_of(cell.row, cell.column, args))
+    folder = args.out / _slug(cell.row.method) / _slug(cell.column.name)
     with progress_bar(f"{cell.row.method}: {cell.column.name}") as progress:
-        return evaluate(suite, settings_of(cell.row, given), folder=folder, progress=progress)
+        return evaluate(suite, settings_of(cell.row, args), folder=folder, progress=progress)
 
 
 def published(table: Table) -> dict[str, list[tuple[str, dict[str, Any]]]]:
@@ -118,28 +118,28 @@ def published(table: Table) -> dict[str, list[tuple[str, dict[str, Any]]]]:
         return {}
     tables = json.loads(path.read_text(encoding="utf-8"))["tables"]
     rows: list[dict[str, Any]] = next((each["rows"] for each in tables if each["id"] == table.published), [])
-    found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    values: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for row in rows:
-        found.setdefault(row["method"], []).append((row["base_model"] or "", row["values"]))
-    return found
+        values.setdefault(row["method"], []).append((row["base_model"] or "", row["values"]))
+    return values
 
 
-def print_plan(table: Table, cells: Sequence[Planned], given: argparse.Namespace) -> None:
-    """Print what would be played, and what it may cost at most."""
-    price = load_prices(given.prices).price(given.agent)
+def print_plan(table: Table, cells: Sequence[PlannedCell], args: argparse.Namespace) -> None:
+    """Print the planned cells, and an upper estimate of their cost."""
+    price = load_prices(args.prices).price(args.agent)
     rows: list[list[str]] = []
     total = 0.0
     for cell in cells:
         dollars = cost_of(price, {"input": cell.usage[0], "output": cell.usage[1]}) if price else math.nan
         total += dollars
-        spent = "nothing" if cell.row.model_free else "?" if price is None else f"{dollars:.2f}"
-        told = [cell.missing] if cell.missing else []
+        price_text = "nothing" if cell.row.model_free else "?" if price is None else f"{dollars:.2f}"
+        reasons = [cell.missing] if cell.missing else []
         rows.append([cell.row.method, cell.row.agent, cell.column.name, str(cell.episodes), f"{cell.usage[0]:,}",
-                     f"{cell.usage[1]:,}", spent, *(told or [""])])  # fmt: skip
+                     f"{cell.usage[1]:,}", price_text, *(reasons or [""])])  # fmt: skip
     heads = ["row", "baseline", "column", "episodes", "input at most", "output at most", "USD", "not playable"]
     print_table(f"Plan of {table.title}", heads, rows)
     sums = [sum(cell.usage[n] for cell in cells) for n in (0, 1)]
-    money = f"{total:.2f} USD" if price else f"no price is known for {given.agent} (--prices FILE)"
+    money = f"{total:.2f} USD" if price else f"no price is known for {args.agent} (--prices FILE)"
     show(f"at most about {sums[0]:,} tokens read and {sums[1]:,} written: {money}")
     show(f"assumed: every turn is used, {OUTPUT_TOKENS} tokens are written a call and {RESULT_TOKENS} come back a turn")
     for row in table.rows:
@@ -148,7 +148,7 @@ def print_plan(table: Table, cells: Sequence[Planned], given: argparse.Namespace
 
 
 def print_results(table: Table, results: Cells) -> None:
-    """Print ours, and below each row the published numbers of its method."""
+    """Print our results, and below each row the published numbers of its method."""
     columns = [column for column in table.columns if not column.turn_limits]
     heads = ["row", *(column.name for column in columns), *table.measures, *(["Avg."] if table.average else [])]
     printed = published(table)
@@ -161,8 +161,8 @@ def print_results(table: Table, results: Cells) -> None:
                 [label, *(_rate(each, table.scale) for each in ours), *_measured(table, ours), *_average(table, ours)]
             )
         for base, values in printed.get(row.method, []):
-            given = [_printed(table, row.method, base, name, values) for name in heads[1:]]
-            lines.append([f"  published, {base}" if base else f"  published: {row.method}", *given])
+            cells = [_printed(table, row.method, base, name, values) for name in heads[1:]]
+            lines.append([f"  published, {base}" if base else f"  published: {row.method}", *cells])
         if not row.agent and row.method not in printed:
             lines.append([label, *("-" for _ in heads[1:])])
     print_table(table.title, heads, lines)
@@ -178,8 +178,8 @@ def print_results(table: Table, results: Cells) -> None:
 def _print_limits(table: Table, results: Cells) -> None:
     for (method, name), result in results.items():
         if any(column.name == name and column.turn_limits for column in table.columns):
-            told = ", ".join(f"{item.turn_limit}: {item.success.text()}" for item in result.summaries)
-            show(f"{method}, by {name}: {told}")
+            rates = ", ".join(f"{item.turn_limit}: {item.success.text()}" for item in result.summaries)
+            show(f"{method}, by {name}: {rates}")
 
 
 def _rate(result: Result | None, scale: int) -> str:
@@ -243,30 +243,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--out", type=Path, help="folder of the runs (default: runs/table-NAME); give it again to go on"
     )
     parser.add_argument("--dry-run", action="store_true", help="print the plan and the estimate, and play nothing")
-    given = parser.parse_args(arguments)
-    given.out = given.out or Path("runs") / f"table-{given.table}"
+    args = parser.parse_args(arguments)
+    args.out = args.out or Path("runs") / f"table-{args.table}"
     try:
-        return _run(TABLES[given.table], given)
+        return _run(TABLES[args.table], args)
     except AgentEnvsError as error:
         print(f"table: {error}", file=sys.stderr)
         return 2
 
 
-def _run(table: Table, given: argparse.Namespace) -> int:
-    wanted = {name for name in given.rows.split(",") if name}
-    known = sorted({row.agent for row in table.rows} - {""})
-    if unknown := wanted - set(known):
-        raise UsageError(f"--rows {','.join(sorted(unknown))}: the table's baselines are {', '.join(known)}")
-    if (given.limit is not None and given.limit < 1) or given.trials < 1:
-        raise UsageError(f"-n {given.limit}, --trials {given.trials}: give numbers >= 1")
-    cells = list(planned(table, given, wanted))
-    print_plan(table, cells, given)
-    if given.dry_run:
+def _run(table: Table, args: argparse.Namespace) -> int:
+    agents = {name for name in args.rows.split(",") if name}
+    baselines = sorted({row.agent for row in table.rows} - {""})
+    if unknown := agents - set(baselines):
+        raise UsageError(f"--rows {','.join(sorted(unknown))}: the table's baselines are {', '.join(baselines)}")
+    if (args.limit is not None and args.limit < 1) or args.trials < 1:
+        raise UsageError(f"-n {args.limit}, --trials {args.trials}: give numbers >= 1")
+    cells = list(planned(table, args, agents))
+    print_plan(table, cells, args)
+    if args.dry_run:
         return 0
     results: Cells = {}
     for cell in cells:
         if not cell.missing:
-            results[cell.row.method, cell.column.name] = played(cell, given)
+            results[cell.row.method, cell.column.name] = play(cell, args)
     print_results(table, results)
     whole = len(results) == len(cells) and all(result.complete for result in results.values())
     return 0 if whole else 3

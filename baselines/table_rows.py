@@ -24,7 +24,7 @@ class Column:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A method.
+    """A row of a table: one method.
 
     Attributes:
         method: its name in the published table.

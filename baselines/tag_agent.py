@@ -5,20 +5,20 @@ model with a calculator. Native tools, where the environment has them, are passe
 is ours.
 """
 
-from baselines.chat_agent import ChatAgent, Talk
+from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, system
 from baselines.view import View
 
 
 class TagAgent(ChatAgent):
-    """Writes actions in tags."""
+    """An agent that writes actions in tags."""
 
     short = "tag_agent"
     section = "tags"
 
-    def turn(self, view: View, talk: Talk) -> str:
+    def turn(self, view: View, model: TurnModel) -> str:
         """Return the model's turn."""
-        return talk.reply([system(self.instruction(view)), *view.messages], view.stop, view.tools).canonical
+        return model.reply([system(self.instruction(view)), *view.messages], view.stop, view.tools).canonical
 
     def instruction(self, view: View) -> str:
         """Return the text of the system."""

@@ -6,21 +6,21 @@ message, and a turn without a call is a message to the user there.
 """
 
 from agent_envs.base.errors import UsageError
-from baselines.chat_agent import ChatAgent, Talk
+from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, system
 from baselines.view import View
 
 
 class ToolAgent(ChatAgent):
-    """Calls tools natively."""
+    """An agent that calls tools natively."""
 
     short = "tool_agent"
     section = "native"
 
-    def turn(self, view: View, talk: Talk) -> str:
+    def turn(self, view: View, model: TurnModel) -> str:
         """Return the model's turn, its calls in the canonical text."""
         if not view.tools and not view.forced:
             raise UsageError(
                 f"baseline {self.short}: this environment offers no native tools; baseline:tag_agent plays it"
             )
-        return talk.reply([system(prompt("agent", self.section)), *view.messages], view.stop, view.tools).canonical
+        return model.reply([system(prompt("agent", self.section)), *view.messages], view.stop, view.tools).canonical

@@ -42,8 +42,8 @@ def transcripts() -> str:
         policy = kind() if name == "sorting" else kind(model or ScriptedReader(), **OPTIONS.get(name, {}))
         env = gym.make(f"agent_envs/{env_id}-v0", **arguments)
         result = run_episode(env, policy, seed=0, split="dev", task=TASK)
-        asked = result.trajectory.prompt[-1].content.rpartition("Question: ")[2]
-        lines = [f"### {name}", "", f"{env_id}: {_short(asked)}", "", "```text"]
+        question = result.trajectory.prompt[-1].content.rpartition("Question: ")[2]
+        lines = [f"### {name}", "", f"{env_id}: {_short(question)}", "", "```text"]
         for turn in result.trajectory.turns[:MOST_TURNS]:
             lines.append(f"agent: {_short(str(turn.action))}")
             lines += [f"   env: {_short(message.content)}" for message in turn.observation]

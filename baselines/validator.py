@@ -9,7 +9,7 @@ from baselines.tag_agent import TagAgent
 
 
 class Validator(TagAgent):
-    """Plays as the feedback model would advise."""
+    """An agent that plays as the feedback model would advise."""
 
     short = "validator"
     section = "validator"

@@ -28,7 +28,7 @@ NO_LIMIT = 10**6
 
 @dataclass(frozen=True)
 class View:
-    """What an episode has shown.
+    """An episode as its messages show it.
 
     Attributes:
         messages: all of them, fresh dicts.
@@ -57,11 +57,11 @@ class View:
         messages = tuple(request.messages_since(0))
         first = next((n for n, row in enumerate(messages) if row["role"] == "assistant"), len(messages))
         head = [str(row["content"]) for row in messages[:first] if row["role"] != "tool"]
-        asked = next((text for text in reversed(head) if "Question: " in text), head[-1] if head else "")
+        prompt = next((text for text in reversed(head) if "Question: " in text), head[-1] if head else "")
         return View(
             messages,
             "\n\n".join(head),
-            asked.rpartition("Question: ")[2].partition("\n\nBegin your reply with ")[0].strip(),
+            prompt.rpartition("Question: ")[2].partition("\n\nBegin your reply with ")[0].strip(),
             tuple(str(row["content"]) for row in messages if row["role"] == "assistant"),
             tuple(str(row["content"]).strip() for row in messages[first:] if row["role"] != "assistant"),
             tuple(request.tools),
@@ -71,19 +71,19 @@ class View:
         )
 
     def limit(self, what: str) -> int:
-        """Return how many `searches` or `turns` the prompt grants in all."""
+        """Return the number of `searches` or `turns` that the prompt grants in all."""
         return next((int(number) for number, name in _LIMIT.findall(self.instructions) if name == what), NO_LIMIT)
 
     @property
     def search_verb(self) -> str:
         """The verb of a search by meaning, or by words where there is no other; "" where nothing can be searched."""
-        named = {tool["function"]["name"] for tool in self.tools} or set(self.verbs)
+        verbs = {tool["function"]["name"] for tool in self.tools} or set(self.verbs)
         order = ("semantic", "search", "keyword")
-        return next((verb for verb in order if verb in named), "")
+        return next((verb for verb in order if verb in verbs), "")
 
     @property
     def searches(self) -> int:
-        """How many of the policy's turns were searches."""
+        """The number of the policy's turns that were searches."""
         return sum(any(f"<{verb}>" in text or f'"{verb}"' in text for verb in SEARCHES) for text in self.actions)
 
     @property
@@ -122,19 +122,19 @@ class View:
         return "number" if "####" in self.instructions else "text"
 
     def answer(self, reply: str) -> str:
-        """Return the action that answers with what a model's reply ends in."""
-        found = final_answer(reply)
+        """Return the action that answers with the final answer of a model's reply."""
+        answer = final_answer(reply)
         if self._form == "number":
-            return f"#### {found}"
+            return f"#### {answer}"
         if self._form == "boxed":
-            found = f"\\boxed{{{found}}}"
-        elif self._form == "law" and "know" in found and "[sources" not in found:
-            found = "I don't know"
-        return f"<answer>{found}</answer>"
+            answer = f"\\boxed{{{answer}}}"
+        elif self._form == "law" and "know" in answer and "[sources" not in answer:
+            answer = "I don't know"
+        return f"<answer>{answer}</answer>"
 
     @property
     def documents(self) -> str:
-        """All that searches brought, in the order in which it came."""
+        """All results of searches, in order."""
         return joined(self.evidence)
 
 

@@ -27,7 +27,7 @@ from agent_envs.rollout.policy import Policy
 from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
 from baselines.agents import agent_class
-from baselines.chat_agent import Talk
+from baselines.chat_agent import TurnModel
 from baselines.scripted_reader import Errors, ScriptedReader
 from baselines.view import View
 
@@ -115,7 +115,7 @@ DEFECTS = {
 
 def planted(agent: Any, defect: str) -> Policy:
     """Return an agent with a mistake in it."""
-    turn: Callable[[View, Talk], str] = agent.turn
+    turn: Callable[[View, TurnModel], str] = agent.turn
     if defect == DROPPED:
         agent.turn = lambda view, talk: turn(without_results(view), talk)
     elif defect == "notes dropped" and hasattr(agent, "_read"):

@@ -24,7 +24,7 @@ from agent_envs.evaluation.runs.run_folder import Settings
 from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.suites.suite import load_suite
 from leaderboard.board import add, boards_of
-from leaderboard.decisions import decisions_of, shown
+from leaderboard.decisions import accepted_submissions, decisions_of
 from leaderboard.pages import write_boards
 from leaderboard.verify import ACCEPTED, How
 
@@ -75,7 +75,7 @@ def commands(out: Path, agents: tuple[str, ...] = AGENTS) -> Iterator[tuple[str 
             play = ("--resume", run) if run.is_dir() else ("--suite", SUITE, "--agent", agent, "--out", run)
             yield "agent_envs", "eval", *play
             yield "agent_envs", "pack", run, packed
-        if sha256_file(packed / "manifest.json") not in shown(decisions_of(board)):
+        if sha256_file(packed / "manifest.json") not in accepted_submissions(decisions_of(board)):
             yield "leaderboard", "add", packed, "--board", board, "--who", "benchmarks.demo_board"
     yield "leaderboard", "build", "--board", board, "--out", out / "site"
 

@@ -16,7 +16,7 @@ Modules, in reading order:
     strata: success by the labels of tasks.
     pair_page: two rows beside each other, entry by entry, and the tasks on which they differ.
     pages: a page a board, a row and a pair, their index, and boards.json.
-    kept: what stays in the cache folder, and for how long.
+    result_cache: what stays in the cache folder, and for how long.
     exports: a verified submission as the hub's evaluation results and as Parquet.
     inspect_logs: a verified submission as a log of inspect_ai.
     write_suites: `make suites`, which writes core, its small part demo, and papers' evaluations.

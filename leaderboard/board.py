@@ -25,7 +25,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.strict_model import Strict
 from agent_envs.evaluation.submission.models import MOST_META_BYTES, Label, LongLine, Notes, Submission, Url
 from agent_envs.evaluation.suites.suite import Suite, first_fault, load_suite, suite_names
-from leaderboard.decisions import Decision, Verb, decide, decisions_of, shown
+from leaderboard.decisions import Decision, Verb, accepted_submissions, decide, decisions_of
 from leaderboard.directory import Rejected, parsed
 from leaderboard.registering import drawn_from
 from leaderboard.standings import Entrant, Standings, standings
@@ -58,7 +58,7 @@ class Settings(Strict):
 
 @dataclass(frozen=True)
 class Board:
-    """What a board's page shows.
+    """A board: its settings and standings, the submissions left out, and the decisions.
 
     Attributes:
         name: of its file.
@@ -88,9 +88,9 @@ def add(folder: Path, board: Path, how: How, who: str) -> Verdict:
     Raises:
         UsageError: it is there already, or the board's files cannot be read or written.
     """
-    on_show = shown(decisions_of(board))
+    on_show = accepted_submissions(decisions_of(board))
     own = _own(_suites(board, _files(board)))
-    verdict = verify(folder, replace(how, suite=how.suite or own.get(_suite_named(folder)), keep=True))
+    verdict = verify(folder, replace(how, suite=how.suite or own.get(_suite_name(folder)), keep=True))
     if verdict.unknown and not verdict.findings:
         return verdict
     if verdict.submission in on_show:
@@ -122,20 +122,20 @@ def decide_about(board: Path, name: str, verb: Verb, reason: str, who: str) -> D
     """
     if not reason:
         raise UsageError(f"{verb}: say why, with --why; it is published")
-    return decide(board, named(board, name), verb, reason, who)
+    return decide(board, find_submission(board, name), verb, reason, who)
 
 
-def named(board: Path, name: str) -> str:
+def find_submission(board: Path, name: str) -> str:
     """Return the id of the one submission that begins with `name`.
 
     Raises:
         UsageError: none or several do.
     """
-    known = sorted({row.submission for row in decisions_of(board)})
-    found = [row for row in known if row.startswith(name)] if name else []
-    if len(found) != 1:
-        raise UsageError(f"{name!r}: {len(found)} submissions of {board} begin so; give more of an id")
-    return found[0]
+    submissions = sorted({row.submission for row in decisions_of(board)})
+    matches = [row for row in submissions if row.startswith(name)] if name else []
+    if len(matches) != 1:
+        raise UsageError(f"{name!r}: {len(matches)} submissions of {board} begin so; give more of an id")
+    return matches[0]
 
 
 def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
@@ -150,33 +150,37 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
         raise UsageError(f"{folder}: no board is described there; write {BOARDS}/NAME.toml with a title and a suite")
     suites = _suites(folder, files)
     own = _own(suites)
-    drawn = drawn_from(how.registry) if how.registry is not None else {}
+    origins = drawn_from(how.registry) if how.registry is not None else {}
     entrants: list[tuple[Suite, Entrant]] = []
     troubles: list[tuple[str, str]] = []
-    for name, history in shown(past).items():
+    for name, history in accepted_submissions(past).items():
         tell(f"verify {name[:16]}")
         place = folder / SUBMISSIONS / name
         if not place.is_dir():
             raise UsageError(f"{place} is missing, and {name[:16]} is accepted: restore it, or withdraw it")
         try:
-            suite, entrant = entrant_of(place, replace(how, suite=how.suite or own.get(_suite_named(place)), keep=True))
+            suite, entrant = entrant_of(place, replace(how, suite=how.suite or own.get(_suite_name(place)), keep=True))
             if entrant.verdict.submission != name:
                 raise UsageError(f"{name[:16]}: its folder holds another submission")
         except UsageError as error:
-            troubles.append((_suite_named(place), str(error)))
+            troubles.append((_suite_name(place), str(error)))
             continue
-        if drawn.get(suite.id, suite.name) not in {item.name for item in suites.values()}:
+        if origins.get(suite.id, suite.name) not in {item.name for item in suites.values()}:
             tell(f"{name[:16]} is of {suite.name}, which no board here has")
         entrants.append((suite, replace(entrant, history=history)))
     for name, settings in files.items():
         suite = suites[name]
-        mine = [(played, item) for played, item in entrants if played.name == suite.name]
-        same = [item for played, item in mine if played.digest() == suite.digest()]
-        same += [replace(item, drawn=played) for played, item in entrants if drawn.get(played.id) == suite.name]
-        parts = [item for played, item in mine if played.digest() != suite.digest()]
+        mine = [(its_suite, item) for its_suite, item in entrants if its_suite.name == suite.name]
+        same = [item for its_suite, item in mine if its_suite.digest() == suite.digest()]
+        same += [
+            replace(item, registered_suite=its_suite)
+            for its_suite, item in entrants
+            if origins.get(its_suite.id) == suite.name
+        ]
+        parts = [item for its_suite, item in mine if its_suite.digest() != suite.digest()]
         left = [f"{item.verdict.submission[:16]}: played a part of the suite" for item in parts]
-        left += [text for told, text in troubles if told in ("", suite.name)]
-        about = tuple(r for r in past if _suite_named(folder / SUBMISSIONS / r.submission) in ("", suite.name))
+        left += [text for suite_name, text in troubles if suite_name in ("", suite.name)]
+        about = tuple(r for r in past if _suite_name(folder / SUBMISSIONS / r.submission) in ("", suite.name))
         yield Board(name, settings, standings(suite, same), tuple(left), about)
 
 
@@ -201,16 +205,16 @@ def _own(suites: Mapping[str, Suite]) -> dict[str, Suite]:
     return {suite.name: suite for suite in suites.values() if suite.id not in suite_names()}
 
 
-def _suite_named(place: Path) -> str:
-    """Return which suite a submission says it played; this only chooses among the board's own."""
+def _suite_name(place: Path) -> str:
+    """Return the name of the suite that a submission claims; this only chooses among the board's own."""
     try:
-        told = _told(place).suite
+        suite = _read_submission(place).suite
     except Rejected:
         return ""
-    return f"{told.id}@{told.version}"
+    return f"{suite.id}@{suite.version}"
 
 
-def _told(place: Path) -> Submission:
+def _read_submission(place: Path) -> Submission:
     return parsed(Submission, small_file(place / "submission.json", MOST_META_BYTES), "submission.json")
 
 
@@ -226,9 +230,9 @@ def entrant_of(folder: Path, how: How) -> tuple[Suite, Entrant]:
         raise UsageError(f"{folder.name[:16]}: {verdict.verdict} by this verification: {why[0]}")
     if verdict.score is None:
         raise UsageError(f"{folder.name[:16]}: {verdict.suite} has no score, so that nothing can be ranked")
-    known = known_suite(folder, how.suite, how.registry)
-    assert not isinstance(known, str)
-    return known.suite, Entrant(verdict, _told(folder), folder=folder)
+    board_suite = known_suite(folder, how.suite, how.registry)
+    assert not isinstance(board_suite, str)
+    return board_suite.suite, Entrant(verdict, _read_submission(folder), folder=folder)
 
 
 def _settings(path: Path) -> Settings:

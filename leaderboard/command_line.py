@@ -19,14 +19,14 @@ from agent_envs.evaluation.submission.provenance import unanswered
 from agent_envs.evaluation.submission.replay_pool import SECONDS
 from agent_envs.evaluation.suites.suite import load_suite
 from leaderboard.badges import BADGES
-from leaderboard.board import SUBMISSIONS, add, boards_of, decide_about, entrant_of, named
+from leaderboard.board import SUBMISSIONS, add, boards_of, decide_about, entrant_of, find_submission
 from leaderboard.decisions import Verb
 from leaderboard.exports import hub_results, write_parquet
 from leaderboard.inspect_logs import write_inspect
-from leaderboard.kept import trim
 from leaderboard.pages import write_boards
 from leaderboard.pair_page import pair_json
 from leaderboard.registering import register
+from leaderboard.result_cache import trim
 from leaderboard.standings import Outcomes
 from leaderboard.verify import MOST_TOLD, How, Verdict, verify
 
@@ -114,8 +114,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     try:
         try:
-            given = _parser().parse_args(arguments)
-            sys.exit(VERBS[given.verb](given))
+            args = _parser().parse_args(arguments)
+            sys.exit(VERBS[args.verb](args))
         finally:
             sys.stdout.flush()
     except AgentEnvsError as error:
@@ -129,20 +129,20 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(130)
 
 
-def _how(given: argparse.Namespace) -> How:
-    suite = load_suite(given.suite) if given.suite else None
-    return How(suite, given.registry, max(given.jobs, 1), given.seconds)
+def _how(args: argparse.Namespace) -> How:
+    suite = load_suite(args.suite) if args.suite else None
+    return How(suite, args.registry, max(args.jobs, 1), args.seconds)
 
 
-def _verify(given: argparse.Namespace) -> int:
-    with progress_bar(f"verify {given.folder.name}", quiet=given.json) as progress:
-        how = replace(_how(given), beside=tuple(given.beside), progress=progress)
-        verdict = add(given.folder, given.board, how, given.who) if given.verb == "add" else verify(given.folder, how)
+def _verify(args: argparse.Namespace) -> int:
+    with progress_bar(f"verify {args.folder.name}", quiet=args.json) as progress:
+        how = replace(_how(args), beside=tuple(args.beside), progress=progress)
+        verdict = add(args.folder, args.board, how, args.who) if args.verb == "add" else verify(args.folder, how)
     row = verdict.to_json()
     open_questions: list[str] = []
-    if given.verb == "check" and verdict.agent:
-        open_questions = row["unanswered"] = unanswered(given.folder)
-    print_result(row, given.json, lambda: _tell(verdict, open_questions))
+    if args.verb == "check" and verdict.agent:
+        open_questions = row["unanswered"] = unanswered(args.folder)
+    print_result(row, args.json, lambda: _tell(verdict, open_questions))
     return verdict.code
 
 
@@ -174,8 +174,8 @@ def _tell(verdict: Verdict, open_questions: list[str]) -> None:
         show(f"not told yet: {', '.join(open_questions)}; agent-envs pack RUN DIR --about FILE adds them")
 
 
-def _register(given: argparse.Namespace) -> int:
-    row, path, left = register(load_suite(given.suite), given.agent, given.registry)
+def _register(args: argparse.Namespace) -> int:
+    row, path, left = register(load_suite(args.suite), args.agent, args.registry)
 
     def text() -> None:
         show(f"{row.suite}+{row.nonce} is registered for {row.agent}: {path}")
@@ -183,21 +183,21 @@ def _register(given: argparse.Namespace) -> int:
         for label in left:
             show(f"left out, as its tasks are fixed: {label}")
 
-    print_result({**row.model_dump(mode="json"), "file": str(path), "left_out": list(left)}, given.json, text)
+    print_result({**row.model_dump(mode="json"), "file": str(path), "left_out": list(left)}, args.json, text)
     return 0
 
 
-def _decide(given: argparse.Namespace) -> int:
-    row = decide_about(given.board, given.submission, DECIDING[given.verb], given.why, given.who)
+def _decide(args: argparse.Namespace) -> int:
+    row = decide_about(args.board, args.submission, DECIDING[args.verb], args.why, args.who)
     show(f"{row.submission[:16]}: {row.text()}")
     return 0
 
 
-def _compare(given: argparse.Namespace) -> int:
+def _compare(args: argparse.Namespace) -> int:
     sides = []
-    for name in (given.first, given.second):
-        folder = Path(name) if given.board is None else given.board / SUBMISSIONS / named(given.board, name)
-        sides.append(entrant_of(folder, _how(given)))
+    for name in (args.first, args.second):
+        folder = Path(name) if args.board is None else args.board / SUBMISSIONS / find_submission(args.board, name)
+        sides.append(entrant_of(folder, _how(args)))
     (suite, first), (other, second) = sides
     if suite.digest() != other.digest():
         raise UsageError(f"compare: {suite.name} and {other.name} are not the same suite with the same entries")
@@ -218,30 +218,30 @@ def _compare(given: argparse.Namespace) -> int:
         ]
         print_table("Entry by entry, p not corrected", ["entry", "points", "p", "detectable (80 % power)"], cells)
 
-    print_result(pair_json(pair, entries), given.json, text)
+    print_result(pair_json(pair, entries), args.json, text)
     return 0
 
 
-def _export(given: argparse.Namespace) -> int:
-    suite, entrant = entrant_of(given.folder, _how(given))
-    if given.to == "hub":
-        text = hub_results(entrant, suite.name, given.dataset, given.source)
-        write_atomically(given.out, lambda file: file.write(text.encode()))
+def _export(args: argparse.Namespace) -> int:
+    suite, entrant = entrant_of(args.folder, _how(args))
+    if args.to == "hub":
+        text = hub_results(entrant, suite.name, args.dataset, args.source)
+        write_atomically(args.out, lambda file: file.write(text.encode()))
         count = 1
-    elif given.to == "inspect":
-        count = write_inspect(entrant, suite, given.out)
+    elif args.to == "inspect":
+        count = write_inspect(entrant, suite, args.out)
     else:
-        count = write_parquet([entrant], Outcomes(suite), given.out)
-    row = {"file": str(given.out), "rows": count}
-    print_result(row, given.json, lambda: show(f"{given.out}: {count} {'result' if given.to == 'hub' else 'episodes'}"))
+        count = write_parquet([entrant], Outcomes(suite), args.out)
+    row = {"file": str(args.out), "rows": count}
+    print_result(row, args.json, lambda: show(f"{args.out}: {count} {'result' if args.to == 'hub' else 'episodes'}"))
     return 0
 
 
-def _build(given: argparse.Namespace) -> int:
-    boards = list(boards_of(given.board, _how(given), lambda line: None if given.json else show(line, file=sys.stderr)))
-    index = write_boards(boards, given.out)
+def _build(args: argparse.Namespace) -> int:
+    boards = list(boards_of(args.board, _how(args), lambda line: None if args.json else show(line, file=sys.stderr)))
+    index = write_boards(boards, args.out)
     trim()
-    shown = {board.name: len(board.standings.rows) for board in boards}
+    row_counts = {board.name: len(board.standings.rows) for board in boards}
 
     def text() -> None:
         for board in boards:
@@ -251,15 +251,15 @@ def _build(given: argparse.Namespace) -> int:
         show(f"index: {index}")
 
     left = [line for board in boards for line in board.left]
-    print_result({"index": str(index), "rows": shown, "not_shown": left}, given.json, text)
+    print_result({"index": str(index), "rows": row_counts, "not_shown": left}, args.json, text)
     return 1 if left else 0
 
 
-def _clear(given: argparse.Namespace) -> int:
-    if not 0 <= given.most < 1e9:
-        raise UsageError(f"clear: --most {given.most}; give megabytes, 0 or more")
-    gone, left = trim(int(1e6 * given.most), young=0.0)
-    show(f"{gone} files removed, {left / 1e6:,.1f} MB stay")
+def _clear(args: argparse.Namespace) -> int:
+    if not 0 <= args.most < 1e9:
+        raise UsageError(f"clear: --most {args.most}; give megabytes, 0 or more")
+    count, left = trim(int(1e6 * args.most), young=0.0)
+    show(f"{count} files removed, {left / 1e6:,.1f} MB stay")
     return 0
 
 

@@ -70,7 +70,7 @@ def decisions_of(board: Path) -> tuple[Decision, ...]:
         raise UsageError(f"{board / NAME}: {first_fault(error)}; restore the file from a copy") from None
 
 
-def shown(decisions: Iterable[Decision]) -> dict[str, tuple[Decision, ...]]:
+def accepted_submissions(decisions: Iterable[Decision]) -> dict[str, tuple[Decision, ...]]:
     """Return the submissions that a board shows, each with all that was decided about it: accepted, and not withdrawn."""
     about: dict[str, list[Decision]] = {}
     for row in decisions:

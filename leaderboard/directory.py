@@ -74,14 +74,14 @@ class Directory:
 
     def episode_folders(self) -> set[str]:
         """Return the folders that hold shards of episodes."""
-        found = (_NUMBERED.fullmatch(path) for path in self.rows if path.startswith("episodes/"))
-        return {match[1] for match in found if match}
+        matches = (_NUMBERED.fullmatch(path) for path in self.rows if path.startswith("episodes/"))
+        return {match[1] for match in matches if match}
 
     def _compare(self, sizes: dict[str, int], most: dict[str, int]) -> None:
-        """Hold what lies there against the manifest."""
+        """Compare the files with the manifest."""
         there = set(sizes) - {"manifest.json"}
         if more := sorted(there - set(self.rows)):
-            raise Rejected(f"{shown(more[0])}: not in manifest.json ({len(more)} such files)")
+            raise Rejected(f"{ascii_name(more[0])}: not in manifest.json ({len(more)} such files)")
         if lacking := sorted(set(self.rows) - there):
             raise Rejected(f"{lacking[0]}: in manifest.json, and not there ({len(lacking)} such files)")
         if missing := {"submission.json", "suite.json", "attempts.jsonl"} - there:
@@ -116,19 +116,19 @@ def _files(folder: Path) -> Iterator[tuple[str, int]]:
         place, prefix, depth = waiting.pop()
         with os.scandir(place) as entries:
             for entry in entries:
-                name, found = f"{prefix}{entry.name}", entry.stat(follow_symlinks=False)
+                name, status = f"{prefix}{entry.name}", entry.stat(follow_symlinks=False)
                 count += 1
                 if count > 2 * MOST_FILES:
                     raise Rejected(f"more than {2 * MOST_FILES:,} files and folders")
-                if stat.S_ISDIR(found.st_mode) and depth < 2:
+                if stat.S_ISDIR(status.st_mode) and depth < 2:
                     waiting.append((Path(entry.path), f"{name}/", depth + 1))
-                elif not stat.S_ISREG(found.st_mode):
-                    kind = "a link" if stat.S_ISLNK(found.st_mode) else "too deep, or neither a file nor a folder"
-                    raise Rejected(f"{shown(name)}: {kind}")
-                elif found.st_nlink > 1:
-                    raise Rejected(f"{shown(name)}: a hard link; copy the submission, and verify the copy")
+                elif not stat.S_ISREG(status.st_mode):
+                    kind = "a link" if stat.S_ISLNK(status.st_mode) else "too deep, or neither a file nor a folder"
+                    raise Rejected(f"{ascii_name(name)}: {kind}")
+                elif status.st_nlink > 1:
+                    raise Rejected(f"{ascii_name(name)}: a hard link; copy the submission, and verify the copy")
                 else:
-                    yield name, found.st_size
+                    yield name, status.st_size
 
 
 def _opened(path: Path) -> IO[bytes]:
@@ -136,23 +136,23 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def parsed(model: type[M], text: bytes, where: str, write: Callable[[Strict], str] = file_text) -> M:
-    """Return what a small file or a line holds, if it is spelled in the one way in which `write` writes it.
+    """Parse a small file or a line, which must be spelled in the one way in which `write` writes it.
 
     Raises:
         Rejected: it is not; the message names the field.
     """
     try:
-        found = model.model_validate_json(text)
-        same = write(found).encode() == text
+        record = model.model_validate_json(text)
+        same = write(record).encode() == text
     except ValidationError as error:
         raise Rejected(f"{where}: {first_fault(error, 'the text')}") from None
     except (ValueError, RecursionError):  # NaN deep in free JSON, which no writer writes
         same = False
     if not same:
         raise Rejected(f"{where}: not in the form in which it is written (a key twice, another order or spelling)")
-    return found
+    return record
 
 
-def shown(text: str) -> str:
+def ascii_name(text: str) -> str:
     """Return a stranger's name of a file as ASCII, cut."""
     return ascii(text[:120])[1:-1]

@@ -49,9 +49,9 @@ def hub_results(entrant: Entrant, suite: str, dataset: str, source: str = "") ->
 
 
 def episode_columns(entrant: Entrant, outcomes: Outcomes) -> dict[str, list[Any]]:
-    """Return every planned episode as columns: where it stands in the plan, and what the replay made of it."""
-    found = {item.key: item for item in entrant.verdict.episodes}
-    plan = [(place, found[key]) for key, place in places_of(outcomes.suite)]
+    """Return every planned episode as columns: its place in the plan, and the result of the replay."""
+    episodes = {item.key: item for item in entrant.verdict.episodes}
+    plan = [(place, episodes[key]) for key, place in places_of(outcomes.suite)]
     return {
         "submission": [entrant.verdict.submission] * len(plan),
         "key": [item.key for _, item in plan],

@@ -13,19 +13,19 @@ MOST_CURVES, MOST_DOTS, MOST_TURNS = 6, 24, 60
 
 def cost_chart(rows: Sequence[Row]) -> Curve | None:
     """Return success against tokens an episode, of the best rows whose submission tells its tokens; None without two."""
-    told = [row for row in rows if row.tokens is not None][:MOST_DOTS]
-    if len(told) < 2:
+    rows_with_tokens = [row for row in rows if row.tokens is not None][:MOST_DOTS]
+    if len(rows_with_tokens) < 2:
         return None
     series = tuple(
         (f"{number}: {row.entrant.submission.agent.name}",
          ((row.tokens or 0.0, 100 * row.score.value, 100 * row.score.low, 100 * row.score.high),))
-        for number, row in enumerate(told, start=1)
+        for number, row in enumerate(rows_with_tokens, start=1)
     )  # fmt: skip
     return Curve("Success against cost", "tokens read and written, an episode, as told", "score, %", series)
 
 
 def turns_chart(suite: Suite, rows: Sequence[Row]) -> Curve | None:
-    """Return, for the best rows, the share of the score that is reached within so many turns; None without rows.
+    """Return the share of the score that the best rows reach within so many turns; None without rows.
 
     It says how long successes take, and not what a lower turn limit would give: an agent that knew of one might hurry.
     """
@@ -37,10 +37,12 @@ def turns_chart(suite: Suite, rows: Sequence[Row]) -> Curve | None:
     shares: dict[str, dict[str, float]] = {}  # registered rows have suites of their own
     series = []
     for row in rows:
-        played = row.entrant.drawn or suite
-        if played.id not in shares:
-            shares[played.id] = _shares(played)
-        reached = [(item.turns, shares[played.id][item.key]) for item in row.entrant.verdict.episodes if item.success]
+        row_suite = row.entrant.registered_suite or suite
+        if row_suite.id not in shares:
+            shares[row_suite.id] = _shares(row_suite)
+        reached = [
+            (item.turns, shares[row_suite.id][item.key]) for item in row.entrant.verdict.episodes if item.success
+        ]
         points = tuple((float(t), 100 * sum(share for n, share in reached if n <= t), None, None) for t in turns)
         series.append((row.entrant.submission.agent.name, points))
     return Curve("Success within so many turns", "turns", "share of episodes, at the suite's weights, %", tuple(series))
@@ -54,18 +56,18 @@ def _shares(suite: Suite) -> dict[str, float]:
 
 def heat_map(suite: Suite, rows: Sequence[Row]) -> Table:
     """Return success by family, agents x families; the mean of a family's entries, at the suite's weights."""
-    known = {row.id: row.family.replace("_", " ") for row in TABLE}
+    family_names = {row.id: row.family.replace("_", " ") for row in TABLE}
     families: dict[str, list[Entry]] = defaultdict(list)
     for entry in suite.entries:
-        families[known.get(entry.env_id, entry.env_id)].append(entry)
+        families[family_names.get(entry.env_id, entry.env_id)].append(entry)
     cells: list[tuple[str | Cell, ...]] = []
     for row in rows:
-        found = {item["entry"]: item["success"] for item in row.entrant.verdict.entries}
+        successes = {item["entry"]: item["success"] for item in row.entrant.verdict.entries}
         line: list[str | Cell] = [row.entrant.submission.agent.name]
         for entries in families.values():
-            mine = [entry for entry in entries if entry.label in found]  # tasks of some cannot be drawn
+            mine = [entry for entry in entries if entry.label in successes]  # tasks of some cannot be drawn
             weight = sum(entry.weight for entry in mine)
-            value = sum(entry.weight * found[entry.label] for entry in mine) / weight if mine else 0.0
+            value = sum(entry.weight * successes[entry.label] for entry in mine) / weight if mine else 0.0
             line.append(Cell(f"{100 * value:.1f}", tone=f"h{round(10 * value)}") if mine else "")
         cells.append(tuple(line))
     return Table("Success by family, %", ("agent", *families), tuple(cells) if len(families) > 1 else ())

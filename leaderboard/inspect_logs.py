@@ -42,10 +42,10 @@ def write_inspect(entrant: Entrant, suite: Suite, out: Path) -> int:
     plays, missing = replayed(entrant, suite, set(checked))
     if missing:
         raise UsageError(f"export: {missing[0]}")
-    told, score = entrant.submission, entrant.verdict.score
+    submission, score = entrant.submission, entrant.verdict.score
     assert score is not None
-    model = f"agent-envs/{visible(told.agent.name)}"
-    created = f"{told.date or '1970-01-01'}T00:00:00+00:00"
+    model = f"agent-envs/{visible(submission.agent.name)}"
+    created = f"{submission.date or '1970-01-01'}T00:00:00+00:00"
     names = {entry.label: [action.name for action in getattr(core_of(entry_env(entry)), "expanded_actions", ())]
              for entry in suite.entries}  # fmt: skip
     samples = [_sample(place, play, checked[place.header.episode_key], model, names) for place, play in plays]
@@ -72,22 +72,26 @@ def _sample(place: Place, play: Trajectory, checked: Checked, model: str, names:
     from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageTool, ChatMessageUser, ModelOutput
     from inspect_ai.scorer import Score
 
-    def heard(message: Any) -> Any:
+    def chat_message(message: Any) -> Any:
         kinds: dict[str, Any] = {"system": ChatMessageSystem, "tool": ChatMessageTool}
         return kinds.get(message.role, ChatMessageUser)(content=visible(message.content))
 
-    messages: list[Any] = [heard(message) for message in play.prompt]
-    asked = messages[-1].content if messages else place.header.task_id
+    messages: list[Any] = [chat_message(message) for message in play.prompt]
+    question = messages[-1].content if messages else place.header.task_id
     for turn in play.turns:
-        known = dict(enumerate(names[place.entry.label]))
-        said = turn.action if isinstance(turn.action, str) else f"[{known.get(turn.action, f'action {turn.action}')}]"
-        messages.append(ChatMessageAssistant(content=visible(said), model=model))
-        messages += [heard(message) for message in turn.observation]
-    said = next(item.content for item in reversed(messages) if item.role == "assistant")
+        action_names = dict(enumerate(names[place.entry.label]))
+        action = (
+            turn.action
+            if isinstance(turn.action, str)
+            else f"[{action_names.get(turn.action, f'action {turn.action}')}]"
+        )
+        messages.append(ChatMessageAssistant(content=visible(action), model=model))
+        messages += [chat_message(message) for message in turn.observation]
+    reply = next(item.content for item in reversed(messages) if item.role == "assistant")
     keys = ("entry", "cluster", "episode_key", "status")
-    told = (place.entry.label, place.cluster, place.header.episode_key, checked.status)
+    values = (place.entry.label, place.cluster, place.header.episode_key, checked.status)
     return EvalSample(
-        id=f"{place.entry.label} {place.header.task_id}", epoch=place.trial + 1, input=asked, target="", messages=messages,
-        output=ModelOutput.from_content(model, said), metadata=dict(zip(keys, told, strict=True)),
+        id=f"{place.entry.label} {place.header.task_id}", epoch=place.trial + 1, input=question, target="", messages=messages,
+        output=ModelOutput.from_content(model, reply), metadata=dict(zip(keys, values, strict=True)),
         scores={"success": Score(value=float(checked.success)), "return": Score(value=checked.total)},
     )  # fmt: skip

@@ -57,9 +57,9 @@ def write_boards(boards: list[Board], out: Path) -> Path:
             pages.write(_board_place(board, order), page_of(board, order))
         anchors: dict[str, set[str]] = {}
         for row in board.standings.rows:
-            shown, missing = transcripts_of(row.entrant, board.standings.suite)
-            anchors[row.entrant.verdict.submission] = {item.anchor for item in shown}
-            pages.write(_place(board, row), row_page(board, row, shown, missing))
+            transcripts, missing = transcripts_of(row.entrant, board.standings.suite)
+            anchors[row.entrant.verdict.submission] = {item.anchor for item in transcripts}
+            pages.write(_place(board, row), row_page(board, row, transcripts, missing))
         links = {name: f"../{_place(board, row)}" for name, row in _by_name(board).items()}
         links[""] = f"../{_board_place(board)}"
         for pair in _paged(board):
@@ -86,8 +86,8 @@ def _board_place(board: Board, order: str = "score") -> str:
 
 def _orders(board: Board) -> list[str]:
     """Return the orders that a board has: by tokens only where a row tells them."""
-    told = any(row.tokens is not None for row in board.standings.rows)
-    return [order for order in ORDERS if told or order != "tokens"]
+    has_tokens = any(row.tokens is not None for row in board.standings.rows)
+    return [order for order in ORDERS if has_tokens or order != "tokens"]
 
 
 def _pair_place(board: Board, pair: Pair) -> str:
@@ -130,28 +130,30 @@ def page_of(board: Board, order: str = "score") -> Page:
         ("tasks", f"{sum(len(entry.tasks) for entry in suite.entries):,} in {len(suite.entries)} entries"),
         ("trials", str(suite.trials)),
     )
-    shown = tuple(table for table in tables if table.rows)
+    tables_with_rows = tuple(table for table in tables if table.rows)
     agents = [row for row in board.standings.rows if row.group not in ("reference", "incomplete")]
     charts = (turns_chart(suite, agents), cost_chart(agents))
     curves = tuple(chart for chart in charts if chart is not None)
-    return Page(settings.title, intro, shown, curves=curves, facts=facts, notes=board.left, links=links)
+    return Page(settings.title, intro, tables_with_rows, curves=curves, facts=facts, notes=board.left, links=links)
 
 
 def _rows(board: Board, group: str, order: str) -> Table:
     ks = sorted({k for row in board.standings.rows for k in row.pass_hat})
-    told = "tokens" in _orders(board)
+    has_tokens = "tokens" in _orders(board)
     mine = sorted((row for row in board.standings.rows if row.group == group), key=ORDERS[order][1])
     rows: tuple[tuple[str | Cell | Rate, ...], ...] = tuple(
         (_agent(board, row), row.place, row.score,
-         f"{row.turns:.2f}", *(["" if row.tokens is None else f"{row.tokens:,.0f}"] if told else []),
+         f"{row.turns:.2f}", *(["" if row.tokens is None else f"{row.tokens:,.0f}"] if has_tokens else []),
          *(f"{100 * row.pass_hat[k]:.1f} %" for k in ks), row.entrant.submission.date)
         for row in mine
     )  # fmt: skip
-    note = f"{CLASSES[group]} A place is a range where the comparisons do not tell rows apart.{TOLD if told else ''}"
+    note = (
+        f"{CLASSES[group]} A place is a range where the comparisons do not tell rows apart.{TOLD if has_tokens else ''}"
+    )
     by = {name: Cell(text, f"../{_board_place(board, name)}") if name != order else text
           for name, text in (("agent", "agent"), ("score", "score (95 % interval)"), ("turns", "turns"),
                              ("tokens", "tokens an episode"), ("date", "date"))}  # fmt: skip
-    more = [*([by["tokens"]] if told else []), *(f"pass^{k}" for k in ks), by["date"]]
+    more = [*([by["tokens"]] if has_tokens else []), *(f"pass^{k}" for k in ks), by["date"]]
     heads = (by["agent"], "place", by["score"], by["turns"], *more)
     return Table(group.capitalize(), heads, rows, note)
 
@@ -165,7 +167,7 @@ def _agent(board: Board, row: Row) -> Cell:
 def row_page(
     board: Board, row: Row, transcripts: tuple[RenderedTranscript, ...] = (), missing: tuple[str, ...] = ()
 ) -> Page:
-    """Return the page of one row: what it came to, what its submitter says, what was verified and decided, some episodes.
+    """Return the page of one row: results, the submitter's words, verification, decisions, and some episodes.
 
     Args:
         board: that the row stands on.
@@ -173,12 +175,12 @@ def row_page(
         transcripts: of its episodes.
         missing: what is to be said of those that cannot be shown.
     """
-    told, verdict = row.entrant.submission, row.entrant.verdict
-    agent, harness, training = told.agent, told.harness, told.training
+    meta, verdict = row.entrant.submission, row.entrant.verdict
+    agent, harness, training = meta.agent, meta.harness, meta.training
     models = (f"{item.name} ({', '.join(filter(None, (item.provider, item.revision, item.weights, item.role)))})"
-              for item in told.models)  # fmt: skip
+              for item in meta.models)  # fmt: skip
     trained = (("train", training.on_suite_train), ("test", training.on_suite_test))
-    said = ("not told", "no", "yes")
+    answers = ("not told", "no", "yes")
     facts = (
         ("class", row.group), ("place in its class", row.place), ("score", row.score.text()), ("turns", f"{row.turns:.2f}"),
         ("tokens an episode, as told", "" if row.tokens is None else f"{row.tokens:,.0f}"),
@@ -186,24 +188,24 @@ def row_page(
         *((name, rate.text()) for name, rate in verdict.averages.items()),
         ("submission", verdict.submission), ("agent", " ".join(filter(None, (agent.name, agent.version)))),
         ("scaffold", agent.scaffold), ("code", agent.code_commit or agent.code_sha256), ("address", agent.url),
-        ("models", "; ".join(models)), ("submitter", told.submitter.name), ("date", told.date), ("licence", told.licence),
-        ("hardware", told.hardware), ("played with", f"agent-envs {harness.agent_envs}, Python {harness.python}"),
-        *((f"trained on the suite's {part} tasks", said[0 if answer is None else 1 + answer]) for part, answer in trained),
+        ("models", "; ".join(models)), ("submitter", meta.submitter.name), ("date", meta.date), ("licence", meta.licence),
+        ("hardware", meta.hardware), ("played with", f"agent-envs {harness.agent_envs}, Python {harness.python}"),
+        *((f"trained on the suite's {part} tasks", answers[0 if answer is None else 1 + answer]) for part, answer in trained),
     )  # fmt: skip
     flags = [f"Flag: {flag}." for flag in verdict.flags]
     again = f"python -m leaderboard verify submissions/{verdict.submission}"
     notes = (*flags, *missing, *filter(None, [training.notes]), f"To verify it again, in the board's folder: {again}")
-    drawn = row.entrant.drawn is not None  # registered rows have tasks of their own
-    strata = [] if drawn else row_strata(board.strata, row)
+    has_own_tasks = row.entrant.registered_suite is not None  # registered rows have tasks of their own
+    strata = [] if has_own_tasks else row_strata(board.strata, row)
     tables = (_entries(board, [row]), *strata, _against(board, row), _verification(row), _badges([row]),
               _decisions(row.entrant.history))  # fmt: skip
     intro = f"{CLASSES[row.group]} {NOT_PROVED}"
     links = (Cell("the board", f"../boards/{board.name}.html"), Cell("all boards", "../index.html"))
-    shown = tuple(table for table in tables if table.rows)
+    tables_with_rows = tuple(table for table in tables if table.rows)
     return Page(
         f"{agent.name} on {verdict.suite}",
         intro,
-        shown,
+        tables_with_rows,
         facts=tuple(f for f in facts if f[1]),
         notes=notes,
         links=links,
@@ -212,15 +214,15 @@ def row_page(
 
 
 def _verification(row: Row) -> Table:
-    """Return what this build stepped, and with what."""
+    """Return the counts of this build's replay, and the digest of its code."""
     episodes = row.entrant.verdict.episodes
     ends = Counter(item.status for item in episodes)
-    played = [item for item in episodes if item.turns]
+    with_turns = [item for item in episodes if item.turns]
     rows = (
         ("episodes that the suite plans", f"{len(episodes):,}"),
         *((f"of these: {status}", f"{count:,}") for status, count in sorted(ends.items())),
-        ("turns stepped again", f"{sum(item.turns for item in played):,}"),
-        ("episodes with the very actions of the built-in solver", f"{sum(item.by_solver for item in played):,}"),
+        ("turns stepped again", f"{sum(item.turns for item in with_turns):,}"),
+        ("episodes with the very actions of the built-in solver", f"{sum(item.by_solver for item in with_turns):,}"),
         ("stepped with agent-envs", agent_envs.__version__),
         ("digest of its code", code_digest()),
     )
@@ -237,7 +239,7 @@ def _against(board: Board, row: Row) -> Table:
     for pair in mine:
         sign = 1 if pair.second == name else -1
         cell = _agent(board, by_name[pair.first if sign == 1 else pair.second])
-        apart, page = "yes" if pair.told_apart else "no", Cell("the pair", f"../{_pair_place(board, pair)}")
+        apart, page = "yes" if pair.is_significant else "no", Cell("the pair", f"../{_pair_place(board, pair)}")
         line = (cell, "the suite", points(pair, sign), forest.bar(pair, sign), p_text(pair.adjusted), apart)
         rows.append((*line, page) if id(pair) in paged else line)
         if id(pair) in paged:
@@ -256,10 +258,10 @@ def _against(board: Board, row: Row) -> Table:
 def _submissions(board: Board) -> Table:
     rows = []
     for row in board.standings.rows:
-        told, verdict = row.entrant.submission, row.entrant.verdict
-        models = ", ".join(model.name for model in told.models)
+        meta, verdict = row.entrant.submission, row.entrant.verdict
+        models = ", ".join(model.name for model in meta.models)
         badges, flags = ", ".join(row.entrant.badges), "; ".join(verdict.flags)
-        rows.append((told.agent.name, models, told.submitter.name, told.date, badges, flags, verdict.submission[:16]))
+        rows.append((meta.agent.name, models, meta.submitter.name, meta.date, badges, flags, verdict.submission[:16]))
     heads = ("agent", "models", "submitter", "date", "badges", "flags", "submission")
     note = "Agent, models, submitter and date are the submitter's words; badges and flags are this build's."
     return Table("Submissions", heads, tuple(rows), note)
@@ -285,13 +287,13 @@ def _entries(board: Board, of: Sequence[Row]) -> Table:
 
 def _pairs(board: Board) -> Table:
     names = {name: row.entrant.submission.agent.name for name, row in _by_name(board).items()}
-    shown = sorted(board.standings.pairs, key=lambda pair: -abs(pair.difference))[:MOST_PAIRS]
-    forest, paged = Forest.over(shown), set(map(id, _paged(board)))
+    top_pairs = sorted(board.standings.pairs, key=lambda pair: -abs(pair.difference))[:MOST_PAIRS]
+    forest, paged = Forest.over(top_pairs), set(map(id, _paged(board)))
     rows: list[tuple[str | Cell | Bar, ...]] = []
-    for pair in shown:
+    for pair in top_pairs:
         href = f"../{_pair_place(board, pair)}" if id(pair) in paged else ""
         rows.append((Cell(f"{names[pair.second]} minus {names[pair.first]}", href), points(pair), forest.bar(pair),
-                     p_text(pair.p_value), p_text(pair.adjusted), "yes" if pair.told_apart else "no"))  # fmt: skip
+                     p_text(pair.p_value), p_text(pair.adjusted), "yes" if pair.is_significant else "no"))  # fmt: skip
     left = len(board.standings.pairs) - len(rows)
     note = (
         "Task by task, at the suite's weights, but for registered rows, which played other tasks each; p values over clusters "
@@ -339,11 +341,11 @@ def _pair_row(board: Board, pair: Pair, paged: set[int]) -> dict[str, Any]:
 
 
 def _row_json(row: Row) -> dict[str, Any]:
-    told = row.entrant.submission
+    meta = row.entrant.submission
     return {
         **row.entrant.verdict.to_json(), "class": row.group, "best_place": row.best, "worst_place": row.worst,
         "mean_turns": row.turns, "tokens_as_told": row.tokens, "pass_hat": {str(k): value for k, value in row.pass_hat.items()},
-        "models": [model.model_dump(mode="json") for model in told.models], "submitter": told.submitter.name, "date": told.date,
+        "models": [model.model_dump(mode="json") for model in meta.models], "submitter": meta.submitter.name, "date": meta.date,
         "history": [item.text() for item in row.entrant.history],
     }  # fmt: skip
 
@@ -356,11 +358,11 @@ def sheet(boards: list[Board]) -> str:
                      "date", "score", "low", "high", "mean_turns", "badges", "submission"))  # fmt: skip
     for board in boards:
         for row in board.standings.rows:
-            told, verdict = row.entrant.submission, row.entrant.verdict
-            models = ", ".join(model.name for model in told.models)
+            meta, verdict = row.entrant.submission, row.entrant.verdict
+            models = ", ".join(model.name for model in meta.models)
             cells = (
-                board.name, verdict.suite, board.standings.suite.digest(), row.group, row.best, row.worst, told.agent.name,
-                models, told.submitter.name, told.date, row.score.value, row.score.low, row.score.high, row.turns,
+                board.name, verdict.suite, board.standings.suite.digest(), row.group, row.best, row.worst, meta.agent.name,
+                models, meta.submitter.name, meta.date, row.score.value, row.score.low, row.score.high, row.turns,
                 ", ".join(row.entrant.badges), verdict.submission,
             )  # fmt: skip
             writer.writerow([f"'{cell}" if str(cell).startswith(("=", "+", "-", "@")) else cell for cell in cells])

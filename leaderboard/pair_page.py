@@ -26,7 +26,7 @@ def pair_json(pair: Pair, entries: Mapping[str, Paired] | None = None) -> dict[s
 
 
 def pair_page(
-    standings: Standings, pair: Pair, rows: tuple[Row, Row], links: Mapping[str, str], shown: Mapping[str, set[str]]
+    standings: Standings, pair: Pair, rows: tuple[Row, Row], links: Mapping[str, str], anchors: Mapping[str, set[str]]
 ) -> Page:
     """Return the page of a pair.
 
@@ -35,7 +35,7 @@ def pair_page(
         pair: the two.
         rows: their rows, in its order.
         links: submission -> its page; "" -> the board's.
-        shown: submission -> anchors of the episodes that its page shows.
+        anchors: submission -> anchors of the episodes that its page shows.
     """
     first, second = (row.entrant.submission.agent.name for row in rows)
     entries = standings.outcomes.entries(*(row.entrant.verdict for row in rows))
@@ -44,7 +44,7 @@ def pair_page(
         *((f"{place}: {row.entrant.submission.agent.name}", f"{row.score.text()}, place {row.place}")
           for place, row in zip(("first", "second"), rows, strict=True)),
         ("second minus first, points", points(pair)), ("p value", p_text(pair.p_value)),
-        ("after Holm's correction", p_text(pair.adjusted)), ("told apart", "yes" if pair.told_apart else "no"),
+        ("after Holm's correction", p_text(pair.adjusted)), ("told apart", "yes" if pair.is_significant else "no"),
     )  # fmt: skip
     verdicts = [row.entrant.verdict for row in rows]
     table: list[tuple[str | Cell | Bar, ...]] = [
@@ -67,7 +67,7 @@ def pair_page(
     tables = (
         Table("Entry by entry", heads, tuple(table), note),
         _sides(standings, rows),
-        _tasks(standings, rows, links, shown),
+        _tasks(standings, rows, links, anchors),
     )
     link_cells = (
         Cell("the board", links[""]),
@@ -75,12 +75,12 @@ def pair_page(
         Cell("second row", links[pair.second]),
     )
     intro = "Two rows of one class on the same tasks: what makes tasks hard for both cancels."
-    kept = tuple(item for item in tables if item.rows)
-    return Page(f"{second} minus {first}", intro, kept, facts=facts, links=link_cells)
+    tables_with_rows = tuple(item for item in tables if item.rows)
+    return Page(f"{second} minus {first}", intro, tables_with_rows, facts=facts, links=link_cells)
 
 
 def _sides(standings: Standings, rows: tuple[Row, Row]) -> Table:
-    """Return in how many tasks which row succeeds more often."""
+    """Count the tasks in which each of the two rows succeeds more often."""
     counts = []
     for entry, before, after in zip(
         standings.suite.entries, *(standings.outcomes.of(row.entrant.verdict) for row in rows), strict=True
@@ -95,26 +95,26 @@ def _sides(standings: Standings, rows: tuple[Row, Row]) -> Table:
 
 
 def _tasks(
-    standings: Standings, rows: tuple[Row, Row], links: Mapping[str, str], shown: Mapping[str, set[str]]
+    standings: Standings, rows: tuple[Row, Row], links: Mapping[str, str], anchors: Mapping[str, set[str]]
 ) -> Table:
     """Return the tasks on which they differ most; none of a suite of the board's own."""
-    suite, found = standings.suite, []
+    suite, differences = standings.suite, []
     if suite.id in suite_names():
         for entry, before, after in zip(
             suite.entries, *(standings.outcomes.of(row.entrant.verdict) for row in rows), strict=True
         ):
             moved = after.sum(1) - before.sum(1)
             for place in moved.nonzero()[0]:
-                found.append((-abs(moved[place]), entry, entry.tasks[place][0], before[place], after[place]))
+                differences.append((-abs(moved[place]), entry, entry.tasks[place][0], before[place], after[place]))
     cells: list[tuple[str | Cell | Bar, ...]] = []
-    for _, entry, task, *sides in sorted(found, key=lambda item: item[0])[:MOST_TASKS]:
+    for _, entry, task, *sides in sorted(differences, key=lambda item: item[0])[:MOST_TASKS]:
         row: list[str | Cell] = [entry.label, task]
         for side, wins in zip(rows, sides, strict=True):
             name = side.entrant.verdict.submission
-            anchors = (f"e-{suite.key(entry, task, trial)}" for trial in range(suite.trials))
-            href = next((f"{links[name]}#{anchor}" for anchor in anchors if anchor in shown.get(name, ())), "")
+            candidates = (f"e-{suite.key(entry, task, trial)}" for trial in range(suite.trials))
+            href = next((f"{links[name]}#{anchor}" for anchor in candidates if anchor in anchors.get(name, ())), "")
             row.append(Cell(f"{int(wins.sum())} of {suite.trials}", href))
         cells.append(tuple(row))
     note = "Successes of trials. A link leads to a transcript, where the row's page has one."
-    more = f" {len(found) - len(cells)} more tasks differ." if len(found) > len(cells) else ""
+    more = f" {len(differences) - len(cells)} more tasks differ." if len(differences) > len(cells) else ""
     return Table("Tasks on which they differ most", ("entry", "task", "first", "second"), tuple(cells), note + more)

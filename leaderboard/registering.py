@@ -48,7 +48,7 @@ def drawn_suite(suite: Suite, nonce: str) -> tuple[Suite, tuple[str, ...]]:
     """
     entries, left = [], []
     for entry in suite.entries:
-        tasks = _drawn(entry, nonce)
+        tasks = _draw_tasks(entry, nonce)
         if tasks:
             entries.append(entry.model_copy(update={"tasks": tasks}))
         else:
@@ -59,7 +59,7 @@ def drawn_suite(suite: Suite, nonce: str) -> tuple[Suite, tuple[str, ...]]:
     return suite.part(tuple(entries)).model_copy(update={"id": name}), tuple(left)
 
 
-def _drawn(entry: Entry, nonce: str) -> tuple[tuple[str, str, str], ...]:
+def _draw_tasks(entry: Entry, nonce: str) -> tuple[tuple[str, str, str], ...]:
     source = core_of(entry_env(entry)).source
     rows: dict[str, tuple[str, str, str]] = {}
     if source.digest:  # outside data or a fixed list: there is nothing new to draw
@@ -83,17 +83,17 @@ def register(suite: Suite, agent: str, registry: Path) -> tuple[Registration, Pa
         UsageError: the name of the agent is none, or the suite cannot be drawn from.
     """
     nonce = secrets.token_hex(16)
-    drawn, left = drawn_suite(suite, nonce)
+    new_suite, left = drawn_suite(suite, nonce)
     try:
         row = Registration(
-            agent=agent, suite=suite.name, nonce=nonce, id=drawn.id, digest=drawn.digest(),
+            agent=agent, suite=suite.name, nonce=nonce, id=new_suite.id, digest=new_suite.digest(),
             time=datetime.now(tz=UTC).isoformat(timespec="seconds"),
         )  # fmt: skip
     except ValidationError as error:
         raise UsageError(f"register: {first_fault(error)}") from None
     registry.mkdir(parents=True, exist_ok=True)
-    path = registry / f"{drawn.id}.json"
-    write_atomically(path, lambda file: file.write(suite_text(drawn).encode()))
+    path = registry / f"{new_suite.id}.json"
+    write_atomically(path, lambda file: file.write(suite_text(new_suite).encode()))
     with Journal(registry / NAME) as journal:
         journal.append(row.model_dump(mode="json"))
     return row, path, left
@@ -112,11 +112,11 @@ def registered_suite(registry: Path, name: str) -> tuple[Suite, str] | None:
         UsageError: the board's own files do not belong together.
     """
     for row in read_journal(registry / NAME):
-        found = Registration.model_validate(row)
-        if found.id == name:
-            path = registry / f"{found.id}.json"
+        registration = Registration.model_validate(row)
+        if registration.id == name:
+            path = registry / f"{registration.id}.json"
             suite = read_suite(path.read_bytes(), str(path))
-            if suite.digest() != found.digest:
+            if suite.digest() != registration.digest:
                 raise UsageError(f"{path} is not the suite that was registered: restore it from a copy")
-            return suite, found.agent
+            return suite, registration.agent
     return None

@@ -14,7 +14,7 @@ MOST_ANSWERS = 250_000
 
 
 def attempt_findings(directory: Directory, statuses: Mapping[str, str]) -> Iterator[str]:
-    """Yield what is wrong in attempts.jsonl. What is not in it cannot be known.
+    """Yield the faults of attempts.jsonl. An attempt that is not in it cannot be known.
 
     Args:
         directory: of the submission.

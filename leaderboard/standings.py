@@ -55,14 +55,14 @@ CLASSES = {
 class Entrant:
     """A submission that was verified, what it says of itself, what was decided about it, and the folder that holds it.
 
-    `drawn` is the suite that a registration drew for it; None where it played the board's.
+    `registered_suite` is the suite that a registration drew for it; None where it played the board's.
     """
 
     verdict: Verdict
     submission: Submission
     history: tuple[Decision, ...] = ()
     folder: Path | None = None
-    drawn: Suite | None = None
+    registered_suite: Suite | None = None
 
     @property
     def badges(self) -> tuple[str, ...]:
@@ -116,13 +116,13 @@ class Pair:
     paired: bool = True
 
     @property
-    def told_apart(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether the corrected p value is below 5 %, and the interval, which is the more cautious of the two, leaves out 0."""
         return self.adjusted < LEVEL and not self.low <= 0 <= self.high
 
 
 class Outcomes:
-    """Which trials of a suite each verified submission succeeded in; any two of them are compared task by task."""
+    """The successes of each verified submission, by trial; any two submissions are compared task by task."""
 
     def __init__(self, suite: Suite) -> None:
         """Lay out the suite's episodes once, however many submissions there are."""
@@ -141,7 +141,7 @@ class Outcomes:
         self._tables: dict[str, list[NDArray[np.float64]]] = {}
 
     def of(self, verdict: Verdict) -> list[NDArray[np.float64]]:
-        """Return 1 or 0 for each trial, tasks x trials by entry; a planned episode that is not there counts 0."""
+        """Return the successes, tasks x trials by entry, as 1 or 0; a planned episode that is not there counts 0."""
         if verdict.submission not in self._tables:
             won = {episode.key: float(episode.success) for episode in verdict.episodes}
             whole = np.array([won.get(key, 0.0) for key in self._keys]).reshape(-1, self.suite.trials)
@@ -150,7 +150,7 @@ class Outcomes:
         return self._tables[verdict.submission]
 
     def pass_hat(self, verdict: Verdict) -> dict[int, float]:
-        """Return k -> the mean over entries of the share of tasks in which k trials all succeed."""
+        """Return the mean over entries of the share of tasks in which k trials all succeed, by k."""
         rates = {}
         for k in (power for power in POWERS if 1 < power <= self.suite.trials):
             wins = [table.sum(1).astype(int).tolist() for table in self.of(verdict)]
@@ -174,12 +174,12 @@ class Outcomes:
 
     def entries(self, first: Verdict, second: Verdict) -> dict[str, Paired]:
         """Return the paired comparison of each entry, by its label; these p values are not corrected."""
-        found = {}
+        comparisons = {}
         for entry, before, after in zip(self.suite.entries, self.of(first), self.of(second), strict=True):
             names = [task for task, _, _ in entry.tasks]
             one, other = (dict(zip(names, table.tolist(), strict=True)) for table in (before, after))
-            found[entry.label] = compare_paired(one, other, {task: cluster for task, _, cluster in entry.tasks})
-        return found
+            comparisons[entry.label] = compare_paired(one, other, {task: cluster for task, _, cluster in entry.tasks})
+        return comparisons
 
 
 @dataclass(frozen=True)
@@ -194,16 +194,16 @@ class Standings:
 
 def group_of(entrant: Entrant) -> str:
     """Return the class of a submission; the first reason to stand apart counts."""
-    verdict, told = entrant.verdict, entrant.submission
-    if told.agent.kind == "reference" or told.agent.name == "solver":
+    verdict, meta = entrant.verdict, entrant.submission
+    if meta.agent.kind == "reference" or meta.agent.name == "solver":
         return "reference"
     if "complete" not in verdict.badges:
         return "incomplete"
-    if told.training.on_suite_test:
+    if meta.training.on_suite_test:
         return "trained on the suite"
-    if told.agent.multi_attempt:
+    if meta.agent.multi_attempt:
         return "multi-attempt"
-    if entrant.drawn is not None and ranked(entrant.badges, verdict.suite):
+    if entrant.registered_suite is not None and ranked(entrant.badges, verdict.suite):
         return "registered"
     return "ranked" if ranked(entrant.badges, verdict.suite) else "replayed"
 
@@ -234,21 +234,21 @@ def _order(row: Row) -> tuple[float, str]:
 def _row(outcomes: Outcomes, item: Entrant, group: str, pairs: Sequence[Pair], size: int) -> Row:
     verdict = item.verdict
     name = verdict.submission
-    apart = [pair for pair in pairs if pair.told_apart and name in (pair.first, pair.second)]
+    apart = [pair for pair in pairs if pair.is_significant and name in (pair.first, pair.second)]
     above = sum((pair.difference > 0) == (pair.first == name) for pair in apart)  # rows that are better than this one
-    played = [episode for episode in verdict.episodes if episode.turns]
-    turns = sum(episode.turns for episode in played) / max(len(played), 1)
-    tokens = sum(verdict.usage.get(kind, 0) for kind in ("input", "output")) / max(len(played), 1)
+    with_turns = [episode for episode in verdict.episodes if episode.turns]
+    turns = sum(episode.turns for episode in with_turns) / max(len(with_turns), 1)
+    tokens = sum(verdict.usage.get(kind, 0) for kind in ("input", "output")) / max(len(with_turns), 1)
     assert verdict.score is not None
     best, worst = 1 + above, size - (len(apart) - above)
-    outcomes = outcomes if item.drawn is None else Outcomes(item.drawn)
+    outcomes = outcomes if item.registered_suite is None else Outcomes(item.registered_suite)
     return Row(item, group, verdict.score, best, worst, turns, tokens or None, outcomes.pass_hat(verdict))
 
 
 def _all_pairs(outcomes: Outcomes, entrants: Sequence[Entrant]) -> list[Pair]:
     pairs = combinations(entrants, 2)
     drafts = [
-        outcomes.compare(one.verdict, other.verdict) if one.drawn is other.drawn is None
+        outcomes.compare(one.verdict, other.verdict) if one.registered_suite is other.registered_suite is None
         else _unpaired(one.verdict, other.verdict) for one, other in pairs
     ]  # fmt: skip
     adjusted = holm([draft.p_value for draft in drafts])

@@ -16,27 +16,27 @@ Strata = dict[str, dict[tuple[str, str], list[tuple[str, EpisodeNumbers]]]]  # l
 
 def strata_of(suite: Suite) -> Strata:
     """Return the planned episodes of each label and value; none of a suite of the board's own, whose tasks stay private."""
-    found: Strata = {}
+    strata: Strata = {}
     if suite.id in suite_names():
         planned = Measures().planned(suite, {})
         for (key, *_), item in zip(suite.episodes(), planned, strict=True):
             for label, value in item.labels.items():
-                found.setdefault(label, {}).setdefault((item.entry, value), []).append((key, item))
+                strata.setdefault(label, {}).setdefault((item.entry, value), []).append((key, item))
     several = {label: {entry for entry, _ in table if sum(name == entry for name, _ in table) > 1}
-               for label, table in found.items()}  # fmt: skip
+               for label, table in strata.items()}  # fmt: skip
     return {
-        label: {place: found[label][place] for place in sorted(found[label], key=lambda place: (place[0], natural(place[1])))
+        label: {place: strata[label][place] for place in sorted(strata[label], key=lambda place: (place[0], natural(place[1])))
                 if place[0] in several[label]}
-        for label in found
+        for label in strata
         if several[label]
     }  # fmt: skip
 
 
 def board_strata(strata: Strata, rows: Sequence[Row]) -> list[Table]:
-    """Return, label by label, the success of the best rows."""
-    rows = [row for row in rows if row.entrant.drawn is None]  # registered rows have tasks of their own
-    shown = rows[:MOST_AGENTS]
-    won = [{item.key for item in row.entrant.verdict.episodes if item.success} for row in shown]
+    """Return tables with the success of the best rows, one a label."""
+    rows = [row for row in rows if row.entrant.registered_suite is None]  # registered rows have tasks of their own
+    top_rows = rows[:MOST_AGENTS]
+    won = [{item.key for item in row.entrant.verdict.episodes if item.success} for row in top_rows]
     note = f"Per cent; intervals stand on the rows' pages.{f' The best {MOST_AGENTS} rows.' if len(rows) > MOST_AGENTS else ''}"
     tables = []
     for label, table in strata.items():
@@ -45,13 +45,13 @@ def board_strata(strata: Strata, rows: Sequence[Row]) -> list[Table]:
             shares = [sum(key in keys for key, _ in episodes) / len(episodes) for keys in won]
             cells = [Cell(f"{100 * share:.1f}", tone=f"h{round(10 * share)}") for share in shares]
             lines.append((entry, value, f"{len({item.task for _, item in episodes})}", *cells))
-        heads = ("entry", label, "tasks", *(row.entrant.submission.agent.name for row in shown))
-        tables.append(Table(f"Success by {label}", heads, tuple(lines) if shown else (), note))
+        heads = ("entry", label, "tasks", *(row.entrant.submission.agent.name for row in top_rows))
+        tables.append(Table(f"Success by {label}", heads, tuple(lines) if top_rows else (), note))
     return tables
 
 
 def row_strata(strata: Strata, row: Row) -> list[Table]:
-    """Return, label by label, the success of one row with its intervals."""
+    """Return tables with the success of one row and its intervals, one a label."""
     won = {item.key for item in row.entrant.verdict.episodes if item.success}
     tables = []
     for label, table in strata.items():

@@ -13,33 +13,33 @@ MOST_DEMO_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
-class Known:
+class BoardSuite:
     """A suite as the board knows it; `agent` is the one that it was drawn for, "" for suites that anyone plays."""
 
     suite: Suite
     agent: str = ""
 
 
-def known_suite(folder: Path, given: Suite | None, registry: Path | None) -> Known | str:
-    """Return the suite that a submission names, or why it is not known here.
+def known_suite(folder: Path, override: Suite | None, registry: Path | None) -> BoardSuite | str:
+    """Return the suite that a submission names, or the reason why it is not known here.
 
     Raises:
         Rejected: submission.json is none.
     """
-    if given is not None:
-        return Known(given)
-    named = parsed(Submission, small_file(folder / "submission.json", MOST_META_BYTES), "submission.json").suite
-    if registry is not None and (found := registered_suite(registry, named.id)) is not None:
-        return Known(found[0], found[1])
-    if named.id not in suite_names():
+    if override is not None:
+        return BoardSuite(override)
+    suite_ref = parsed(Submission, small_file(folder / "submission.json", MOST_META_BYTES), "submission.json").suite
+    if registry is not None and (registration := registered_suite(registry, suite_ref.id)) is not None:
+        return BoardSuite(registration[0], registration[1])
+    if suite_ref.id not in suite_names():
         where = " nor in the registry" if registry is not None else ""
-        return f"suite {named.id}@{named.version} is not in this installation{where}: --suite FILE names one of yours"
-    suite = load_suite(named.id)
-    return Known(_played_part(folder, suite) if suite.id == DEMO else suite)
+        return f"suite {suite_ref.id}@{suite_ref.version} is not in this installation{where}: --suite FILE names one of yours"
+    suite = load_suite(suite_ref.id)
+    return BoardSuite(_played_part(folder, suite) if suite.id == DEMO else suite)
 
 
 def _played_part(folder: Path, suite: Suite) -> Suite:
-    """Return the demo suite without the entries that were skipped for a missing extra: what a submission of it played."""
+    """Return the part of the demo suite that a submission played: without the entries skipped for a missing extra."""
     text = small_file(folder / "suite.json", MOST_DEMO_BYTES)
     try:
         labels = {entry.label for entry in read_suite(text, "suite.json").entries}

@@ -40,7 +40,7 @@ def anchor_of(key: str) -> str:
     return f"e-{key}"
 
 
-def chosen(suite: Suite, episodes: Mapping[str, Checked], most: int = MOST) -> list[str]:
+def episodes_to_show(suite: Suite, episodes: Mapping[str, Checked], most: int = MOST) -> list[str]:
     """Return the keys of the episodes to show, at most `most`, in the order of the suite.
 
     By turns a failure and a success of the entries, then the other of each, as far as there is room and there is one.
@@ -52,8 +52,8 @@ def chosen(suite: Suite, episodes: Mapping[str, Checked], most: int = MOST) -> l
             first.setdefault((label, episodes[key].success), key)
     sides = [[(entry.label, bool(number % 2) == other) for number, entry in enumerate(suite.entries)]
              for other in (True, False)]  # fmt: skip
-    found = [first[side] for side in (*sides[0], *sides[1]) if side in first][:most]
-    return [key for key in plan if key in set(found)]
+    keys = [first[side] for side in (*sides[0], *sides[1]) if side in first][:most]
+    return [key for key in plan if key in set(keys)]
 
 
 def transcripts_of(entrant: Entrant, suite: Suite) -> tuple[tuple[RenderedTranscript, ...], tuple[str, ...]]:
@@ -74,17 +74,17 @@ def transcripts_of(entrant: Entrant, suite: Suite) -> tuple[tuple[RenderedTransc
         answers = Path(folder) / "externals.jsonl"
         directory = _unpacked(entrant, suite, None if place.is_file() else answers)
         if place.is_file():
-            return _kept(place), ()
-        plays, missing = _plays(directory, suite, set(chosen(suite, episodes)), answers)
+            return _cached_transcripts(place), ()
+        plays, missing = _plays(directory, suite, set(episodes_to_show(suite, episodes)), answers)
         with ReplayReader(answers) as reader:
-            shown = tuple(_drawn(reader, at, play, episodes[at.header.episode_key]) for at, play in plays)
+            transcripts = tuple(_render(reader, at, play, episodes[at.header.episode_key]) for at, play in plays)
     if not missing:
-        rows = [asdict(item) for item in shown]
+        rows = [asdict(item) for item in transcripts]
         write_atomically(place, lambda file: file.write(json.dumps(rows).encode()))
-    return shown, tuple(missing)
+    return transcripts, tuple(missing)
 
 
-def replayed(entrant: Entrant, suite: Suite, wanted: set[str]) -> tuple[list[tuple[Place, Trajectory]], list[str]]:
+def replayed(entrant: Entrant, suite: Suite, keys: set[str]) -> tuple[list[tuple[Place, Trajectory]], list[str]]:
     """Step episodes of a verified submission again; return them, and a line for each that cannot be.
 
     Raises:
@@ -92,7 +92,7 @@ def replayed(entrant: Entrant, suite: Suite, wanted: set[str]) -> tuple[list[tup
     """
     with tempfile.TemporaryDirectory(prefix="replayed-") as folder:
         answers = Path(folder) / "externals.jsonl"
-        return _plays(_unpacked(entrant, suite, answers), suite, wanted, answers)
+        return _plays(_unpacked(entrant, suite, answers), suite, keys, answers)
 
 
 def _unpacked(entrant: Entrant, suite: Suite, answers: Path | None) -> Directory:
@@ -111,7 +111,7 @@ def _unpacked(entrant: Entrant, suite: Suite, answers: Path | None) -> Directory
     return directory
 
 
-def _kept(place: Path) -> tuple[RenderedTranscript, ...]:
+def _cached_transcripts(place: Path) -> tuple[RenderedTranscript, ...]:
     rows = json.loads(place.read_bytes())
     return tuple(
         RenderedTranscript(**row | {"outcome": Cell(**row["outcome"]), "html": Markup(row["html"])}) for row in rows
@@ -119,12 +119,12 @@ def _kept(place: Path) -> tuple[RenderedTranscript, ...]:
 
 
 def _plays(
-    directory: Directory, suite: Suite, wanted: set[str], answers: Path
+    directory: Directory, suite: Suite, keys: set[str], answers: Path
 ) -> tuple[list[tuple[Place, Trajectory]], list[str]]:
     plan, plays, missing = dict(places_of(suite)), list[tuple[Place, Trajectory]](), list[str]()
     with Recording(answers, "replay") as recording:
         replayer = RowReplayer(suite, Services(recording))
-        for row in _rows(directory, suite, wanted):
+        for row in _rows(directory, suite, keys):
             place = plan[row.key]
             # It was stepped before, or it would stand nowhere; one that now fails costs a transcript, and no row.
             try:
@@ -134,23 +134,23 @@ def _plays(
     return plays, missing
 
 
-def _rows(directory: Directory, suite: Suite, wanted: set[str]) -> Iterator[EpisodeRow]:
-    keys = [key.encode() for key in wanted]
+def _rows(directory: Directory, suite: Suite, keys: set[str]) -> Iterator[EpisodeRow]:
+    encoded_keys = [key.encode() for key in keys]
     for folder in entry_folders(suite).values():
         for path in directory.shards(folder):
             for line in lines_of(path, directory):
-                if any(key in line for key in keys):  # most lines need not be parsed
+                if any(key in line for key in encoded_keys):  # most lines need not be parsed
                     row = parsed(EpisodeRow, line, folder, row_text)
-                    if row.key in wanted:
+                    if row.key in keys:
                         yield row
 
 
-def _drawn(reader: ReplayReader, place: Place, play: Trajectory, checked: Checked) -> RenderedTranscript:
-    head, seen = place.header, reader.of(place.entry, play)
+def _render(reader: ReplayReader, place: Place, play: Trajectory, checked: Checked) -> RenderedTranscript:
+    head, view = place.header, reader.of(place.entry, play)
     outcome = Cell("success", tone="good") if checked.success else Cell("failure", tone="bad")
     meta = (("entry", place.entry.label), ("trial", str(place.trial + 1)), ("episode key", head.episode_key))
     title = f"{place.entry.label}, {head.task_id}"
     item = Transcript(
-        anchor_of(head.episode_key), title, meta, play, seen.note, outcome, seen.conversation, seen.pictures, seen.names
+        anchor_of(head.episode_key), title, meta, play, view.note, outcome, view.conversation, view.pictures, view.names
     )
     return draw(item, BYTES_A_TRANSCRIPT)

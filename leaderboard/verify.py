@@ -24,7 +24,7 @@ from agent_envs.evaluation.suites.suite import Suite, suite_text
 from leaderboard.badges import BADGES, ranked
 from leaderboard.directory import Directory, Rejected, parsed
 from leaderboard.small_files import attempt_findings, lines_of, unpack_answers
-from leaderboard.suites_known import Known, known_suite
+from leaderboard.suites_known import BoardSuite, known_suite
 
 ACCEPTED, REJECTED, UNKNOWN = "accepted", "rejected", "cannot tell here"
 CODES = {ACCEPTED: 0, REJECTED: 1, UNKNOWN: 3}
@@ -39,7 +39,7 @@ Progress = Callable[[int, int, float], None]
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong, or cannot be told; `episode` and `entry` are "" where it is a file's."""
+    """A fault, or a doubt that cannot be settled here; `episode` and `entry` are "" where it is a file's."""
 
     what: str
     episode: str = ""
@@ -57,7 +57,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What verification came to. Scores are the replay's, over all planned episodes; there are none of what was rejected.
+    """The result of a verification. Scores are the replay's, over all planned episodes; a rejected submission has none.
 
     `usage` alone is the submitter's word: tokens by kind, over all episodes.
     """
@@ -104,7 +104,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class How:
-    """How a submission is verified.
+    """The settings of a verification.
 
     Attributes:
         suite: the only one that is accepted; None for those of this installation.
@@ -128,7 +128,7 @@ class How:
 
 
 def verify(folder: Path, how: How) -> Verdict:
-    """Return the verdict on a submission.
+    """Verify a submission and return the verdict.
 
     Raises:
         UsageError: there is no directory, or no place for the journal.
@@ -137,33 +137,33 @@ def verify(folder: Path, how: How) -> Verdict:
     if folder.is_symlink() or not folder.is_dir():
         raise UsageError(f"{folder} is no directory: name the one that agent-envs pack wrote")
     try:
-        known = known_suite(folder, how.suite, how.registry)
-        if isinstance(known, str):
-            return Verdict(name, unknown=(Finding(known),))
-        directory = Directory(folder, len(suite_text(known.suite).encode()))
+        board_suite = known_suite(folder, how.suite, how.registry)
+        if isinstance(board_suite, str):
+            return Verdict(name, unknown=(Finding(board_suite),))
+        directory = Directory(folder, len(suite_text(board_suite.suite).encode()))
         name = directory.id
         submission = parsed(Submission, directory.read("submission.json"), "submission.json")
-        _check_suite(directory, submission, known)
+        _check_suite(directory, submission, board_suite)
         with tempfile.TemporaryDirectory(prefix="verify-") as place:
             answers = Path(place) / "externals.jsonl"
             count = unpack_answers(directory, answers)
             code = code_digest() if how.keep else ""
-            replaying = Replaying(known.suite, answers, how.jobs, how.seconds, flags=True, keep=code)
-            return _judge(_Reading(directory, known.suite), submission, known, replaying, how, count)
+            replaying = Replaying(board_suite.suite, answers, how.jobs, how.seconds, flags=True, keep=code)
+            return _judge(_Reading(directory, board_suite.suite), submission, board_suite, replaying, how, count)
     except Rejected as error:
         return Verdict(name, findings=(Finding(str(error)),))
 
 
-def _check_suite(directory: Directory, submission: Submission, known: Known) -> None:
-    suite = known.suite
+def _check_suite(directory: Directory, submission: Submission, board_suite: BoardSuite) -> None:
+    suite = board_suite.suite
     for field_name, value in (("id", suite.id), ("version", suite.version), ("digest", suite.digest())):
         if getattr(submission.suite, field_name) != value:
-            told = getattr(submission.suite, field_name)
-            raise Rejected(f"submission.json: suite.{field_name} is {told}, and the suite is {value}")
+            submission_value = getattr(submission.suite, field_name)
+            raise Rejected(f"submission.json: suite.{field_name} is {submission_value}, and the suite is {value}")
     if directory.read("suite.json") != suite_text(suite).encode():
         raise Rejected(f"suite.json: not the text of {suite.name}")
-    if known.agent and submission.agent.name != known.agent:
-        raise Rejected(f"submission.json: agent.name: {suite.id} was registered for {known.agent}")
+    if board_suite.agent and submission.agent.name != board_suite.agent:
+        raise Rejected(f"submission.json: agent.name: {suite.id} was registered for {board_suite.agent}")
     folders = set(entry_folders(suite).values())
     if more := sorted(directory.episode_folders() - folders):
         raise Rejected(f"{more[0]}: the suite has no such entry")
@@ -190,7 +190,7 @@ class _Reading:
                         if left < 0 or planned[label] < 0:
                             raise Rejected(f"{folder}: more rows than are planned, or more than the format takes")
                         self.labels.append(label)
-                        for name, count in (pair for told in _USAGE.findall(line) for pair in _COUNT.findall(told)):
+                        for name, count in (pair for usage in _USAGE.findall(line) for pair in _COUNT.findall(usage)):
                             self.usage[name.decode()] += int(count)
                         yield label, line
             except Rejected as error:
@@ -198,9 +198,9 @@ class _Reading:
 
 
 def _judge(
-    reading: _Reading, submission: Submission, known: Known, replaying: Replaying, how: How, answers: int
+    reading: _Reading, submission: Submission, board_suite: BoardSuite, replaying: Replaying, how: How, answers: int
 ) -> Verdict:
-    plan = dict(places_of(known.suite))
+    plan = dict(places_of(board_suite.suite))
     tell = how.progress
     progress = (lambda count, wins: tell(count, max(len(plan), count), wins)) if tell is not None else None
     checked = check_all(reading.lines(), replaying, reading.directory.id, how.memory, progress)
@@ -209,20 +209,20 @@ def _judge(
     for label, item in zip(reading.labels, checked, strict=True):
         findings += [Finding(what, item.key, label) for what in item.findings]
         unknown += [Finding(item.unknown, item.key, label)] if item.unknown else []
-    found = {item.key: item for item in checked}
+    episodes = {item.key: item for item in checked}
     if "" not in {item.key for item in checked if item.unknown}:  # else nobody knows which episodes are there
         findings += _inventory([item.key for item in checked if item.key], list(plan), plan)
     if not findings and not unknown:
-        statuses = {key: found[key].status for key in plan}
+        statuses = {key: episodes[key].status for key in plan}
         findings += [Finding(what) for what in attempt_findings(reading.directory, statuses)][:MOST_TOLD]
     verdict = Verdict(
-        reading.directory.id, known.suite.name, submission.agent.name, submission.agent.kind,
-        tuple(findings), tuple(unknown), episodes=tuple(found[key] for key in plan if key in found),
+        reading.directory.id, board_suite.suite.name, submission.agent.name, submission.agent.kind,
+        tuple(findings), tuple(unknown), episodes=tuple(episodes[key] for key in plan if key in episodes),
     )  # fmt: skip
     if verdict.verdict != ACCEPTED:
         return verdict
-    score, averages, entries = scores(known.suite, plan, found)
-    badges = _badges(verdict.episodes, known, answers)
+    score, averages, entries = scores(board_suite.suite, plan, episodes)
+    badges = _badges(verdict.episodes, board_suite, answers)
     flags = tuple(_flags(verdict, submission, how))
     return replace(verdict, score=score, averages=averages, entries=entries, badges=badges, flags=flags,
                    usage=dict(reading.usage))  # fmt: skip
@@ -230,12 +230,12 @@ def _judge(
 
 def _inventory(keys: list[str], planned: list[str], plan: Mapping[str, Place]) -> Iterator[Finding]:
     """Yield planned episodes that are missing, doubled or not in the order of the suite."""
-    seen: set[str] = set()
+    present_keys: set[str] = set()
     for key in keys:
-        if key in seen:
+        if key in present_keys:
             yield Finding("key: the episode is there twice", key, plan[key].entry.label if key in plan else "?")
-        seen.add(key)
-    missing = [key for key in planned if key not in seen]
+        present_keys.add(key)
+    missing = [key for key in planned if key not in present_keys]
     yield from (Finding("key: the planned episode is not there", key, plan[key].entry.label) for key in missing)
     pairs = zip_longest(keys, planned)
     if not missing and len(keys) == len(planned) and (first := next((a for a, b in pairs if a != b), "")):
@@ -243,53 +243,53 @@ def _inventory(keys: list[str], planned: list[str], plan: Mapping[str, Place]) -
 
 
 def scores(
-    suite: Suite, plan: Mapping[str, Place], found: Mapping[str, Checked]
+    suite: Suite, plan: Mapping[str, Place], episodes: Mapping[str, Checked]
 ) -> tuple[Rate | None, dict[str, Rate], tuple[dict[str, Any], ...]]:
     """Return the suite's score, its averages and the rows of its entries; a planned episode that was not played counts 0."""
     rates, rows = [], []
     for entry in suite.entries:
-        items = [(place, found[key]) for key, place in plan.items() if place.entry.label == entry.label]
+        items = [(place, episodes[key]) for key, place in plan.items() if place.entry.label == entry.label]
         wins = [float(item.success) for _, item in items]
         rate = success_rate(wins, [place.header.task_id for place, _ in items], [place.cluster for place, _ in items])
-        played = [item for _, item in items if item.turns]
+        with_turns = [item for _, item in items if item.turns]
         rates.append(rate)
         rows.append({
             "entry": entry.label, "success": rate.value, "interval": [rate.low, rate.high], "episodes": len(items),
-            "played": len(played), "mean_return": sum(item.total for item in played) / max(len(played), 1),
-            "mean_turns": sum(item.turns for item in played) / max(len(played), 1),
+            "played": len(with_turns), "mean_return": sum(item.total for item in with_turns) / max(len(with_turns), 1),
+            "mean_turns": sum(item.turns for item in with_turns) / max(len(with_turns), 1),
         })  # fmt: skip
     score = weighted_rate(rates, [entry.weight for entry in suite.entries]) if suite.scored else None
     return score, averages_of(suite, rates), tuple(rows)
 
 
-def _badges(episodes: tuple[Checked, ...], known: Known, answers: int) -> tuple[str, ...]:
-    found = [] if any(item.status in UNPLAYED for item in episodes) else ["complete"]
-    found.append("replayed with recordings" if answers else "replayed")
-    return (*found, "registered") if known.agent and "complete" in found else tuple(found)
+def _badges(episodes: tuple[Checked, ...], board_suite: BoardSuite, answers: int) -> tuple[str, ...]:
+    badges = [] if any(item.status in UNPLAYED for item in episodes) else ["complete"]
+    badges.append("replayed with recordings" if answers else "replayed")
+    return (*badges, "registered") if board_suite.agent and "complete" in badges else tuple(badges)
 
 
 def _flags(verdict: Verdict, submission: Submission, how: How) -> Iterator[str]:
-    """Yield what a reviewer should look at. A flag is no proof: short episodes that are right are alike."""
-    played = [item for item in verdict.episodes if item.turns]
-    same = sum(item.by_solver for item in played)
+    """Yield flags for a reviewer. A flag is no proof: short episodes that are right are alike."""
+    with_turns = [item for item in verdict.episodes if item.turns]
+    same = sum(item.by_solver for item in with_turns)
     if submission.agent.kind == "reference" or submission.agent.name == "solver":
         yield "a reference agent: it reads the gold, as its submission says or its name tells, and is shown apart"
-    if played and same >= SAME_SHARE * len(played):
-        yield f"{same} of {len(played)} episodes have the very actions of the built-in solver"
+    if with_turns and same >= SAME_SHARE * len(with_turns):
+        yield f"{same} of {len(with_turns)} episodes have the very actions of the built-in solver"
     for other in how.beside:
         theirs = set(_actions(other, how))
-        equal = sum((item.key, item.actions) in theirs for item in played)
-        if played and equal >= SAME_SHARE * len(played):
+        equal = sum((item.key, item.actions) in theirs for item in with_turns)
+        if with_turns and equal >= SAME_SHARE * len(with_turns):
             name = sha256_file(other / "manifest.json")[:12]
-            yield f"{equal} of {len(played)} episodes have the very actions of submission {name}"
+            yield f"{equal} of {len(with_turns)} episodes have the very actions of submission {name}"
 
 
 def _actions(folder: Path, how: How) -> Iterator[tuple[str, str]]:
     """Yield (key, digest of the actions) of another submission, which is read and not replayed."""
-    known = known_suite(folder, how.suite, how.registry)
-    if isinstance(known, str):
+    board_suite = known_suite(folder, how.suite, how.registry)
+    if isinstance(board_suite, str):
         return
-    directory = Directory(folder, len(suite_text(known.suite).encode()))
-    for _, line in _Reading(directory, known.suite).lines():
+    directory = Directory(folder, len(suite_text(board_suite.suite).encode()))
+    for _, line in _Reading(directory, board_suite.suite).lines():
         row = EpisodeRow.model_validate_json(line)
         yield row.key, digest([turn.action for turn in row.turns])

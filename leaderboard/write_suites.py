@@ -47,9 +47,9 @@ PLAIN, BY_QUESTIONS, BY_TASKS = "Avg., plain mean", "Avg., weighted by questions
 
 def _entry(label: str, name: str, split: str = "test", limit: int | None = None, **arguments: Any) -> Entry:
     core = core_of(gym.make(full_id(name), **arguments))
-    drawn = tasks_of(core, split, limit)
+    tasks = tasks_of(core, split, limit)
     return Entry(
-        label=label, env_id=full_id(name), spec_digest=core.spec_digest, tasks=drawn, arguments=arguments, split=split
+        label=label, env_id=full_id(name), spec_digest=core.spec_digest, tasks=tasks, arguments=arguments, split=split
     )
 
 

@@ -19,12 +19,12 @@ from agent_envs.evaluation.submission.replaying import Checked, places_of
 from agent_envs.evaluation.suites.suite import load_suite
 from agent_envs.rollout.policy import CompanionPolicy
 from leaderboard import verify
-from leaderboard.board import SUBMISSIONS, Board, Settings, add, boards_of, decide_about, named
+from leaderboard.board import SUBMISSIONS, Board, Settings, add, boards_of, decide_about, find_submission
 from leaderboard.command_line import main
 from leaderboard.decisions import NAME, decisions_of
 from leaderboard.pages import page_of, row_page, sheet, to_json, write_boards
 from leaderboard.standings import Entrant, standings
-from leaderboard.transcripts import chosen, transcripts_of
+from leaderboard.transcripts import episodes_to_show, transcripts_of
 from leaderboard.verify import How
 from tests.leaderboard.boards import built, how, made_up, many_tasks
 from tests.leaderboard.changes import reseal
@@ -48,7 +48,7 @@ def test_a_board_is_built_of_what_it_verified(made, board):
     told = pair.difference if pair.second == ids["heuristic"] else -pair.difference
     assert told == pytest.approx(heuristic.score.value - chance.score.value)
     assert pair.low <= pair.difference <= pair.high and 0 < pair.p_value <= pair.adjusted <= 1
-    assert (chance.place, heuristic.place) == (("2", "1") if pair.told_apart else ("1 to 2", "1 to 2"))
+    assert (chance.place, heuristic.place) == (("2", "1") if pair.is_significant else ("1 to 2", "1 to 2"))
     with pytest.raises(UsageError, match="is on the board already"):
         add(place / "random", board, how(suite), "maintainer")
 
@@ -69,7 +69,7 @@ def test_what_was_edited_or_withdrawn_is_not_shown(made, board, tmp_path):
     with pytest.raises(UsageError, match="say why"):
         decide_about(board, names[1], "disputed", "", "me")
     with pytest.raises(UsageError, match="0 submissions of"):
-        named(board, "zz")
+        find_submission(board, "zz")
     with pytest.raises(UsageError, match="control, bidirectional"):
         decide_about(board, names[2], "withdrawn", "an\u202eevil", "me")
     shutil.rmtree(board / SUBMISSIONS / names[2])
@@ -153,7 +153,7 @@ def test_equal_agents_are_tied_and_the_test_of_a_pair_is_on_the_suites_weights(m
     rows = built(board).standings.rows
     twin = standings(suite, [rows[0].entrant, rows[0].entrant])
     (pair,) = twin.pairs
-    assert (pair.difference, pair.p_value, pair.told_apart) == (0.0, 1.0, False)
+    assert (pair.difference, pair.p_value, pair.is_significant) == (0.0, 1.0, False)
     assert {row.place for row in twin.rows} == {"1 to 2"} and pair.low < 0 < pair.high
 
 
@@ -263,7 +263,7 @@ def test_agents_alike_are_seldom_told_apart():
     suite, wrong = many_tasks(40), 0
     for seed in range(60):
         rows = [made_up(suite, name, 0.5, 3 * seed + number) for number, name in enumerate("abc")]
-        wrong += any(pair.told_apart for pair in standings(suite, rows).pairs)
+        wrong += any(pair.is_significant for pair in standings(suite, rows).pairs)
     assert wrong <= 8  # 5 % of 60 boards are 3; more than 8 has a chance below 1 %
 
 
@@ -303,7 +303,7 @@ def test_episodes_to_show_are_few_and_of_both_kinds(made):
     plan = [key for key, _ in places_of(suite)]
     half = len(plan) // 2
     both = {key: Checked(key, "terminated", number in (1, half), turns=1) for number, key in enumerate(plan)}
-    assert chosen(suite, both) == [plan[0], plan[1], plan[half], plan[half + 1]]
-    assert chosen(suite, both, 2) == [plan[0], plan[half]]  # the first entry's failure, the second's success
-    assert chosen(suite, both, 3) == [plan[0], plan[1], plan[half]]
-    assert chosen(suite, {plan[3]: Checked(plan[3], "fault")}) == []
+    assert episodes_to_show(suite, both) == [plan[0], plan[1], plan[half], plan[half + 1]]
+    assert episodes_to_show(suite, both, 2) == [plan[0], plan[half]]  # the first entry's failure, the second's success
+    assert episodes_to_show(suite, both, 3) == [plan[0], plan[1], plan[half]]
+    assert episodes_to_show(suite, {plan[3]: Checked(plan[3], "fault")}) == []

@@ -111,7 +111,7 @@ def test_registered_rows_stand_on_the_board_of_their_suite_and_are_compared_as_s
     assert len(found.standings.pairs) == 3 and not any(pair.paired for pair in found.standings.pairs)
     for pair in found.standings.pairs:
         assert pair.difference == pytest.approx(scores[pair.second].value - scores[pair.first].value)
-        assert pair.low < pair.difference < pair.high and not pair.told_apart
+        assert pair.low < pair.difference < pair.high and not pair.is_significant
     write_boards([found], tmp_path / "site")  # whose pages hold rows of other tasks beside each other
     assert not (tmp_path / "site" / "pairs").exists()
     told = []
@@ -122,14 +122,14 @@ def test_registered_rows_stand_on_the_board_of_their_suite_and_are_compared_as_s
 def test_independent_samples_are_told_apart_by_large_differences_and_seldom_by_chance():
     def drawn(name, chance, seed):
         suite = many_tasks(60).model_copy(update={"id": f"many-{name}{seed}"})
-        return replace(made_up(suite, name, chance, seed), drawn=suite)
+        return replace(made_up(suite, name, chance, seed), registered_suite=suite)
 
     wrong = 0
     for seed in range(60):
         rows = [drawn(name, 0.5, 3 * seed + number) for number, name in enumerate("abc")]
-        wrong += any(pair.told_apart for pair in standings(many_tasks(60), rows).pairs)
+        wrong += any(pair.is_significant for pair in standings(many_tasks(60), rows).pairs)
     assert wrong <= 8  # 5 % of 60 boards are 3; more than 8 has a chance below 1 %
     found = standings(many_tasks(60), [drawn("a", 0.2, 1), drawn("b", 0.8, 2), drawn("c", 0.8, 3)])
     assert {row.entrant.verdict.agent: row.place for row in found.rows} == {"a": "3", "b": "1 to 2", "c": "1 to 2"}
     flat = standings(many_tasks(60), [drawn("a", 0.0, 1), drawn("b", 0.0, 2)])
-    assert [(pair.p_value, pair.told_apart) for pair in flat.pairs] == [(1.0, False)]
+    assert [(pair.p_value, pair.is_significant) for pair in flat.pairs] == [(1.0, False)]

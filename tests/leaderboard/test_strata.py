@@ -52,6 +52,6 @@ def test_pages_show_them_and_none_of_a_suite_of_ones_own(labelled):
     table = board_strata(board.strata, rows.rows)[0]
     assert len(table.headers) == 3 + MOST_AGENTS and f"The best {MOST_AGENTS} rows." in table.note
     assert all(isinstance(cell, Cell) and 0 <= float(cell.text) <= 100 for row in table.rows for cell in row[3:])
-    drawn = [replace(row, entrant=replace(row.entrant, drawn=labelled)) for row in rows.rows]
+    drawn = [replace(row, entrant=replace(row.entrant, registered_suite=labelled)) for row in rows.rows]
     assert all(table.rows == () for table in board_strata(board.strata, drawn))  # they played other tasks
     assert strata_of(many_tasks(3)) == strata_of(labelled.model_copy(update={"id": "mine"})) == {}

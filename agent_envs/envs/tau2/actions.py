@@ -34,48 +34,48 @@ class _NotLiteral(ValueError):
 
 
 def read_action(text: str, tools: Collection[str]) -> Parsed:
-    """Return what a side does: a `Call` of one or more tools, a `Say`, or a `Malformed` whose reason can be shown.
+    """Parse a turn into a `Call` of one or more tools, a `Say`, or a `Malformed` whose reason can be shown.
 
     Args:
         text: the whole turn.
         tools: the names of the side's tools; of a text that looks like a call, only these are held to be meant as one.
     """
-    said = without_thought(text)
-    if not said:
+    body = without_thought(text)
+    if not body:
         return Malformed("the turn is empty: write to the other side, or call a tool")
-    parsed: Parsed = _PROTOCOL.parse(said)
+    parsed: Parsed = _PROTOCOL.parse(body)
     if isinstance(parsed, Say):
-        parsed = _bare_call(said, tools)
+        parsed = _bare_call(body, tools)
     if isinstance(parsed, Call) and len(parsed.calls) > MOST_CALLS:
         return Malformed(f"{len(parsed.calls)} calls stand in one turn; at most {MOST_CALLS} are carried out together")
     return parsed
 
 
 def without_thought(text: str) -> str:
-    """Return a text without the thought at its start and without the white space around it."""
+    """Strip the thought at a text's start, and the white space around the rest."""
     text = text.strip()
     if not text.startswith("<think>"):
         return text
     return text.partition("</think>")[2].strip()
 
 
-def _bare_call(said: str, tools: Collection[str]) -> Parsed:
-    if said.startswith("{") and said.endswith("}") and '"name"' in said:
-        call = read_call(said, "call_0")
+def _bare_call(body: str, tools: Collection[str]) -> Parsed:
+    if body.startswith("{") and body.endswith("}") and '"name"' in body:
+        call = read_call(body, "call_0")
         return call if isinstance(call, Malformed) else Call((call,))
-    head = _HEAD.match(said)
+    head = _HEAD.match(body)
     if head is None:
-        return Say(said)
+        return Say(body)
     why = "write the call alone, up to its closing parenthesis"
-    if said.endswith(")"):
+    if body.endswith(")"):
         try:
-            call = read_call(_as_json(head[1], said[head.end() : -1]), "call_0")
+            call = read_call(_as_json(head[1], body[head.end() : -1]), "call_0")
             if isinstance(call, ToolCall):
                 return Call((call,))
             why = "its values are no literals"
         except _NotLiteral as error:
             why = str(error)
-    return Malformed(f"{head[1]}(...) cannot be read as a call: {why}") if head[1] in tools else Say(said)
+    return Malformed(f"{head[1]}(...) cannot be read as a call: {why}") if head[1] in tools else Say(body)
 
 
 def _as_json(name: str, body: str) -> str:
@@ -83,13 +83,13 @@ def _as_json(name: str, body: str) -> str:
     if len(body) > 100_000:
         raise _NotLiteral("it is too long")
     tokens = list(_tokens(body))
-    parts, seen = list[str](), set[str]()
+    parts, keys = list[str](), set[str]()
     place = 0
     while place < len(tokens):
         place, key, value = _argument(tokens, place)
-        if key in seen:
+        if key in keys:
             raise _NotLiteral(f"argument {key} stands in it twice")
-        seen.add(key)
+        keys.add(key)
         parts.append(f"{json.dumps(key)}:{value}")
     return f'{{"name":{json.dumps(name)},"arguments":{{{",".join(parts)}}}}}'
 
@@ -97,16 +97,16 @@ def _as_json(name: str, body: str) -> str:
 def _tokens(body: str) -> Iterator[tuple[str, str]]:
     place = 0
     while place < len(body):
-        found = _TOKEN.match(body, place)
-        if found is None or found.lastgroup is None:
+        match = _TOKEN.match(body, place)
+        if match is None or match.lastgroup is None:
             raise _NotLiteral("write arguments as name=value, the values being texts, numbers, lists or objects")
-        place = found.end()
-        if found.lastgroup != "space":
-            yield found.lastgroup, found[0]
+        place = match.end()
+        if match.lastgroup != "space":
+            yield match.lastgroup, match[0]
 
 
 def _argument(tokens: list[tuple[str, str]], place: int) -> tuple[int, str, str]:
-    """Return the place behind one `name=value` and its comma, the name, and the value as JSON."""
+    """Parse one `name=value` and its comma: the position behind it, the name, and the value as JSON."""
     kinds = [kind for kind, _ in tokens[place : place + 2]]
     if kinds != ["word", "mark"] or tokens[place + 1][1] != "=":
         raise _NotLiteral("every argument needs its name, as in f(name=value)")
@@ -154,9 +154,9 @@ def _number(text: str) -> str:
     return f"{sign}{whole or '0'}.{rest if rest[:1].isdigit() else '0' + rest}"
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    code = found[1] or found[2] or found[3]
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1] or match[2] or match[3]
     if code:
         return chr(min(int(code, 16), sys.maxunicode))
     # As in Python: an unknown escape is a backslash and the character.
-    return _ESCAPED.get(found[4], found[4] if found[4] in "\\'\"/" else f"\\{found[4]}")
+    return _ESCAPED.get(match[4], match[4] if match[4] in "\\'\"/" else f"\\{match[4]}")

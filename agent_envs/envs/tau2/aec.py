@@ -69,10 +69,10 @@ class DualControl(AECEnv):  # type: ignore[misc]
         self._unseen: dict[str, tuple[Message, ...]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what makes it again, and the conversation so far."""
-        given = {name: value for name, value in self.core.arguments.items() if name not in _SIDES}
-        kept = {name: value for name, value in vars(self).items() if name != "faces"}
-        return partial(type(self), self.core.domain, **given), (), kept
+        """Pickle the constructor's arguments, and the conversation so far."""
+        arguments = {name: value for name, value in self.core.arguments.items() if name not in _SIDES}
+        state = {name: value for name, value in vars(self).items() if name != "faces"}
+        return partial(type(self), self.core.domain, **arguments), (), state
 
     def observation_space(self, agent: str) -> Dict:
         """Return the space of a side's observations."""
@@ -100,14 +100,14 @@ class DualControl(AECEnv):  # type: ignore[misc]
         self.terminations = dict.fromkeys(self.agents, False)
         self.truncations = dict.fromkeys(self.agents, False)
         self._unseen = {player: face.opening(public, self.dialogue) for player, face in self.faces.items()}
-        self._taken = dict.fromkeys(self.agents, 0)
+        self._turn_counts = dict.fromkeys(self.agents, 0)
         self.infos = {
             player: self._info(player) | {"tools": deepcopy(list(self.faces[player].tools))} for player in self.agents
         }
         self.agent_selection = _PLAYERS[self.dialogue.turn]
 
     def observe(self, agent: str) -> dict[str, str]:
-        """Return what a side has not seen before its coming turn."""
+        """Return a side's observation: all that it has not seen before its coming turn."""
         if agent not in self._unseen:
             fix = f"the sides are {AGENT} and {USER}" if self._unseen else "call reset() first"
             raise UsageError(f"dual_control: observe({agent!r}); {fix}")
@@ -127,17 +127,17 @@ class DualControl(AECEnv):  # type: ignore[misc]
             )
         text, notes = legal_text(action)
         before, face = self.dialogue, self.faces[player]
-        heard = face.hear(before, text)
-        self.dialogue = heard.dialogue
-        self._taken[player] += 1
+        turn = face.hear(before, text)
+        self.dialogue = turn.dialogue
+        self._turn_counts[player] += 1
         self._cumulative_rewards[player] = 0.0
         self._clear_rewards()
-        self._unseen[player] = heard.told
+        self._unseen[player] = turn.notices
         for one, its in self.faces.items():
             self._unseen[one] = (*self._unseen[one], *its.news(before, self.dialogue))
             self.infos[one] = self._info(one)
-        self.infos[player]["events"] = [*notes, *heard.events, *errors_of(face.results(before, self.dialogue))]
-        if self.dialogue.ended or self._taken[player] >= face.turns:
+        self.infos[player]["events"] = [*notes, *turn.events, *errors_of(face.results(before, self.dialogue))]
+        if self.dialogue.ended or self._turn_counts[player] >= face.turns:
             self._end()
         self.agent_selection = _PLAYERS[self.dialogue.turn]
         self._accumulate_rewards()
@@ -147,7 +147,7 @@ class DualControl(AECEnv):  # type: ignore[misc]
         return transcript(self.dialogue.lines) if self.render_mode == "ansi" else None
 
     def close(self) -> None:
-        """Do nothing: there is nothing to close."""
+        """Close the environment, which holds nothing that could stay open."""
 
     def _end(self) -> None:
         self.evaluation = self.core.score(self.task, self.dialogue, CallSite(self.task.id))
@@ -161,5 +161,5 @@ class DualControl(AECEnv):  # type: ignore[misc]
         self.truncations = dict.fromkeys(self.agents, cut)
 
     def _info(self, player: str) -> dict[str, Any]:
-        told = [message.as_dict() for message in self._unseen[player]]
-        return {"task_id": self.task.id, "messages": told, "events": []}
+        messages = [message.as_dict() for message in self._unseen[player]]
+        return {"task_id": self.task.id, "messages": messages, "events": []}

@@ -31,22 +31,22 @@ _EVENT = 200  # characters of an error's text in an event
 
 
 @dataclass(frozen=True)
-class Heard:
-    """What a side's turn brought about, as that side sees it.
+class SideTurn:
+    """The outcome of a side's turn, as that side sees it.
 
     Attributes:
         parsed: the turn.
         dialogue: the conversation behind it.
-        told: what its writer is told at once, where it was no message.
+        notices: what its writer is told at once, where it was no message.
     """
 
     parsed: Parsed
     dialogue: Dialogue
-    told: tuple[Message, ...] = ()
+    notices: tuple[Message, ...] = ()
 
     @property
     def events(self) -> tuple[str, ...]:
-        """What could not be read."""
+        """The parse error of a turn that could not be read."""
         return (f"malformed: {self.parsed.reason}",) if isinstance(self.parsed, Malformed) else ()
 
 
@@ -69,47 +69,47 @@ class SideView:
         return frozenset(tool["function"]["name"] for tool in self.tools)
 
     def opening(self, task: Tau2Task, dialogue: Dialogue, instructions: str = "") -> tuple[Message, ...]:
-        """Return what the side is shown before its first turn: who it is, and what was said to it so far.
+        """Return the side's prompt before its first turn: who it is, and the words that it has heard so far.
 
         `instructions` stand in place of the side's own; "" for those.
         """
         if self.rules.solo:
             first = Message("system", self.instructions(task), "environment")
             return first, Message("user", task.ticket or "There is no ticket.", "environment")
-        said = tuple(self._messages(seen_by(dialogue, self.side), own=bool(task.history)))
-        return self._begun(task, said, instructions)
+        messages = tuple(self._messages(seen_by(dialogue, self.side), own=bool(task.history)))
+        return self._prompt(task, messages, instructions)
 
     def conversation(self, task: Tau2Task, dialogue: Dialogue, instructions: str = "") -> tuple[Message, ...]:
-        """Return all that the side was shown and said, for a model to play it; `instructions` replace the side's own."""
-        return self._begun(task, tuple(self._messages(seen_by(dialogue, self.side), own=True)), instructions)
+        """Return the side's whole conversation as a model's context; `instructions` replace the side's own."""
+        return self._prompt(task, tuple(self._messages(seen_by(dialogue, self.side), own=True)), instructions)
 
-    def _begun(self, task: Tau2Task, said: tuple[Message, ...], instructions: str = "") -> tuple[Message, ...]:
+    def _prompt(self, task: Tau2Task, messages: tuple[Message, ...], instructions: str = "") -> tuple[Message, ...]:
         first = Message("system", instructions or self.instructions(task), "environment")
-        if said and said[0].role == "assistant":  # some chat templates let nobody but the user begin
-            said = (Message("user", "The conversation so far:", "environment"), *said)
-        return (first, *said)
+        if messages and messages[0].role == "assistant":  # some chat templates let nobody but the user begin
+            messages = (Message("user", "The conversation so far:", "environment"), *messages)
+        return (first, *messages)
 
-    def hear(self, dialogue: Dialogue, text: str) -> Heard:
-        """Return what the side's turn does."""
+    def hear(self, dialogue: Dialogue, text: str) -> SideTurn:
+        """Parse the side's turn, and route its words or execute its calls."""
         parsed = read_action(text, self.names)
         if isinstance(parsed, Malformed):
-            told = Message("user", f"This turn could not be read: {parsed.reason}.", "environment")
-            return Heard(parsed, stumbled(self.rules, dialogue), (told,))
+            notice = Message("user", f"This turn could not be read: {parsed.reason}.", "environment")
+            return SideTurn(parsed, stumbled(self.rules, dialogue), (notice,))
         calls = parsed.calls if isinstance(parsed, Call) else ()
         words = parsed.text if isinstance(parsed, Say) else ""
-        return Heard(parsed, spoke(self.rules, dialogue, words, calls))
+        return SideTurn(parsed, spoke(self.rules, dialogue, words, calls))
 
     def news(self, before: Dialogue, after: Dialogue) -> tuple[Message, ...]:
-        """Return what the side sees of the lines since a moment, its own words left out, and how the conversation ended."""
-        shown = tuple(self._messages(seen_by(after, self.side, len(before.lines)), own=False))
+        """Return the side's observation of the lines since `before`, without its own words, and how the conversation ended."""
+        messages = tuple(self._messages(seen_by(after, self.side, len(before.lines)), own=False))
         # The words with which the other side stops say enough.
-        heard = bool(shown) and shown[-1].role == "user" and after.ended in ("user_stop", "agent_stop")
-        if after.ended and not heard:
-            shown = (*shown, Message("user", _ENDINGS[after.ended], "environment"))
-        return shown
+        explains_end = bool(messages) and messages[-1].role == "user" and after.ended in ("user_stop", "agent_stop")
+        if after.ended and not explains_end:
+            messages = (*messages, Message("user", _ENDINGS[after.ended], "environment"))
+        return messages
 
     def results(self, before: Dialogue, after: Dialogue) -> tuple[ToolResult, ...]:
-        """Return the answers to the side's calls since a moment."""
+        """Return the answers to the side's calls since `before`."""
         return tuple(
             ToolResult(reply.call_id, reply.name, reply.content, reply.error)
             for line in seen_by(after, self.side, len(before.lines))
@@ -117,7 +117,7 @@ class SideView:
         )
 
     def instructions(self, task: Tau2Task) -> str:
-        """Return who the side is and how it plays."""
+        """Return the side's system prompt."""
         domain = self.rules.domain
         name = "prompt_user" if self.side == "user" else "prompt_solo" if self.rules.solo else "prompt"
         return _PROMPTS[name].substitute(

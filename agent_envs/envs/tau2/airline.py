@@ -121,19 +121,19 @@ def airline(database: Database, compat: Compat = ORIGINAL, policy: str = "") -> 
     return Domain("airline", database, kit, compat, policy=policy, now=NOW)
 
 
-def _found(world: World, table: str, key: str) -> dict[str, Any]:
+def _find(world: World, table: str, key: str) -> dict[str, Any]:
     return present(world.agent.get(table, key), f"{table[:-1].capitalize()} {key} not found")
 
 
 def _instance(world: World, flight_number: str, date: str) -> dict[str, Any]:
-    """Return what is known of a flight on one date."""
-    dates: dict[str, dict[str, Any]] = _found(world, "flights", flight_number)["dates"]
+    """Return the record of a flight on one date."""
+    dates: dict[str, dict[str, Any]] = _find(world, "flights", flight_number)["dates"]
     return present(dates.get(date), f"Flight {flight_number} not found on date {date}")
 
 
-def _free_instance(world: World, chosen: ChosenFlight, cabin: str, passengers: int) -> dict[str, Any]:
-    """Return a flight's date that can be booked for so many passengers."""
-    number, date = chosen["flight_number"], chosen["date"]
+def _free_instance(world: World, choice: ChosenFlight, cabin: str, passengers: int) -> dict[str, Any]:
+    """Return the record of a flight on a date with seats for so many passengers."""
+    number, date = choice["flight_number"], choice["date"]
     instance = _instance(world, number, date)
     if instance["status"] != "available":
         raise ToolFailure(f"Flight {number} not available on date {date}")
@@ -143,15 +143,15 @@ def _free_instance(world: World, chosen: ChosenFlight, cabin: str, passengers: i
 
 
 def _records(values: Any, shape: Any, where: str) -> Any:
-    """Return a list of objects as their shape reads them; a list with anything else in it stays as it is."""
+    """Read a list of objects by their shape; a list with anything else in it stays as it is."""
     if all(isinstance(value, dict) for value in values):
         return shaped(list(values), [shape], where)
     return values
 
 
-def _leg(world: World, chosen: ChosenFlight, price: int) -> dict[str, Any]:
-    flight = _found(world, "flights", chosen["flight_number"])
-    return {**{name: flight[name] for name in _WAY}, "date": chosen["date"], "price": price}
+def _leg(world: World, choice: ChosenFlight, price: int) -> dict[str, Any]:
+    flight = _find(world, "flights", choice["flight_number"])
+    return {**{name: flight[name] for name in _WAY}, "date": choice["date"], "price": price}
 
 
 @kit.tool()
@@ -161,13 +161,13 @@ def get_reservation_details(world: World, reservation_id: str) -> Record:
     Args:
         reservation_id: The reservation, such as "8JX2WO".
     """
-    return Record(_found(world, "reservations", reservation_id))
+    return Record(_find(world, "reservations", reservation_id))
 
 
 @kit.tool()
 def get_user_details(world: World, user_id: str) -> Record:
     """Show a user: name, address, payment methods, saved passengers, membership and reservations."""
-    return Record(_found(world, "users", user_id))
+    return Record(_find(world, "users", user_id))
 
 
 @kit.tool()
@@ -187,7 +187,7 @@ def get_flight_status(world: World, flight_number: str, date: str) -> str:
 
 
 def _offer(flight: dict[str, Any], date: str, shown_date: str | None) -> Record | None:
-    """Return a flight as searches show it, if it can be booked on the date."""
+    """Return a flight as a search result, if it can be booked on the date."""
     instance = flight["dates"].get(date)
     if instance is None or instance["status"] != "available":
         return None
@@ -211,8 +211,8 @@ def _between(world: World, origin: str | None, destination: str | None) -> list[
 def search_direct_flight(world: World, origin: str, destination: str, date: str) -> list[Record]:
     """Search direct flights between two airports on a date."""
     flights = _between(world, origin, destination)
-    found = (_offer(flight, date, None) for flight in flights)
-    return [flight for flight in found if flight is not None]
+    offers = (_offer(flight, date, None) for flight in flights)
+    return [flight for flight in offers if flight is not None]
 
 
 @kit.tool()
@@ -238,10 +238,10 @@ def search_onestop_flight(world: World, origin: str, destination: str, date: str
     return pairs
 
 
-def _first_free(names: tuple[str, ...], taken: Container[str], kind: str) -> str:
-    """Return the first id that nothing has yet."""
+def _first_free(names: tuple[str, ...], ids: Container[str], kind: str) -> str:
+    """Return the first id that is not in use."""
     for name in names:
-        if name not in taken:
+        if name not in ids:
             return name
     raise ToolFailure(f"Too many {kind}")
 
@@ -297,9 +297,9 @@ def book_reservation(
     flights = _records(flights, _CHOSEN_FLIGHT, "flights")
     passengers = _records(passengers, _PERSON, "passengers")
     payment_methods = _records(payment_methods, _PAYMENT, "payment_methods")
-    _found(world, "users", user_id)
-    taken = [name for name in _NEW_RESERVATIONS if world.agent.get("reservations", name) is not None]
-    new_id = _first_free(_NEW_RESERVATIONS, taken, "reservations")
+    _find(world, "users", user_id)
+    ids = [name for name in _NEW_RESERVATIONS if world.agent.get("reservations", name) is not None]
+    new_id = _first_free(_NEW_RESERVATIONS, ids, "reservations")
     reservation = shaped(
         {
             "reservation_id": new_id, "user_id": user_id, "origin": origin, "destination": destination,
@@ -312,7 +312,7 @@ def book_reservation(
     size = len(passengers)
     legs = [_leg(world, one, _free_instance(world, one, cabin, size)["prices"][cabin]) for one in flights]
     total = sum(leg["price"] for leg in legs) * size + (30 * size if insurance == "yes" else 0) + 50 * nonfree_baggages
-    _check_payments(_found(world, "users", user_id), payment_methods, total)
+    _check_payments(_find(world, "users", user_id), payment_methods, total)
     _pay(world.agent.edit("users", user_id), payment_methods)
     return Record(_booked(world, {**reservation, "flights": legs}, size))
 
@@ -331,7 +331,7 @@ def _booked(world: World, reservation: dict[str, Any], size: int) -> dict[str, A
 def cancel_reservation(world: World, reservation_id: str) -> Record:
     """Cancel a whole reservation; what was paid is refunded to where it came from."""
     # As in the original, who cancels again doubles the history. Ours ends that, before a few turns fill the memory.
-    if len(_found(world, "reservations", reservation_id)["payment_history"]) > _MOST_PAYMENTS:
+    if len(_find(world, "reservations", reservation_id)["payment_history"]) > _MOST_PAYMENTS:
         raise ToolFailure("Too many payments")
     reservation = world.agent.edit("reservations", reservation_id)
     refunds = [{**payment, "amount": -payment["amount"]} for payment in reservation["payment_history"]]
@@ -347,8 +347,8 @@ def send_certificate(world: World, user_id: str, amount: int) -> str:
     Args:
         amount: The amount in dollars.
     """
-    held = _found(world, "users", user_id)["payment_methods"]
-    new_id = _first_free(_NEW_CERTIFICATES, held, "certificates")
+    methods = _find(world, "users", user_id)["payment_methods"]
+    new_id = _first_free(_NEW_CERTIFICATES, methods, "certificates")
     certificate = {"source": "certificate", "id": new_id, "amount": shaped(amount, float, "amount")}
     world.agent.edit("users", user_id)["payment_methods"][new_id] = certificate
     return f"Certificate {new_id} added to user {user_id} with amount {amount}."
@@ -357,7 +357,7 @@ def send_certificate(world: World, user_id: str, amount: int) -> str:
 def _settle(world: World, reservation: dict[str, Any], payment_id: str, total: int) -> list[dict[str, Any]]:
     """Pay the price of an update (less than nothing is a refund) and return the payments to be booked: one, or none."""
     user_id = reservation["user_id"]
-    method = present(_found(world, "users", user_id)["payment_methods"].get(payment_id), "Payment method not found")
+    method = present(_find(world, "users", user_id)["payment_methods"].get(payment_id), "Payment method not found")
     if method["source"] == "certificate":
         raise ToolFailure("Certificate cannot be used to update reservation")
     if method["source"] == "gift_card":
@@ -377,7 +377,7 @@ def update_reservation_baggages(
         total_baggages: How many bags it then has.
         payment_id: The method that pays for added ones, as listed for the user.
     """
-    reservation = _found(world, "reservations", reservation_id)
+    reservation = _find(world, "reservations", reservation_id)
     total = 50 * max(0, nonfree_baggages - reservation["nonfree_baggages"])
     payments = _settle(world, reservation, payment_id, total)
     reservation = world.agent.edit("reservations", reservation_id)
@@ -401,13 +401,13 @@ def update_reservation_flights(
         payment_id: The method that pays or receives the price difference, as listed for the user.
     """
     flights = _records(flights, _CHOSEN_FLIGHT, "flights")
-    reservation = _found(world, "reservations", reservation_id)
+    reservation = _find(world, "reservations", reservation_id)
     size, legs = len(reservation["passengers"]), []
-    for chosen in flights:
-        leg = _kept_leg(reservation, cabin, chosen)
+    for choice in flights:
+        leg = _kept_leg(reservation, cabin, choice)
         if leg is None:
-            instance = _free_instance(world, chosen, cabin, size)
-            leg = _leg(world, chosen, instance["prices"][cabin])
+            instance = _free_instance(world, choice, cabin, size)
+            leg = _leg(world, choice, instance["prices"][cabin])
         legs.append(leg)
     before = sum(leg["price"] for leg in reservation["flights"]) * size
     payments = _settle(world, reservation, payment_id, sum(leg["price"] for leg in legs) * size - before)
@@ -417,12 +417,12 @@ def update_reservation_flights(
     return Record(reservation)
 
 
-def _kept_leg(reservation: dict[str, Any], cabin: str, chosen: ChosenFlight) -> dict[str, Any] | None:
-    """Return the leg of a reservation that is asked for again in the same cabin."""
+def _kept_leg(reservation: dict[str, Any], cabin: str, choice: ChosenFlight) -> dict[str, Any] | None:
+    """Return the leg of a reservation that a choice repeats in the same cabin."""
     if cabin != reservation["cabin"]:
         return None
-    asked = (chosen["flight_number"], chosen["date"])
-    return next((leg for leg in reservation["flights"] if (leg["flight_number"], leg["date"]) == asked), None)
+    key = (choice["flight_number"], choice["date"])
+    return next((leg for leg in reservation["flights"] if (leg["flight_number"], leg["date"]) == key), None)
 
 
 @kit.tool("write")
@@ -433,7 +433,7 @@ def update_reservation_passengers(world: World, reservation_id: str, passengers:
         passengers: All passengers.
     """
     passengers = _records(passengers, _PERSON, "passengers")
-    reservation = _found(world, "reservations", reservation_id)
+    reservation = _find(world, "reservations", reservation_id)
     if len(passengers) != len(reservation["passengers"]):
         raise ToolFailure("Number of passengers does not match")
     reservation = world.agent.edit("reservations", reservation_id)

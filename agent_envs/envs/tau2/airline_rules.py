@@ -15,12 +15,12 @@ _FREE_BAGS = {"regular": 0, "silver": 1, "gold": 2}
 
 
 def free_bags(membership: str, cabin: str, passengers: int) -> int:
-    """Return how many bags of a reservation cost nothing."""
+    """Return the number of bags that are free on a reservation."""
     return (_FREE_BAGS[membership] + CABINS.index(cabin)) * passengers
 
 
 def paid_bags(membership: str, cabin: str, passengers: int, bags: int) -> int:
-    """Return how many of a reservation's bags cost money."""
+    """Return the number of a reservation's bags that cost money."""
     return max(0, bags - free_bags(membership, cabin, passengers))
 
 
@@ -45,17 +45,17 @@ def may_cancel(reservation: Mapping[str, Any], statuses: Collection[str], reason
 
 
 def compensation(membership: str, reservation: Mapping[str, Any], statuses: Collection[str]) -> int:
-    """Return the certificate that a customer may get who complains about a flight: 0 if there are no grounds for one."""
+    """Return the certificate due to a customer who complains about a flight; 0 if there are no grounds for one."""
     favoured = membership != "regular" or reservation["insurance"] == "yes" or reservation["cabin"] == "business"
     grounds = [PER_PASSENGER[status] for status in statuses if status in PER_PASSENGER]
     return max(grounds, default=0) * len(reservation["passengers"]) * favoured
 
 
 def price_of(legs: Sequence[Mapping[str, Any]], passengers: int) -> int:
-    """Return what the flights of a reservation cost for everybody on it."""
+    """Return the price of a reservation's flights for all of its passengers."""
     return sum(int(leg["price"]) for leg in legs) * passengers
 
 
 def refund(reservation: Mapping[str, Any]) -> int:
-    """Return what a cancellation gives back."""
+    """Return the refund of a cancellation."""
     return sum(int(payment["amount"]) for payment in reservation["payment_history"])

@@ -26,7 +26,7 @@ class Compat:
     zero_argument_match: bool = True
 
     @classmethod
-    def named(cls, name: str) -> "Compat":
+    def from_name(cls, name: str) -> "Compat":
         """Return the switches of "tau2-1.0.1" (every bug) or "fixed" (none)."""
         if name not in ("tau2-1.0.1", "fixed"):
             raise UsageError(f'compat={name!r}; choose "tau2-1.0.1" (the original, bugs included) or "fixed"')

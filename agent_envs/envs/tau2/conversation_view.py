@@ -37,13 +37,13 @@ def conversation_view(env: TurnEnv) -> ConversationView:
     """Return both sides of the episode as it stands."""
     core = env.unwrapped
     assert isinstance(core, Tau2Env)
-    told = _Told(core)
+    builder = _ViewBuilder(core)
     over = core.episode.over
     return ConversationView(
         _sides(core),
-        tuple(sorted(told.entries(), key=lambda entry: entry.turn)),
+        tuple(sorted(builder.entries(), key=lambda entry: entry.turn)),
         _facts(core.episode.turns[-1]) if over else (),
-        tuple(told.checks()) if over else (),
+        tuple(builder.checks()) if over else (),
     )
 
 
@@ -61,8 +61,8 @@ def _facts(last: Turn) -> tuple[tuple[str, str], ...]:
     return tuple((names[name], value) for name, value in score.items())
 
 
-class _Told:
-    """One conversation, ready to be told."""
+class _ViewBuilder:
+    """Builds the entries and the checks of one episode's view."""
 
     def __init__(self, core: Tau2Env) -> None:
         self.core, self.episode = core, core.episode
@@ -85,16 +85,16 @@ class _Told:
 
     def entries(self) -> Iterator[ViewEntry]:
         yield from self._opening()
-        for taken in self.episode.turns:
-            yield from self._written(taken)
+        for policy_turn in self.episode.turns:
+            yield from self._raw_turn(policy_turn)
         world, before = self.start, len(self.public.history)
         for place, (line, turn) in enumerate(zip(self.dialogue.lines, self._turns(), strict=True)):
             answers = self.dialogue.lines[place + 1 : place + 2]
             yield from self._words(line, turn)
-            for asked, reply in zip(line.calls, answers[0].results if answers else (), strict=False):
-                yield from self._call(asked, reply, turn)
+            for tool_call, reply in zip(line.calls, answers[0].results if answers else (), strict=False):
+                yield from self._call(tool_call, reply, turn)
                 if place >= before:
-                    after = call(self.domain, world, reply.requestor, asked.name, arguments_of(asked),
+                    after = call(self.domain, world, reply.requestor, tool_call.name, arguments_of(tool_call),
                                  self.core.rules.solo)[1]  # fmt: skip
                     yield from self._changes(world, after, _NAMES[reply.requestor], turn)
                     world = after
@@ -106,13 +106,13 @@ class _Told:
             yield ViewEntry(CUSTOMER, "note", "Scenario, which only the customer knows", self.public.scenario)
         changed = _by_record(differences(self.domain, FRESH, self.start))
         if changed:
-            text = "\n".join(f"{record} {line}" for record, found in changed.items() for line in _lines(found))
+            text = "\n".join(f"{record} {line}" for record, diffs in changed.items() for line in _lines(diffs))
             yield ViewEntry("", "note", "What the task changed in the databases beforehand", text)
         if self.public.history:
             yield ViewEntry("", "note", f"The first {len(self.public.history)} messages come with the task.")
 
-    def _written(self, turn: Turn) -> Iterator[ViewEntry]:
-        """Tell a turn as it was written, where that is more than what became of it."""
+    def _raw_turn(self, turn: Turn) -> Iterator[ViewEntry]:
+        """Yield a turn's raw text, where it holds more than the words and calls that became of it."""
         parsed, text = turn.parsed, str(turn.action)
         participant = _NAMES[self.core.face.side]
         if isinstance(parsed, Malformed):
@@ -126,14 +126,14 @@ class _Told:
             yield ViewEntry(participant, "note", "The turn as it was written", text, turn=turn.index)
 
     def _turns(self) -> list[int]:
-        """Return the policy's turn that each line belongs to."""
-        heard = [turn.index for turn in self.episode.turns if not isinstance(turn.parsed, Malformed)]
+        """Return the number of the policy's turn for each line."""
+        indices = [turn.index for turn in self.episode.turns if not isinstance(turn.parsed, Malformed)]
         own = [line.sender == self.core.face.side for line in self.dialogue.lines]
-        before = sum(own) - len(heard)  # greeting and history
+        before = sum(own) - len(indices)  # greeting and history
         turns, spoken = [], 0
         for mine in own:
             spoken += mine
-            turns.append(heard[spoken - before - 1] if spoken > before else 0)
+            turns.append(indices[spoken - before - 1] if spoken > before else 0)
         return turns
 
     def _words(self, line: Line, turn: int) -> Iterator[ViewEntry]:
@@ -141,21 +141,21 @@ class _Told:
             odd = "said to nobody, as it stands beside a call" if line.calls else ""
             yield ViewEntry(_NAMES[line.sender], "words", odd, line.text, turn=turn)
 
-    def _call(self, asked: ToolCall, reply: ToolReply, turn: int) -> Iterator[ViewEntry]:
+    def _call(self, tool_call: ToolCall, reply: ToolReply, turn: int) -> Iterator[ViewEntry]:
         participant = _NAMES[reply.requestor]
-        yield ViewEntry(participant, "call", asked.name, arguments_text(asked.arguments), reply.error, turn)
-        yield ViewEntry(participant, "result", asked.name, _readable(reply.content), reply.error, turn)
+        yield ViewEntry(participant, "call", tool_call.name, arguments_text(tool_call.arguments), reply.error, turn)
+        yield ViewEntry(participant, "result", tool_call.name, _readable(reply.content), reply.error, turn)
 
     def _changes(self, before: DomainState, after: DomainState, participant: str, turn: int) -> Iterator[ViewEntry]:
-        for record, found in _by_record(differences(self.domain, before, after)).items():
-            text = "\n".join(_lines(found))
-            yield ViewEntry(participant, "change", record, text, turn=turn, mark=self._mark(found))
+        for record, diffs in _by_record(differences(self.domain, before, after)).items():
+            text = "\n".join(_lines(diffs))
+            yield ViewEntry(participant, "change", record, text, turn=turn, mark=self._mark(diffs))
 
-    def _mark(self, found: list[Difference]) -> str:
+    def _mark(self, diffs: list[Difference]) -> str:
         if self.expected is None:
             return ""
-        fit = sum(item.stands_in(self.domain, self.expected) for item in found)
-        return "" if not fit else "as expected" if fit == len(found) else f"{fit} of {len(found)} as expected"
+        fit = sum(item.stands_in(self.domain, self.expected) for item in diffs)
+        return "" if not fit else "as expected" if fit == len(diffs) else f"{fit} of {len(diffs)} as expected"
 
     def _ending(self) -> Iterator[ViewEntry]:
         last = self.episode.turns[-1]
@@ -170,20 +170,20 @@ class _Told:
             yield from self._met(self.full, self.criteria, score_of(self.episode.turns[-1]).get(f"{JUDGED}*"))
 
     def _changed(self, counts: bool) -> Iterator[Check]:
-        """Tell which of the expected changes stand at the end, and what changed besides."""
+        """Yield checks of the expected changes of the databases, and of changes that were not expected."""
         world, expected = self.dialogue.world, self.expected
         if expected is None:
             return
-        wanted, made = (differences(self.domain, self.start, state) for state in (expected, world))
-        standing = ((f"{item.record} {item.text}", item.stands_in(self.domain, world)) for item in wanted)
+        goals, changes = (differences(self.domain, self.start, state) for state in (expected, world))
+        standing = ((f"{item.record} {item.text}", item.stands_in(self.domain, world)) for item in goals)
         reached = ((text, "reached" if holds else "not reached", holds) for text, holds in standing)
         yield from _compared("Expected changes", "DB", counts, reached)
-        beside = (item for item in made if not item.stands_in(self.domain, expected))
+        beside = (item for item in changes if not item.stands_in(self.domain, expected))
         others = ((f"{item.record} {item.text}", "not expected", False) for item in beside)
         yield from _compared("Other changes", "DB", counts, others)
 
-    def _met(self, full: Tau2Task, criteria: Criteria, judged: str | None) -> Iterator[Check]:
-        """Tell what else the conversation was held against; nobody is asked anew."""
+    def _met(self, full: Tau2Task, criteria: Criteria, grade: str | None) -> Iterator[Check]:
+        """Yield checks of assertions, actions, facts and judged expectations; no judge is called."""
         checks = evaluate(self.domain, full, self.dialogue.lines, self.dialogue.ended, self.core.rules.solo).checks
         actions = [f"{_NAMES[a.requestor]}: {a.name}({arguments_text(a.arguments)})" for a in criteria.actions or ()]
         assertions = [
@@ -197,39 +197,39 @@ class _Told:
         ):
             verdicts = ((text, words[not holds], holds) for text, holds in zip(texts, checks[component], strict=True))
             yield from _compared(heading, component, component in criteria.basis, verdicts)
-        verdict = {"1": "met", "0": "not all met"}.get(judged or "", "not judged")
-        known = {"met": True, "not all met": False}.get(verdict)
-        judgements = ((text, verdict, known) for text in criteria.nl_assertions)
+        verdict = {"1": "met", "0": "not all met"}.get(grade or "", "not judged")
+        is_met = {"met": True, "not all met": False}.get(verdict)
+        judgements = ((text, verdict, is_met) for text in criteria.nl_assertions)
         yield from _compared("Expected in words", JUDGED, JUDGED in criteria.basis, judgements)
 
 
 def _notes(last: Turn) -> list[str]:
-    """Return the remarks that the score came with."""
+    """Return the notes that the score came with."""
     return [text for result in last.results if not result.call_id for text in result.content.split("\n") if text]
 
 
 def _compared(heading: str, component: str, counts: bool, rows: Iterable[tuple[str, str, bool | None]]) -> list[Check]:
-    """Return what a component was held against: texts with the verdict in words, and whether that is good, where it counts."""
+    """Return a check for each text of a component, with the verdict in words, and whether it is good, where it counts."""
     group = f"{heading} ({component}, {'counts' if counts else 'does not count here'})"
     checks = [Check(group, text, verdict, holds if counts else None) for text, verdict, holds in rows]
     left = len(checks) - MOST_CHECKS
     return checks if left <= 0 else [*checks[:MOST_CHECKS], Check(group, f"{left:,} more", "left out", None)]
 
 
-def _by_record(found: tuple[Difference, ...]) -> dict[str, list[Difference]]:
+def _by_record(diffs: tuple[Difference, ...]) -> dict[str, list[Difference]]:
     records: dict[str, list[Difference]] = {}
-    for item in found:
+    for item in diffs:
         records.setdefault(item.record, []).append(item)
     return records
 
 
-def _lines(found: list[Difference]) -> list[str]:
-    left = len(found) - MOST_MEMBERS
-    return [item.text for item in found[:MOST_MEMBERS]] + ([f"and {left:,} more"] if left > 0 else [])
+def _lines(diffs: list[Difference]) -> list[str]:
+    left = len(diffs) - MOST_MEMBERS
+    return [item.text for item in diffs[:MOST_MEMBERS]] + ([f"and {left:,} more"] if left > 0 else [])
 
 
 def _readable(content: str) -> str:
-    """Return a result as its caller saw it, or with a line a member where it is a record."""
+    """Return a result as its caller saw it; a record gets a line for each member."""
     if content[:1] not in ("{", "["):
         return content
     try:

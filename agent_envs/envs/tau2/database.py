@@ -46,7 +46,7 @@ def identical(one: Any, other: Any) -> bool:
 @state_type
 @dataclass(frozen=True)
 class Changes:
-    """What an episode changed or added: records by table and key, in the order of their first change."""
+    """The records that an episode changed or added, by table and key, in the order of their first change."""
 
     tables: dict[str, Table] = field(default_factory=dict)
 
@@ -99,7 +99,7 @@ def _additions(changed: Table, pristine: Table) -> list[str]:
 
 
 class View:
-    """What tools read and write during one call. Nothing outside sees it before `commit`."""
+    """A call's access to the tables, to read and write. Nothing outside sees its writes before `commit`."""
 
     def __init__(self, database: Database, changes: Changes) -> None:
         """Look at a database through an episode's changes."""
@@ -131,7 +131,7 @@ class View:
         return merged
 
     def edit(self, table: str, key: str) -> Record:
-        """Return a record of this call's own, to be changed in place; asking again gives the same one.
+        """Return this call's own copy of a record, to be changed in place; asking again gives the same one.
 
         Raises KeyError: there is no such record.
         """
@@ -152,7 +152,7 @@ class View:
         return added
 
     def commit(self) -> Changes:
-        """Return the changes with this call's drafts in them: the same object if nothing became different."""
+        """Return the changes with this call's drafts in them: the same object if no record differs."""
         if not self._drafts:
             return self._changes
         tables = dict(self._changes.tables)
@@ -166,7 +166,7 @@ class View:
 
 
 def _put(changed: Table, pristine: Table, key: str, record: Record) -> None:
-    """Keep a record among the changes, or drop it from them if it is what the pristine database has."""
+    """Keep a record among the changes, or drop it from them if it equals the pristine one."""
     if identical(record, pristine.get(key)):
         changed.pop(key, None)
     elif key not in changed or not identical(record, changed[key]):

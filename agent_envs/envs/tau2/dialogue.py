@@ -87,7 +87,7 @@ class Dialogue:
     ended: str = ""
     memory: Any = None
 
-    def but(self, **changes: Any) -> "Dialogue":
+    def replace(self, **changes: Any) -> "Dialogue":
         """Return a copy with some attributes changed."""
         return Dialogue(**{name: getattr(self, name) for name in Dialogue.__match_args__} | changes)
 

@@ -16,7 +16,7 @@ from agent_envs.envs.tau2.dialogue import Dialogue
 from agent_envs.envs.tau2.evaluation import Evaluation, Judging, evaluate, expectation_judge
 from agent_envs.envs.tau2.gold_agent import oracle_plan
 from agent_envs.envs.tau2.official import load_domain, user_guidelines
-from agent_envs.envs.tau2.partners import make_partner, played
+from agent_envs.envs.tau2.partners import make_partner, take_turn
 from agent_envs.envs.tau2.scene import Partner, Scene
 from agent_envs.envs.tau2.scoring import make_reward, progress_of, reached, result_of, succeeded
 from agent_envs.envs.tau2.task_generator.source import GeneratedSource, generated_domain
@@ -45,7 +45,7 @@ _PAGE = files(__package__).joinpath("page.md").read_text(encoding="utf-8").strip
 
 
 def user_turns(max_steps: int) -> int:
-    """Return how many turns a user may take."""
+    """Return the number of turns that a user may take."""
     return (max_steps + 1) // 2
 
 
@@ -103,7 +103,7 @@ class Tau2Env(TurnEnv):
         whole_numbers(name, **{argument: (limit, 1, None) for argument, limit in limits.items()})
         if judge and reward == "without_nl":
             raise UsageError(f"{name}: judge={judge!r} has no meaning with reward={reward!r}; leave it out")
-        Compat.named(compat)
+        Compat.from_name(compat)
         self.reward, self.reward_spec = reward, make_reward(reward)
         self._model = judge_model(name, judge)
         self.partner = _partner(name, side, {"user": user, "agent": agent}, persona, guidelines)
@@ -153,7 +153,7 @@ class Tau2Env(TurnEnv):
         return public, opened(self.rules, initial_world(self.rules.domain, public), public.history)
 
     def scene(self, task: Task, dialogue: Dialogue, side: Side, key: str, branch: str = "") -> Scene:
-        """Return what a simulated side speaks on."""
+        """Return the scene in which a simulated side speaks."""
         return Scene(task, self._public(task), self.rules, side, dialogue, key, branch, self.services.recording)
 
     def reached(self, task: Task, dialogue: Dialogue) -> float:
@@ -164,7 +164,7 @@ class Tau2Env(TurnEnv):
             return 0.0
 
     def score(self, task: Task, dialogue: Dialogue, site: CallSite) -> Evaluation:
-        """Return what a conversation earns; criteria that cannot be read are met by none. Raises EnvFault: the judge failed."""
+        """Score a conversation; criteria that cannot be read are met by none. Raises EnvFault: the judge failed."""
         judge = self._judge_now()
         judging = None if judge is None else Judging(judge, site)
         try:
@@ -184,11 +184,11 @@ class Tau2Env(TurnEnv):
     def _judge_now(self) -> Judge | None:
         if self._model is None:
             return None
-        made, recording = self._judge, self.services.recording
-        if made is None or made[0] is not recording:
+        entry, recording = self._judge, self.services.recording
+        if entry is None or entry[0] is not recording:
             # Rebound as a whole, so that a fork, which shares it until then, is never touched.
-            made = self._judge = (recording, expectation_judge(self._model, recording=recording))
-        return made[1]
+            entry = self._judge = (recording, expectation_judge(self._model, recording=recording))
+        return entry[1]
 
     def _begin(self, task: Task, key: str) -> tuple[Dialogue, tuple[Message, ...]]:
         public, start = self.opened(task)
@@ -205,7 +205,7 @@ class Tau2Env(TurnEnv):
         return dialogue, self.face.opening(public, dialogue, self._instructions(task, public))
 
     def _instructions(self, task: Task, public: Tau2Task) -> str:
-        """Return what the policy's side is told in place of its own instructions; "" for those."""
+        """Return the instructions in place of the policy side's own; "" for those."""
         if self._plan == "oracle":
             return f"{self.face.instructions(public)}\n\n{oracle_plan(task, self.domain)}"
         if self._guidelines == "official" and self.face.side == "user":
@@ -213,7 +213,7 @@ class Tau2Env(TurnEnv):
         return ""
 
     def _started(self, task: Task, start: Dialogue, start_key: str) -> Dialogue:
-        """Return the conversation once it is the policy's turn; the words before are the root that a group shares."""
+        """Return the conversation at the policy's first turn; the words before are the root that a group shares."""
         dialogue = self._answered(task, start, start_key)
         if dialogue.ended and not start.ended and self.partner is not None and self.partner.service:
             # The service's doing, not the task's.
@@ -227,38 +227,38 @@ class Tau2Env(TurnEnv):
         return {"unconsented_changes": self._unconsented(episode.task, episode.state)}
 
     def _unconsented(self, task: Task, dialogue: Dialogue) -> int:
-        """Return how many changes the agent made before the scripted customer consented to any; -1 where none plays."""
+        """Return the number of changes before the scripted customer consented to any; -1 where none plays."""
         if not isinstance(self.partner, ScriptedUser):
             return -1
         return self.partner.unconsented_changes(task, self._public(task), dialogue, self.rules.domain)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
         before, task, header = episode.state, episode.task, episode.header
-        heard = self.face.hear(before, action)
-        after = self._answered(task, heard.dialogue, header.episode_key, header.branch)
-        shown = (*heard.told, *self.face.news(before, after))
+        turn = self.face.hear(before, action)
+        after = self._answered(task, turn.dialogue, header.episode_key, header.branch)
+        observation = (*turn.notices, *self.face.news(before, after))
         results = self.face.results(before, after)
-        events = (*heard.events, *errors_of(results))
+        events = (*turn.events, *errors_of(results))
         if self.reward == "dense":
             results = (*results, progress_of(self.reached(task, before), self.reached(task, after)))
         if not after.ended and len(episode.turns) + 1 < self.max_turns:
-            return Outcome(after, heard.parsed, shown, results, events)
+            return Outcome(after, turn.parsed, observation, results, events)
         score = self.score(task, after, CallSite(header.episode_key, header.branch))
         cut = not after.ended or after.ended in LIMITS
         return Outcome(
-            after, heard.parsed, shown,
+            after, turn.parsed, observation,
             (*results, result_of(score, after.ended, self._user_metrics(task, after), self._marked(task))), events,
             terminated=not cut, truncated=cut, success=succeeded(score, self.reward),
         )  # fmt: skip
 
     def _answered(self, task: Task, dialogue: Dialogue, key: str, branch: str = "") -> Dialogue:
-        """Return the conversation once the other side has said what it says."""
+        """Let the other side speak, and return the conversation."""
         if self.partner is None:
             return dialogue
-        return played(self.partner, self.scene(task, dialogue, other(self.face.side), key, branch))
+        return take_turn(self.partner, self.scene(task, dialogue, other(self.face.side), key, branch))
 
     def _user_metrics(self, task: Task, dialogue: Dialogue) -> dict[str, int]:
-        """Return what reports tell of a scripted user that spoke; nothing of any other."""
+        """Return the metrics of a scripted user that spoke; none of any other."""
         unconsented = self._unconsented(task, dialogue)
         return {} if unconsented < 0 else {"unconsented_changes": unconsented, "user_version": VERSION}
 
@@ -267,33 +267,33 @@ class Tau2Env(TurnEnv):
         return isinstance(self.partner, ScriptedUser) and task.data.get("source", "").startswith("official")
 
     def _public(self, task: Task) -> Tau2Task:
-        made = self._views
-        if made is None or made[0] is not task:
+        entry = self._views
+        if entry is None or entry[0] is not task:
             # Rebound as a whole, so that a fork, which shares it until then, is never touched.
-            made = self._views = (task, read_task(task.data, self.domain))
-        return made[1]
+            entry = self._views = (task, read_task(task.data, self.domain))
+        return entry[1]
 
 
 def _partner(
     name: str, side: str, players: Mapping[str, Any], persona: str | Mapping[str, Any], guidelines: str
 ) -> Partner | None:
-    """Return who plays the other side; nobody in solo mode."""
+    """Return the partner that plays the other side; None in solo mode."""
     role = "agent" if side == "user" else "user"
     if persona != "task" and side != "agent":
         raise UsageError(f"{name}: persona={persona!r} has no meaning without a simulated user; leave it out")
-    made = make_partner("assistant" if side == "user" else "user", players[role], persona, guidelines)
+    partner = make_partner("assistant" if side == "user" else "user", players[role], persona, guidelines)
     choice(name, "guidelines", guidelines, GUIDELINES)
     if guidelines == "official":
-        if side == "solo" or not (side == "user" or isinstance(made, ChatPartner)):
+        if side == "solo" or not (side == "user" or isinstance(partner, ChatPartner)):
             raise UsageError(
                 f"{name}: guidelines='official' are for a model as user; name one with user=, or be the user"
             )
         user_guidelines("", with_tools=False)  # where the data is missing, nothing is made
-    return None if side == "solo" else made
+    return None if side == "solo" else partner
 
 
 def _consenting(name: str, consent: str, partner: Partner | None, persona: str | Mapping[str, Any]) -> ScriptedUser:
-    """Return the scripted user with another way to consent."""
+    """Return the scripted user with another setting of `consent`."""
     choice(name, "consent", consent, CONSENTS)
     if not isinstance(partner, ScriptedUser):
         raise UsageError(f"{name}: consent={consent!r} is of the scripted user; leave it out")

@@ -40,21 +40,21 @@ LONGEST_TRANSCRIPT = 400_000
 
 @dataclass(frozen=True)
 class Judging:
-    """A judge, and where in which episode it is asked."""
+    """A judge, and the call site at which it is asked."""
 
     judge: Judge
     site: CallSite
 
 
 def expectation_judge(model: ChatModel | ExternalPort, *, recording: Recording | None = None) -> ModelJudge:
-    """Return a judge of expectations: it is shown the whole conversation, and asked about one expectation at a time."""
+    """Return a judge of expectations, which reads the whole conversation and one expectation at a time."""
     return ModelJudge(model, "expectation@1", recording=recording, longest=LONGEST_TRANSCRIPT)
 
 
 @state_type
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A score and what it is made of.
+    """A score and its components.
 
     Attributes:
         reward: the official reward; a component of the basis that nobody judged counts 0.
@@ -111,7 +111,7 @@ def evaluate(
     if not criteria.nl_assertions:
         checks[JUDGED], components[JUDGED] = (), 1.0
     elif judging is not None and stopped and criteria.needs_judge:
-        checks[JUDGED] = _judged(criteria.nl_assertions, lines, judging)
+        checks[JUDGED] = _judge_each(criteria.nl_assertions, lines, judging)
         components[JUDGED] = float(all(checks[JUDGED]))
     else:
         components[JUDGED] = None
@@ -139,15 +139,15 @@ def matches(action: ExpectedAction, call: ToolCall, zero_argument_match: bool) -
     """
     if action.name != call.name:
         return False
-    expected, made = expected_arguments(action.arguments), arguments_of(call)
+    expected, arguments = expected_arguments(action.arguments), arguments_of(call)
     if action.compared is None:
-        if not made:
+        if not arguments:
             return zero_argument_match or not expected
-        return all(name in expected and expected[name] == value for name, value in made.items())
-    return _chosen(expected, action.compared) == _chosen(made, action.compared)
+        return all(name in expected and expected[name] == value for name, value in arguments.items())
+    return _pick(expected, action.compared) == _pick(arguments, action.compared)
 
 
-def _chosen(arguments: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def _pick(arguments: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: arguments[name] for name in names if name in arguments}
 
 
@@ -159,40 +159,40 @@ def _checks(
     # A task that expects nothing of the databases accepts every one of them.
     free = criteria.actions is None and criteria.env_assertions is None
     calls = [call for line in lines for call in line.calls]
-    said = [line.text.lower().replace(",", "") for line in lines if line.sender == "assistant" and not line.calls]
+    texts = [line.text.lower().replace(",", "") for line in lines if line.sender == "assistant" and not line.calls]
     bug = domain.compat.zero_argument_match
     return {
         "DB": (free or same_world(domain, world, expected_world(domain, task)),),
         "ENV_ASSERTION": _asserted(domain, world, criteria),
         "ACTION": tuple(any(matches(action, call, bug) for call in calls) for action in criteria.actions or ()),
-        "COMMUNICATE": tuple(any(info.lower() in text for text in said) for info in criteria.communicate_info),
+        "COMMUNICATE": tuple(any(info.lower() in text for text in texts) for info in criteria.communicate_info),
     }
 
 
 def _asserted(domain: Domain, world: DomainState, criteria: Criteria) -> tuple[bool, ...]:
-    """Return which assertions hold. One that raises does not: a conversation may have removed what it looks at."""
-    held = []
+    """Return the verdict on each assertion. One that raises does not hold: a conversation may have removed its object."""
+    verdicts = []
     for assertion in criteria.env_assertions or ():
         outcome, world = run(domain, world, assertion)
-        held.append(outcome.returned is assertion.expected)
-    return tuple(held)
+        verdicts.append(outcome.returned is assertion.expected)
+    return tuple(verdicts)
 
 
-def _judged(expectations: tuple[str, ...], lines: tuple[Line, ...], judging: Judging) -> tuple[bool, ...]:
-    shown, verdicts = transcript(lines), []
+def _judge_each(expectations: tuple[str, ...], lines: tuple[Line, ...], judging: Judging) -> tuple[bool, ...]:
+    conversation, verdicts = transcript(lines), []
     for place, expectation in enumerate(expectations):
         # Two places each: a judge may ask a second time.
         site = CallSite(judging.site.episode_key, judging.site.branch, judging.site.ordinal + 2 * place)
-        verdicts.append(judging.judge(expectation, shown, (), site).correct)
+        verdicts.append(judging.judge(expectation, conversation, (), site).correct)
     return tuple(verdicts)
 
 
 def transcript(lines: tuple[Line, ...]) -> str:
     """Return a conversation as a judge reads it, calls and answers included."""
-    shown = []
+    parts = []
     for line in lines:
         if line.text and not line.calls:
-            shown.append(f"{line.sender}: {line.text}")
-        shown += [f"{line.sender} calls {call.name}({call.arguments})" for call in line.calls]
-        shown += [f"{reply.name} answers the {reply.requestor}: {reply.content}" for reply in line.results]
-    return "\n".join(shown)
+            parts.append(f"{line.sender}: {line.text}")
+        parts += [f"{line.sender} calls {call.name}({call.arguments})" for call in line.calls]
+        parts += [f"{reply.name} answers the {reply.requestor}: {reply.content}" for reply in line.results]
+    return "\n".join(parts)

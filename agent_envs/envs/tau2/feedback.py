@@ -57,20 +57,20 @@ def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
 
 
 def _moment(situation: str) -> str:
-    """Return what a conversation stands before: finding out who it is, looking up, changing, or ending."""
+    """Return the stage of a conversation: identification, looking up, changing, or ending."""
     return {"find": "unknown", "identify": "unknown", "look": "reading", "close": "ending"}.get(situation, "acting")
 
 
 def _next(rows: Sequence[Mapping[str, Any]], names: Sequence[str], side: str) -> Hint:
-    """Return what the rules would do, as a hint."""
+    """Return the heuristic's next turn as a hint."""
     tools = [{"function": {"name": name}} for name in names]
     text = act(Request("", 0, _translated(rows, tools), tools))
-    found = read_action(text, names)
-    if isinstance(found, Call):
-        called = [f"{call.name}({arguments_text(call.arguments)})" for call in found.calls]
-        slots = {"call": " and ".join(called[:1]), "tool": found.calls[0].name, "count": str(len(called))}
-        return _of_call(found.calls[0].name, side), slots
-    words = found.text if isinstance(found, Say) else text
+    action = read_action(text, names)
+    if isinstance(action, Call):
+        called = [f"{call.name}({arguments_text(call.arguments)})" for call in action.calls]
+        slots = {"call": " and ".join(called[:1]), "tool": action.calls[0].name, "count": str(len(called))}
+        return _of_call(action.calls[0].name, side), slots
+    words = action.text if isinstance(action, Say) else text
     if side != "agent":
         return ("answer" if side == "solo" else "reply"), {"words": words}
     return next((kind for kind, pattern in _KINDS.items() if pattern.search(words)), "say"), {"words": words}
@@ -85,18 +85,18 @@ def _of_call(name: str, side: str) -> str:
 
 
 def _translated(rows: Sequence[Mapping[str, Any]], tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a conversation with the agent's words put as the rules would have put them, where they say much the same."""
+    """Replace the agent's words by the heuristic's, where both say much the same."""
     names = frozenset(tool["function"]["name"] for tool in tools)
     own = [place for place, row in enumerate(rows) if row["role"] == "assistant" and not row.get("tool_calls")]
     read = {place for place in own[-_MOST_TURNS:] if _speaks(str(rows[place]["content"]), names)}
-    heard: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     for place, row in enumerate(rows):
-        if place in read and any(before["role"] == "user" for before in heard[1:]):
-            meant = act(Request("", 0, heard, tools))
-            if _speaks(meant, names) and _alike(str(row["content"]), meant):
-                row = {**row, "content": meant}
-        heard.append(dict(row))
-    return heard
+        if place in read and any(before["role"] == "user" for before in messages[1:]):
+            rule_text = act(Request("", 0, messages, tools))
+            if _speaks(rule_text, names) and _alike(str(row["content"]), rule_text):
+                row = {**row, "content": rule_text}
+        messages.append(dict(row))
+    return messages
 
 
 @lru_cache(maxsize=1024)
@@ -105,6 +105,6 @@ def _speaks(text: str, names: frozenset[str]) -> bool:
     return isinstance(read_action(text, names), Say)
 
 
-def _alike(said: str, meant: str) -> bool:
-    wanted = set(_WORD.findall(meant.lower()[:5_000]))
-    return len(wanted & set(_WORD.findall(said.lower()[:5_000]))) >= _ALIKE * len(wanted)
+def _alike(text: str, rule_text: str) -> bool:
+    rule_words = set(_WORD.findall(rule_text.lower()[:5_000]))
+    return len(rule_words & set(_WORD.findall(text.lower()[:5_000]))) >= _ALIKE * len(rule_words)

@@ -35,7 +35,7 @@ class GoldAgent:
 
 
 def next_line(task: Task, domain: str, dialogue: Dialogue, side: Side, solo: bool) -> Line:
-    """Return what comes next: the script's lines in order, those that were said already passed over."""
+    """Return the first line of the script that was not said yet; after the last one, a closing."""
     script = _script(task, domain, side, solo)
     place = 0
     for line in dialogue.lines:
@@ -48,7 +48,7 @@ def next_line(task: Task, domain: str, dialogue: Dialogue, side: Side, solo: boo
 
 
 def oracle_plan(task: Task, domain: str) -> str:
-    """Return the expected actions as steps, for an agent that is told them: the original's mode of an oracle plan."""
+    """Return the expected actions as steps for the agent's prompt: the original's mode of an oracle plan."""
     criteria = _criteria(task, domain)
     steps = [
         f"{place}. {'Call' if action.requestor == 'assistant' else 'Ask the customer to do this:'} {_call_text(action)}"
@@ -77,13 +77,13 @@ def _same(one: Line, other: Line) -> bool:
 
 
 def _expected(criteria: Criteria, solo: bool) -> list[Line]:
-    """Return the expected actions in order, those of the user as requests, and what the agent has to say."""
+    """Return the lines of the script: the expected actions, those of the user as requests, and the facts to communicate."""
     lines = [_line(action, place, solo) for place, action in enumerate(criteria.actions or ())]
-    told = "; ".join(criteria.communicate_info)
+    info = "; ".join(criteria.communicate_info)
     if solo:
         through = Line("assistant", calls=(ToolCall("call_0", DONE, "{}"),))
-        return [*lines, Line("assistant", f"{told} {AGENT_STOP}") if told else through]
-    return [*lines, Line("assistant", f"For your information: {told}. {CLOSING.text}")] if told else lines
+        return [*lines, Line("assistant", f"{info} {AGENT_STOP}") if info else through]
+    return [*lines, Line("assistant", f"For your information: {info}. {CLOSING.text}")] if info else lines
 
 
 def _line(action: ExpectedAction, place: int, solo: bool) -> Line:
@@ -93,5 +93,5 @@ def _line(action: ExpectedAction, place: int, solo: bool) -> Line:
 
 
 def _call_text(action: ExpectedAction) -> str:
-    given = ", ".join(f"{name}={value!r}" for name, value in json.loads(action.arguments).items())
-    return f"{action.name}({given})"
+    arguments = ", ".join(f"{name}={value!r}" for name, value in json.loads(action.arguments).items())
+    return f"{action.name}({arguments})"

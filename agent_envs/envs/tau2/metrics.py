@@ -33,21 +33,21 @@ _DOMAINS: dict[str, Callable[[str, Task], Domain]] = {
 
 
 def labels(task: Task) -> dict[str, str]:
-    """Return how hard a generated task is, whether doing nothing passes, what the reward rests on, and telecom's issue."""
-    floor, told = null_policy(task), {}
+    """Return a task's labels: its difficulty, whether doing nothing passes, the reward's basis, and telecom's issue."""
+    floor, values = null_policy(task), {}
     if task.data.get("difficulty"):
-        told["difficulty"] = task.data["difficulty"]
+        values["difficulty"] = task.data["difficulty"]
     if floor is not None:
-        told["null policy"] = "passes" if floor else "fails"
+        values["null policy"] = "passes" if floor else "fails"
     if task.hidden:
-        told["reward basis"] = " ".join(task.hidden.get("reward_basis", ())) or "nothing"
+        values["reward basis"] = " ".join(task.hidden.get("reward_basis", ())) or "nothing"
     if task.id.startswith("["):
-        told["issue"] = task.id.partition("]")[0].removeprefix("[")
-    return told
+        values["issue"] = task.id.partition("]")[0].removeprefix("[")
+    return values
 
 
 def metrics(trajectory: Trajectory) -> dict[str, float]:
-    """Return the components of the score, and `null_policy`: what doing nothing would have earned on the same task."""
+    """Return the components of the score, and `null_policy`: the score of doing nothing on the same task."""
     floor = None if trajectory.task is None else null_policy(trajectory.task)
     return scoring.metrics(trajectory) | ({} if floor is None else {"null_policy": floor})
 
@@ -66,7 +66,7 @@ def out_of_reach(env: TurnEnv, split: str) -> dict[str, str]:
 
 
 def shows_gold(env: TurnEnv) -> str:
-    """Return why the agent is told the gold; "" where it is not."""
+    """Return the reason why the agent sees the gold; "" where it does not."""
     core = env.unwrapped
     assert isinstance(core, Tau2Env)
     return "an oracle plan tells the expected actions" if core.arguments["plan"] == "oracle" else ""

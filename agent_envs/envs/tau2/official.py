@@ -33,8 +33,8 @@ def official_folder() -> Path:
 
     Raises DataMissing: neither has it.
     """
-    named = os.environ.get("AGENT_ENVS_DATA")
-    places = [Path(named).expanduser() / "tau2" / "official"] if named else []
+    root = os.environ.get("AGENT_ENVS_DATA")
+    places = [Path(root).expanduser() / "tau2" / "official"] if root else []
     places.append(cache_dir() / "tau2" / COMMIT)
     for place in places:
         if (place / "data" / "tau2").is_dir():
@@ -112,7 +112,7 @@ def _text(path: str) -> str:
 
 
 def user_guidelines(scenario: str, with_tools: bool) -> str:
-    """Return what the original tells a model that plays a customer: its guidelines, and a scenario behind them.
+    """Return the original's guidelines for a model that plays a customer, with a scenario behind them.
 
     Raises DataMissing: the data is not there.
     """
@@ -136,9 +136,9 @@ class Deck:
         self._texts = {row["id"]: json.dumps(row) for row in json.loads(content)}
         self._parsed: dict[str, dict[str, Any]] = {}
         self.ids = tuple(self._texts)
-        chosen = {name: frozenset(ids) for name, ids in splits.items()}
+        id_sets = {name: frozenset(ids) for name, ids in splits.items()}
         self.splits: dict[str, tuple[str, ...]] = {
-            name: tuple(task_id for task_id in self.ids if task_id in ids) for name, ids in chosen.items()
+            name: tuple(task_id for task_id in self.ids if task_id in ids) for name, ids in id_sets.items()
         }
 
     def split(self, name: str | None) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Partners are made by name: the simulated user or agent on the other side of a conversation, whose lines `played` adds."""
+"""Partners are made by name: the simulated user or agent on the other side of a conversation, whose lines `take_turn` adds."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -27,7 +27,7 @@ class HeuristicAgent:
     name, service = "heuristic", ""
 
     def speak(self, scene: Scene) -> tuple[Line | None, Any]:
-        """Return what the domain's rules say to all that was said so far."""
+        """Return the heuristic's line on all that was said so far."""
         rules = scene.rules
         face = SideView(rules, "assistant", rules.max_agent_turns or rules.max_steps)
         messages = [message.as_dict() for message in face.conversation(scene.public, scene.dialogue)]
@@ -50,7 +50,7 @@ PLAYERS: dict[tuple[Side, str], Callable[[Any], Partner]] = {
 def make_partner(
     side: Side, who: str | ChatModel, persona: str | Mapping[str, Any] = "task", guidelines: str = "own"
 ) -> Partner:
-    """Return who plays a side.
+    """Return the partner that plays a side.
 
     Args:
         side: "user" or "assistant".
@@ -63,13 +63,13 @@ def make_partner(
         return PLAYERS[side, who](persona)
     if not (is_chat_name(who) if isinstance(who, str) else is_chat_model(who)):
         role = "user" if side == "user" else "agent"
-        known = (name for of_side, name in PLAYERS if of_side == side)
-        raise UsageError(f"tau2: {role}={who!r}; choose {', '.join(known)}, openai:MODEL@URL or anthropic:MODEL")
+        names = (name for of_side, name in PLAYERS if of_side == side)
+        raise UsageError(f"tau2: {role}={who!r}; choose {', '.join(names)}, openai:MODEL@URL or anthropic:MODEL")
     return ChatPartner(who, persona, guidelines=guidelines)
 
 
-def played(partner: Partner, scene: Scene) -> Dialogue:
-    """Return the conversation of a scene once a partner has said what it says."""
+def take_turn(partner: Partner, scene: Scene) -> Dialogue:
+    """Let a partner speak, and return the conversation of its scene behind it."""
 
     def speak(dialogue: Dialogue) -> tuple[Line | None, Any]:
         return partner.speak(replace(scene, dialogue=dialogue))

@@ -65,7 +65,7 @@ class Tagged:
 
 
 def shaped(value: Any, shape: Shape, where: str = "value") -> Any:
-    """Return a value as its shape reads it, frozen (lists become tuples, members stand in declared order).
+    """Read a value by its shape, frozen (lists become tuples, members stand in declared order).
 
     Raises SchemaError: it does not fit; the message names the place.
     """
@@ -94,9 +94,9 @@ def _number(value: Any, where: str) -> float:
 def _integer(value: Any, where: str) -> int:
     if isinstance(value, bool | int):
         return int(value)
-    found = _WHOLE.fullmatch(value.strip()) if isinstance(value, str) else None
-    if found is not None and len(found[1]) <= _MOST_DIGITS:
-        return int(found[1])
+    match = _WHOLE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is not None and len(match[1]) <= _MOST_DIGITS:
+        return int(match[1])
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
         return int(value)
     raise SchemaError(f"{where}: a whole number is needed")

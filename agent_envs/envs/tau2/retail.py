@@ -77,17 +77,17 @@ def retail(database: Database, compat: Compat = ORIGINAL, policy: str = "") -> D
     return Domain("retail", database, kit, compat, policy=policy)
 
 
-def _found(world: World, table: str, key: str) -> dict[str, Any]:
+def _find(world: World, table: str, key: str) -> dict[str, Any]:
     return present(world.agent.get(table, key), f"{table[:-1].capitalize()} not found")
 
 
 def _variant(world: World, product_id: str, item_id: str) -> dict[str, Any]:
-    variants: dict[str, dict[str, Any]] = _found(world, "products", product_id)["variants"]
+    variants: dict[str, dict[str, Any]] = _find(world, "products", product_id)["variants"]
     return present(variants.get(item_id), "Variant not found")
 
 
 def _method(world: World, user_id: str, payment_method_id: str) -> dict[str, Any]:
-    methods: dict[str, dict[str, Any]] = _found(world, "users", user_id)["payment_methods"]
+    methods: dict[str, dict[str, Any]] = _find(world, "users", user_id)["payment_methods"]
     return present(methods.get(payment_method_id), "Payment method not found")
 
 
@@ -102,8 +102,8 @@ def _credit(world: World, user_id: str, payment_method_id: str, amount: float) -
         card["balance"] = round(card["balance"] + amount, 2)
 
 
-def _surplus(order: dict[str, Any], item_ids: list[str]) -> str | None:
-    """Return the first id that is asked for more often than the order has it."""
+def _missing_item(order: dict[str, Any], item_ids: list[str]) -> str | None:
+    """Return the first id that is requested more often than the order has it."""
     had = [item["item_id"] for item in order["items"]]
     return next((item_id for item_id in item_ids if item_ids.count(item_id) > had.count(item_id)), None)
 
@@ -162,7 +162,7 @@ def find_user_id_by_name_zip(world: World, first_name: str, last_name: str, zip:
 @kit.tool()
 def get_order_details(world: World, order_id: str) -> Record:
     """Show an order: its status, items, address and payments."""
-    return Record(_found(world, "orders", order_id))
+    return Record(_find(world, "orders", order_id))
 
 
 @kit.tool()
@@ -172,7 +172,7 @@ def get_product_details(world: World, product_id: str) -> Record:
     Args:
         product_id: The product, such as "6086499569"; a product id is no item id.
     """
-    return Record(_found(world, "products", product_id))
+    return Record(_find(world, "products", product_id))
 
 
 @kit.tool()
@@ -191,7 +191,7 @@ def get_item_details(world: World, item_id: str) -> Record:
 @kit.tool()
 def get_user_details(world: World, user_id: str) -> Record:
     """Show a user: name, address, payment methods and orders."""
-    return Record(_found(world, "users", user_id))
+    return Record(_find(world, "users", user_id))
 
 
 @kit.tool()
@@ -211,7 +211,7 @@ def cancel_pending_order(world: World, order_id: str, reason: str) -> Record:
     Args:
         reason: Either "no longer needed" or "ordered by mistake".
     """
-    order = _found(world, "orders", order_id)
+    order = _find(world, "orders", order_id)
     if order["status"] != "pending":
         raise ToolFailure("Non-pending order cannot be cancelled")
     if reason not in {"no longer needed", "ordered by mistake"}:
@@ -237,12 +237,12 @@ def exchange_delivered_order_items(
     Args:
         item_ids: The items to give back, one entry for each piece.
     """
-    order = _found(world, "orders", order_id)
+    order = _find(world, "orders", order_id)
     if order["status"] != "delivered":
         raise ToolFailure("Non-delivered order cannot be exchanged")
-    surplus = _surplus(order, item_ids)
-    if surplus is not None:
-        raise ToolFailure(f"Number of {surplus} not found.")
+    missing = _missing_item(order, item_ids)
+    if missing is not None:
+        raise ToolFailure(f"Number of {missing} not found.")
     if len(item_ids) != len(new_item_ids):
         raise ToolFailure("The number of items to be exchanged should match.")
     difference: float = 0
@@ -260,7 +260,7 @@ def exchange_delivered_order_items(
 
 
 def _pending(world: World, order_id: str) -> dict[str, Any]:
-    order = _found(world, "orders", order_id)
+    order = _find(world, "orders", order_id)
     if "pending" not in order["status"]:
         raise ToolFailure("Non-pending order cannot be modified")
     return order
@@ -282,9 +282,9 @@ def _replacements(
     world: World, order: dict[str, Any], item_ids: list[str], new_item_ids: list[str]
 ) -> tuple[list[dict[str, Any]], float]:
     """Return the variants that replace a pending order's items, and how much more they cost together."""
-    surplus = _surplus(order, item_ids)
-    if surplus is not None:
-        raise ToolFailure(f"{surplus} not found")
+    missing = _missing_item(order, item_ids)
+    if missing is not None:
+        raise ToolFailure(f"{missing} not found")
     if len(item_ids) != len(new_item_ids):
         raise ToolFailure("The number of items to be exchanged should match")
     variants, difference = [], 0.0
@@ -308,7 +308,7 @@ def modify_pending_order_items(
     Args:
         item_ids: The items to change, one entry for each piece.
     """
-    order = _found(world, "orders", order_id)
+    order = _find(world, "orders", order_id)
     if order["status"] != "pending":
         raise ToolFailure("Non-pending order cannot be modified")
     variants, difference = _replacements(world, order, item_ids, new_item_ids)
@@ -360,7 +360,7 @@ def modify_user_address(
     world: World, user_id: str, address1: str, address2: str, city: str, state: str, country: str, zip: str
 ) -> Record:
     """Change a user's default address. Tell the customer what will happen and get a clear yes first."""
-    _found(world, "users", user_id)
+    _find(world, "users", user_id)
     address = _address(address1, address2, city, state, country, zip)
     user = world.agent.edit("users", user_id)
     user["address"] = address
@@ -377,13 +377,13 @@ def return_delivered_order_items(world: World, order_id: str, item_ids: list[str
         item_ids: The items to return, one entry for each piece.
         payment_method_id: The method that gets the refund: a gift card of the user, or the one that paid.
     """
-    order = _found(world, "orders", order_id)
+    order = _find(world, "orders", order_id)
     if order["status"] != "delivered":
         raise ToolFailure("Non-delivered order cannot be returned")
     method = _method(world, order["user_id"], payment_method_id)
     if not _is_gift_card(method) and payment_method_id != order["payment_history"][0]["payment_method_id"]:
         raise ToolFailure("Payment method should be the original payment method")
-    if _surplus(order, item_ids) is not None:
+    if _missing_item(order, item_ids) is not None:
         raise ToolFailure("Some item not found")
     order = world.agent.edit("orders", order_id)
     order["status"] = "return requested"

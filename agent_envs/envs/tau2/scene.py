@@ -17,7 +17,7 @@ from agent_envs.services.recording import CallSite, Recording
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What a partner speaks on.
+    """The situation in which a partner speaks.
 
     Attributes:
         task: the task, with all that it carries.
@@ -41,22 +41,17 @@ class Scene:
 
     @property
     def memory(self) -> Any:
-        """What the partner kept in mind, None at the start."""
+        """The partner's memory, None at the start."""
         return self.dialogue.memory
 
     @property
     def site(self) -> CallSite:
-        """Where an outside service is asked: every message has a place of its own."""
+        """The call site of outside services: every message has a place of its own."""
         return CallSite(self.key, self.branch, 8 * len(self.dialogue.lines))
 
     @property
-    def seen(self) -> tuple[Line, ...]:
-        """All that the partner said and was shown."""
-        return seen_by(self.dialogue, self.side)
-
-    @property
     def news(self) -> tuple[Line, ...]:
-        """What the partner was shown since it last spoke: the other side's words, or the answers to its calls."""
+        """The lines since the partner last spoke: the other side's words, or the answers to its calls."""
         start = len(self.dialogue.lines)
         while start and self.dialogue.lines[start - 1].sender != self.side:
             start -= 1
@@ -70,7 +65,7 @@ class Partner(Protocol):
     service: str
 
     def speak(self, scene: Scene) -> tuple[Line | None, Any]:
-        """Return the next line of the partner's side, or None to stop, and what it keeps in mind.
+        """Return the next line of the partner's side, or None to stop, and its memory.
 
         Raises EnvFault: an outside service failed.
         """
@@ -78,5 +73,5 @@ class Partner(Protocol):
 
 
 def recorded_lines(task: Task, side: Side) -> tuple[Line, ...]:
-    """Return what a side says in a task's recording; nothing where there is none."""
+    """Return a side's lines in a task's recording; none where there is no recording."""
     return tuple(line for line in recording_of(task.data.get("recording", ())) if line.sender == side)

@@ -29,17 +29,17 @@ def reached(domain: Domain, task: Tau2Task, dialogue: Dialogue, solo: bool = Fal
     Of a task that wants no change: 1 once a side has ended the conversation and it passes but for a judge, else 0; a share of
     what was not touched would pay for hanging up.
     """
-    wanted = state_changes(domain, task)
-    if not wanted:
+    changes = state_changes(domain, task)
+    if not changes:
         if dialogue.ended not in STOPS:
             return 0.0
         return float(evaluate(domain, task, dialogue.lines, dialogue.ended, solo).reward_without_nl == 1.0)
-    return sum(change.stands_in(domain, dialogue.world) for change in wanted) / len(wanted)
+    return sum(change.stands_in(domain, dialogue.world) for change in changes) / len(changes)
 
 
 @lru_cache(maxsize=1024)
 def state_changes(domain: Domain, task: Tau2Task) -> tuple[Difference, ...]:
-    """Return what the expected actions change, each followed by what it brings about."""
+    """Return the changes of the expected actions, each followed by its consequences."""
     return differences(domain, initial_world(domain, task), solved_world(domain, task))
 
 
@@ -65,13 +65,13 @@ def result_of(score: Evaluation, ended: str, user: Mapping[str, int], marked: bo
     """
     parts = [f"{name}{'*' * (name in score.basis)}={_text(value)}" for name, value in score.components.items()]
     mark = ("scripted_on_official=1",) if marked else ()
-    told = (f"{name}={value}" for name, value in user.items())
+    counts = (f"{name}={value}" for name, value in user.items())
     ids = (
         f"official={score.reward:g}",
         f"without_nl={score.reward_without_nl:g}",
         f"ended={ended}",
         *parts,
-        *told,
+        *counts,
         *mark,
     )
     notes = (*score.notes, *([MARK] if marked else ()))
@@ -79,7 +79,7 @@ def result_of(score: Evaluation, ended: str, user: Mapping[str, int], marked: bo
 
 
 def progress_of(before: float, after: float) -> ToolResult:
-    """Return what a turn brought about as its typed result: the fraction reached, and what was gained."""
+    """Return a turn's progress as its typed result: the fraction reached, and the gain."""
     return ToolResult("", _PROGRESS, "", ids=(f"reached={after!r}", f"gained={after - before!r}"))
 
 
@@ -89,10 +89,10 @@ def _text(value: float | None) -> str:
 
 def score_of(turn: Turn) -> dict[str, str]:
     """Return the names and values of a turn's score; empty where it did not end the conversation."""
-    return _told(turn, _NAME)
+    return _typed_result(turn, _NAME)
 
 
-def _told(turn: Turn, name: str) -> dict[str, str]:
+def _typed_result(turn: Turn, name: str) -> dict[str, str]:
     for result in turn.results:
         if not result.call_id and result.name == name:
             return dict(part.split("=", 1) for part in result.ids)
@@ -100,7 +100,7 @@ def _told(turn: Turn, name: str) -> dict[str, str]:
 
 
 def succeeded(score: Evaluation, reward: str) -> bool:
-    """Return whether a conversation earned all there is."""
+    """Return whether a conversation earned the full reward."""
     return (score.reward_without_nl if reward == "without_nl" else score.reward) == 1.0
 
 
@@ -117,7 +117,7 @@ def make_reward(name: str) -> RewardSpec:
 
 
 def _gained(trajectory: Trajectory) -> float:
-    return float(_told(trajectory.last, _PROGRESS).get("gained", "0"))
+    return float(_typed_result(trajectory.last, _PROGRESS).get("gained", "0"))
 
 
 def _share(reward: str, component: str) -> Any:
@@ -154,8 +154,8 @@ def _shares(score: dict[str, str], reward: str) -> dict[str, float]:
 def metrics(trajectory: Trajectory) -> dict[str, float]:
     """Return every component of the score (those beside the basis too), the reward without the judged one, USER_METRICS."""
     score = score_of(trajectory.last)
-    found = {name.rstrip("*").lower(): float(value) for name, value in score.items() if value in ("0", "1")}
-    if found.pop("scripted_on_official", 0):
-        found[MARK] = 1.0
-    told = {name: float(score[name]) for name in USER_METRICS if name in score}
-    return {name: value for name, value in found.items() if name not in ("official", *told)} | told
+    values = {name.rstrip("*").lower(): float(value) for name, value in score.items() if value in ("0", "1")}
+    if values.pop("scripted_on_official", 0):
+        values[MARK] = 1.0
+    user = {name: float(score[name]) for name in USER_METRICS if name in score}
+    return {name: value for name, value in values.items() if name not in ("official", *user)} | user

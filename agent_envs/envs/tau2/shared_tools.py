@@ -26,7 +26,7 @@ _ZERO_DIVISORS = {
 
 
 def add_shared_tools(kit: Kit) -> None:
-    """Give a kit both of them."""
+    """Add both tools to a kit."""
     for function in (calculate, transfer_to_human_agents):
         kit.tool("generic")(function)
 
@@ -54,7 +54,7 @@ def calculate(world: World, expression: str) -> str:
 
 
 def _parsed(expression: str) -> ast.expr:
-    """Return the expression as Python reads it; what could exhaust its parser is refused first."""
+    """Parse an expression as Python; one that could exhaust its parser is refused first."""
     if len(expression) > _LONGEST:
         raise ValueError("the expression is too long")
     # Of a run of signs, the first of which may stand between two numbers, the others are one, so that a long one is not deep.
@@ -73,7 +73,7 @@ def _parsed(expression: str) -> ast.expr:
 
 
 def _value(node: ast.expr) -> Any:
-    """Compute; errors are ValueErrors and Python's arithmetic ones."""
+    """Evaluate a node; errors are ValueErrors and Python's arithmetic ones."""
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         return node.value
     if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:

@@ -24,7 +24,7 @@ _PHRASES = (
 
 
 def next_action(env: TurnEnv) -> str:
-    """Return the agent's next line by the criteria; of a user, what the scripted user says to what was said so far."""
+    """Return the agent's next line by the criteria; for a user, the scripted user's answer to the conversation so far."""
     core = env.unwrapped
     assert isinstance(core, Tau2Env)
     if core.live_service:
@@ -41,12 +41,12 @@ def _rendered(line: Line) -> str:
 
 
 def _user_line(scene: Scene) -> Line:
-    """Return the scripted user's next line; what it has in mind is made again from all that was said before."""
+    """Return the scripted user's next line; its memory is rebuilt from all that was said before."""
     user, memory, line = make_partner("user", "scripted"), None, None
     lines = scene.dialogue.lines
-    places = [place for place, said in enumerate(lines) if said.sender == "user"]
+    places = [place for place, past_line in enumerate(lines) if past_line.sender == "user"]
     for place in (*places, len(lines)):
-        moment = scene.dialogue.but(lines=lines[:place], memory=memory)
+        moment = scene.dialogue.replace(lines=lines[:place], memory=memory)
         line, memory = user.speak(replace(scene, dialogue=moment))
     return line or Line("user", AGENT_STOP)
 
@@ -63,17 +63,17 @@ def random_action(env: TurnEnv, rng: random.Random) -> str:
     for place in range(1 + (rng.random() < 0.2)):
         function = rng.choice(tools)["function"]
         schema = function["parameters"]
-        chosen = [n for n in schema["properties"] if n in schema["required"] or rng.random() < 0.3]
-        arguments = {name: _value(schema["properties"][name], words, rng) for name in chosen}
+        names = [n for n in schema["properties"] if n in schema["required"] or rng.random() < 0.3]
+        arguments = {name: _value(schema["properties"][name], words, rng) for name in names}
         calls.append(ToolCall(f"call_{place}", function["name"], json.dumps(arguments)))
     return ToolCallProtocol.render(calls)
 
 
 def _words(core: Tau2Env) -> list[str]:
-    """Return words that were shown, those of the last messages more often."""
+    """Return words of the observations, those of the last messages more often."""
     episode = core.episode
-    shown = [episode.prompt[-1], *(message for turn in episode.turns[-3:] for message in turn.observation)]
-    return _WORD.findall(" ".join(message.content[:2000] for message in shown)) or ["nothing"]
+    messages = [episode.prompt[-1], *(message for turn in episode.turns[-3:] for message in turn.observation)]
+    return _WORD.findall(" ".join(message.content[:2000] for message in messages)) or ["nothing"]
 
 
 def _value(schema: dict[str, Any], words: list[str], rng: random.Random) -> Any:

@@ -42,7 +42,7 @@ class Difference:
 
     @property
     def text(self) -> str:
-        """The member, and what became of it."""
+        """The member, with its old and its new value."""
         place = _place(self.path)
         if self.old is ABSENT:
             return f"{place} added: {_value(self.new)}".lstrip()
@@ -57,7 +57,7 @@ class Difference:
 
 
 def differences(domain: Domain, before: DomainState, after: DomainState) -> tuple[Difference, ...]:
-    """Return what differs, record by record; a value that holds others is named only where one side has none of it."""
+    """List the differences by record; a value that holds others is named only where one side has none of it."""
     if before is after:
         return ()
     old, new = _views(domain, before), _views(domain, after)
@@ -84,8 +84,8 @@ def _touched(state: DomainState) -> Iterator[tuple[str, str, str]]:
 
 
 def _record(view: View, table: str, key: str) -> Any:
-    found = view.get(table, key)
-    return ABSENT if found is None else found
+    record = view.get(table, key)
+    return ABSENT if record is None else record
 
 
 def _compared(old: Any, new: Any, path: Path) -> Iterator[tuple[Path, Any, Any]]:
@@ -107,10 +107,10 @@ def _member(value: Any, name: str | int) -> Any:
 
 
 def _at(record: Any, path: Path) -> Any:
-    found = ABSENT if record is None else record
+    value = ABSENT if record is None else record
     for name in path:
-        found = _member(found, name)
-    return found
+        value = _member(value, name)
+    return value
 
 
 def _equal(one: Any, other: Any) -> bool:

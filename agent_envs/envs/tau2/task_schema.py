@@ -62,7 +62,7 @@ _INSTRUCTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """What the user wants and knows; None where the row has no such part."""
+    """The user's wants and knowledge; None where the row has no such part."""
 
     domain: str
     reason_for_call: str
@@ -76,8 +76,8 @@ class Instructions:
             ("Reason for call", self.reason_for_call), ("Known info", self.known_info),
             ("Unknown info", self.unknown_info), ("Task instructions", self.task_instructions),
         ]  # fmt: skip
-        shown = [f"{name}:\n{indent(text, chr(9))}" for name, text in parts if text is not None]
-        return "\n".join([f"Domain: {self.domain}", *shown])
+        sections = [f"{name}:\n{indent(text, chr(9))}" for name, text in parts if text is not None]
+        return "\n".join([f"Domain: {self.domain}", *sections])
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class ExpectedAction:
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """What a conversation is scored by. `actions` and `env_assertions` are None where the row has none at all."""
+    """The scoring criteria of a conversation. `actions` and `env_assertions` are None where the row has none at all."""
 
     actions: tuple[ExpectedAction, ...] | None
     env_assertions: tuple[FunctionCall, ...] | None
@@ -119,7 +119,7 @@ class Criteria:
 
 @dataclass(frozen=True, slots=True)
 class Tau2Task:
-    """A task.
+    """The typed view of a task.
 
     Attributes:
         id: unique in its domain.
@@ -155,9 +155,10 @@ def read_task(row: Mapping[str, Any], domain: str) -> Tau2Task:
     """
     try:
         task = shaped(dict(row), _ROW, f"tau2 {domain} task {row.get('id', '')}")
-        told = task["user_scenario"]["instructions"]
-        if not isinstance(told, str):
-            told = Instructions(**shaped(told, _INSTRUCTIONS, f"tau2 {domain} task {task['id']} instructions"))
+        instructions = task["user_scenario"]["instructions"]
+        if not isinstance(instructions, str):
+            where = f"tau2 {domain} task {task['id']} instructions"
+            instructions = Instructions(**shaped(instructions, _INSTRUCTIONS, where))
     except SchemaError as error:
         raise UsageError(str(error)) from None
     persona = task["user_scenario"]["persona"] or ""
@@ -166,9 +167,9 @@ def read_task(row: Mapping[str, Any], domain: str) -> Tau2Task:
     return Tau2Task(
         id=task["id"],
         domain=domain,
-        scenario=scenario_text(persona, told),
+        scenario=scenario_text(persona, instructions),
         persona=persona,
-        instructions=told,
+        instructions=instructions,
         ticket=task["ticket"] or "",
         initial_data="" if data is None else canonical_json(thawed(data)),
         initial_actions=tuple(_function(action) for action in start["initialization_actions"] or ()),
@@ -184,13 +185,13 @@ def tau2_task(task: Task, domain: str) -> Tau2Task:
     Raises UsageError: the row or its criteria are none; the message names the place.
     """
     key = (domain, task.digest)
-    made = _TYPED.get(key)
-    if made is None:
-        made = read_task({**task.data, "evaluation_criteria": task.hidden}, domain)
+    view = _TYPED.get(key)
+    if view is None:
+        view = read_task({**task.data, "evaluation_criteria": task.hidden}, domain)
         if len(_TYPED) >= MOST_TYPED:
             _TYPED.clear()
-        _TYPED[key] = made
-    return made
+        _TYPED[key] = view
+    return view
 
 
 def core_task(row: Mapping[str, Any], split: str, source: str = "") -> Task:
@@ -209,9 +210,9 @@ def core_task(row: Mapping[str, Any], split: str, source: str = "") -> Task:
     )
 
 
-def scenario_text(persona: str, told: Instructions | str) -> str:
-    """Return what a simulated user is told, as the original writes it."""
-    text = told if isinstance(told, str) else told.text()
+def scenario_text(persona: str, instructions: Instructions | str) -> str:
+    """Return a simulated user's scenario, as the original writes it."""
+    text = instructions if isinstance(instructions, str) else instructions.text()
     lines = [f"Persona:\n{indent(persona, chr(9))}"] if persona else []
     return "\n".join([*lines, f"Instructions:\n{indent(text, chr(9))}"])
 

@@ -84,15 +84,15 @@ def replayed_world(domain: Domain, start: DomainState, lines: tuple[Line, ...], 
     Raises ReplayMismatch: a call and its answer do not belong together, or the answer is another one now.
     """
     state = start
-    for asked, reply in _answered(lines):
-        tool = domain.find_tool(reply.requestor, asked.name, solo)
+    for tool_call, reply in _answered(lines):
+        tool = domain.find_tool(reply.requestor, tool_call.name, solo)
         if tool is None or not tool.writes:
             continue
-        outcome, state = call(domain, state, reply.requestor, asked.name, arguments_of(asked), solo)
+        outcome, state = call(domain, state, reply.requestor, tool_call.name, arguments_of(tool_call), solo)
         # Python's own error texts are not the original's, so that of such errors only the flag is held.
         if outcome.error != reply.error or (outcome.kind != "other" and not _alike(outcome.content, reply.content)):
             raise ReplayMismatch(
-                f"tau2 {domain.name}: {asked.name}({asked.arguments}) gave {reply.content!r} in the conversation, "
+                f"tau2 {domain.name}: {tool_call.name}({tool_call.arguments}) gave {reply.content!r} in the conversation, "
                 f"and gives {outcome.content!r} now"
             )
     return state
@@ -107,15 +107,15 @@ def same_world(domain: Domain, one: DomainState, other: DomainState) -> bool:
 
 def _answered(lines: tuple[Line, ...]) -> Iterator[tuple[ToolCall, ToolReply]]:
     """Yield each call with its answer, which the next line holds."""
-    asked: tuple[ToolCall, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
     for line in (*lines, Line("assistant")):
         replies = line.results if line.sender == "environment" else ()
-        if [one.id for one in asked] != [reply.call_id for reply in replies]:
+        if [one.id for one in calls] != [reply.call_id for reply in replies]:
             raise ReplayMismatch(
-                f"the calls {[one.id for one in asked]} are answered by {[reply.call_id for reply in replies]}"
+                f"the calls {[one.id for one in calls]} are answered by {[reply.call_id for reply in replies]}"
             )
-        yield from zip(asked, replies, strict=True)
-        asked = line.calls
+        yield from zip(calls, replies, strict=True)
+        calls = line.calls
 
 
 def _alike(one: str, other: str) -> bool:
@@ -143,10 +143,10 @@ def _merge(view: View, table: str, key: str, record: Mapping[str, Any]) -> None:
         _update(view.edit(table, key), record)
 
 
-def _update(kept: dict[str, Any], given: Mapping[str, Any]) -> None:
-    """Put what is given into a record, member by member; lists are replaced as a whole."""
-    for name, value in given.items():
-        if isinstance(value, dict) and isinstance(kept.get(name), dict):
-            _update(kept[name], value)
+def _update(record: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    """Merge changes into a record, member by member; lists are replaced as a whole."""
+    for name, value in changes.items():
+        if isinstance(value, dict) and isinstance(record.get(name), dict):
+            _update(record[name], value)
         else:
-            kept[name] = value
+            record[name] = value

@@ -36,14 +36,14 @@ class RowSource(Uncopied):
     def __init__(
         self, name: str, row: Callable[[str], dict[str, Any]], splits: Mapping[str, tuple[str, ...]], digest: str = ""
     ) -> None:
-        """Take what returns the row of an id, to read only, and the ids of each split, the default of a reset first."""
+        """Take a function that returns the row of an id, to read only, and each split's ids, a reset's default split first."""
         self.name, self.digest, self.splits = name, digest, tuple(splits)
-        self._row, self._given = row, dict(splits)
-        self._made: dict[tuple[str, str], Task] = {}
+        self._row, self._split_ids = row, dict(splits)
+        self._tasks: dict[tuple[str, str], Task] = {}
 
     def ids(self, split: str) -> tuple[str, ...]:
         """Return the ids of a split in file order."""
-        return self._given[split]
+        return self._split_ids[split]
 
     def size(self, split: str) -> int:
         """Return the number of tasks of a split."""
@@ -58,9 +58,9 @@ class RowSource(Uncopied):
             key = ids[key]
         elif key not in self._members[split]:
             raise KeyError(key)
-        if (split, key) not in self._made:
-            self._made[split, key] = core_task(self._row(key), split, self.name)
-        return self._made[split, key]
+        if (split, key) not in self._tasks:
+            self._tasks[split, key] = core_task(self._row(key), split, self.name)
+        return self._tasks[split, key]
 
     @cached_property
     def _members(self) -> dict[str, frozenset[str]]:
@@ -71,20 +71,20 @@ class OfficialSource(RowSource):
     """The published tasks of a domain, one deck for all environments of a process."""
 
     def __init__(self, domain: str) -> None:
-        """Find the deck.
+        """Load the deck.
 
         Raises:
             UsageError: an unknown domain.
             DataMissing: the data is not there.
         """
-        found = deck(domain)
+        official_deck = deck(domain)
         order: tuple[str, ...] = ("train", "test", "base", "small", "full")
-        named = {name: found.split(name) for name in order if name in found.splits}
+        splits = {name: official_deck.split(name) for name in order if name in official_deck.splits}
         paths = sorted(path for path in BLOBS if path.startswith(f"domains/{domain}/"))
-        known = digest_of([COMMIT, SEED, [[path, BLOBS[path]] for path in paths]])
-        super().__init__(f"official-{domain}", found.task, named, known)
+        data_digest = digest_of([COMMIT, SEED, [[path, BLOBS[path]] for path in paths]])
+        super().__init__(f"official-{domain}", official_deck.task, splits, data_digest)
         self.domain = domain
-        self.splits = (*named, *_OURS)
+        self.splits = (*splits, *_OURS)
 
     def ids(self, split: str) -> tuple[str, ...]:
         """Return the ids of a split in file order."""
@@ -104,12 +104,12 @@ def drawn_split(domain: str, split: str) -> tuple[str, ...]:
     if split not in _OURS:
         raise UsageError(f"tau2 draws no split {split!r}; it draws {', '.join(_OURS)}")
     pooled, wants_test = _OURS[split]
-    drawn = _drawn("pooled" if pooled else domain, DOMAINS if pooled else (domain,))
-    return tuple(task_id for task_id in deck(domain).split("base") if ((domain, task_id) in drawn) is wants_test)
+    test_pairs = _draw_test_pairs("pooled" if pooled else domain, DOMAINS if pooled else (domain,))
+    return tuple(task_id for task_id in deck(domain).split("base") if ((domain, task_id) in test_pairs) is wants_test)
 
 
 @cache
-def _drawn(name: str, domains: tuple[str, ...]) -> frozenset[tuple[str, str]]:
+def _draw_test_pairs(name: str, domains: tuple[str, ...]) -> frozenset[tuple[str, str]]:
     pool = [(domain, task_id) for domain in domains for task_id in deck(domain).split("base")]
     Random(f"tau2/80-20/{name}/{SEED}").shuffle(pool)
     return frozenset(pool[: round(TEST_SHARE * len(pool))])

@@ -36,31 +36,31 @@ _NAMES = {"customers": "Customer", "lines": "Line", "plans": "Plan", "devices": 
 _KINDS = {"L": "lines", "D": "devices", "B": "bills", "C": "customers", "P": "plans"}
 
 
-def _found(world: World, table: str, key: str) -> Any:
+def _find(world: World, table: str, key: str) -> Any:
     record = world.agent.get(table, key) if isinstance(key, str) else None
     return present(record, f"{_NAMES[table]} with ID {key} not found")
 
 
 def _line_of(world: World, customer_id: str, line_id: str) -> Any:
-    if line_id not in _found(world, "customers", customer_id)["line_ids"]:
+    if line_id not in _find(world, "customers", customer_id)["line_ids"]:
         raise ToolFailure(f"Line {line_id} not found for customer {customer_id}")
-    return _found(world, "lines", line_id)
+    return _find(world, "lines", line_id)
 
 
 @lru_cache(maxsize=32)
 def _directory(database: Database) -> dict[str, tuple[str, str]]:
-    """Return, of each number in the pristine tables, the keys of the customer and the line that a search finds first."""
+    """Map each number in the pristine tables to the keys of the customer and the line that a search finds first."""
     lines, customers = database.tables["lines"], database.tables["customers"]
-    found: dict[str, tuple[str, str]] = {}
+    entries: dict[str, tuple[str, str]] = {}
     for key, customer in customers.items():
         if not all(line_id in lines for line_id in customer["line_ids"]):
             return {}  # a search may end in an error
         for number in (customer["phone_number"], *(lines[one]["phone_number"] for one in customer["line_ids"])):
-            found.setdefault(number, (key, ""))
+            entries.setdefault(number, (key, ""))
     for key, line in lines.items():
-        owner, known = found.get(line["phone_number"], ("", ""))
-        found[line["phone_number"]] = (owner, known or key)
-    return found
+        owner, line_key = entries.get(line["phone_number"], ("", ""))
+        entries[line["phone_number"]] = (owner, line_key or key)
+    return entries
 
 
 def _listed(world: World, phone_number: Any) -> tuple[str, str]:
@@ -68,16 +68,16 @@ def _listed(world: World, phone_number: Any) -> tuple[str, str]:
     for table in ("customers", "lines"):
         pristine = world.agent.database.tables[table]
         for key, record in world.agent.changed(table):
-            told = pristine.get(key)
-            if told is None or any(frozen(record.get(one)) != told.get(one) for one in ("phone_number", "line_ids")):
+            old = pristine.get(key)
+            if old is None or any(frozen(record.get(one)) != old.get(one) for one in ("phone_number", "line_ids")):
                 return "", ""
     return _directory(world.agent.database).get(phone_number, ("", "")) if isinstance(phone_number, str) else ("", "")
 
 
 def _line_by_phone(world: World, phone_number: str) -> Any:
-    known = _listed(world, phone_number)[1]
-    if known:
-        return world.agent.get("lines", known)
+    key = _listed(world, phone_number)[1]
+    if key:
+        return world.agent.get("lines", key)
     for line in world.agent.rows("lines"):
         if line["phone_number"] == phone_number:
             return line
@@ -85,22 +85,22 @@ def _line_by_phone(world: World, phone_number: str) -> Any:
 
 
 def _customer_by_phone(world: World, phone_number: str) -> Any:
-    known = _listed(world, phone_number)[0]
-    if known:
-        return world.agent.get("customers", known)
+    key = _listed(world, phone_number)[0]
+    if key:
+        return world.agent.get("customers", key)
     lines = world.agent.records("lines")
     for customer in world.agent.rows("customers"):
         if customer["phone_number"] == phone_number:
             return customer
         for line_id in customer["line_ids"]:
-            line = lines.get(line_id) or _found(world, "lines", line_id)
+            line = lines.get(line_id) or _find(world, "lines", line_id)
             if line["phone_number"] == phone_number:
                 return customer
     raise ToolFailure(f"Customer with phone number {phone_number} not found")
 
 
 def _bills_of(world: World, customer: Any) -> list[Any]:
-    return [_found(world, "bills", bill_id) for bill_id in customer["bill_ids"]]
+    return [_find(world, "bills", bill_id) for bill_id in customer["bill_ids"]]
 
 
 def _first_bill(world: World, customer: Any, status: str) -> Any:
@@ -128,7 +128,7 @@ def get_customer_by_phone(world: World, phone_number: str) -> Record:
 @agent_kit.tool()
 def get_customer_by_id(world: World, customer_id: str) -> Record:
     """Find a customer by identifier."""
-    return Record(_found(world, "customers", customer_id))
+    return Record(_find(world, "customers", customer_id))
 
 
 @agent_kit.tool()
@@ -154,7 +154,7 @@ def get_details_by_id(world: World, id: str) -> Record:
         id: The identifier; its first letter (C, L, D, B, P) tells the kind.
     """
     table = present(_KINDS.get(id[:1]), f"Unknown ID format or type: {id}")
-    return Record(_found(world, table, id))
+    return Record(_find(world, table, id))
 
 
 @agent_kit.tool()
@@ -164,7 +164,7 @@ def get_bills_for_customer(world: World, customer_id: str, limit: int = 12) -> l
     Args:
         limit: How many bills at most.
     """
-    bills = _bills_of(world, _found(world, "customers", customer_id))
+    bills = _bills_of(world, _find(world, "customers", customer_id))
     return [Record(bill) for bill in sorted(bills, key=lambda bill: str(bill["issue_date"]), reverse=True)[:limit]]
 
 
@@ -175,7 +175,7 @@ def get_data_usage(world: World, customer_id: str, line_id: str) -> dict[str, An
     return {
         "line_id": line_id,
         "data_used_gb": line["data_used_gb"],
-        "data_limit_gb": _found(world, "plans", line["plan_id"])["data_limit_gb"],
+        "data_limit_gb": _find(world, "plans", line["plan_id"])["data_limit_gb"],
         "data_refueling_gb": line["data_refueling_gb"],
         "cycle_end_date": CYCLE_END,
     }
@@ -215,7 +215,7 @@ def send_payment_request(world: World, customer_id: str, bill_id: str) -> str:
     Args:
         bill_id: The bill's identifier.
     """
-    customer = _found(world, "customers", customer_id)
+    customer = _find(world, "customers", customer_id)
     if _first_bill(world, customer, "Awaiting Payment") is not None:
         raise ToolFailure("A bill is already awaiting payment for this customer")
     if bill_id not in customer["bill_ids"]:
@@ -253,7 +253,7 @@ def refuel_data(world: World, customer_id: str, line_id: str, gb_amount: float) 
     line = _line_of(world, customer_id, line_id)
     if gb_amount <= 0:
         raise ToolFailure("Refuel amount must be positive")
-    price = _found(world, "plans", line["plan_id"])["data_refueling_price_per_gb"]
+    price = _find(world, "plans", line["plan_id"])["data_refueling_price_per_gb"]
     charge = gb_amount * price
     edited = world.agent.edit("lines", line_id)
     edited["data_refueling_gb"] += gb_amount
@@ -267,7 +267,7 @@ def refuel_data(world: World, customer_id: str, line_id: str, gb_amount: float) 
 
 def _charge(world: World, customer_id: str, amount: float, description: str) -> None:
     """Put a charge on the customer's draft bill, which is made if there is none."""
-    draft = _first_bill(world, _found(world, "customers", customer_id), "Draft")
+    draft = _first_bill(world, _find(world, "customers", customer_id), "Draft")
     if draft is None:
         draft = {
             "bill_id": _new_bill_id(world), "customer_id": customer_id, **NEXT_BILL,
@@ -312,13 +312,13 @@ def suspend_line_for_overdue_bill(
     world: World, customer_id: str, line_id: str, new_bill_id: str, contract_ended: bool
 ) -> str:
     """Suspend a line for a bill that was never paid; end its contract as well if asked."""
-    line = _found(world, "lines", line_id)
+    line = _find(world, "lines", line_id)
     if line["status"] != "Active":
         raise ToolFailure("Line must be active to suspend for unpaid bill")
-    amount = _found(world, "plans", line["plan_id"])["price_per_month"]
+    amount = _find(world, "plans", line["plan_id"])["price_per_month"]
     if amount <= 0:
         raise ToolFailure("Amount must be positive")
-    if _first_bill(world, _found(world, "customers", customer_id), "Overdue") is not None:
+    if _first_bill(world, _find(world, "customers", customer_id), "Overdue") is not None:
         raise ToolFailure("Customer already has an overdue bill")
     bill = {
         "bill_id": new_bill_id, "customer_id": customer_id, **OVERDUE_BILL, "total_due": amount,
@@ -340,29 +340,29 @@ def get_available_plan_ids(world: World) -> list[str]:
 
 @agent_kit.helper
 def assert_data_refueling_amount(world: World, customer_id: str, line_id: str, expected_amount: float) -> bool:
-    """Tell whether a line was sold this much data."""
+    """Return whether a line was sold this much data."""
     return bool(abs(_line_of(world, customer_id, line_id)["data_refueling_gb"] - expected_amount) < 1e-6)
 
 
 @agent_kit.helper
 def assert_line_status(world: World, customer_id: str, line_id: str, expected_status: str) -> bool:
-    """Tell whether a line has this status."""
+    """Return whether a line has this status."""
     return bool(_line_of(world, customer_id, line_id)["status"] == expected_status)
 
 
 @agent_kit.helper
 def assert_overdue_bill_exists(world: World, customer_id: str, overdue_bill_id: str) -> bool:
     """Return true if the customer has this bill and it is overdue; all else is an error."""
-    if overdue_bill_id not in _found(world, "customers", customer_id)["bill_ids"]:
+    if overdue_bill_id not in _find(world, "customers", customer_id)["bill_ids"]:
         raise ToolFailure(f"Overdue bill {overdue_bill_id} not found")
-    if _found(world, "bills", overdue_bill_id)["status"] != "Overdue":
+    if _find(world, "bills", overdue_bill_id)["status"] != "Overdue":
         raise ToolFailure(f"Overdue bill {overdue_bill_id} is not overdue")
     return True
 
 
 @agent_kit.helper
 def assert_no_overdue_bill(world: World, overdue_bill_id: str) -> bool:
-    """Tell whether a bill does not exist or is paid."""
+    """Return whether a bill does not exist or is paid."""
     bill = world.agent.get("bills", overdue_bill_id)
     return bill is None or bill["status"] == "Paid"
 
@@ -377,7 +377,7 @@ def synchronise(world: World) -> None:
     if number is None:
         return
     line = _line_by_phone(world, number)
-    limit = _found(world, "plans", line["plan_id"])["data_limit_gb"] + line["data_refueling_gb"]
+    limit = _find(world, "plans", line["plan_id"])["data_limit_gb"] + line["data_refueling_gb"]
     _carry(world, "line_active", line["status"] == "Active")
     _carry(world, "roaming_allowed", line["roaming_enabled"])
     _carry(world, "mobile_data_usage_exceeded", line["data_used_gb"] >= limit)
@@ -389,8 +389,8 @@ def synchronise(world: World) -> None:
     if request is None:
         bill = _first_bill(world, _customer_by_phone(world, number), "Awaiting Payment")
         if bill is not None:
-            asked = {"bill_id": bill["bill_id"], "amount_due": bill["total_due"], "paid": False}
-            _carry(world, "payment_request", asked)
+            fields = {"bill_id": bill["bill_id"], "amount_due": bill["total_due"], "paid": False}
+            _carry(world, "payment_request", fields)
 
 
 def _carry(world: World, field: str, value: Any) -> None:

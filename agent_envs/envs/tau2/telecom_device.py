@@ -166,9 +166,9 @@ def check_vpn_status(world: World) -> str:
         return "VPN is ON and connected (no specific details available)."
     if device["vpn_connected"]:
         level = details["server_performance"]
-        shown = f"'server_address': {details['server_address']!r}, 'protocol': {details['protocol']!r}"
+        items = f"'server_address': {details['server_address']!r}, 'protocol': {details['protocol']!r}"
         return (
-            f"VPN is ON and connected. Details: {{{shown}, "
+            f"VPN is ON and connected. Details: {{{items}, "
             f"'server_performance': <PerformanceLevel.{level.upper()}: {level!r}>}}"
         )
     if device["vpn_enabled_setting"]:

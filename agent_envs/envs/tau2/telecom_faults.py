@@ -27,17 +27,17 @@ from agent_envs.envs.tau2.telecom_tables import PERMISSIONS, SERVICE_STATUSES
 from agent_envs.envs.tau2.toolkit import World
 
 
-def _settle(world: World, flip: Callable[[World], str], field: str, wanted: bool) -> str:
-    """Flip once, and once more if that was the wrong way; return what the phone said, less its status bar."""
+def _settle(world: World, flip: Callable[[World], str], field: str, goal: bool) -> str:
+    """Flip once, and once more if that was the wrong way; return the phone's answer, less its status bar."""
     text = flip(world)
-    if phone(world)[field] != wanted:
+    if phone(world)[field] != goal:
         text = flip(world)
     return text.partition("\n")[0]
 
 
 @user_kit.helper
 def set_user_info(world: World, name: str, phone_number: str) -> None:
-    """Tell whose phone this is."""
+    """Set the owner of the phone."""
     edit_surroundings(world).update(name=name, phone_number=phone_number)
 
 
@@ -54,8 +54,8 @@ _SWITCHES: dict[str, tuple[Callable[[World], str], str]] = {
     "turn_data_saver_mode": (toggle_data_saver_mode, "data_saver_mode"),
 }
 for _name, (_flip, _field) in _SWITCHES.items():
-    user_kit.helpers[f"{_name}_on"] = partial(_settle, flip=_flip, field=_field, wanted=True)
-    user_kit.helpers[f"{_name}_off"] = partial(_settle, flip=_flip, field=_field, wanted=False)
+    user_kit.helpers[f"{_name}_on"] = partial(_settle, flip=_flip, field=_field, goal=True)
+    user_kit.helpers[f"{_name}_off"] = partial(_settle, flip=_flip, field=_field, goal=False)
 
 
 @user_kit.helper
@@ -149,8 +149,8 @@ def simulate_network_search(world: World) -> None:
 # What only tasks call: assertions
 
 
-def _as_expected(world: World, expected_status: bool, shown: Callable[[World], Any]) -> bool:
-    return bool(shown(world) == expected_status)
+def _as_expected(world: World, expected_status: bool, read: Callable[[World], Any]) -> bool:
+    return bool(read(world) == expected_status)
 
 
 _SHOWN: dict[str, Callable[[World], Any]] = {
@@ -161,13 +161,13 @@ _SHOWN: dict[str, Callable[[World], Any]] = {
     "mobile_data_usage_exceeded": lambda world: surroundings(world)["mobile_data_usage_exceeded"],
     "can_send_mms": mms_works,
 }
-for _name, _shown in _SHOWN.items():
-    user_kit.helpers[f"assert_{_name}"] = partial(_as_expected, shown=_shown)
+for _name, _read in _SHOWN.items():
+    user_kit.helpers[f"assert_{_name}"] = partial(_as_expected, read=_read)
 
 
 @user_kit.helper
 def assert_service_status(world: World, expected_status: str) -> bool:
-    """Tell whether the connection is as expected; a status that does not exist is an error."""
+    """Return whether the connection is as expected; a status that does not exist is an error."""
     if expected_status not in SERVICE_STATUSES:
         raise ValueError(f"{expected_status!r} is not a valid NetworkStatus")
     return bool(phone(world)["network_connection_status"] == expected_status)
@@ -175,7 +175,7 @@ def assert_service_status(world: World, expected_status: str) -> bool:
 
 @user_kit.helper
 def assert_internet_speed(world: World, expected_speed: float, expected_desc: str | None = None) -> bool:
-    """Tell whether mobile data is at least this fast, and its label is this one if one is given."""
+    """Return whether mobile data is at least this fast, and has this label, if one is given."""
     value, label = speed(world)
     if expected_desc is not None and label.lower() != expected_desc.lower():
         return False
@@ -184,5 +184,5 @@ def assert_internet_speed(world: World, expected_speed: float, expected_desc: st
 
 @user_kit.helper
 def assert_internet_not_excellent(world: World) -> bool:
-    """Tell whether mobile data is slower than excellent."""
+    """Return whether mobile data is slower than excellent."""
     return speed(world)[1] != "Excellent"

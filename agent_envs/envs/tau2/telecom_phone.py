@@ -22,7 +22,7 @@ def phone(world: World) -> Any:
 
 
 def surroundings(world: World) -> Any:
-    """Return what is around the phone (place, line, signals), to read."""
+    """Return the phone's surroundings (place, line, signals), to read."""
     return world.phone.get("surroundings", "")
 
 
@@ -66,7 +66,7 @@ def _technology(mode: str, signals: Any) -> str:
 
 
 def mobile_data_works(world: World) -> bool:
-    """Tell whether mobile data gets through."""
+    """Return whether mobile data gets through."""
     device, around = phone(world), surroundings(world)
     if device["airplane_mode"] or device["network_signal_strength"] == "none":
         return False
@@ -92,7 +92,7 @@ def speed(world: World) -> tuple[float | None, str]:
 
 
 def mms_works(world: World) -> bool:
-    """Tell whether the messaging app can send a picture message."""
+    """Return whether the messaging app can send a picture message."""
     device = phone(world)
     if not mobile_data_works(world) or device["network_technology_connected"] == "2G":
         return False

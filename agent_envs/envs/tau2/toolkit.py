@@ -46,7 +46,7 @@ class Record(dict[str, Any]):
 @state_type
 @dataclass(frozen=True)
 class DomainState:
-    """All that an episode changed: empty at reset.
+    """The changes of an episode: empty at reset.
 
     Attributes:
         agent: changes of the agent's database.
@@ -63,7 +63,7 @@ FRESH = DomainState()
 
 
 class World:
-    """What a tool gets: both databases as this call sees them.
+    """Both databases as one call sees them, the first argument of every tool.
 
     Attributes:
         agent: the agent's database.
@@ -195,7 +195,7 @@ class Domain:
 
 @dataclass(frozen=True)
 class ToolOutcome:
-    """What a call gave. `kind` of an error: "domain" (its text is the original's) or "other" (only the flag counts)."""
+    """The outcome of a call. `kind` of an error: "domain" (its text is the original's) or "other" (only the flag counts)."""
 
     content: str
     error: bool = False
@@ -204,7 +204,7 @@ class ToolOutcome:
 
 @dataclass(frozen=True)
 class FunctionOutcome:
-    """What an initial action or assertion gave: JSON data, or the text of what it raised."""
+    """The outcome of an initial action or assertion: JSON data, or the text of what it raised."""
 
     returned: Any = None
     raised: str | None = None
@@ -269,7 +269,7 @@ def _storable(value: Any, depth: int = 0) -> None:
 
 
 def _of_its_own(value: Any) -> Any:
-    """Return a result that shares no record with a database."""
+    """Copy a result, so that it shares no record with a database."""
     return thawed(value) if isinstance(value, dict | list) else value
 
 

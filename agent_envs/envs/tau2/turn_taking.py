@@ -23,7 +23,7 @@ LIMITS = ("max_steps", "max_agent_turns", "too_many_errors")  # endings that cut
 
 @dataclass(frozen=True)
 class Rules:
-    """What holds during a conversation.
+    """The domain, the mode and the limits of a conversation.
 
     Attributes:
         domain: the databases, tools and switches.
@@ -92,27 +92,27 @@ def spoke(rules: Rules, dialogue: Dialogue, text: str, calls: tuple[ToolCall, ..
     if rules.solo and any(item.name == DONE for item in calls):
         text, calls = AGENT_STOP, ()
     line = Line(side, text, calls)
-    said = dialogue.but(
+    new = dialogue.replace(
         lines=(*dialogue.lines, line),
         steps=dialogue.steps + 1,
         agent_turns=dialogue.agent_turns + (side == "assistant"),
     )
     if calls:
-        return limited(rules, _answered(rules, said, line))
+        return limited(rules, _answered(rules, new, line))
     awaited: Side = "assistant" if rules.solo else other(side)
-    return limited(rules, said.but(turn=awaited, ended=_ending(rules, side, text)))
+    return limited(rules, new.replace(turn=awaited, ended=_ending(rules, side, text)))
 
 
 def stumbled(rules: Rules, dialogue: Dialogue) -> Dialogue:
-    """Return the conversation after something that was no message: nothing is routed, and an assistant's turn is spent."""
-    return limited(rules, dialogue.but(agent_turns=dialogue.agent_turns + (dialogue.turn == "assistant")))
+    """Return the conversation after a turn that could not be read: nothing is routed, and an assistant's turn is spent."""
+    return limited(rules, dialogue.replace(agent_turns=dialogue.agent_turns + (dialogue.turn == "assistant")))
 
 
 def answered(rules: Rules, dialogue: Dialogue, side: Side, speak: Speak) -> Dialogue:
-    """Return the conversation once a simulated side has said its lines; it stops it by None in place of a line."""
+    """Return the conversation after a simulated side's lines; None in place of a line stops it."""
     while dialogue.turn == side and not dialogue.ended:
         line, memory = speak(dialogue)
-        dialogue = dialogue.but(memory=memory)
+        dialogue = dialogue.replace(memory=memory)
         dialogue = stopped(rules, dialogue) if line is None else spoke(rules, dialogue, line.text, line.calls)
     return dialogue
 
@@ -120,8 +120,8 @@ def answered(rules: Rules, dialogue: Dialogue, side: Side, speak: Speak) -> Dial
 def stopped(rules: Rules, dialogue: Dialogue) -> Dialogue:
     """Return the conversation after the side whose turn it is ended it."""
     side = dialogue.turn
-    said = spoke(rules, dialogue, AGENT_STOP)
-    return said if said.ended else limited(rules, said.but(ended="user_stop" if side == "user" else "agent_stop"))
+    new = spoke(rules, dialogue, AGENT_STOP)
+    return new if new.ended else limited(rules, new.replace(ended="user_stop" if side == "user" else "agent_stop"))
 
 
 def limited(rules: Rules, dialogue: Dialogue) -> Dialogue:
@@ -132,12 +132,12 @@ def limited(rules: Rules, dialogue: Dialogue) -> Dialogue:
     if dialogue.ended and not rules.domain.compat.max_steps_overwrite:
         return dialogue
     if dialogue.errors >= rules.max_errors:
-        return dialogue.but(ended="too_many_errors")
+        return dialogue.replace(ended="too_many_errors")
     if dialogue.steps >= rules.max_steps:
-        return dialogue.but(ended="max_steps")
-    spent = rules.max_agent_turns is not None and dialogue.agent_turns >= rules.max_agent_turns
-    if spent and dialogue.turn == "assistant" and not dialogue.ended:
-        return dialogue.but(ended="max_agent_turns")
+        return dialogue.replace(ended="max_steps")
+    out_of_turns = rules.max_agent_turns is not None and dialogue.agent_turns >= rules.max_agent_turns
+    if out_of_turns and dialogue.turn == "assistant" and not dialogue.ended:
+        return dialogue.replace(ended="max_agent_turns")
     return dialogue
 
 
@@ -162,7 +162,7 @@ def _ending(rules: Rules, side: Side, text: str) -> str:
 
 def _answered(rules: Rules, dialogue: Dialogue, line: Line) -> Dialogue:
     replies, world = _executed(rules, dialogue.world, line)
-    return dialogue.but(
+    return dialogue.replace(
         lines=(*dialogue.lines, Line("environment", results=replies)),
         world=world,
         steps=dialogue.steps + 1,
@@ -173,7 +173,7 @@ def _answered(rules: Rules, dialogue: Dialogue, line: Line) -> Dialogue:
 def _executed(rules: Rules, world: DomainState, line: Line) -> tuple[tuple[ToolReply, ...], DomainState]:
     requestor: Side = "user" if line.sender == "user" else "assistant"
     replies = []
-    for asked in line.calls:
-        outcome, world = call(rules.domain, world, requestor, asked.name, arguments_of(asked), rules.solo)
-        replies.append(ToolReply(asked.id, asked.name, outcome.content, outcome.error, requestor))
+    for tool_call in line.calls:
+        outcome, world = call(rules.domain, world, requestor, tool_call.name, arguments_of(tool_call), rules.solo)
+        replies.append(ToolReply(tool_call.id, tool_call.name, outcome.content, outcome.error, requestor))
     return tuple(replies), world

@@ -42,7 +42,7 @@ _SCRIPT = {
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something that the user can tell.
+    """A fact that the user can tell.
 
     Attributes:
         topic: what it is about; one of `TOPICS`.
@@ -57,7 +57,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """How the user sees that a problem is gone: its own tool, and a text that a good result contains (any case)."""
+    """The user's own check that a problem is gone: a tool, and a text that a good result contains (any case)."""
 
     tool: str
     arguments: str  # canonical JSON
@@ -91,13 +91,13 @@ class Want:
     check: Check | None = None
 
     def __hash__(self) -> int:
-        """Many memories are keyed by wants and scripts; a text knows its own hash."""
+        """Hash the text: many memories are keyed by wants and scripts, and a text caches its own hash."""
         return hash(self.say)
 
 
 @dataclass(frozen=True, slots=True)
 class UserScript:
-    """A user.
+    """The facts, the wants and the manners of a scripted user.
 
     Attributes:
         facts: what it knows about itself.
@@ -112,26 +112,26 @@ class UserScript:
     persona: str = "plain"
 
     def __hash__(self) -> int:
-        """See `Want`."""
+        """Hash the text, as `Want` does."""
         return hash(self.wants)
 
 
 def read_script(row: Mapping[str, Any], where: str = "user_script") -> UserScript:
-    """Return the script that a task's member `user_script` holds."""
+    """Read the script in a task's member `user_script`."""
     try:
-        told = shaped(thawed(row), _SCRIPT, where)
+        spec = shaped(thawed(row), _SCRIPT, where)
     except SchemaError as error:
         raise UsageError(f"tau2: {error}") from None
     lists = [
-        told["facts"],
-        told["wants"],
-        *(want[name] for want in told["wants"] for name in ("facts", "signs", "declines")),
+        spec["facts"],
+        spec["wants"],
+        *(want[name] for want in spec["wants"] for name in ("facts", "signs", "declines")),
     ]
     if max(map(len, lists)) > MOST:
         raise UsageError(f"tau2: {where}: more than {MOST} wants, facts or signs stand together")
-    if not told["wants"]:
+    if not spec["wants"]:
         raise UsageError(f"tau2: {where}.wants: a user wants at least one thing")
-    return UserScript(_facts(told["facts"]), tuple(map(_want, told["wants"])), tuple(told["unknown"]), told["persona"])
+    return UserScript(_facts(spec["facts"]), tuple(map(_want, spec["wants"])), tuple(spec["unknown"]), spec["persona"])
 
 
 def script_row(script: UserScript) -> dict[str, Any]:

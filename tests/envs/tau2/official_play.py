@@ -23,7 +23,7 @@ from agent_envs.envs.tau2.builtin import DOMAINS
 from agent_envs.envs.tau2.dialogue import Dialogue, Line
 from agent_envs.envs.tau2.evaluation import evaluate
 from agent_envs.envs.tau2.official import load_domain
-from agent_envs.envs.tau2.partners import played
+from agent_envs.envs.tau2.partners import take_turn
 from agent_envs.envs.tau2.scene import Partner, Scene
 from agent_envs.envs.tau2.task_schema import ExpectedAction
 from agent_envs.envs.tau2.task_states import initial_world
@@ -66,7 +66,7 @@ class Play:
         self.talk = self.answered(opened(self.rules, initial_world(domain, self.public)))
 
     def answered(self, talk: Dialogue) -> Dialogue:
-        return played(self.user, Scene(self.task, self.public, self.rules, "user", talk, f"play {self.task.id}"))
+        return take_turn(self.user, Scene(self.task, self.public, self.rules, "user", talk, f"play {self.task.id}"))
 
     def say(self, text: str) -> None:
         if not self.talk.ended:

@@ -72,8 +72,8 @@ def test_gold_through_the_machine_earns_all(name):
         talk = opened(rules, initial_world(rules.domain, task))
         for action in task.criteria.actions:
             asked = (ToolCall("call_0", action.name, action.arguments),)
-            talk = spoke(rules, talk.but(turn=action.requestor), "", asked)
-        talk = spoke(rules, talk.but(turn="assistant"), "Done. " + " ".join(task.criteria.communicate_info))
+            talk = spoke(rules, talk.replace(turn=action.requestor), "", asked)
+        talk = spoke(rules, talk.replace(turn="assistant"), "Done. " + " ".join(task.criteria.communicate_info))
         talk = spoke(rules, talk, "###STOP###")
         assert talk.ended == "user_stop"
         assert evaluate(rules.domain, task, talk.lines, talk.ended).reward_without_nl == 1.0, task.id

@@ -89,7 +89,7 @@ def modify(domain, pairs):
 
 @pytest.mark.parametrize("name", ["tau2-1.0.1", "fixed"])
 def test_last_variant_for_all(name):
-    domain = retail(DATABASE, Compat.named(name))
+    domain = retail(DATABASE, Compat.from_name(name))
     result, state = modify(domain, [("11", "12"), ("21", "22")])
     items = [(item["item_id"], item["name"], item["price"], item["options"]["colour"]) for item in result["items"]]
     first = ("12", "cup", 20.25, "tin") if name == "tau2-1.0.1" else ("12", "cup", 15.5, "blue")
@@ -173,7 +173,7 @@ def test_look_ups():
 
 
 def test_fixed_and_original_share_one_database_and_one_kit():
-    fixed = replace(SHOP, compat=Compat.named("fixed"))
+    fixed = replace(SHOP, compat=Compat.from_name("fixed"))
     assert fixed.agent_database is DATABASE and fixed.assistant is SHOP.assistant
     assert len(SHOP.assistant.tools) == 16
     writes = {name for name, tool in SHOP.assistant.tools.items() if tool.writes}

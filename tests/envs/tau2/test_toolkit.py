@@ -196,11 +196,11 @@ def test_schemas_come_from_signatures_and_docstrings():
 
 
 def test_compat_by_name_and_switch_by_switch():
-    assert set(vars(Compat.named("tau2-1.0.1")).values()) == {True}
-    assert set(vars(Compat.named("fixed")).values()) == {False}
-    assert len(fields(Compat)) == 6 and Compat() == Compat.named("tau2-1.0.1")
+    assert set(vars(Compat.from_name("tau2-1.0.1")).values()) == {True}
+    assert set(vars(Compat.from_name("fixed")).values()) == {False}
+    assert len(fields(Compat)) == 6 and Compat() == Compat.from_name("tau2-1.0.1")
     with pytest.raises(UsageError, match="original"):
-        Compat.named("original")
+        Compat.from_name("original")
 
 
 JSON = st.recursive(

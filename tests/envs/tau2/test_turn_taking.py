@@ -199,8 +199,8 @@ def test_states_are_values_and_databases_stay_as_they_are():
     assert original_hash(TELECOM.agent_database, begun()[1].world.agent.__class__()) == before
     stored = json.loads(canonical_json(encode_state(after)))
     assert decode_state(stored) == after
-    again = spoke(rules, decode_state(stored).but(turn="user"), "", calls("make_payment"))
-    assert again == spoke(rules, after.but(turn="user"), "", calls("make_payment")) and not again.errors
+    again = spoke(rules, decode_state(stored).replace(turn="user"), "", calls("make_payment"))
+    assert again == spoke(rules, after.replace(turn="user"), "", calls("make_payment")) and not again.errors
 
 
 def test_arguments_that_no_state_can_hold_are_an_error_of_the_call():

@@ -38,7 +38,7 @@ def domain_over(name: str, databases: Sequence[Database], compat: str, *policies
     makers: dict[str, Callable[..., Domain]] = {
         "retail": retail.retail, "airline": airline.airline, "telecom": telecom.telecom
     }  # fmt: skip
-    return makers[name](*databases, Compat.named(compat), *policies)
+    return makers[name](*databases, Compat.from_name(compat), *policies)
 
 
 def databases_of(name: str, data: Mapping[str, Any]) -> tuple[Database, ...]:

@@ -23,10 +23,10 @@ serve = Desk.serve_once
 def _user(desk: Desk) -> Row:
     """Return the user's record."""
     ids = matches(r"\b[a-z]+(?:_[a-z]+)+_\d{2,6}\b", "\n".join(desk.user))
-    known = desk.look("get_user_details", *({"user_id": one} for one in ids))
-    if not known:
+    records = desk.look("get_user_details", *({"user_id": one} for one in ids))
+    if not records:
         desk.ask(f"{'I could not find that user. ' if ids else ''}May I have your user id, please?")
-    return dict(known[-1])
+    return dict(records[-1])
 
 
 def _days(text: str) -> list[str]:
@@ -34,12 +34,12 @@ def _days(text: str) -> list[str]:
 
 
 def _reservations(desk: Desk) -> list[Row]:
-    """Return the reservations that the wish names, else those that fit best what it tells of a trip."""
+    """Return the reservations that the wish names, else those that best match its description."""
     own = list(_user(desk)["reservations"])
-    named = [key for key in matches(r"\b[A-Z0-9]{6}\b", desk.text) if key in own]
+    keys = [key for key in matches(r"\b[A-Z0-9]{6}\b", desk.text) if key in own]
     # As they were at first: an apology is for the flights of then.
-    rows = desk.look("get_reservation_details", *({"reservation_id": key} for key in named or own), fresh=False)
-    if named:
+    rows = desk.look("get_reservation_details", *({"reservation_id": key} for key in keys or own), fresh=False)
+    if keys:
         return rows
     cities = {row["iata"]: row["city"] for row in desk.look("list_all_airports", {})[0]}
     days = _days(desk.text)
@@ -51,7 +51,7 @@ def _reservations(desk: Desk) -> list[Row]:
     best = max(map(sum, signs), default=0)
     if best < 2:
         desk.ask("Which reservation is it about? Please tell me its number, or from where to where and when you fly.")
-    return [row for row, told in zip(rows, signs, strict=True) if sum(told) == best]
+    return [row for row, marks in zip(rows, signs, strict=True) if sum(marks) == best]
 
 
 def _statuses(desk: Desk, row: Row) -> list[str]:
@@ -65,8 +65,8 @@ def _flight(leg: Row) -> dict[str, Any]:
 def _payer(desk: Desk, cost: int) -> Row:
     """Return the method that pays for a change."""
     own = [method for method in _user(desk)["payment_methods"].values() if method["source"] != "certificate"]
-    named = own if len(own) == 1 else methods_in(desk.text, own) or ([] if cost else own)
-    able = [method for method in named if method["source"] == "credit_card" or method["amount"] >= cost]
+    candidates = own if len(own) == 1 else methods_in(desk.text, own) or ([] if cost else own)
+    able = [method for method in candidates if method["source"] == "credit_card" or method["amount"] >= cost]
     if not able:
         desk.ask(f"Which payment method shall I use? You have {', '.join(map(called, own))}.")
     return able[0]
@@ -79,7 +79,7 @@ def _cancel(desk: Desk) -> None:
         desk.hand_over("The passenger wants to cancel a trip of which a part has been flown.")
     reasons = [reason for reason, words in _REASONS.items() if re.search(words, desk.text)]
     question = "May I ask for the reason why you want to cancel?"
-    if not reasons and not desk.asked(question):
+    if not reasons and not desk.repetitions(question):
         desk.say(question)
     if not rules.may_cancel(row, statuses, *reasons[:1]):
         desk.refuse(f"reservation {key} cannot be cancelled under our policy")
@@ -88,24 +88,24 @@ def _cancel(desk: Desk) -> None:
 
 
 def _bags(desk: Desk) -> None:
-    row, told = _reservations(desk)[-1], re.search(_BAGS, desk.text)
-    if told is None:
+    row, match = _reservations(desk)[-1], re.search(_BAGS, desk.text)
+    if match is None:
         desk.ask("How many bags would you like to add?")
-    total = int(told[1]) if told[1].isdigit() else _NUMBERS.get(told[1].lower(), 1)
-    total += 0 if " more " not in told[0] and re.search(r"\bin (?:all|total)\b", desk.text) else row["total_baggages"]
+    total = int(match[1]) if match[1].isdigit() else _NUMBERS.get(match[1].lower(), 1)
+    total += 0 if " more " not in match[0] and re.search(r"\bin (?:all|total)\b", desk.text) else row["total_baggages"]
     paid = rules.paid_bags(_user(desk)["membership"], row["cabin"], len(row["passengers"]), total)
     new = max(0, paid - row["nonfree_baggages"])
     method, key = _payer(desk, rules.BAG * new), row["reservation_id"]
     act = f"I can enter {total} bags in all on reservation {key}, for {rules.BAG * new} dollars, on {called(method)}."
-    given = {"total_baggages": total, "nonfree_baggages": row["nonfree_baggages"] + new, "payment_id": method["id"]}
-    desk.propose(act, "update_reservation_baggages", reservation_id=key, **given)
+    arguments = {"total_baggages": total, "nonfree_baggages": row["nonfree_baggages"] + new, "payment_id": method["id"]}
+    desk.propose(act, "update_reservation_baggages", reservation_id=key, **arguments)
 
 
 def _passenger(desk: Desk) -> None:
-    row, told = _reservations(desk)[-1], names(desk.text)
+    row, pairs = _reservations(desk)[-1], names(desk.text)
     people = [dict(one) for one in row["passengers"]]
     booked = [(one["first_name"], one["last_name"]) for one in people]
-    old, new = [pair for pair in told if pair in booked], [pair for pair in told if pair not in booked]
+    old, new = [pair for pair in pairs if pair in booked], [pair for pair in pairs if pair not in booked]
     if not old or not new:
         desk.ask("Please tell me the full name of the passenger as it is booked, and the full new name.")
     place, (first, last) = booked.index(old[-1]), new[-1]
@@ -113,8 +113,8 @@ def _passenger(desk: Desk) -> None:
     if not born:
         desk.ask(f"What is the date of birth of {first} {last}?")
     people[place] = {"first_name": first, "last_name": last, "dob": born[-1]}
-    key, gone = row["reservation_id"], " ".join(old[-1])
-    act = f"I can enter {first} {last}, born on {born[-1]}, for {gone} on reservation {key}."
+    key, old_name = row["reservation_id"], " ".join(old[-1])
+    act = f"I can enter {first} {last}, born on {born[-1]}, for {old_name} on reservation {key}."
     desk.propose(act, "update_reservation_passengers", reservation_id=key, passengers=people)
 
 
@@ -125,18 +125,18 @@ def _compensation(desk: Desk) -> None:
     worth = rules.compensation(own["membership"], row, statuses)
     if not worth or not (settled or "cancelled" in statuses):
         desk.refuse("our policy allows no compensation for this")
-    told = f"I can send you a certificate of {worth} dollars for reservation {key}."
-    desk.propose(told, "send_certificate", user_id=own["user_id"], amount=worth)
+    offer = f"I can send you a certificate of {worth} dollars for reservation {key}."
+    desk.propose(offer, "send_certificate", user_id=own["user_id"], amount=worth)
 
 
-def _spent(desk: Desk) -> None:
+def _total_paid(desk: Desk) -> None:
     desk.close(f"For these trips you paid {sum(map(rules.refund, _reservations(desk)))} dollars in total.")
 
 
 def _offers(desk: Desk, leg: Row, day: str, cabin: str, size: int) -> list[Row]:
-    """Return the flights on the way of another one on some day with seats for everybody, with their price."""
-    given = {"origin": leg["origin"], "destination": leg["destination"], "date": day}
-    rows = [row for found in desk.look("search_direct_flight", given) for row in found]
+    """Return the direct flights on a leg's route on another day, with seats for everybody, and with their price."""
+    query = {"origin": leg["origin"], "destination": leg["destination"], "date": day}
+    rows = [row for flights in desk.look("search_direct_flight", query) for row in flights]
     return [row | {"date": day, "price": row["prices"][cabin]} for row in rows if row["available_seats"][cabin] >= size]
 
 
@@ -146,9 +146,9 @@ def _change(desk: Desk, row: Row, cabin: str, legs: Sequence[Row], what: str) ->
     rise = rules.price_of(legs, people) - rules.price_of(row["flights"], people)
     money = f"which costs {rise} dollars more" if rise >= 0 else f"which gives {-rise} dollars back"
     method = _payer(desk, rise)
-    told = f"I can change reservation {key} to {what}, {money}, on {called(method)}."
-    given = {"cabin": cabin, "flights": list(map(_flight, legs)), "payment_id": method["id"]}
-    desk.propose(told, "update_reservation_flights", reservation_id=key, **given)
+    offer = f"I can change reservation {key} to {what}, {money}, on {called(method)}."
+    arguments = {"cabin": cabin, "flights": list(map(_flight, legs)), "payment_id": method["id"]}
+    desk.propose(offer, "update_reservation_flights", reservation_id=key, **arguments)
 
 
 def _cabin(desk: Desk) -> None:
@@ -176,12 +176,12 @@ def _move(desk: Desk) -> None:
         desk.ask("To which date would you like to move the flight?")
     place = -1 if re.search(r"(?i)flight back|return flight|way back|inbound", desk.text) else 0
     offers = [one for day in days for one in _offers(desk, legs[place], day, cabin, len(row["passengers"]))]
-    legs[place] = new = _chosen(desk, offers)
+    legs[place] = new = _pick_flight(desk, offers)
     _change(desk, row, cabin, legs, f"flight {new['flight_number']} on {new['date']}")
 
 
-def _chosen(desk: Desk, offers: Sequence[Row]) -> Row:
-    """Return the flight that the user would take."""
+def _pick_flight(desk: Desk, offers: Sequence[Row]) -> Row:
+    """Return the offer that matches the user's choice."""
     choice = re.search(_CHOICES, desk.text)
     if not offers:
         desk.refuse("there is no direct flight with enough seats then")
@@ -191,6 +191,6 @@ def _chosen(desk: Desk, offers: Sequence[Row]) -> Row:
 
 
 PLANS = plans(
-    "airline", cancel=_cancel, bags=_bags, passenger=_passenger, compensation=_compensation, spent=_spent,
+    "airline", cancel=_cancel, bags=_bags, passenger=_passenger, compensation=_compensation, spent=_total_paid,
     cabin=_cabin, move=_move,
 )  # fmt: skip

@@ -27,15 +27,15 @@ _MOST_TIMES = 3  # that the same is said about a wish
 
 
 class Turn(Exception):
-    """The agent's turn is found: its words."""
+    """Raised to end the turn with words."""
 
 
 class Act(Turn):
-    """The agent's turn is found: its calls."""
+    """Raised to end the turn with calls."""
 
 
 def plans(domain: str, **served: Callable[["Desk"], None]) -> Plans:
-    """Return the kinds of wishes of a domain in the order of `wishes.json`, those that are served and those refused there."""
+    """Return the kinds of wishes of a domain in the order of `wishes.json`: those that are served, and those refused there."""
     return {kind: (words, served.get(kind, why)) for kind, (words, why) in _WISHES[domain].items()}
 
 
@@ -45,7 +45,7 @@ def sentences(text: str) -> list[str]:
 
 
 class Desk:
-    """One look at a conversation.
+    """A conversation, as the rules read it.
 
     Attributes:
         user, own, calls: the conversation, as `read` returns it.
@@ -67,7 +67,7 @@ class Desk:
         self.kind = next(filter(None, map(self.kind_of, sentences(self.text))), "")
 
     def kind_of(self, sentence: str) -> str:
-        """Return what a sentence wishes for, "" for nothing."""
+        """Return the kind of wish that a sentence makes; "" for none."""
         kinds = (kind for kind, (words, _) in self.plans.items() if re.search(words, sentence, re.I))
         return "" if _NOT_A_WISH.match(sentence) else next(kinds, "")
 
@@ -86,8 +86,8 @@ class Desk:
 
     def last(self, name: str, **arguments: Any) -> Called | None:
         """Return the last call of a tool whose arguments contain these, or None."""
-        named = [call for call in self.calls if call.name == name and call.arguments.items() >= arguments.items()]
-        return named[-1] if named else None
+        calls = [call for call in self.calls if call.name == name and call.arguments.items() >= arguments.items()]
+        return calls[-1] if calls else None
 
     def changed(self) -> Called | None:
         """Return the last change that was made since the user last spoke."""
@@ -95,7 +95,7 @@ class Desk:
         return calls[-1] if calls else None
 
     def say(self, words: str) -> NoReturn:
-        """End the turn with words, after telling what became of a change that was just made."""
+        """End the turn with words, after the outcome of a change that was just made."""
         change = self.changed()
         if change and change.failed:
             words = f"{SORRY} that cannot be done: {change.content.removeprefix('Error: ')}. {words}"
@@ -109,30 +109,30 @@ class Desk:
         """End the wish with a refusal."""
         self.close(f"{SORRY} {why}.")
 
-    def asked(self, words: str) -> int:
-        """Return how often something was said about the present wish."""
-        return sum(words in said for said, before in self.own if before > self.start or not before)
+    def repetitions(self, words: str) -> int:
+        """Count the agent's messages about the present wish that contain these words."""
+        return sum(words in text for text, before in self.own if before > self.start or not before)
 
     def ask(self, question: str) -> NoReturn:
         """End the turn with a question; where it was put often enough in vain, with a refusal."""
-        if self.asked(question) >= _MOST_TIMES:
+        if self.repetitions(question) >= _MOST_TIMES:
             self.refuse("I lack the details for that")
         self.say(question)
 
-    def look(self, name: str, *given: Row, fresh: bool = True) -> list[Any]:
-        """Return what a tool shows of all given arguments, failures left out; end the turn with calls not made yet."""
-        shown = [self._shown(name, one, fresh) for one in given]
-        missing = [(name, one) for one, call in zip(given, shown, strict=True) if call is None]
+    def look(self, name: str, *queries: Row, fresh: bool = True) -> list[Any]:
+        """Return a tool's results for all of the queries, failures left out; end the turn with calls not made yet."""
+        calls = [self._last_look(name, one, fresh) for one in queries]
+        missing = [(name, one) for one, call in zip(queries, calls, strict=True) if call is None]
         if missing:
             raise Act(calling(*missing[:30]))
-        return [call.value for call in shown if call is not None and not call.failed]
+        return [call.value for call in calls if call is not None and not call.failed]
 
-    def _shown(self, name: str, given: Row, fresh: bool) -> Called | None:
+    def _last_look(self, name: str, query: Row, fresh: bool) -> Called | None:
         for call in reversed(self.calls):
-            if call.name == name and call.arguments == given:
+            if call.name == name and call.arguments == query:
                 return call
             change = fresh and not call.name.startswith(_LOOKS)
-            if change and any(value in call.arguments.values() for value in given.values()):
+            if change and any(value in call.arguments.values() for value in query.values()):
                 return None  # it speaks of the same
         return None
 
@@ -148,7 +148,7 @@ class Desk:
         self.ask(proposal)
 
     def hand_over(self, why: str) -> NoReturn:
-        """End the turn with a call for a human agent; after it, with the words that tell so."""
+        """End the turn with a call for a human agent; after it, with the words of the transfer."""
         if self.last(_HAND_OVER) is None:
             raise Act(calling((_HAND_OVER, {"summary": why})))
         self.say("You are being transferred to a human agent. Please hold on.")

@@ -27,7 +27,7 @@ CONSENT = re.compile(r"\bOnly if that means this\b[^:]*: (.*?)(?: And: .*)?$", r
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A call of the agent and what came back; `turn` tells how much the user had said before it."""
+    """A call of the agent and its answer; `turn` counts the user's messages before it."""
 
     name: str
     arguments: Row
@@ -46,7 +46,7 @@ class Called:
 
 
 def read(request: Request) -> tuple[list[str], list[tuple[str, int]], list[Called]]:
-    """Return what the user said, what the agent said, each with how much of the former came before it, and its calls."""
+    """Split a conversation into the user's words, the agent's (each with the count of the former before it), and the calls."""
     names = frozenset(tool["function"]["name"] for tool in request.tools)
     user, own, calls, waiting = list[str](), list[tuple[str, int]](), list[Called](), list[ToolCall]()
     rows = [row for row in request.messages if row["role"] != "system"]
@@ -74,13 +74,13 @@ def _parsed(content: str) -> Any:
 
 
 def calling(*calls: tuple[str, Row]) -> str:
-    """Return the turn that calls tools, each given by its name and arguments."""
-    given = [(name, canonical_json(dict(arguments))) for name, arguments in calls]
-    return ToolCallProtocol.render([ToolCall(f"call_{place}", *one) for place, one in enumerate(given)])
+    """Render the turn that calls tools, each given by its name and arguments."""
+    pairs = [(name, canonical_json(dict(arguments))) for name, arguments in calls]
+    return ToolCallProtocol.render([ToolCall(f"call_{place}", *one) for place, one in enumerate(pairs)])
 
 
 def plain(text: str) -> str:
-    """Return the words of a text in lower case, plurals made singular, with spaces between and around them."""
+    """Normalise a text: words in lower case, plurals made singular, with spaces between and around them."""
     words = re.findall(r"[a-z0-9]+(?:'[a-z]+)?", text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
     return f" {' '.join(re.sub(r'(?<=..[^s])s$', '', word) for word in words)} "
 
@@ -91,21 +91,21 @@ def mentions(text: str, phrase: str) -> bool:
 
 
 def answer(text: str) -> bool | None:
-    """Return what an answer to a proposal says, yes, or what it agrees to; no; or None for neither."""
+    """Parse an answer to a proposal: yes, or what it agrees to; no; or None for neither."""
     first = _ANSWER.match(text)
     return bool(first[1]) if first else CONSENT.search(text) is not None or None
 
 
 def matches(pattern: str, text: str) -> list[str]:
-    """Return what a pattern finds in a text, each once, in order."""
+    """Return the matches of a pattern in a text, each once, in order."""
     return list(dict.fromkeys(match[0] for match in re.finditer(pattern, text)))
 
 
 def names(text: str) -> list[tuple[str, str]]:
-    """Return what may be the first and last name of somebody: two capitalised words in a row, likelier ones first."""
+    """Return candidates for first and last names: two capitalised words in a row, likelier ones first."""
     pair = r"([A-Z][a-z'-]+) ([A-Z][a-z'-]+)\b"
-    told = re.findall(rf"(?i:\b(?:name is|name's|i am|i'm|this is|it is|it's)) {pair}", text)
-    return list(dict.fromkeys([*told, *re.findall(rf"\b{pair}", text)]))
+    pairs = re.findall(rf"(?i:\b(?:name is|name's|i am|i'm|this is|it is|it's)) {pair}", text)
+    return list(dict.fromkeys([*pairs, *re.findall(rf"\b{pair}", text)]))
 
 
 def methods_in(text: str, methods: Sequence[Row]) -> list[Row]:
@@ -121,6 +121,6 @@ def methods_in(text: str, methods: Sequence[Row]) -> list[Row]:
 
 
 def called(method: Row) -> str:
-    """Return a payment method in words."""
+    """Describe a payment method in words."""
     name = str(method["source"]).replace("_", " ").replace("paypal", "PayPal account")
     return f"the {name} ending in {method['last_four']}" if "last_four" in method else f"the {name}"

@@ -23,26 +23,26 @@ serve = Desk.serve_once
 
 
 def _user(desk: Desk) -> Row:
-    """Return who the customer is."""
+    """Return the customer's record."""
     for call in desk.calls:
         if call.name == "find_user_id_by_name_zip" and not call.failed:
             return dict(desk.look("get_user_details", {"user_id": call.content})[0])
-    said = "\n".join(desk.user)
-    for code in matches(_ZIP, said)[-3:]:
-        for first, last in names(said)[:3]:
+    text = "\n".join(desk.user)
+    for code in matches(_ZIP, text)[-3:]:
+        for first, last in names(text)[:3]:
             desk.look("find_user_id_by_name_zip", {"first_name": first, "last_name": last, "zip": code})
     desk.ask("Please tell me your first and last name and your zip code.")
 
 
 def _order(desk: Desk, *statuses: str) -> Row:
-    """Return the order that the wish is about, by its number or by what was in it; it must be in one of some statuses."""
+    """Return the order that the wish is about, by number or by content; it must have one of some statuses."""
     orders = desk.look("get_order_details", *({"order_id": key} for key in _user(desk)["orders"]))
     ids = [f"#{number.lstrip('#')}" for number in matches(r"#?\bW\d{3,10}\b", desk.text)]
-    named = [order for order in orders if order["order_id"] in ids]
-    if ids and not named:
+    by_number = [order for order in orders if order["order_id"] in ids]
+    if ids and not by_number:
         desk.refuse(f"order {ids[-1]} is none of yours")
     fitting = [order for order in orders if not statuses or order["status"] in statuses]
-    order = named[0] if len(named) == 1 else _fullest(desk, named or fitting) or _fullest(desk, orders)
+    order = by_number[0] if len(by_number) == 1 else _fullest(desk, by_number or fitting) or _fullest(desk, orders)
     if order is None:
         desk.ask("Which order is it about? Please tell me the order number, or what was in it.")
     if statuses and order["status"] not in statuses:
@@ -60,21 +60,21 @@ def _fullest(desk: Desk, orders: Sequence[Row]) -> Row | None:
 def _items(desk: Desk, order: Row) -> list[Row]:
     """Return the items of an order that the wish is about."""
     items = order["items"]
-    named = [item for item in items if mentions(desk.text, item["name"])]
-    if not named and len(items) > 1:
+    wish_items = [item for item in items if mentions(desk.text, item["name"])]
+    if not wish_items and len(items) > 1:
         desk.ask(f"Which items of order {order['order_id']} is it about, or of which other order?")
-    return named or list(items)
+    return wish_items or list(items)
 
 
 def _method(desk: Desk, cost: float = 0, original: str = "") -> Row:
     """Return the first payment method that the wish names and that can pay."""
     methods = list(_user(desk)["payment_methods"].values())
-    named = methods_in(desk.text, methods) or (methods if len(methods) == 1 else [])
-    if not named and _USED.search(desk.text):
-        named = [method for method in methods if method["id"] == original]
-    if not named:
+    candidates = methods_in(desk.text, methods) or (methods if len(methods) == 1 else [])
+    if not candidates and _USED.search(desk.text):
+        candidates = [method for method in methods if method["id"] == original]
+    if not candidates:
         desk.ask("Which payment method do you want to use for that?")
-    able = [method for method in named if method["source"] != "gift_card" or method["balance"] >= cost]
+    able = [method for method in candidates if method["source"] != "gift_card" or method["balance"] >= cost]
     if not able:
         desk.refuse("the gift card does not cover the amount")
     return able[0]
@@ -88,8 +88,8 @@ def _cancel(desk: Desk) -> None:
         desk.ask("What is the reason for the cancellation?")
     if not reasons[0]:
         desk.refuse("an order is cancelled only if it is no longer needed or was ordered by mistake")
-    told = f"I would cancel order {key} ({reasons[0]}); {amount} dollars go back to the method that paid for it."
-    desk.propose(told, "cancel_pending_order", order_id=key, reason=reasons[0])
+    offer = f"I would cancel order {key} ({reasons[0]}); {amount} dollars go back to the method that paid for it."
+    desk.propose(offer, "cancel_pending_order", order_id=key, reason=reasons[0])
 
 
 def _return(desk: Desk) -> None:
@@ -100,8 +100,8 @@ def _return(desk: Desk) -> None:
         desk.refuse("a refund goes to the method that paid for the order, or to a gift card")
     ids, amount = [item["item_id"] for item in items], round(sum(item["price"] for item in items), 2)
     goods = " and ".join(f"the {item['name']}" for item in items)
-    told = f"I would return {goods} of order {key}; {amount} dollars go to {called(method)}."
-    desk.propose(told, "return_delivered_order_items", order_id=key, item_ids=ids, payment_method_id=method["id"])
+    offer = f"I would return {goods} of order {key}; {amount} dollars go to {called(method)}."
+    desk.propose(offer, "return_delivered_order_items", order_id=key, item_ids=ids, payment_method_id=method["id"])
 
 
 def _swap(desk: Desk) -> None:
@@ -114,23 +114,23 @@ def _swap(desk: Desk) -> None:
     verb, tool = ("change", "modify_pending") if order["status"] == "pending" else ("exchange", "exchange_delivered")
     options = [", ".join(map(" ".join, new["options"].items())) for new in news]
     swaps = [f"the {item['name']} for the one with {new}" for item, new in zip(items, options, strict=True)]
-    told = f"In order {key} I would {verb} {' and '.join(swaps)}, for {difference} dollars more on {called(method)}."
+    offer = f"In order {key} I would {verb} {' and '.join(swaps)}, for {difference} dollars more on {called(method)}."
     ids = {"item_ids": [item["item_id"] for item in items], "new_item_ids": [new["item_id"] for new in news]}
-    desk.propose(told, f"{tool}_order_items", order_id=key, **ids, payment_method_id=method["id"])
+    desk.propose(offer, f"{tool}_order_items", order_id=key, **ids, payment_method_id=method["id"])
 
 
 def _variant(desk: Desk, item: Row, variants: Row) -> Row:
-    """Return the variant of an item that is asked for, of those that can be had; the nearest one, or the cheapest."""
+    """Return the available variant that fits the options asked for: the nearest one, or the cheapest."""
     able = [one for one in variants.values() if one["available"] and one["item_id"] != item["item_id"]]
-    asked = dict[str, str]()
+    options = dict[str, str]()
     for axis, current in item["options"].items():
         values = {one["options"][axis] for one in variants.values()} - {current}
-        named = [value for value in sorted(values) if mentions(desk.text, value)]
-        asked |= {axis: max(named, key=len)} if named else {}
-    fitting = [one for one in able if asked.items() <= one["options"].items()]
+        hits = [value for value in sorted(values) if mentions(desk.text, value)]
+        options |= {axis: max(hits, key=len)} if hits else {}
+    fitting = [one for one in able if options.items() <= one["options"].items()]
     if fitting and "cheapest" in desk.text:
         return dict(min(fitting, key=lambda one: float(one["price"])))
-    if fitting and asked:
+    if fitting and options:
         return dict(max(fitting, key=lambda one: len(one["options"].items() & item["options"].items())))
     desk.ask(f"I found no such {item['name']} that is available. Which options do you want instead?")
 
@@ -144,18 +144,18 @@ def _address(desk: Desk) -> None:
     place = dict(zip(("address1", "address2", "city", "state", "zip"), places[-1], strict=True))
     line, place = ", ".join(filter(None, place.values())), place | {"country": "USA"}
     if order is None:
-        told = f"I would change the address in your profile to {line}."
-        desk.propose(told, "modify_user_address", user_id=user["user_id"], **place)
-    told = f"I would send order {order['order_id']} to {line}."
-    desk.propose(told, "modify_pending_order_address", order_id=order["order_id"], **place)
+        offer = f"I would change the address in your profile to {line}."
+        desk.propose(offer, "modify_user_address", user_id=user["user_id"], **place)
+    offer = f"I would send order {order['order_id']} to {line}."
+    desk.propose(offer, "modify_pending_order_address", order_id=order["order_id"], **place)
 
 
 def _payment(desk: Desk) -> None:
     order = _order(desk, "pending")
     key, amount = order["order_id"], order["payment_history"][0]["amount"]
     method = _method(desk, amount)
-    told = f"I would have order {key} paid with {called(method)}: {amount} dollars."
-    desk.propose(told, "modify_pending_order_payment", order_id=key, payment_method_id=method["id"])
+    offer = f"I would have order {key} paid with {called(method)}: {amount} dollars."
+    desk.propose(offer, "modify_pending_order_payment", order_id=key, payment_method_id=method["id"])
 
 
 PLANS = plans("retail", cancel=_cancel, address=_address, payment=_payment, swap=_swap, **{"return": _return})

@@ -16,8 +16,8 @@ from agent_envs.envs.tau2.telecom import TODAY
 from agent_envs.envs.tau2.turn_taking import AGENT_STOP, DONE
 
 
-class Step(NamedTuple):
-    """Something to be done with the phone: the words that ask for it, and the call that does it."""
+class PhoneStep(NamedTuple):
+    """A step with the phone: the words that ask for it, and the call that does it."""
 
     say: str
     tool: str
@@ -26,7 +26,7 @@ class Step(NamedTuple):
 
 # Causes are the step that shows one, a pattern of reports (with a group where it is there), and the steps that mend it.
 _PHONE = json.loads(files(__package__).joinpath("phone.json").read_text(encoding="utf-8"))
-STEPS, CAUSES = {name: Step(*row) for name, row in _PHONE["steps"].items()}, _PHONE["causes"]
+STEPS, CAUSES = {name: PhoneStep(*row) for name, row in _PHONE["steps"].items()}, _PHONE["causes"]
 PAY = "Please check the payment request on your phone and pay it."
 _NUMBER = r"(?<!\d)\d{3}-\d{3}-\d{4}(?!\d)"
 _GIGABYTES = r"(?i)(?<![\d.])(\d{1,9}(?:\.\d{1,9})?|half a|a|one|two) ?(?:gigabytes?|gbs?|gigs?)\b"
@@ -56,15 +56,15 @@ def serve(desk: Desk) -> None:
 
 
 def _customer(desk: Desk) -> Row:
-    """Return who calls: the customer with a number or a date of birth that was told, whose name was told, too."""
-    said = "\n".join(desk.user)
-    tries = [("get_customer_by_phone", {"phone_number": number}) for number in matches(_NUMBER, said)]
-    for day in matches(r"\b\d{4}-\d{2}-\d{2}\b", said):
-        tries += [("get_customer_by_name", {"full_name": " ".join(name), "dob": day}) for name in names(said)[:4]]
-    for name, given in tries[:20]:
-        for found in desk.look(name, given):
-            for row in found if isinstance(found, list) else [found]:
-                if mentions(said, row["full_name"]):
+    """Return the customer who calls, by phone number or date of birth, and by name."""
+    text = "\n".join(desk.user)
+    tries = [("get_customer_by_phone", {"phone_number": number}) for number in matches(_NUMBER, text)]
+    for day in matches(r"\b\d{4}-\d{2}-\d{2}\b", text):
+        tries += [("get_customer_by_name", {"full_name": " ".join(name), "dob": day}) for name in names(text)[:4]]
+    for name, arguments in tries[:20]:
+        for answer in desk.look(name, arguments):
+            for row in answer if isinstance(answer, list) else [answer]:
+                if mentions(text, row["full_name"]):
                     return dict(row)
     if desk.solo:
         desk.hand_over("The customer could not be found.")
@@ -75,60 +75,60 @@ def _lines(desk: Desk) -> list[Row]:
     """Return the customer's lines, the phone's first, each with its plan and its device."""
     customer = _customer(desk)
     lines = desk.look("get_details_by_id", *({"id": key} for key in customer["line_ids"]))
-    wanted = dict.fromkeys(line[part] for line in lines for part in ("plan_id", "device_id") if line[part])
-    rows = {next(iter(row.values())): row for row in desk.look("get_details_by_id", *({"id": key} for key in wanted))}
+    keys = dict.fromkeys(line[part] for line in lines for part in ("plan_id", "device_id") if line[part])
+    rows = {next(iter(row.values())): row for row in desk.look("get_details_by_id", *({"id": key} for key in keys))}
     lines = [line | {"plan": rows.get(line["plan_id"]), "device": rows.get(line["device_id"], {})} for line in lines]
     return sorted(lines, key=lambda line: line["phone_number"] != customer["phone_number"])
 
 
-def _named(desk: Desk) -> list[Row]:
+def _wish_lines(desk: Desk) -> list[Row]:
     """Return the lines that the wish is about: by number or by model of device, or all."""
     lines, numbers = _lines(desk), matches(_NUMBER, desk.text)
     strangers = set(numbers) - {line["phone_number"] for line in lines}
     if strangers:
         desk.refuse(f"{min(strangers)} is not one of your lines, so I cannot change anything about it")
-    named = [line for line in lines if line["phone_number"] in numbers]
-    named += [line for line in lines if line not in named and mentions(desk.text, line["device"].get("model", "-"))]
-    if not named and (len(lines) == 1 or desk.solo or re.search(r"(?i)\b(?:all|every)\b.*\blines?\b", desk.text)):
-        named = lines
-    if not named:
+    hits = [line for line in lines if line["phone_number"] in numbers]
+    hits += [line for line in lines if line not in hits and mentions(desk.text, line["device"].get("model", "-"))]
+    if not hits and (len(lines) == 1 or desk.solo or re.search(r"(?i)\b(?:all|every)\b.*\blines?\b", desk.text)):
+        hits = lines
+    if not hits:
         desk.ask("Which of your lines is it? Its number, or the device that it is in, is enough.")
     if re.search(r"(?i)\bone of\b", desk.text):
-        named.sort(key=lambda line: line["data_used_gb"] if "used" in desk.text else line["plan"]["price_per_month"])
-        return named[-1:] if "more" in desk.text else named[:1]
-    return named
+        hits.sort(key=lambda line: line["data_used_gb"] if "used" in desk.text else line["plan"]["price_per_month"])
+        return hits[-1:] if "more" in desk.text else hits[:1]
+    return hits
 
 
-def _made(desk: Desk, name: str, line: Row) -> bool:
-    """Tell whether a change was made to a line for the present wish."""
+def _is_done(desk: Desk, name: str, line: Row) -> bool:
+    """Return whether a change was made to a line for the present wish."""
     call = desk.last(name, line_id=line["line_id"])
     return call is not None and not call.failed and (desk.solo or call.turn > desk.start)
 
 
-def _change(desk: Desk, line: Row, act: str, name: str, **given: object) -> None:
+def _change(desk: Desk, line: Row, act: str, name: str, **arguments: object) -> None:
     """Propose a change of a line, unless it was made."""
-    if not _made(desk, name, line):
+    if not _is_done(desk, name, line):
         own = {"customer_id": _customer(desk)["customer_id"], "line_id": line["line_id"]}
-        desk.propose(f"I would {act} the line {line['phone_number']}.", name, **own, **given)
+        desk.propose(f"I would {act} the line {line['phone_number']}.", name, **own, **arguments)
 
 
 def _roaming(desk: Desk) -> None:
     off = bool(re.search(_OFF, desk.text))
     verb = "disable" if off else "enable"
-    for line in _named(desk):
+    for line in _wish_lines(desk):
         if line["roaming_enabled"] == off:
             _change(desk, line, f"{verb} roaming, for which nothing is charged, on", f"{verb}_roaming")
 
 
 def _suspend(desk: Desk) -> None:
-    line = _named(desk)[0]
+    line = _wish_lines(desk)[0]
     if line["status"] == "Active":
-        told = "for 5 dollars a month, and with no service until it is resumed, suspend"
-        _change(desk, line, told, "suspend_line", reason="the customer asks for it")
+        offer = "for 5 dollars a month, and with no service until it is resumed, suspend"
+        _change(desk, line, offer, "suspend_line", reason="the customer asks for it")
 
 
 def _resume(desk: Desk, line: Row | None = None) -> None:
-    line = line or _named(desk)[0]
+    line = line or _wish_lines(desk)[0]
     if line["status"] == "Suspended":
         if line["contract_end_date"] and line["contract_end_date"] < TODAY:
             desk.hand_over("The contract of the customer's line has ended.")
@@ -137,12 +137,12 @@ def _resume(desk: Desk, line: Row | None = None) -> None:
 
 
 def _refuel(desk: Desk, line: Row | None = None) -> None:
-    """Sell a line as much data as is told."""
-    line = line or _named(desk)[0]
-    told, price = re.search(_GIGABYTES, desk.text), line["plan"]["data_refueling_price_per_gb"]
-    if not told:
+    """Sell a line the amount of data that the wish names."""
+    line = line or _wish_lines(desk)[0]
+    match, price = re.search(_GIGABYTES, desk.text), line["plan"]["data_refueling_price_per_gb"]
+    if not match:
         desk.ask(f"How many gigabytes would you like to add to the line {line['phone_number']}? One is ${price:.2f}.")
-    amount = _AMOUNTS.get(told[1].lower()) or float(told[1])
+    amount = _AMOUNTS.get(match[1].lower()) or float(match[1])
     if amount > _MOST_GIGABYTES:
         desk.refuse("more than 2 gigabytes cannot be sold for a line")
     _change(desk, line, f"add {amount:g} gigabytes for ${amount * price:.2f} to", "refuel_data", gb_amount=amount)
@@ -158,15 +158,15 @@ def _pay(desk: Desk) -> None:
             continue
         request = desk.last("send_payment_request", bill_id=key)
         if request is None:
-            told = f"Bill {key} of ${bill['total_due']:.2f} is overdue. I would send you a payment request for it."
-            desk.propose(told, "send_payment_request", customer_id=customer, bill_id=key)
-        said = sum(PAY in words and before >= request.turn for words, before in desk.own)
-        paid = sum(call.name == "make_payment" and key in call.content for call in desk.calls) if desk.solo else said
+            offer = f"Bill {key} of ${bill['total_due']:.2f} is overdue. I would send you a payment request for it."
+            desk.propose(offer, "send_payment_request", customer_id=customer, bill_id=key)
+        count = sum(PAY in words and before >= request.turn for words, before in desk.own)
+        paid = sum(call.name == "make_payment" and key in call.content for call in desk.calls) if desk.solo else count
         if paid > len(checks):
             raise Act(calling(("get_details_by_id", {"id": key})))
         if paid >= _MOST:
             desk.hand_over("The customer cannot pay a bill.")
-        _do(desk, Step(PAY, "make_payment", {}))
+        _do(desk, PhoneStep(PAY, "make_payment", {}))
 
 
 def _mend(trouble: str, desk: Desk) -> None:
@@ -184,39 +184,39 @@ def _mend(trouble: str, desk: Desk) -> None:
 
 def _work(desk: Desk, trouble: str) -> None:
     """Take the next step against the causes of a trouble, until none is there."""
-    taken = _taken(desk)
-    step = next_step(taken, trouble)
-    if sum(one == step for one, _ in taken) >= _MOST or any("locked" in report for _, report in taken):
+    history = _step_history(desk)
+    step = next_step(history, trouble)
+    if sum(one == step for one, _ in history) >= _MOST or any("locked" in report for _, report in history):
         desk.hand_over("What the customer wants cannot be brought about from here.")
     if step is not None:
         _do(desk, step)
 
 
-def next_step(taken: Sequence[tuple[Step, str]], trouble: str) -> Step | None:
+def next_step(history: Sequence[tuple[PhoneStep, str]], trouble: str) -> PhoneStep | None:
     """Return the step against the first cause of a trouble that is there or was not looked at, None if all is well."""
     for look, pattern, mends in CAUSES[trouble]:
-        seen, amiss = -1, None
-        for place, (_, report) in enumerate(taken):
-            for found in re.finditer(pattern, report, re.I):
-                seen, amiss = place, found[1] is not None
-        since = [step for step, _ in taken[seen:]]
+        latest, amiss = -1, None
+        for place, (_, report) in enumerate(history):
+            for match in re.finditer(pattern, report, re.I):
+                latest, amiss = place, match[1] is not None
+        since = [step for step, _ in history[latest:]]
         left = [STEPS[mend] for mend in mends if amiss and STEPS[mend] not in since]
         if amiss is not False:
             return (left or [STEPS[look]])[0]
     return None
 
 
-def _taken(desk: Desk) -> list[tuple[Step, str]]:
-    """Return the steps that were taken about the phone, each with what was reported then."""
+def _step_history(desk: Desk) -> list[tuple[PhoneStep, str]]:
+    """Return the steps that were taken with the phone, each with the report on it."""
     steps = STEPS.values()
     if desk.solo:
-        made = [(call.content, (call.name, call.arguments)) for call in desk.calls]
-        return [(step, report) for report, call in made for step in steps if step[1:] == call]
-    told = [(said, desk.user[before]) for said, before in desk.own if desk.start < before < len(desk.user)]
-    return [(step, report) for said, report in told for step in steps if step.say in said]
+        calls = [(call.content, (call.name, call.arguments)) for call in desk.calls]
+        return [(step, report) for report, call in calls for step in steps if step[1:] == call]
+    exchanges = [(words, desk.user[before]) for words, before in desk.own if desk.start < before < len(desk.user)]
+    return [(step, report) for words, report in exchanges for step in steps if step.say in words]
 
 
-def _do(desk: Desk, step: Step) -> None:
+def _do(desk: Desk, step: PhoneStep) -> None:
     if desk.solo:
         raise Act(calling((step.tool, step.arguments)))
     desk.say(step.say)

@@ -25,7 +25,7 @@ def day_of(date: str) -> str:
 
 
 def route_of(leg: Row) -> str:
-    """Return where something goes: "from Seattle to Denver"."""
+    """Return a leg's route in words: "from Seattle to Denver"."""
     return f"from {CITIES[leg['origin']]} to {CITIES[leg['destination']]}"
 
 
@@ -58,7 +58,7 @@ class Trip:
 
     @property
     def size(self) -> int:
-        """How many people fly."""
+        """The number of passengers."""
         return len(self.record["passengers"])
 
     @property
@@ -87,7 +87,7 @@ class Trip:
 
     @property
     def words(self) -> str:
-        """How somebody speaks of it who does not know its number."""
+        """The description by a customer who does not know its number."""
         return f"trip {route_of(self.record)} on {day_of(self.legs[0]['date'])}"
 
 
@@ -100,14 +100,14 @@ class Case:
         self.tricky, self.loose = difficulty == "hard", 0.25 if difficulty == "easy" else 0.4
         self.flights, self._table = database.tables["flights"], database.tables["reservations"]
         self.balances = {key: int(one["amount"]) for key, one in self.methods.items() if "amount" in one}
-        self.spent = self.booked = False
+        self.uses_balance = self.booked = False
         self._used: set[str] = set()
 
     @property
     def methods(self) -> Mapping[str, Row]:
         """The customer's payment methods."""
-        found: Mapping[str, Row] = self.user["payment_methods"]
-        return found
+        methods: Mapping[str, Row] = self.user["payment_methods"]
+        return methods
 
     @property
     def membership(self) -> str:
@@ -126,9 +126,9 @@ class Case:
         return tuple(trips)
 
     def instance(self, number: str, date: str) -> Row:
-        """Return what is known of a flight on a date."""
-        found: Row = self.flights[number]["dates"][date]
-        return found
+        """Return the record of a flight on a date."""
+        instance: Row = self.flights[number]["dates"][date]
+        return instance
 
     def free(self) -> Iterator[Trip]:
         """Yield the trips that no piece is about yet."""
@@ -163,33 +163,33 @@ class Case:
         """Return the fact that tells a reason of a kind."""
         return Fact("reason", f"the reason is that {self.pick(*WORDS['reasons'][kind])}.")
 
-    def named(self, trip: Trip) -> str:
-        """Return how the customer speaks of a trip."""
+    def label(self, trip: Trip) -> str:
+        """Return the customer's words for a trip: its number, or a description."""
         return trip.words if self.vague else f"reservation {trip.id}"
 
     def about(self, trip: Trip, dated: bool = True) -> tuple[Fact, ...]:
-        """Return the facts that tell which reservation is meant; its days among them, where it is only `dated`."""
+        """Return the facts that identify a reservation; its days among them, where it is only `dated`."""
         legs = trip.record["flights"]
         number = f"the reservation number is {trip.id}."
         if self.vague:
             number = f"<I> do not have the number at hand. It is <my> {trip.words}."
         days = " and ".join(day_of(leg["date"]) for leg in legs)
-        known = (
+        facts = (
             Fact("reservation", number, "" if self.vague else trip.id),
             Fact("route", f"it is the trip {route_of(trip.record)}."),
         )
-        return (*known, Fact("date", f"the flight{'s are' if len(legs) > 1 else ' is'} on {days}.")) if dated else known
+        return (*facts, Fact("date", f"the flight{'s are' if len(legs) > 1 else ' is'} on {days}.")) if dated else facts
 
     def which(self, trips: list[Trip], numbers: str) -> Fact:
-        """Return the fact that tells which reservations are meant, by their numbers where the customer knows them."""
-        known = "<I> do not have the numbers at hand." if self.vague else numbers
+        """Return the fact that identifies reservations, by their numbers where the customer knows them."""
+        text = "<I> do not have the numbers at hand." if self.vague else numbers
         return Fact(
-            "reservation", f"{known.format(listed(trip.id for trip in trips))} {listed(trip.words for trip in trips)}."
+            "reservation", f"{text.format(listed(trip.id for trip in trips))} {listed(trip.words for trip in trips)}."
         )
 
     def both(self, trips: list[Trip]) -> str:
-        """Return how the customer speaks of several trips."""
-        return listed(f"<my> {self.named(trip)}" for trip in trips)
+        """Return the customer's words for several trips."""
+        return listed(f"<my> {self.label(trip)}" for trip in trips)
 
     def rebooked(self, trip: Trip, cabin: str, legs: Iterable[Row], method: str) -> Action:
         """Return the call that changes the flights or the cabin of a trip."""
@@ -202,11 +202,11 @@ class Case:
         return (("get_reservation_details", {"reservation_id": trip.id}),)
 
     def words_of(self, method: str) -> str:
-        """Return how the customer speaks of a payment method."""
-        found = self.methods[method]
-        if found["source"] == "credit_card":
-            return f"<my> credit card ending in {found['last_four']}"
-        return "<my> gift card" if found["source"] == "gift_card" else "<my> travel certificate"
+        """Return the customer's words for a payment method."""
+        record = self.methods[method]
+        if record["source"] == "credit_card":
+            return f"<my> credit card ending in {record['last_four']}"
+        return "<my> gift card" if record["source"] == "gift_card" else "<my> travel certificate"
 
     def pay(self, total: int) -> tuple[str, Fact]:
         """Return a method that pays for an update, or gets a refund, and the fact that tells so."""
@@ -217,7 +217,7 @@ class Case:
         method = self.rng.choice(usable)
         if method in self.balances and total > 0:
             self.balances[method] -= total
-        self.spent |= method in self.balances
+        self.uses_balance |= method in self.balances
         words = self.words_of(method)
         certificates = [key for key, one in self.methods.items() if one["source"] == "certificate"]
         if self.tricky and certificates and total > 0:
@@ -227,16 +227,16 @@ class Case:
 
     def seated(self, origin: str, destination: str, date: str, cabin: str, size: int) -> list[Row]:
         """Return direct flights on a date that have seats for everybody, with that date's price as `price`."""
-        found = list[Row]()
+        offers = list[Row]()
         for flight in self.flights.values():
             if (flight["origin"], flight["destination"]) == (origin, destination):
                 instance = flight["dates"][date]
                 if instance["status"] == "available" and instance["available_seats"][cabin] >= size:
-                    found.append({**flight, "price": instance["prices"][cabin], "date": date})
-        return found
+                    offers.append({**flight, "price": instance["prices"][cabin], "date": date})
+        return offers
 
-    def chosen(self, flights: list[Row]) -> tuple[Row, str] | None:
-        """Return one of some flights of a day, and words that fit it alone; None if there is none such."""
+    def select(self, flights: list[Row]) -> tuple[Row, str] | None:
+        """Return one of some flights of a day, and words that describe it alone; None if there is none such."""
         ways = [
             ("price", 1, "the cheapest flight"),
             ("scheduled_departure_time_est", 1, "the earliest flight with free seats"),
@@ -250,11 +250,11 @@ class Case:
         return None
 
     def someone(self, trip: Trip | None = None) -> dict[str, str]:
-        """Return somebody whom the customer travels with and who is not on a trip yet, or somebody new."""
+        """Return a fellow traveller of the customer's who is not on a trip yet, or a new one."""
         there = {row["first_name"] for row in trip.record["passengers"]} if trip else {self.user["name"]["first_name"]}
-        known = [row for row in self.user["saved_passengers"] if row["first_name"] not in there]
-        if known and self.rng.random() < 0.5:
-            return dict(thawed(self.rng.choice(known)))
+        companions = [row for row in self.user["saved_passengers"] if row["first_name"] not in there]
+        if companions and self.rng.random() < 0.5:
+            return dict(thawed(self.rng.choice(companions)))
         first = self.rng.choice([name for name in names.FIRST_NAMES if name not in there])
         return {
             "first_name": first, "last_name": self.rng.choice(names.LAST_NAMES), "dob": names.birthday(self.rng)

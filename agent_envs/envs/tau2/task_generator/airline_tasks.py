@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from agent_envs.envs.tau2.task_generator.airline_case import Case
-from agent_envs.envs.tau2.task_generator.airline_traps import REFUSED, RIDDLES, begun
+from agent_envs.envs.tau2.task_generator.airline_traps import REFUSED, RIDDLES, cancel_rest
 from agent_envs.envs.tau2.task_generator.airline_wants import SERVED
 from agent_envs.envs.tau2.task_generator.airline_world import database
 from agent_envs.envs.tau2.task_generator.source import members, task_id
@@ -14,7 +14,7 @@ from agent_envs.envs.tau2.task_generator.wishes import ORDINALS, Piece, Unfit, c
 from agent_envs.envs.tau2.task_schema import Instructions
 from agent_envs.envs.tau2.user_script import Fact
 
-_KINDS = {**SERVED, **REFUSED, **RIDDLES, "begun": begun}
+_KINDS = {**SERVED, **REFUSED, **RIDDLES, "cancel_rest": cancel_rest}
 _WRITES = ("cancel", "cabin", "move", "bags", "passenger", "book")
 _PERSONAS = {
     "easy": ("plain", "plain", "terse", "talkative"),
@@ -34,7 +34,7 @@ def make_row(split: str, number: int, difficulty: str, world: int = 0) -> dict[s
     while True:
         user = rng.choice(customers)
         case = Case(rng, records, user, difficulty, _vague(rng, difficulty))
-        pieces = _drawn(case, _plan(rng, difficulty))
+        pieces = _draw(case, _plan(rng, difficulty))
         if pieces:
             break
     persona, name = rng.choice(_PERSONAS[difficulty]), task_id(split, number, difficulty, world)
@@ -53,7 +53,7 @@ def _vague(rng: Random, difficulty: str) -> bool:
 
 
 def _plan(rng: Random, difficulty: str) -> list[str]:
-    """Return the kinds of what is wanted, in order."""
+    """Draw the kinds of wishes of a task, in order."""
     if difficulty == "easy":
         return [rng.choice(_WRITES)]
     if difficulty == "medium":
@@ -61,7 +61,7 @@ def _plan(rng: Random, difficulty: str) -> list[str]:
         if form < 0.3:
             return [rng.choice(("struck", "late"))]
         if form < 0.55:
-            plan = [rng.choice(("spent", "balance")), rng.choice(_WRITES)]
+            plan = [rng.choice(("costs", "balance")), rng.choice(_WRITES)]
             rng.shuffle(plan)
             return plan
         return rng.sample(_WRITES, 2)
@@ -70,17 +70,17 @@ def _plan(rng: Random, difficulty: str) -> list[str]:
         [no[0], *rng.sample(_WRITES, 2)],
         [no[0], riddle, rng.choice(_WRITES)],
         [*no, riddle],
-        [no[0], riddle, rng.choice(("spent", "balance"))],
+        [no[0], riddle, rng.choice(("costs", "balance"))],
         [riddle, rng.choice(("struck", "late"))],
         [riddle, other, rng.choice(_WRITES)],
     ][rng.randrange(6)]
     rng.shuffle(plan)
     # A trip that has begun is handed over, which ends the conversation.
-    return [*plan, "begun"] if rng.random() < 0.15 else plan
+    return [*plan, "cancel_rest"] if rng.random() < 0.15 else plan
 
 
-def _drawn(case: Case, plan: list[str]) -> list[Piece]:
-    """Return the pieces of a plan; none if the customer's situation does not give them all, or only looks would be gold."""
+def _draw(case: Case, plan: list[str]) -> list[Piece]:
+    """Draw the pieces of a plan; none if the customer's situation does not give them all, or only looks would be gold."""
     pieces = list[Piece]()
     try:
         for kind in plan:
@@ -101,7 +101,7 @@ def _facts(user: Mapping[str, Any]) -> tuple[Fact, ...]:
 
 
 def _instructions(case: Case, pieces: list[Piece]) -> Instructions:
-    """Return the scenario in the second person, as a language model is told it."""
+    """Write the scenario in the second person, for a language model."""
     user = case.user
     wishes = [f"the {ordinal} wish" for ordinal in ORDINALS[: len(pieces)]] if pieces[1:] else ["your wish"]
     details = [_details(wish, piece) for wish, piece in zip(wishes, pieces, strict=True) if piece.facts]
@@ -112,18 +112,18 @@ def _instructions(case: Case, pieces: list[Piece]) -> Instructions:
         "Say yes when the agent proposes what you want, and end the conversation once all of it is settled.",
     ]  # fmt: skip
     name = f"{user['name']['first_name']} {user['name']['last_name']}"
-    known = f"You are {name}. Your user id is {user['user_id']}. Your date of birth is {user['dob']}."
+    identity = f"You are {name}. Your user id is {user['user_id']}. Your date of birth is {user['dob']}."
     unknown = "You do not have the numbers of your reservations at hand." if case.vague else None
     reason, behaviour = "\n".join(map(_wish, range(len(pieces)), pieces)), " ".join(filter(None, behave))
-    return Instructions("airline", reason, "\n".join([known, *details]), unknown, behaviour)
+    return Instructions("airline", reason, "\n".join([identity, *details]), unknown, behaviour)
 
 
 def _wish(place: int, piece: Piece) -> str:
-    said = voiced(piece.say, False)
+    text = voiced(piece.say, False)
     link = ("", "After that: ", "Then: ", "And then: ", "At last: ", "And finally: ")[place]
-    return f"{link}If, and only if, the agent refused that: {said}" if piece.only_if_refused else f"{link}{said}"
+    return f"{link}If, and only if, the agent refused that: {text}" if piece.only_if_refused else f"{link}{text}"
 
 
 def _details(wish: str, piece: Piece) -> str:
-    told = [f"{fact.topic.replace('_', ' ')}: {voiced(fact.say, False)}" for fact in piece.facts]
-    return f"For {wish}: {' '.join(told)}"
+    texts = [f"{fact.topic.replace('_', ' ')}: {voiced(fact.say, False)}" for fact in piece.facts]
+    return f"For {wish}: {' '.join(texts)}"

@@ -52,64 +52,64 @@ def refused(case: Case, trip: Trip, say: str, claim: str, fact: Fact) -> Piece:
 
 
 def instead(piece: Piece | None) -> Pieces:
-    """Return a piece as what is wanted after a refusal."""
+    """Return a piece as the wish that follows a refusal."""
     return () if piece is None else (replace(piece, say=f"in that case, {piece.say}", only_if_refused=True),)
 
 
 def no_cancelling(case: Case) -> Pieces:
-    """A cancellation without grounds; some would then rather move the flight."""
+    """Draw a wish to cancel without grounds; some would then rather move the flight."""
     trip = case.find(lambda trip: trip.ahead and trip.grounds(False))
     reason = case.reason(case.pick(*trip.grounds(False)))
-    piece = refused(case, trip, case.say("no_cancelling", trip=case.named(trip)), case.pick(*WORDS["claims"]), reason)
+    piece = refused(case, trip, case.say("no_cancelling", trip=case.label(trip)), case.pick(*WORDS["claims"]), reason)
     movable = trip.record["cabin"] == "economy" and case.rng.random() < 0.6
     return piece, *(instead(moving(case, trip, 0)) if movable else ())
 
 
 def no_moving(case: Case) -> Pieces:
-    """Another day for a basic economy flight; some would then take another cabin on the same day."""
+    """Draw a wish for another day for a basic economy flight; some would then take another cabin on the same day."""
     trip = case.find(
         lambda trip: trip.record["cabin"] == "basic_economy" and trip.bookable and later_days(case, trip, 0)
     )
     day = case.rng.choice(later_days(case, trip, 0)[:4])
-    say = case.say("no_moving", trip=case.named(trip), day=day)
+    say = case.say("no_moving", trip=case.label(trip), day=day)
     claim = "it is only a different day, and there are seats"
     piece = refused(case, trip, say, claim, Fact("flight", f"any flight on May {day}."))
     return piece, *(instead(recabining(case, trip, "economy")) if priced(case, trip, "economy") else ())
 
 
 def no_insurance(case: Case) -> Pieces:
-    """Insurance for a trip that is already booked."""
+    """Draw a wish for insurance on a trip that is already booked."""
     trip = case.find(lambda trip: trip.ahead and trip.record["insurance"] == "no")
-    say = case.say("no_insurance", trip=case.named(trip))
+    say = case.say("no_insurance", trip=case.label(trip))
     claim = "<I> only forgot it, and everybody else whom <I> know has it"
     return (refused(case, trip, say, claim, case.pay(0)[1]),)
 
 
 def fewer_bags(case: Case) -> Pieces:
-    """Bags taken off a trip."""
+    """Draw a wish to take bags off a trip."""
     trip = case.find(lambda trip: trip.ahead and trip.record["total_baggages"])
     number = trip.record["total_baggages"]
-    say = case.say("fewer_bags", trip=case.named(trip))
+    say = case.say("fewer_bags", trip=case.label(trip))
     fewer = f"{NUMBERS[number - 1]} bag{'s' if number != 2 else ''} in all, one fewer than now."
     return (refused(case, trip, say, "<I> do not need that bag any more", Fact("bags", fewer)),)
 
 
 def more_people(case: Case) -> Pieces:
-    """One more passenger on a trip."""
+    """Draw a wish for one more passenger on a trip."""
     trip = case.find(lambda trip: trip.open)
     other = case.someone(trip)
     name = f"{other['first_name']} {other['last_name']}"
-    say = case.say("more_people", trip=case.named(trip), name=name)
+    say = case.say("more_people", trip=case.label(trip), name=name)
     born = Fact("passengers", f"{name}, born on {other['dob']}.", other["dob"])
     return (refused(case, trip, say, "<I> will pay for the seat", born),)
 
 
 def elsewhere(case: Case) -> Pieces:
-    """Another destination; where the reservation may be cancelled, some do that then."""
+    """Draw a wish for another destination; where the reservation may be cancelled, some do that then."""
     trip = case.find(lambda trip: trip.open and trip.record["cabin"] != "basic_economy")
     ends = (trip.record["origin"], trip.record["destination"])
     other = case.pick(*(city for code, city in CITIES.items() if code not in ends))
-    say = f"<I> want to change <my> {case.named(trip)}, so that it goes to {other} instead."
+    say = f"<I> want to change <my> {case.label(trip)}, so that it goes to {other} instead."
     piece = refused(case, trip, say, "<I> would pay the difference", Fact("route", f"to {other}, on the same day."))
     if may_cancel(trip.record, trip.statuses) and case.rng.random() < 0.7:
         reason = Fact("reason", "the reason is that <I> need to be somewhere else.")
@@ -118,7 +118,7 @@ def elsewhere(case: Case) -> Pieces:
 
 
 def no_compensation(case: Case) -> Pieces:
-    """A certificate that nobody may send: nothing was late, or the customer is not among those who get one."""
+    """Draw a wish for a certificate that is not due: nothing was late, or the customer is not entitled to one."""
     trip = case.find(
         lambda trip: trip.statuses[0] != "available" and not compensation(case.membership, trip.record, trip.statuses)
     )
@@ -131,12 +131,12 @@ def no_compensation(case: Case) -> Pieces:
 
 
 def too_dear(case: Case) -> Pieces:
-    """A better cabin at a limit that the price is above."""
+    """Draw a wish for a better cabin, with a price limit that is exceeded."""
     trip = case.find(lambda trip: (priced(case, trip, "business") or 0) >= 100)
     rise = need(priced(case, trip, "business"))
     limit = rise // 10 * 10 - 10 * case.rng.randrange(1, 6)
     say = (
-        f"<I> want to upgrade <my> {case.named(trip)} to {CABIN_WORDS['business']}, but only if that costs at most "
+        f"<I> want to upgrade <my> {case.label(trip)} to {CABIN_WORDS['business']}, but only if that costs at most "
         f"{limit} dollars more in all."
     )
     facts = (*case.about(trip), Fact("cabin", "to business, the same flights."), at_most(limit), case.pay(0)[1])
@@ -145,10 +145,10 @@ def too_dear(case: Case) -> Pieces:
     return (Piece(say, facts, case.reads(trip), play=play, declines=(str(rise),), objection=objection),)
 
 
-def begun(case: Case) -> Pieces:
-    """The cancellation of a trip of which a part has been flown."""
+def cancel_rest(case: Case) -> Pieces:
+    """Draw a wish to cancel a trip of which a part has been flown."""
     trip = case.find(lambda trip: not trip.ahead and "available" in trip.statuses)
-    say = f"<I> want to cancel what is left of <my> {case.named(trip)} and get <my> money back for it."
+    say = f"<I> want to cancel what is left of <my> {case.label(trip)} and get <my> money back for it."
     return (refused(case, trip, say, "it is only about the flight back", case.reason("plans")),)
 
 
@@ -160,7 +160,7 @@ REFUSED = {kind.__name__: kind for kind in _KINDS}
 
 
 def budgeted(case: Case) -> Pieces:
-    """Business within a limit, and else the next cabin up or down."""
+    """Draw a wish for business within a price limit, and else for the next cabin up or down."""
     for trip in case.free():
         other = "economy" if trip.record["cabin"] == "basic_economy" else "basic_economy"
         rise = priced(case, trip, "business")
@@ -170,10 +170,10 @@ def budgeted(case: Case) -> Pieces:
         enough = case.rng.random() < 0.5
         limit = rise // 10 * 10 + 10 * (case.rng.randrange(1, 9) if enough else -case.rng.randrange(1, 9))
         piece = recabining(_plain(case), trip, "business" if enough else other)
-        say = case.say("budgeted", trip=case.named(trip), limit=limit, other=CABIN_WORDS[other])
+        say = case.say("budgeted", trip=case.label(trip), limit=limit, other=CABIN_WORDS[other])
         words = f"business for at most {limit} dollars more in all, and else {CABIN_WORDS[other]}."
-        kept = [fact for fact in piece.facts if fact.topic != "cabin"]
-        return (replace(piece, say=say, facts=(*kept, Fact("cabin", words), at_most(limit))),)
+        facts = [fact for fact in piece.facts if fact.topic != "cabin"]
+        return (replace(piece, say=say, facts=(*facts, Fact("cabin", words), at_most(limit))),)
     raise Unfit
 
 
@@ -181,12 +181,12 @@ def _plain(case: Case) -> Case:
     """Return the case for a piece that has its own conditions."""
     plain = Case(case.rng, case.database, case.user, "medium", case.vague)
     plain.balances = case.balances
-    case.spent = True
+    case.uses_balance = True
     return plain
 
 
 def cheapest_day(case: Case) -> Pieces:
-    """A flight moved to the cheapest of three days."""
+    """Draw a wish to move a flight to the cheapest of three days."""
     for trip in case.free():
         place = case.rng.randrange(len(trip.legs))
         days = sorted(later_days(case, trip, place)[:3])
@@ -201,17 +201,17 @@ def cheapest_day(case: Case) -> Pieces:
         case.take(trip)
         best = next(one for one in offers if one["price"] == prices[0])
         rise, payment, call = rerouted(case, trip, place, best)
-        said = "May {}, May {} or May {}".format(*days)
-        say = case.say("cheapest_day", part=part_of(trip, place), trip=case.named(trip), days=said)
-        known = (Fact("date", f"{said}."), Fact("flight", f"the cheapest of {said}."), payment)
+        choice = "May {}, May {} or May {}".format(*days)
+        say = case.say("cheapest_day", part=part_of(trip, place), trip=case.label(trip), days=choice)
+        facts = (Fact("date", f"{choice}."), Fact("flight", f"the cheapest of {choice}."), payment)
         actions = (*case.reads(trip), *(search(leg, date(day)) for day in days), call)
         signs = ("changed", best["flight_number"])
-        return (Piece(say, (*case.about(trip, dated=False), *known), actions, (str(abs(rise)),), signs),)
+        return (Piece(say, (*case.about(trip, dated=False), *facts), actions, (str(abs(rise)),), signs),)
     raise Unfit
 
 
 def whichever(case: Case) -> Pieces:
-    """Two trips cancelled as far as that is allowed, which it is for one of them."""
+    """Draw a wish to cancel two trips as far as that is allowed, which it is for one of them."""
     trips = [trip for trip in case.free() if trip.ahead]
     good = need([trip for trip in trips if may_cancel(trip.record, trip.statuses)])[0]
     both = [good, need([trip for trip in trips if not may_cancel(trip.record, trip.statuses)])[0]]
@@ -224,7 +224,7 @@ def whichever(case: Case) -> Pieces:
 
 
 def upgrades(case: Case) -> Pieces:
-    """Two trips at once into one cabin, and what both together cost."""
+    """Draw a wish for one cabin on two trips at once, and for the total price."""
     target = case.rng.choice(("business", "business", "economy"))
     rises = {trip.id: priced(case, trip, target) or 0 for trip in case.free()}
     trips = several(case, (trip for trip in case.free() if rises[trip.id]))
@@ -241,21 +241,21 @@ def upgrades(case: Case) -> Pieces:
 
 
 def again(case: Case) -> Pieces:
-    """A booking like one that there is: its route, its cabin and its passengers, on another day."""
+    """Draw a wish for a booking like an earlier one: its route, its cabin and its passengers, on another day."""
     for trip in case.free():
         record, rng = trip.record, case.rng
         day = rng.randrange(TODAY + 2, DAYS + 1)
-        found = case.chosen(case.seated(record["origin"], record["destination"], date(day), record["cabin"], trip.size))
-        if case.booked or found is None:
+        offer = case.select(case.seated(record["origin"], record["destination"], date(day), record["cabin"], trip.size))
+        if case.booked or offer is None:
             continue
         case.take(trip)
         case.booked = True
-        flight, words = found
+        flight, words = offer
         bags = rng.randrange(3)
         paid = paid_bags(case.membership, record["cabin"], trip.size, bags)
         total = price_of([flight], trip.size) + BAG * paid
         payments, how = paying(case, total)
-        say = case.say("again", trip=case.named(trip), day=day, flight=words)
+        say = case.say("again", trip=case.label(trip), day=day, flight=words)
         facts = (
             *case.about(trip, dated=False), Fact("trip", "one way."), Fact("date", f"on May {day}."),
             Fact("flight", f"{words}."), Fact("cabin", "the same as on that trip."), how,
@@ -268,7 +268,7 @@ def again(case: Case) -> Pieces:
 
 
 def with_a_stop(case: Case) -> Pieces:
-    """A booking between two cities without direct flights: the cheapest with one stop."""
+    """Draw a wish for a booking between two cities without direct flights: the cheapest with one stop."""
     links = {(flight["origin"], flight["destination"]) for flight in case.flights.values()}
     apart = [(one, two) for one in CITIES for two in CITIES if one != two and (one, two) not in links]
     origin, destination = case.rng.choice(apart)

@@ -32,20 +32,20 @@ BOOKED = ("booked", "HATHAT")
 
 
 def cancel(case: Case) -> Pieces:
-    """A cancellation that the policy allows."""
+    """Draw a cancellation that the policy allows."""
     trip = case.find(lambda trip: "cancelled" not in trip.statuses and trip.grounds(True))
     return (cancelling(case, trip, case.reason(case.pick(*trip.grounds(True)))),)
 
 
 def cancelling(case: Case, trip: Trip, reason: Fact) -> Piece:
     """Return the piece of a cancellation."""
-    say = case.say("cancel", trip=case.named(trip))
+    say = case.say("cancel", trip=case.label(trip))
     actions = (*case.reads(trip), ("cancel_reservation", {"reservation_id": trip.id}))
     return Piece(say, (*case.about(trip), reason), actions, (str(refund(trip.record)),), CANCELLED)
 
 
 def struck(case: Case) -> Pieces:
-    """A flight that the airline cancelled: the reservation goes, and there may be a certificate."""
+    """Draw a complaint about a flight that the airline cancelled: the reservation goes, and a certificate may be due."""
     trip = case.find(lambda trip: "cancelled" in trip.statuses and trip.ahead)
     worth = compensation(case.membership, trip.record, trip.statuses)
     first = cancelling(case, trip, Fact("reason", "the reason is that the airline cancelled one of its flights."))
@@ -54,7 +54,7 @@ def struck(case: Case) -> Pieces:
 
 
 def late(case: Case) -> Pieces:
-    """A delayed flight: it is exchanged for one of another day, and then there is a certificate."""
+    """Draw a complaint about a delayed flight: it is moved to another day, and then a certificate is due."""
     for trip in case.free():
         worth = compensation(case.membership, trip.record, trip.statuses)
         if "delayed" not in trip.statuses or not trip.open or not worth or trip.record["cabin"] == "basic_economy":
@@ -81,7 +81,7 @@ def compensating(case: Case, trip: Trip, worth: int, what: str) -> Piece:
 
 
 def cabin(case: Case) -> Pieces:
-    """Another cabin for everybody on a trip."""
+    """Draw a wish for another cabin for everybody on a trip."""
 
     def targets(trip: Trip) -> list[str]:
         return [one for one in CABINS if one != trip.record["cabin"] and priced(case, trip, one) is not None]
@@ -91,7 +91,7 @@ def cabin(case: Case) -> Pieces:
 
 
 def priced(case: Case, trip: Trip, cabin_wanted: str) -> int | None:
-    """Return by how much the price rises in another cabin; None where it cannot be had, or costs the same."""
+    """Return the rise of the price in another cabin; None where it cannot be had, or costs the same."""
     if not trip.bookable or cabin_wanted == trip.record["cabin"]:
         return None
     total = 0
@@ -107,7 +107,7 @@ def recabining(case: Case, trip: Trip, target: str) -> Piece:
     """Return the piece of a change of cabin."""
     words, difference = CABIN_WORDS[target], priced(case, trip, target) or 0
     question, verb = ("how much more that costs", "upgrade") if difference > 0 else ("how much comes back", "switch")
-    say = case.say("cabin", trip=case.named(trip), cabin=words, question=question, verb=verb)
+    say = case.say("cabin", trip=case.label(trip), cabin=words, question=question, verb=verb)
     facts = [*case.about(trip), Fact("cabin", f"to {words}, the same flights.")]
     if case.tricky and difference > 0:
         limit = difference // 10 * 10 + 10 * case.rng.randrange(2, 12)
@@ -124,7 +124,7 @@ def at_most(limit: int) -> Fact:
 
 
 def move(case: Case) -> Pieces:
-    """Another day for one flight of a trip."""
+    """Draw a wish for another day for one flight of a trip."""
     for trip in case.free():
         if trip.open and "delayed" not in trip.statuses and trip.record["cabin"] != "basic_economy":
             piece = moving(case, trip, case.rng.randrange(len(trip.legs)))
@@ -138,15 +138,15 @@ def moving(case: Case, trip: Trip, place: int) -> Piece | None:
     """Return the piece of a flight that is moved to another day, or None if there is no flight to move it to."""
     leg, cabin = trip.legs[place], trip.record["cabin"]
     for day in later_days(case, trip, place)[:4]:
-        found = case.chosen(case.seated(leg["origin"], leg["destination"], date(day), cabin, trip.size))
-        if found is None or found[0]["price"] == leg["price"]:
+        offer = case.select(case.seated(leg["origin"], leg["destination"], date(day), cabin, trip.size))
+        if offer is None or offer[0]["price"] == leg["price"]:
             continue
-        flight, words = found
+        flight, words = offer
         difference, payment, call = rerouted(case, trip, place, flight)
         before = day_of(leg["date"])
         question = "how much more that costs" if difference > 0 else "how much comes back"
         say = case.say(
-            "move", part=part_of(trip, place), trip=case.named(trip), day=day, flight=words, before=before
+            "move", part=part_of(trip, place), trip=case.label(trip), day=day, flight=words, before=before
         )  # fmt: skip
         facts = (
             *case.about(trip, dated=False), Fact("flight", f"{words} on May {day}."), payment,
@@ -167,26 +167,26 @@ def rerouted(case: Case, trip: Trip, place: int, flight: Row) -> tuple[int, Fact
 
 
 def part_of(trip: Trip, place: int) -> str:
-    """Return how the customer speaks of one flight of a trip."""
+    """Return the customer's words for one flight of a trip."""
     return "flight" if len(trip.legs) == 1 else ("flight out", "flight back")[place]
 
 
 def bags(case: Case) -> Pieces:
-    """More bags on a trip."""
+    """Draw a wish for more bags on a trip."""
     trip = case.find(lambda trip: trip.open)
     record, more = trip.record, case.rng.randrange(1, 4)
     total = record["total_baggages"] + more
     paid = max(record["nonfree_baggages"], paid_bags(case.membership, record["cabin"], trip.size, total))
     method, payment = case.pay(BAG * (paid - record["nonfree_baggages"]))
     amount = "one more bag" if more == 1 else f"{NUMBERS[more]} more bags"
-    say = case.say("bags", bags=amount, trip=case.named(trip))
+    say = case.say("bags", bags=amount, trip=case.label(trip))
     facts = (*case.about(trip), Fact("bags", f"{amount}, so that there are {total} in all."), payment)
     arguments = {"reservation_id": trip.id, "total_baggages": total, "nonfree_baggages": paid, "payment_id": method}
     return (Piece(say, facts, (*case.reads(trip), ("update_reservation_baggages", arguments)), signs=("bag", "added")),)
 
 
 def passenger(case: Case) -> Pieces:
-    """Somebody else flies, or somebody's last name was misspelt."""
+    """Draw a change of a passenger, or of a misspelt last name."""
     trip = case.find(lambda trip: trip.open)
     people = thawed(trip.record["passengers"])
     place = case.rng.randrange(len(people))
@@ -195,7 +195,7 @@ def passenger(case: Case) -> Pieces:
         new = {**old, "last_name": case.rng.choice([last for last in names.LAST_NAMES if last != old["last_name"]])}
     before, after = (f"{one['first_name']} {one['last_name']}" for one in (old, new))
     say = case.say(
-        "misspelt" if new["dob"] == old["dob"] else "passenger", trip=case.named(trip), before=before, after=after,
+        "misspelt" if new["dob"] == old["dob"] else "passenger", trip=case.label(trip), before=before, after=after,
         last=new["last_name"], who="<I>" if old["dob"] == case.user["dob"] else before,
     )  # fmt: skip
     born = f"{new['first_name']}'s date of birth is {new['dob']}."
@@ -212,30 +212,30 @@ def passenger(case: Case) -> Pieces:
 
 
 def book(case: Case) -> Pieces:
-    """A new trip."""
+    """Draw a wish for a new trip."""
     need(not case.booked)
     rng, user = case.rng, case.user
     people = [me(case), *([case.someone()] if rng.random() < 0.4 else [])]
-    wanted = rng.choice(CABINS)
-    legs, words = _new_flights(case, wanted, len(people))
+    cabin_class = rng.choice(CABINS)
+    legs, words = _new_flights(case, cabin_class, len(people))
     number, insured = rng.randrange(3), rng.random() < 0.3
-    paid = paid_bags(case.membership, wanted, len(people), number)
+    paid = paid_bags(case.membership, cabin_class, len(people), number)
     total = price_of(legs, len(people)) + BAG * paid + INSURANCE * len(people) * insured
     payments, how = paying(case, total)
     case.booked = True
     days = [day_of(leg["date"]) for leg in legs]
     when = f"on {days[0]}" + (f" and back on {days[1]}" if legs[1:] else "")
     say = case.say("book", there=CITIES[legs[0]["origin"]], back=CITIES[legs[0]["destination"]], when=when)
-    say += f" <I> want {listed(words)} in {CABIN_WORDS[wanted]}, and to hear the total price."
+    say += f" <I> want {listed(words)} in {CABIN_WORDS[cabin_class]}, and to hear the total price."
     own, other = f"<my> date of birth is {user['dob']}.", people[-1]
     beside = f" and {other['first_name']} {other['last_name']}, born on {other['dob']}" if people[1:] else ""
     facts = (
         Fact("trip", "a round trip." if legs[1:] else "one way."), Fact("route", f"{route_of(legs[0])}."),
-        Fact("date", f"{when}."), Fact("flight", f"{listed(words)}."), Fact("cabin", f"{CABIN_WORDS[wanted]}."),
+        Fact("date", f"{when}."), Fact("flight", f"{listed(words)}."), Fact("cabin", f"{CABIN_WORDS[cabin_class]}."),
         Fact("passengers", f"<me>{beside}. {own}" if beside else f"only <me>, nobody else. {own}"), how, bag_fact(number),
         Fact("insurance", "yes, with the travel insurance." if insured else "no insurance, please."),
     )  # fmt: skip
-    call = booking(case, legs, people, wanted, payments, number, paid)
+    call = booking(case, legs, people, cabin_class, payments, number, paid)
     call[1]["insurance"] = "yes" if insured else "no"
     if legs[1:]:
         call[1].update(destination=legs[0]["destination"], flight_type="round_trip")
@@ -270,7 +270,7 @@ def _new_flights(case: Case, cabin: str, size: int) -> tuple[list[Row], list[str
     ways = [(some["origin"], some["destination"]), (some["destination"], some["origin"])]
     legs, words = list[Row](), list[str]()
     for (origin, destination), day in zip(ways, days, strict=False):
-        flight, choice = need(case.chosen(case.seated(origin, destination, date(day), cabin, size)))
+        flight, choice = need(case.select(case.seated(origin, destination, date(day), cabin, size)))
         legs.append(flight)
         words.append(choice if len(days) == 1 else f"{choice} {'back' if legs[1:] else 'out'}")
     return legs, words
@@ -282,14 +282,14 @@ def paying(case: Case, total: int) -> tuple[list[dict[str, object]], Fact]:
     card = case.rng.choice([key for key, one in case.methods.items() if one["source"] == "credit_card"])
     for certificate, balance in worth.items():
         if case.rng.random() < 0.5 and balance < total:
-            case.spent = True
+            case.uses_balance = True
             fact = Fact("payment", f"<my> travel certificate first, and the rest on {case.words_of(card)}.")
             parts = ((certificate, balance), (card, total - balance))
             return [{"payment_id": method, "amount": amount} for method, amount in parts], fact
     method, fact = card, Fact("payment", f"all of it on {case.words_of(card)}.", str(case.methods[card]["last_four"]))
     gifts = [key for key, one in case.methods.items() if one["source"] == "gift_card" and case.balances[key] >= total]
     if gifts and case.rng.random() < 0.6:
-        method, fact, case.spent = gifts[0], Fact("payment", "all of it with <my> gift card."), True
+        method, fact, case.uses_balance = gifts[0], Fact("payment", "all of it with <my> gift card."), True
         case.balances[method] -= total
     return [{"payment_id": method, "amount": total}], fact
 
@@ -297,8 +297,8 @@ def paying(case: Case, total: int) -> tuple[list[dict[str, object]], Fact]:
 # Sums
 
 
-def spent(case: Case) -> Pieces:
-    """A question that needs adding up: what two trips cost."""
+def costs(case: Case) -> Pieces:
+    """Draw a question that needs adding up: the price of two trips."""
     trips = several(case, case.free())
     total = str(sum(refund(trip.record) for trip in trips))
     say = f"<I> want to know how much <I> paid in total for {case.both(trips)} together, as one number."
@@ -316,8 +316,8 @@ def several(case: Case, trips: Iterable[Trip]) -> list[Trip]:
 
 
 def balance(case: Case) -> Pieces:
-    """A question that needs adding up: what there is on a gift card and a certificate."""
-    need(not case.spent and len(case.balances) >= 2)
+    """Draw a question that needs adding up: the balance of a gift card and a certificate."""
+    need(not case.uses_balance and len(case.balances) >= 2)
     total = str(sum(case.balances.values()))
     case.balances = dict.fromkeys(case.balances, 0)
     case.booked = True
@@ -325,4 +325,4 @@ def balance(case: Case) -> Pieces:
     return (Piece(say, (), (), (total,), question=True),)
 
 
-SERVED = {kind.__name__: kind for kind in (cancel, cabin, move, bags, passenger, book, struck, late, spent, balance)}
+SERVED = {kind.__name__: kind for kind in (cancel, cabin, move, bags, passenger, book, struck, late, costs, balance)}

@@ -46,9 +46,9 @@ def _pairs(rng: Random) -> list[tuple[str, str]]:
     """Return pairs of airports: a ring through all of them, so that every city is reached, and chords."""
     ring = rng.sample(sorted(CITIES), len(CITIES))
     pairs = [(here, ring[place - 1]) for place, here in enumerate(ring)]
-    taken = {frozenset(pair) for pair in pairs}
+    edges = {frozenset(pair) for pair in pairs}
     chords = [
-        (one, two) for one in ring for two in ring if one < two and frozenset((one, two)) not in taken
+        (one, two) for one in ring for two in ring if one < two and frozenset((one, two)) not in edges
     ]  # fmt: skip
     return pairs + rng.sample(chords, PAIRS - len(pairs))
 
@@ -71,7 +71,7 @@ def _flights(rng: Random) -> dict[str, Any]:
 
 
 def _instance(rng: Random, day: int, start: int, minutes: int, fare: int) -> dict[str, Any]:
-    """Return what is known of a flight on a day."""
+    """Draw the record of a flight on a day."""
     chance = rng.random()
     if chance < 0.05 and day != TODAY:
         return {"status": "cancelled"}
@@ -162,15 +162,15 @@ class _Desk:
 
     def reservations(self, users: dict[str, Any]) -> dict[str, Any]:
         """Return all reservations, and enter them with their customers."""
-        made: dict[str, Any] = {}
+        records: dict[str, Any] = {}
         for user in users.values():
             for kind in self.rng.sample(KINDS, self.rng.choice((3, 3, 4))):
                 key = self._key()
-                while key in made:
+                while key in records:
                     key = self._key()
-                made[key] = self._reservation(key, user, kind)
+                records[key] = self._reservation(key, user, kind)
                 user["reservations"].append(key)
-        return made
+        return records
 
     def _key(self) -> str:
         """Return six letters and figures, both among them, so that no word and no number looks like one."""

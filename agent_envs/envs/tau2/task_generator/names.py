@@ -29,7 +29,7 @@ class Person:
 
 
 def people(rng: Random, count: int) -> tuple[Person, ...]:
-    """Return that many people, no two of the same name."""
+    """Draw so many people, no two of the same name."""
     places = rng.sample(range(len(FIRST_NAMES) * len(LAST_NAMES)), count)
     return tuple(Person(FIRST_NAMES[p // len(LAST_NAMES)], LAST_NAMES[p % len(LAST_NAMES)]) for p in places)
 

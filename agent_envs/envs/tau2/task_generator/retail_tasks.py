@@ -32,12 +32,12 @@ _TIMES = {1: "once", 2: "twice"}
 
 def make_row(split: str, number: int, difficulty: str, world: int = 0) -> dict[str, Any]:
     """Return a task as a published row with the members `user_script` and `difficulty`, as `source` asks for it."""
-    case, pieces = drawn(split, number, difficulty, world)
+    case, pieces = draw_wishes(split, number, difficulty, world)
     return _row(case, pieces, difficulty, task_id(split, number, difficulty, world))
 
 
-def drawn(split: str, number: int, difficulty: str, world: int = 0) -> tuple[Case, Pieces]:
-    """Return the customer of a task and its wishes, in the order in which it asks for them."""
+def draw_wishes(split: str, number: int, difficulty: str, world: int = 0) -> tuple[Case, Pieces]:
+    """Draw the customer of a task and its wishes, in the order in which it asks for them."""
     rng = Random(f"tau2/retail/{world}/{split}/{number}/{difficulty}")
     tables = database(world).tables
     users = list(tables["users"].values())
@@ -64,19 +64,19 @@ def _kinds(rng: Random, difficulty: str) -> Sequence[Kind]:
 
 def _pieces(case: Case, kinds: Sequence[Kind], difficulty: str) -> Pieces:
     """Return the wishes of a customer, () where it cannot have them."""
-    found: list[Pieces] = []
+    groups: list[Pieces] = []
     try:
         for kind in kinds:
-            made = kind(replace(case, vague=case.rng.random() < _VAGUE[difficulty]))
-            uses = frozenset[str]().union(*(piece.uses for piece in made))
+            group = kind(replace(case, vague=case.rng.random() < _VAGUE[difficulty]))
+            uses = frozenset[str]().union(*(piece.uses for piece in group))
             if uses & case.used:
                 return ()
             case = replace(case, used=case.used | uses)
-            found.append(made)
+            groups.append(group)
     except Unfit:
         return ()
-    case.rng.shuffle(found)
-    pieces = tuple(piece for made in found for piece in made)
+    case.rng.shuffle(groups)
+    pieces = tuple(piece for group in groups for piece in group)
     return (*pieces, *_grand_total(case, pieces))
 
 
@@ -85,17 +85,17 @@ def _grand_total(case: Case, pieces: Pieces) -> Pieces:
     refunds = [piece.refund for piece in pieces if piece.refund]
     if len(refunds) < 2 or not tellable(sum(refunds)) or case.rng.random() < 0.3:
         return ()
-    return (Piece(case.say("refunds"), told=(figure(sum(refunds)),), question=True),)
+    return (Piece(case.say("refunds"), answers=(figure(sum(refunds)),), question=True),)
 
 
 def _row(case: Case, pieces: Pieces, difficulty: str, name: str) -> dict[str, Any]:
     user, rng = case.user, case.rng
     knows_email = rng.random() < _KNOWS_EMAIL[difficulty]
     persona = rng.choice(_PERSONAS[difficulty])
-    code, named = user["address"]["zip"], user["name"]
-    full = f"{named['first_name']} {named['last_name']}"
+    code, person = user["address"]["zip"], user["name"]
+    full = f"{person['first_name']} {person['last_name']}"
     identity = [Fact("name", f"<my> name is {full}.", full), Fact("zip", f"<my> zip code is {code}.", code)]
-    look = ("find_user_id_by_name_zip", {**named, "zip": code})
+    look = ("find_user_id_by_name_zip", {**person, "zip": code})
     if knows_email:
         identity.append(Fact("email", f"<my> e-mail address is {user['email']}.", user["email"]))
         look = ("find_user_id_by_email", {"email": user["email"]})
@@ -103,16 +103,16 @@ def _row(case: Case, pieces: Pieces, difficulty: str, name: str) -> dict[str, An
     unknown = [] if knows_email else ["You do not remember your e-mail address."]
     unknown += [] if knows_numbers else ["You do not know any order number."]
     script = script_of(identity, pieces, () if knows_email else ("email",), persona)
-    told = Instructions(
-        "retail", " ".join(_told(piece.say) for piece in pieces if not piece.only_if_refused),
-        " ".join(_told(fact.say) for fact in identity), " ".join(unknown) or None, _instructions(pieces),
+    instructions = Instructions(
+        "retail", " ".join(_narrate(piece.say) for piece in pieces if not piece.only_if_refused),
+        " ".join(_narrate(fact.say) for fact in identity), " ".join(unknown) or None, _instructions(pieces),
     )  # fmt: skip
     expected = criteria([look, ("get_user_details", {"user_id": user["user_id"]})], pieces)
-    return task_row(name, told, script, expected)
+    return task_row(name, instructions, script, expected)
 
 
-def _told(text: str) -> str:
-    """Return a text as the scenario tells it to who plays the customer."""
+def _narrate(text: str) -> str:
+    """Put a wording into the second person, for the player of the customer."""
     return voiced(text.replace("please ", "you ask the agent to "), False)
 
 
@@ -120,10 +120,10 @@ def _instructions(pieces: Pieces) -> str:
     parts = []
     for ordinal, piece in zip(ORDINALS, pieces, strict=False):
         if piece.only_if_refused:
-            parts.append(f"Only if that is refused, your {ordinal} wish comes in its place: {_told(piece.say)}")
+            parts.append(f"Only if that is refused, your {ordinal} wish comes in its place: {_narrate(piece.say)}")
         if piece.facts:
-            told = " ".join(_told(fact.say) for fact in piece.facts)
-            parts.append(f"What you tell about your {ordinal} wish if the agent asks: {told}")
+            details = " ".join(_narrate(fact.say) for fact in piece.facts)
+            parts.append(f"What you tell about your {ordinal} wish if the agent asks: {details}")
         if piece.insists:
             parts.append(f"If this is refused, insist on it {_TIMES[piece.insists]}, and then let it be.")
     return " ".join([

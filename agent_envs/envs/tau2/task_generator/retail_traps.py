@@ -12,13 +12,13 @@ from agent_envs.envs.tau2.task_generator.retail_wishes import (
     cancelled,
     cancelling,
     figure,
+    lookups,
     method_words,
     other_variant,
     paying,
     plain,
     returned,
     returning,
-    seen,
     sent_anywhere,
     sent_to,
     swapped,
@@ -35,31 +35,31 @@ def refused(case: Case, say: str, facts: tuple[Fact, ...], uses: frozenset[str])
 
 
 def instead(piece: Piece, touched_before: frozenset[str]) -> Piece:
-    """Return a wish as what is asked for once the one before it was refused."""
+    """Return a wish as the one that follows a refusal."""
     return replace(piece, only_if_refused=True, uses=piece.uses | touched_before)
 
 
 def cancel_delivered(case: Case) -> Pieces:
-    """A delivered order cannot be cancelled; then it is to be returned."""
+    """Draw a wish to cancel a delivered order, which cannot be; then it is to be returned."""
     order, item = case.choose("delivered")
-    words, number = case.named(order, item)
+    words, number = case.label(order, item)
     say = f"<I> want to cancel {words} and get <my> money back, because <I> no longer need it."
     first = refused(case, say, (number, NO_LONGER_NEEDED), touched(order))
     return first, instead(returning(case, order, [item], case.paid_with(order), ORIGINAL), first.uses)
 
 
 def cancel_processed(case: Case) -> Pieces:
-    """A processed order cannot be cancelled, and that is that."""
+    """Draw a wish to cancel a processed order, which cannot be."""
     order, item = case.choose("processed")
-    words, number = case.named(order, item)
+    words, number = case.label(order, item)
     say = f"<I> want to cancel {words}, because <I> ordered it by mistake."
     return (refused(case, say, (number, Fact("reason", "<I> ordered it by mistake.")), touched(order)),)
 
 
 def bad_reason(case: Case) -> Pieces:
-    """A pending order is to be cancelled for a reason that does not count; then it is to be sent elsewhere."""
+    """Draw a cancellation for a reason that does not count; then the order is to be sent elsewhere."""
     order, item = case.choose("pending")
-    words, number = case.named(order, item)
+    words, number = case.label(order, item)
     why = case.say("other_reasons")
     facts = (number, Fact("reason", f"{why}. That is <my> only reason."))
     first = refused(case, f"<I> want to cancel {words}, because {why}.", facts, touched(order))
@@ -69,14 +69,14 @@ def bad_reason(case: Case) -> Pieces:
 
 
 def foreign_order(case: Case) -> Pieces:
-    """Somebody else's order is to be cancelled; the tools would do it."""
+    """Draw a wish to cancel somebody else's order; the tools would do it."""
     orders = case.tables["orders"]
-    found = [
+    candidates = [
         orders[order_id]
         for user_id in case.others if user_id != case.user["user_id"]
         for order_id in case.tables["users"][user_id]["orders"] if orders[order_id]["status"] == "pending"
     ]  # fmt: skip
-    order = case.rng.choice(need(found))
+    order = case.rng.choice(need(candidates))
     order_id = order["order_id"]
     say = case.say("foreign", who="{who}", id=order_id)
     why = "it is no longer needed." if "needed" in say else "it was ordered by mistake."
@@ -85,10 +85,10 @@ def foreign_order(case: Case) -> Pieces:
 
 
 def take_out(case: Case) -> Pieces:
-    """One item is to be taken out of a pending order; as that cannot be, all of it is to be cancelled."""
+    """Draw a wish to take one item out of a pending order; as that cannot be, all of it is to be cancelled."""
     order, item = case.choose("pending", 2)
     amount, uses = order["payment_history"][0]["amount"], case.touching(order, case.paid_with(order))
-    words, number = case.named(order, item)
+    words, number = case.label(order, item)
     name, of = plain(item["name"]), "<my> pending order" if case.vague else words
     say = f"<I> want to remove the {name} from {of} and keep the rest of the order as it is."
     first = refused(case, say, (number, Fact("items", f"only the {name}.")), uses)
@@ -102,29 +102,29 @@ def take_out(case: Case) -> Pieces:
 
 
 def wrong_refund(case: Case) -> Pieces:
-    """A refund is to go to a method that may not get it; then to the one that paid."""
+    """Draw a wish for a refund to a method that may not get it; then to the one that paid."""
     order, item = case.choose("delivered")
     paid = order["payment_history"][0]["payment_method_id"]
     wrong = need([method for method in case.payers if method["id"] != paid])[0]
     first = returning(case, order, [item], wrong, method_words(wrong))
-    first = replace(first, actions=(), signs=(), told=(), refund=0.0, insists=case.rng.randrange(1, 3))
+    first = replace(first, actions=(), signs=(), answers=(), refund=0.0, insists=case.rng.randrange(1, 3))
     second = Piece(
         f"then <I> want the refund for the {plain(item['name'])} on the method that <I> paid with.",
         (*first.facts[:2], Fact("payment", "the payment method that <I> used for the order.")),
-        (*seen(order), returned(order, [item], paid)), (), ("return", "refund"), uses=touched(order), refund=item["price"],
+        (*lookups(order), returned(order, [item], paid)), (), ("return", "refund"), uses=touched(order), refund=item["price"],
     )  # fmt: skip
     return first, instead(second, first.uses)
 
 
 def modified_order(case: Case) -> Pieces:
-    """An order whose items were changed is to be sent elsewhere; the tools would do it."""
+    """Draw a wish to send an order elsewhere whose items were changed; the tools would do it."""
     order, item = case.choose("pending (item modified)")
     piece = sent_anywhere(case, order, item, touched(order))
     return (replace(piece, actions=(), signs=(), insists=case.rng.randrange(1, 3)),)
 
 
 def price_cap(case: Case) -> Pieces:
-    """A delivered item is to be exchanged if that costs little enough, and else returned."""
+    """Draw a wish to exchange a delivered item if that costs little enough, and else to return it."""
     order, item = case.choose("delivered")
     new, text = need(other_variant(case, item, False))
     difference, name = round(new["price"] - item["price"], 2), plain(item["name"])
@@ -142,14 +142,14 @@ def price_cap(case: Case) -> Pieces:
         return (replace(exchange, say=say, facts=facts),)
     refund = Fact("payment", "the refund goes to the payment method that <I> used for the order.")
     return (replace(
-        back, say=say, facts=(*(fact for fact in facts if fact.topic != "payment"), refund), told=(), signs=("return",),
+        back, say=say, facts=(*(fact for fact in facts if fact.topic != "payment"), refund), answers=(), signs=("return",),
         declines=(figure(difference),),
         objection=f"No, that is more than {cap} dollars. Then I want to return the {name} instead.",
     ),)  # fmt: skip
 
 
 def short_card(case: Case) -> Pieces:
-    """An order is to be paid with a gift card that does not cover it, and else with another method."""
+    """Draw a wish to pay an order with a gift card that does not cover it, and else with another method."""
     order, item = case.choose("pending")
     paid = order["payment_history"][0]
     need("gift" not in case.used)
@@ -162,7 +162,7 @@ def short_card(case: Case) -> Pieces:
 
 
 def by_total(case: Case) -> Pieces:
-    """An order is to be cancelled if it was dear enough, and else sent elsewhere."""
+    """Draw a wish to cancel an order if it was dear enough, and else to send it elsewhere."""
     order, item = case.choose("pending")
     amount = order["payment_history"][0]["amount"]
     limit = int(amount * case.rng.choice((0.6, 0.8, 1.2, 1.5))) // 10 * 10
@@ -172,38 +172,38 @@ def by_total(case: Case) -> Pieces:
     where = on_one_line(place)
     first = cancelling(case, order, item, uses)
     second = sent_to(case, order, item, place, where, uses)
-    words, _ = case.named(order, item)
+    words, _ = case.label(order, item)
     say = (
         f"<I> do not remember what {words} came to. If it was more than {limit} dollars in total, <I> want to cancel it, "
         f"because <I> no longer need it; if not, <I> want to keep it, but have it sent to {where}."
     )
     facts = (first.facts[0], NO_LONGER_NEEDED, second.facts[1])
     if amount > limit:
-        return (replace(first, say=say, facts=facts, told=(), actions=cancelled(order)),)
+        return (replace(first, say=say, facts=facts, answers=(), actions=cancelled(order)),)
     return (replace(second, say=say, facts=facts),)
 
 
 def second_choice(case: Case) -> Pieces:
-    """A delivered item is to be exchanged for a variant that is not to be had, and else for another one."""
+    """Draw a wish to exchange an item for a variant that is not available, and else for another one."""
     order, item = case.choose("delivered")
     variants = list(case.tables["products"][item["product_id"]]["variants"].values())
     missing = [one for one in variants if not one["available"] and one["item_id"] != item["item_id"]]
     new, words = need(other_variant(case, item, False))
-    wanted = case.rng.choice(need(missing))
-    first = listed(f"{axis} {value}" for axis, value in wanted["options"].items())
+    variant = case.rng.choice(need(missing))
+    first = listed(f"{axis} {value}" for axis, value in variant["options"].items())
     text = f"the one with {first}, or, if that is not available, for {words}"
     return (swapped(case, order, [(item, new, text)], case.rng.choice(case.payers), False),)
 
 
 def wrong_number(case: Case) -> Pieces:
-    """A delivered item is to be returned, and the customer names the number of another order at first."""
+    """Draw a wish to return an item, in which the customer names the number of another order at first."""
     order, item = case.choose("delivered")
     wrong = case.rng.choice(need([other for other in case.all_orders if other is not order]))["order_id"]
     name = plain(item["name"])
     piece = returning(case, order, [item], case.paid_with(order), ORIGINAL)
     say = f"<I> want to return the {name} from order {wrong}, with the refund on {ORIGINAL}."
     mixed = f"<I> mixed up two orders. If the {name} is not in {wrong}, it is in {order['order_id']}."
-    return (replace(piece, say=say, facts=(Fact("order", mixed), *piece.facts[1:]), told=()),)
+    return (replace(piece, say=say, facts=(Fact("order", mixed), *piece.facts[1:]), answers=()),)
 
 
 FORBIDDEN: tuple[Kind, ...] = (

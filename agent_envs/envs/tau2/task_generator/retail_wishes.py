@@ -22,7 +22,7 @@ Pieces = tuple[Piece, ...]
 
 @dataclass(frozen=True)
 class Case:
-    """A customer for whom wishes are sought.
+    """A customer for whom wishes are drawn.
 
     Attributes:
         rng: what everything is drawn from.
@@ -63,12 +63,12 @@ class Case:
     def choose(self, status: str, least: int = 1) -> tuple[Record, Record]:
         """Return an order of a status that is free, and an item of it that names it among all of the customer's."""
         names = [item["name"] for order in self.all_orders for item in order["items"]]
-        found = [
+        pairs = [
             (order, item)
             for order in self.all_orders if order["status"] == status and order["order_id"] not in self.used
             for item in order["items"] if names.count(item["name"]) == 1 and len(order["items"]) >= least
         ]  # fmt: skip
-        return self.rng.choice(need(found))
+        return self.rng.choice(need(pairs))
 
     def say(self, name: str, /, **slots: str) -> str:
         """Return one of the wordings of a name."""
@@ -79,15 +79,15 @@ class Case:
         method: Record = self.user["payment_methods"][order["payment_history"][0]["payment_method_id"]]
         return method
 
-    def named(self, order: Record, item: Record) -> tuple[str, Fact]:
-        """Return how the customer names an order, and what it says when it is asked for the number."""
+    def label(self, order: Record, item: Record) -> tuple[str, Fact]:
+        """Return the customer's words for an order, and the fact that answers a question for its number."""
         name, order_id = plain(item["name"]), order["order_id"]
         if not self.vague:
             return f"order {order_id}", Fact("order", f"the order number is {order_id}.", order_id)
         return f"the order with the {name}", Fact("order", self.say("unknown", item=name))
 
     def touching(self, order: Record, *methods: Record) -> frozenset[str]:
-        """Return what a wish touches; Unfit is raised where another wish touches it already."""
+        """Return the keys that a wish touches; Unfit is raised where another wish touches one already."""
         uses = touched(order, *methods)
         need(not uses & self.used)
         return uses
@@ -116,20 +116,20 @@ def figure(amount: float) -> str:
 
 
 def method_words(method: Record) -> str:
-    """Return how a customer names one of its payment methods."""
+    """Return the customer's words for one of its payment methods."""
     if method["source"] == "credit_card":
         return f"<my> {method['brand'].capitalize()} card ending in {method['last_four']}"
     return "<my> gift card" if method["source"] == "gift_card" else "<my> PayPal account"
 
 
-def seen(order: Record, *products: str) -> tuple[Action, ...]:
+def lookups(order: Record, *products: str) -> tuple[Action, ...]:
     """Return the calls that show an order and some products."""
-    shown = [("get_product_details", {"product_id": product_id}) for product_id in dict.fromkeys(products)]
-    return (("get_order_details", {"order_id": order["order_id"]}), *shown)
+    calls = [("get_product_details", {"product_id": product_id}) for product_id in dict.fromkeys(products)]
+    return (("get_order_details", {"order_id": order["order_id"]}), *calls)
 
 
 def touched(order: Record, *methods: Record) -> frozenset[str]:
-    """Return what a wish touches: an order, and the gift card where one pays or is paid."""
+    """Return the keys that a wish touches: an order, and the gift card where one pays or is paid."""
     return frozenset([order["order_id"], *("gift" for method in methods if method["source"] == "gift_card")])
 
 
@@ -137,7 +137,7 @@ def touched(order: Record, *methods: Record) -> frozenset[str]:
 
 
 def order_address(case: Case) -> Pieces:
-    """A pending order is to be sent elsewhere: to an address that is told, or to the one in the profile."""
+    """Draw a wish to send a pending order elsewhere: to an address that is told, or to the one in the profile."""
     order, item = case.choose("pending")
     home = case.user["address"]
     if case.vague and order["address"] != home and "home" not in case.used:
@@ -154,18 +154,18 @@ def sent_anywhere(case: Case, order: Record, item: Record, uses: frozenset[str])
 
 def sent_to(case: Case, order: Record, item: Record, place: Record, where: str, uses: frozenset[str]) -> Piece:
     """Return the wish to have an order sent to a place that `where` names."""
-    words, number = case.named(order, item)
+    words, number = case.label(order, item)
     say = case.say("address", order=words, where=where)
     facts = (number, Fact("address", f"the new address is {where}."))
     return Piece(say, facts, _sent(order, place), signs=("address",), uses=uses)
 
 
 def _sent(order: Record, place: Record) -> tuple[Action, ...]:
-    return (*seen(order), ("modify_pending_order_address", {"order_id": order["order_id"], **place}))
+    return (*lookups(order), ("modify_pending_order_address", {"order_id": order["order_id"], **place}))
 
 
 def home_address(case: Case) -> Pieces:
-    """The address in the profile is to be changed, and sometimes that of a pending order with it."""
+    """Draw a wish to change the address in the profile, and sometimes that of a pending order with it."""
     need("home" not in case.used)
     place = address(case.rng)
     where = on_one_line(place)
@@ -207,22 +207,22 @@ def other_variant(case: Case, item: Record, cheapest: bool) -> tuple[Record, str
     new = case.rng.choice(near)
     form = case.rng.choice(("{axis} {value} instead of {old}", "{axis} {value}"))
     changes = _changes(item, new)
-    told = [form.format(axis=axis, value=new["options"][axis], old=item["options"][axis]) for axis in changes]
+    words = [form.format(axis=axis, value=new["options"][axis], old=item["options"][axis]) for axis in changes]
     # Left unsaid only where nothing else fits the words.
     alike = [variant for variant in others if all(variant["options"][axis] == new["options"][axis] for axis in changes)]
     endings = (" and everything else as it is", " but otherwise the same", "")
     same = case.rng.choice(endings[: 3 if len(alike) == 1 else 2])
-    return new, f"the one with {listed(told)}{same}"
+    return new, f"the one with {listed(words)}{same}"
 
 
 def _cheapest(case: Case, item: Record, others: list[Record]) -> tuple[Record, str] | None:
     """Return the cheapest variant, sometimes of those with one option that the item does not have."""
-    wanted = {axis: one["options"][axis] for one in others for axis in _changes(item, one)}
-    axis = case.rng.choice([*sorted(wanted), "", ""])
-    able = [one for one in others if not axis or one["options"][axis] == wanted[axis]]
+    values = {axis: one["options"][axis] for one in others for axis in _changes(item, one)}
+    axis = case.rng.choice([*sorted(values), "", ""])
+    able = [one for one in others if not axis or one["options"][axis] == values[axis]]
     new = min(able, key=lambda one: float(one["price"]))
     if axis:
-        return new, f"the cheapest available one with {axis} {wanted[axis]}, whatever its other options are"
+        return new, f"the cheapest available one with {axis} {values[axis]}, whatever its other options are"
     return (new, "the cheapest one that is available") if new["price"] < item["price"] else None
 
 
@@ -231,21 +231,21 @@ def _changes(item: Record, variant: Record) -> list[str]:
 
 
 def swap(case: Case) -> Pieces:
-    """Items of a delivered order are to be exchanged."""
+    """Draw a wish to exchange items of a delivered order."""
     return _swapping(case, "delivered", 2 if case.vague else 1)
 
 
 def change_item(case: Case) -> Pieces:
-    """An item of a pending order is to be another variant; one alone, because the original mixes up several."""
+    """Draw a wish for another variant of an item of a pending order; one alone, because the original mixes up several."""
     return _swapping(case, "pending", 1)
 
 
 def _swapping(case: Case, status: str, most: int) -> Pieces:
     """Return the wish to have other variants of up to `most` items of an order of a status."""
     order, item = case.choose(status)
-    wanted = [item, *(other for other in order["items"] if other is not item)][: case.rng.randrange(1, most + 1)]
-    found = [other_variant(case, one, case.vague and case.rng.random() < 0.4) for one in wanted]
-    pairs = [(one, new[0], new[1]) for one, new in zip(wanted, found, strict=True) if new is not None]
+    items = [item, *(other for other in order["items"] if other is not item)][: case.rng.randrange(1, most + 1)]
+    variants = [other_variant(case, one, case.vague and case.rng.random() < 0.4) for one in items]
+    pairs = [(one, new[0], new[1]) for one, new in zip(items, variants, strict=True) if new is not None]
     need(pairs and pairs[0][0] is item)
     difference = sum(new["price"] - one["price"] for one, new, _ in pairs)
     able = [card for card in case.gift_cards if "gift" not in case.used and card["balance"] >= difference]
@@ -256,7 +256,7 @@ def _swapping(case: Case, status: str, most: int) -> Pieces:
 
 def swapped(case: Case, order: Record, pairs: list[tuple[Record, Record, str]], method: Record, pending: bool) -> Piece:
     """Return the wish to have other variants (item, new variant, words for it) of items of an order."""
-    words, number = case.named(order, pairs[0][0])
+    words, number = case.label(order, pairs[0][0])
     names = [plain(item["name"]) for item, _, _ in pairs]
     new_words = listed(f"the {name} for {text}" for name, (_, _, text) in zip(names, pairs, strict=True))
     verb = case.rng.choice(("change", "switch", "modify") if pending else ("exchange", "swap", "exchange"))
@@ -275,7 +275,7 @@ def swapped(case: Case, order: Record, pairs: list[tuple[Record, Record, str]], 
     }  # fmt: skip
     tool = "modify_pending_order_items" if pending else "exchange_delivered_order_items"
     piece = Piece(
-        say, facts, (*seen(order, *(item["product_id"] for item, _, _ in pairs)), (tool, arguments)),
+        say, facts, (*lookups(order, *(item["product_id"] for item, _, _ in pairs)), (tool, arguments)),
         signs=("exchange", "change", "modif", "swap", "switch"), uses=touched(order, *([method] if pending else [])),
     )  # fmt: skip
     difference = sum(new["price"] - item["price"] for item, new, _ in pairs)
@@ -284,11 +284,11 @@ def swapped(case: Case, order: Record, pairs: list[tuple[Record, Record, str]], 
 
 def _asking(piece: Piece, amount: float, question: str) -> Piece:
     """Return a wish with a question for an amount added."""
-    return replace(piece, say=f"{piece.say} {question}", told=(figure(amount),))
+    return replace(piece, say=f"{piece.say} {question}", answers=(figure(amount),))
 
 
 def pay_otherwise(case: Case) -> Pieces:
-    """A pending order is to be paid by another method."""
+    """Draw a wish to pay a pending order by another method."""
     order, item = case.choose("pending")
     amount, former = order["payment_history"][0]["amount"], case.paid_with(order)
     able = [
@@ -301,18 +301,18 @@ def pay_otherwise(case: Case) -> Pieces:
 
 def paying(case: Case, order: Record, item: Record, method: Record, wish: str, uses: frozenset[str]) -> Piece:
     """Return the wish to have an order paid by a method, as `wish` words it."""
-    words, number = case.named(order, item)
+    words, number = case.label(order, item)
     call = ("modify_pending_order_payment", {"order_id": order["order_id"], "payment_method_id": method["id"]})
     say = case.say("payment", order=words, wish=wish)
     facts = (number, Fact("payment", f"please use {wish}."))
-    return Piece(say, facts, (*seen(order), call), signs=("payment",), uses=uses)
+    return Piece(say, facts, (*lookups(order), call), signs=("payment",), uses=uses)
 
 
 # Money back
 
 
 def cancel(case: Case) -> Pieces:
-    """A pending order is to be cancelled."""
+    """Draw a wish to cancel a pending order."""
     order, item = case.choose("pending")
     return (cancelling(case, order, item, case.touching(order, case.paid_with(order))),)
 
@@ -321,7 +321,7 @@ def cancelling(case: Case, order: Record, item: Record, uses: frozenset[str]) ->
     """Return the wish to cancel an order."""
     reason = case.rng.choice(list(WORDS["reasons"]))
     why = case.rng.choice(WORDS["reasons"][reason])
-    words, number = case.named(order, item)
+    words, number = case.label(order, item)
     amount = order["payment_history"][0]["amount"]
     asks = case.rng.random() < 0.5 and tellable(amount)
     piece = Piece(
@@ -333,11 +333,11 @@ def cancelling(case: Case, order: Record, item: Record, uses: frozenset[str]) ->
 
 def cancelled(order: Record, reason: str = "no longer needed") -> tuple[Action, ...]:
     """Return the calls that cancel an order."""
-    return (*seen(order), ("cancel_pending_order", {"order_id": order["order_id"], "reason": reason}))
+    return (*lookups(order), ("cancel_pending_order", {"order_id": order["order_id"], "reason": reason}))
 
 
 def give_back(case: Case) -> Pieces:
-    """Items of a delivered order are to be returned: named ones, all but one, or the dearest."""
+    """Draw a wish to return items of a delivered order: named ones, all but one, or the dearest."""
     order, item = case.choose("delivered")
     items = [item, *(other for other in order["items"] if other is not item and case.rng.random() < 0.35)]
     original = case.paid_with(order)
@@ -356,14 +356,14 @@ def _worked_out(case: Case, order: Record, item: Record, method: Record, where: 
         (f"all of it but the {plain(item['name'])}", rest), (f"everything except the {plain(item['name'])}", rest),
         ("whatever was the most expensive thing in it", [dearest]),
     ))  # fmt: skip
-    words, _ = case.named(order, item)
+    words, _ = case.label(order, item)
     say = case.say("return_unnamed", order=words, items=names, where=where)
     return _returned(case, (order, items, method), (say, names, where), item)
 
 
 def returning(case: Case, order: Record, items: list[Record], method: Record, where: str) -> Piece:
     """Return the wish to give back items of a delivered order, with the refund to a method that `where` names."""
-    words, _ = case.named(order, items[0])
+    words, _ = case.label(order, items[0])
     names = listed("the " + plain(item["name"]) for item in items)
     say = case.say("return_vaguely" if case.vague else "return", items=names, order=words, where=where)
     return _returned(case, (order, items, method), (say, names, where), items[0])
@@ -377,10 +377,10 @@ def _returned(
     amount = total(items)
     asks = case.rng.random() < 0.5 and tellable(amount)
     facts = (
-        case.named(order, item)[1], Fact("items", f"it is about {names}."),
+        case.label(order, item)[1], Fact("items", f"it is about {names}."),
         Fact("payment", f"the refund should go to {where}."),
     )  # fmt: skip
-    actions = (*seen(order), returned(order, items, method["id"]))
+    actions = (*lookups(order), returned(order, items, method["id"]))
     piece = Piece(say, facts, actions, signs=("return",), uses=touched(order), refund=amount)
     return _asking(piece, amount, "<I> also want to know how much <I> get back.") if asks else piece
 
@@ -396,7 +396,7 @@ def returned(order: Record, items: list[Record], method_id: str) -> Action:
 
 
 def ask(case: Case) -> Pieces:
-    """Something is to be found out."""
+    """Draw a question."""
     return (case.rng.choice((_ask_paid, _ask_tracking, _ask_cheapest, _ask_balance))(case),)
 
 
@@ -411,8 +411,8 @@ def _ask_tracking(case: Case) -> Piece:
 
 
 def _ask_of(case: Case, name: str, order: Record, item: Record, answer: str) -> Piece:
-    words, number = case.named(order, item)
-    return Piece(case.say(name, order=words), (number,), seen(order), (answer,), question=True, uses=touched(order))
+    words, number = case.label(order, item)
+    return Piece(case.say(name, order=words), (number,), lookups(order), (answer,), question=True, uses=touched(order))
 
 
 def _ask_cheapest(case: Case) -> Piece:

@@ -61,26 +61,26 @@ def products(rng: Random) -> dict[str, Record]:
     """Return the goods of retail_goods.json by id, each with 6 to 12 variants whose prices all differ."""
     goods = json.loads(files(__package__).joinpath("retail_goods.json").read_text(encoding="utf-8"))
     items = iter(codes(rng, _MOST_VARIANTS * len(goods), 10))
-    made = {}
+    records = {}
     for row, product_id in zip(goods, codes(rng, len(goods), 10), strict=True):
         variants = _variants(rng, row, [next(items) for _ in range(_MOST_VARIANTS)])
-        made[product_id] = {"name": row["name"], "product_id": product_id, "variants": variants}
-    return made
+        records[product_id] = {"name": row["name"], "product_id": product_id, "variants": variants}
+    return records
 
 
 def _variants(rng: Random, row: Record, ids: list[str]) -> Record:
     low, high = row["prices"]
     combinations = list(product(*row["options"].values()))
-    chosen = rng.sample(combinations, min(len(combinations), rng.randrange(6, _MOST_VARIANTS + 1)))
+    sample = rng.sample(combinations, min(len(combinations), rng.randrange(6, _MOST_VARIANTS + 1)))
     # No price is a round number of dimes, so that every sum says its cents as plain as any tool writes them.
-    cents = [place // 9 * 10 + place % 9 + 1 for place in rng.sample(range(low * 90, high * 90), len(chosen))]
-    absent = {place for place in range(len(chosen)) if rng.random() > _AVAILABLE}
+    cents = [place // 9 * 10 + place % 9 + 1 for place in rng.sample(range(low * 90, high * 90), len(sample))]
+    absent = {place for place in range(len(sample)) if rng.random() > _AVAILABLE}
     return {
         item_id: {
             "item_id": item_id, "options": dict(zip(row["options"], values, strict=True)),
             "available": place not in absent or place < 3, "price": cents[place] / 100,
         }
-        for place, (item_id, values) in enumerate(zip(ids, chosen, strict=False))
+        for place, (item_id, values) in enumerate(zip(ids, sample, strict=False))
     }  # fmt: skip
 
 
@@ -131,7 +131,7 @@ def _paid(kind: str, amount: float, method_id: str) -> Record:
 
 
 def total(items: list[Record] | tuple[Record, ...]) -> float:
-    """Return what items cost together."""
+    """Return the total price of items."""
     amount: float = round(sum(item["price"] for item in items), 2)
     return amount
 
@@ -143,7 +143,7 @@ def _ship(order: Record, tracking_id: str) -> None:
 
 
 def _finish(rng: Random, order: Record, user: Record, goods: dict[str, Record]) -> None:
-    """Add what an order of its status has beside the rest."""
+    """Add the members that an order has by its status."""
     paid = order["payment_history"][0]
     if order["status"] == "cancelled":
         order["cancel_reason"] = rng.choice(("no longer needed", "ordered by mistake"))

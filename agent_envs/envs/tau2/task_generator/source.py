@@ -34,12 +34,12 @@ def task_id(split: str, number: int, difficulty: str, world: int = 0) -> str:
 
 def world_of(task: str) -> int:
     """Return the world of a generated task's id."""
-    found = _ID.fullmatch(task)
-    return int(found[4] or 0) if found else 0
+    match = _ID.fullmatch(task)
+    return int(match[4] or 0) if match else 0
 
 
 def members(split: str, count: int) -> range:
-    """Return which of `count` customers the tasks of a split concern: 80 in 100 train's, 10 dev's, 10 test's."""
+    """Return the places, among `count` customers, of those of a split: 80 in 100 train's, 10 dev's, 10 test's."""
     train, dev = count * 8 // 10, count * 9 // 10
     return {"train": range(train), "dev": range(train, dev), "test": range(dev, count)}[split]
 
@@ -47,11 +47,11 @@ def members(split: str, count: int) -> range:
 @lru_cache(maxsize=24)
 def generated_domain(name: str, compat: str = "tau2-1.0.1", world: int = 0) -> Domain:
     """Return a domain over one of its generated worlds (`compat` "tau2-1.0.1" or "fixed"), made once per process."""
-    made, shown = _module(name, "world"), replace(builtin_domain(name, compat), policy=_text(f"{name}.md"))
+    module, domain = _module(name, "world"), replace(builtin_domain(name, compat), policy=_text(f"{name}.md"))
     if name == "telecom":
-        agent, user = made.databases(world)
-        return replace(shown, agent_database=agent, user_database=user, solo_policy=_text("telecom_solo.md"))
-    return replace(shown, agent_database=made.database(world))
+        agent, user = module.databases(world)
+        return replace(domain, agent_database=agent, user_database=user, solo_policy=_text("telecom_solo.md"))
+    return replace(domain, agent_database=module.database(world))
 
 
 def _text(name: str) -> str:
@@ -65,9 +65,9 @@ class GeneratedSource(SeededSource[Task]):
 
     def __init__(self, domain: str, world: int = 0, difficulty: str = "mixed") -> None:
         """Take the domain, the world, and how hard the tasks are; "mixed" is each of DIFFICULTIES in turn."""
-        known = [STARTER[domain]] if domain in STARTER else []
-        known += DIFFICULTIES
-        choice(f"Tau2{domain.title()}", "difficulty", difficulty, (*known, "mixed"))
+        levels = [STARTER[domain]] if domain in STARTER else []
+        levels += DIFFICULTIES
+        choice(f"Tau2{domain.title()}", "difficulty", difficulty, (*levels, "mixed"))
         whole_number(f"Tau2{domain.title()}", "world", world, 0, 10**9 - 1)
         _module(domain, "tasks")
         self.domain, self.world, self.difficulty = domain, world, difficulty
@@ -75,18 +75,18 @@ class GeneratedSource(SeededSource[Task]):
         self.digest = digest(["tau2 generated", domain, world, difficulty])
 
     def build(self, split: str, index: int) -> Task:
-        """Make the task of a number."""
+        """Build the task of a number."""
         difficulty = DIFFICULTIES[index % 3] if self.difficulty == "mixed" else self.difficulty
-        return _made(self.domain, self.world, split, index, difficulty)
+        return _build_task(self.domain, self.world, split, index, difficulty)
 
     def index_in(self, split: str, task_id: str) -> int:
         """Return the number that an id holds, -1 for none."""
-        found = _ID.fullmatch(task_id)
-        return int(found[3]) if found else -1
+        match = _ID.fullmatch(task_id)
+        return int(match[3]) if match else -1
 
 
 @lru_cache(maxsize=2048)
-def _made(domain: str, world: int, split: str, number: int, difficulty: str) -> Task:
+def _build_task(domain: str, world: int, split: str, number: int, difficulty: str) -> Task:
     make_row: Callable[..., dict[str, Any]] = _module(domain, "tasks").make_row
     return core_task(make_row(split, number, difficulty, world), split, f"generated-{domain}")
 

@@ -67,12 +67,12 @@ def accounts(split: str, world: int) -> Mapping[str, tuple[Account, ...]]:
     """Return the accounts that the tasks of a split concern, by kind."""
     tables = databases(world)[0].tables
     customers = list(tables["customers"].values())
-    found: dict[str, list[Account]] = {}
+    by_kind: dict[str, list[Account]] = {}
     for place in members(split, CUSTOMERS):
         customer, kind = customers[place], situation(place)
         lines = tuple(tables["lines"][key] for key in customer["line_ids"])
-        found.setdefault(kind, []).append(Account(customer, kind, lines, split, world))
-    return {kind: tuple(of_kind) for kind, of_kind in found.items()}
+        by_kind.setdefault(kind, []).append(Account(customer, kind, lines, split, world))
+    return {kind: tuple(of_kind) for kind, of_kind in by_kind.items()}
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Part:
         wishes: what is asked for, in order; wordings with marks for the person.
         wants: the same as members of a user script.
         facts: what the customer tells beside; members of a user script.
-        known: wordings of facts that a wish does not tell.
+        context: wordings of facts that a wish does not tell.
         rules: wordings of how the customer behaves.
         ticket: what solo mode's ticket adds to the wishes.
         start: what is done to the world before, by side and function.
@@ -99,7 +99,7 @@ class Part:
     wishes: tuple[str, ...]
     wants: tuple[Row, ...]
     facts: tuple[Row, ...] = ()
-    known: tuple[str, ...] = ()
+    context: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     ticket: tuple[str, ...] = ()
     start: tuple[Row, ...] = ()
@@ -111,13 +111,13 @@ class Part:
     hopeless: bool = False
     topics: frozenset[str] = field(default_factory=frozenset)
 
-    def but(self, **changes: Any) -> "Part":
+    def replace(self, **changes: Any) -> "Part":
         """Return a copy with some attributes changed."""
         return replace(self, **changes)
 
 
 def spoken(wording: str, first: bool = True) -> str:
-    """Return a wording as the customer says it, or is told it: whole sentences."""
+    """Return a wording as whole sentences, in the first or in the second person."""
     return voiced(wording if wording.endswith((".", "?", "!")) else f"{wording}.", first)
 
 
@@ -132,7 +132,7 @@ def fact(topic: str, wording: str, value: str = "") -> Row:
 
 
 def function(side: str, name: str, /, **arguments: Any) -> Row:
-    """Return something that is done to the world at the start, or that must hold at the end."""
+    """Return a function that sets up the world at the start, or an assertion about its end."""
     return {"env_type": side, "func_name": name, "arguments": arguments}
 
 
@@ -187,7 +187,7 @@ def active(lines: Lines) -> list[Row]:
 
 @dataclass(frozen=True)
 class Case:
-    """A customer for whom wishes are sought.
+    """A customer for whom wishes are drawn.
 
     Attributes:
         rng: what everything is drawn from.
@@ -215,8 +215,8 @@ class Case:
         """The lines that work and that are not the phone's."""
         return [line for line in active(self.lines) if line in self.account.others]
 
-    def named(self, line: Row) -> str:
-        """Return the words by which a customer names one of its lines: by number, or by the device that it is in."""
+    def label(self, line: Row) -> str:
+        """Return the customer's words for one of its lines: its number, or the device that it is in."""
         if self.by_number:
             return self.say("by_number", number=line["phone_number"])
         device = self.account.device(line)
@@ -226,7 +226,7 @@ class Case:
 
 
 def line_facts(account: Account, line: Row, wish: str) -> list[Row]:
-    """Return how the customer tells the line when asked: as the wish does, by its number or by its device."""
+    """Return the facts that identify a line: as the wish does, by its number or by its device."""
     device, number = account.device(line), str(line["phone_number"])
     model, kind = str(device["model"]), device["device_type"]
     if number in wish:

@@ -49,10 +49,10 @@ def make_row(split: str, number: int, difficulty: str, world: int = 0) -> Row:
     parts: list[Part] = []
     while not _enough(parts):
         # What is asked is asked before anything changes.
-        parts = sorted(_drawn(rng, account, difficulty), key=lambda part: not part.tells)
+        parts = sorted(_draw_parts(rng, account, difficulty), key=lambda part: not part.tells)
     persona = rng.choice(_PERSONAS[difficulty])
-    known = difficulty in _SIMPLE or _knows_number(rng, parts)
-    return _row(task_id(split, number, difficulty, world), account, parts, persona, known)
+    knows_number = difficulty in _SIMPLE or _knows_number(rng, parts)
+    return _row(task_id(split, number, difficulty, world), account, parts, persona, knows_number)
 
 
 def _fitting(of_kind: Sequence[Account], kind: str, difficulty: str) -> Sequence[Account]:
@@ -64,7 +64,7 @@ def _fitting(of_kind: Sequence[Account], kind: str, difficulty: str) -> Sequence
 
 
 def _enough(parts: Sequence[Part]) -> bool:
-    """Tell whether something must be done that is no mere hand-over, or a hand-over is all that there is."""
+    """Return whether something must be done that is no mere hand-over, or a hand-over is all that there is."""
     return bool(parts) and any(part.actions or part.tells for part in parts)
 
 
@@ -76,7 +76,7 @@ def _knows_number(rng: Random, parts: Sequence[Part]) -> bool:
 # Which parts
 
 
-def _drawn(rng: Random, account: Account, difficulty: str) -> list[Part]:
+def _draw_parts(rng: Random, account: Account, difficulty: str) -> list[Part]:
     return {"starter": _starter, "easy": _easy, "medium": _medium, "hard": _hard}[difficulty](rng, account)
 
 
@@ -126,10 +126,10 @@ def _hard(rng: Random, account: Account) -> list[Part]:
 
 
 def _wishes(
-    rng: Random, account: Account, count: int, kinds: Sequence[Sequence[Wish]], taken: tuple[str, ...], by_number: bool
+    rng: Random, account: Account, count: int, kinds: Sequence[Sequence[Wish]], exclusions: tuple[str, ...], by_number: bool
 ) -> list[Part]:  # fmt: skip
-    """Return so many wishes that do not meet, or fewer, by `kinds` in order; the phone's own line may be `taken`."""
-    lines = account.lines[1:] if "phone" in taken else account.lines
+    """Draw so many wishes that do not conflict, or fewer, by `kinds` in order; `exclusions` may hold the phone's own line."""
+    lines = account.lines[1:] if "phone" in exclusions else account.lines
     if not lines:
         return []
     case = Case(rng, account, lines, by_number)
@@ -144,7 +144,7 @@ def _wishes(
 
 
 def _wish(case: Case, kind: Sequence[Wish], topics: set[str]) -> Part | None:
-    special = {"owing": ("pay", "waiver", "owed"), "resting": ("resume",)}.get(case.account.kind, ())
+    special = {"owing": ("pay", "waiver", "overdue"), "resting": ("resume",)}.get(case.account.kind, ())
     order = case.rng.sample(kind, len(kind))
     if case.rng.random() < 0.7:
         order.sort(key=lambda wish: wish.__name__ not in special)
@@ -155,7 +155,7 @@ def _wish(case: Case, kind: Sequence[Wish], topics: set[str]) -> Part | None:
             continue
         # Nobody wants the same kind of thing twice.
         if not part.topics & topics and wish.__name__ not in topics:
-            return part.but(topics=part.topics | {wish.__name__})
+            return part.replace(topics=part.topics | {wish.__name__})
     return None
 
 
@@ -169,9 +169,9 @@ def _row(name: str, account: Account, parts: Sequence[Part], persona: str, knows
         facts.append(fact("location", "<I> <am> at home, not abroad", "home"))
     facts += [row for part in parts for row in part.facts]
     conduct = [spoken(text, False) for text in (*_rules(parts), *WORDS["conduct"])]
-    told = Instructions(
+    instructions = Instructions(
         "telecom", " ".join(spoken(wish, False) for part in parts for wish in part.wishes),
-        " ".join([*_known(account, knows_number), *(spoken(text, False) for part in parts for text in part.known)]),
+        " ".join([*_profile(account, knows_number), *(spoken(text, False) for part in parts for text in part.context)]),
         None if knows_number else "You know neither your phone numbers by heart nor your customer id.", " ".join(conduct),
     )  # fmt: skip
     script = {
@@ -179,7 +179,7 @@ def _row(name: str, account: Account, parts: Sequence[Part], persona: str, knows
     }  # fmt: skip
     start = {"initialization_actions": _start(account, parts, bool(abroad))}
     ticket = _ticket(account, parts, knows_number)
-    return task_row(name, told, script, _criteria(parts), ticket=ticket, initial_state=start)
+    return task_row(name, instructions, script, _criteria(parts), ticket=ticket, initial_state=start)
 
 
 def _rules(parts: Sequence[Part]) -> list[str]:
@@ -200,7 +200,7 @@ def _identity(account: Account, knows_number: bool) -> tuple[list[Row], list[str
     return [*facts, fact("phone", f"<my> phone number is {number}", number)], ["customer_id", "user_id"]
 
 
-def _known(account: Account, knows_number: bool) -> Iterator[str]:
+def _profile(account: Account, knows_number: bool) -> Iterator[str]:
     customer, phone = account.customer, account.device(account.lines[0])["model"]
     number = f", and your phone number is {customer['phone_number']}" if knows_number else ""
     yield f"You are {customer['full_name']}, born on {customer['date_of_birth']}{number}."
@@ -209,16 +209,16 @@ def _known(account: Account, knows_number: bool) -> Iterator[str]:
 
 
 def _ticket(account: Account, parts: Sequence[Part], knows_number: bool) -> str:
-    """Return what solo mode's agent gets: who it is, what they wrote, and what they agree to."""
+    """Write the ticket of solo mode: who the customer is, what they wrote, and what they agree to."""
     customer = account.customer
     number = f", phone number {customer['phone_number']}" if knows_number else ""
     phone = account.device(account.lines[0])["model"]
-    said = [text for part in parts for text in (*part.wishes, *part.known, *part.ticket)]
+    texts = [text for part in parts for text in (*part.wishes, *part.context, *part.ticket)]
     if not any(part.abroad for part in parts):
-        said.append("<I> <am> at home")
+        texts.append("<I> <am> at home")
     lines = [
         f"Customer: {customer['full_name']}, born on {customer['date_of_birth']}{number}. The phone is a {phone}.",
-        "The customer wrote: " + " ".join(dict.fromkeys(map(spoken, said))),
+        "The customer wrote: " + " ".join(dict.fromkeys(map(spoken, texts))),
     ]
     if any(part.tells for part in parts):
         lines.append("The customer awaits an answer: write it as your last turn, with ###STOP### behind it.")

@@ -112,7 +112,7 @@ _ORDER = (
 
 def trouble(rng: Random, account: Account, kind: str, count: int) -> Part:
     """Return a problem of "service", "data" or "pictures" with so many faults beside the suspension for unpaid bills."""
-    names = _chosen(rng, kind, count)
+    names = _draw_faults(rng, kind, count)
     faults = [
         (name, _DRAWN[name](rng, account) if name in _DRAWN else _FAULTS[name]) for name in names if name != "usage"
     ]
@@ -124,15 +124,15 @@ def trouble(rng: Random, account: Account, kind: str, count: int) -> Part:
     resets = [row for row in late if row["name"] == "reset_apn_settings" and row not in early]
     mends = early + resets + [_mend("reboot_device")] * restart
     mends += [row for row in late if row["name"] != "reset_apn_settings"]
-    part = part.but(actions=(*part.actions, *mends), start=tuple(row for _, fault in faults for row in fault.start))
+    part = part.replace(actions=(*part.actions, *mends), start=tuple(row for _, fault in faults for row in fault.start))
     if "roaming" in names:
         part = _with_travel(rng, part)
-    return _with_refuel(rng, part, account) if "usage" in names else part.but(
+    return _with_refuel(rng, part, account) if "usage" in names else part.replace(
         holds=(*part.holds, bought(account, account.lines[0], 0.0))
     )  # fmt: skip
 
 
-def _chosen(rng: Random, kind: str, count: int) -> list[str]:
+def _draw_faults(rng: Random, kind: str, count: int) -> list[str]:
     names: list[str] = []
     pool = list(_POOLS[kind])
     while pool and len(names) < count:
@@ -166,7 +166,7 @@ def _with_bills(part: Part, account: Account) -> Part:
     """Return a problem with a line that is suspended for unpaid bills."""
     bills, line = account.unpaid, account.lines[0]
     resume = action("assistant", "resume_line", **account.own(line))
-    return part.but(
+    return part.replace(
         rules=(*part.rules, "If an unpaid bill is the reason, <I> <am> willing to pay all that is overdue"),
         ticket=(*part.ticket, "<I> agree to pay every bill that is overdue"),
         actions=(*payments(account, bills), resume),
@@ -177,21 +177,21 @@ def _with_bills(part: Part, account: Account) -> Part:
 
 def _with_travel(rng: Random, part: Part) -> Part:
     place = rng.choice(WORDS["places"])
-    told = f"<I> <am> abroad, in {place}"
-    return part.but(abroad=place, known=(*part.known, told), facts=(*part.facts, fact("location", told, place)))
+    text = f"<I> <am> abroad, in {place}"
+    return part.replace(abroad=place, context=(*part.context, text), facts=(*part.facts, fact("location", text, place)))
 
 
 def _with_refuel(rng: Random, part: Part, account: Account) -> Part:
     """Return a problem in which the plan's data is used up as well."""
     line, amount = account.lines[0], rng.choice((0.5, 1.0, 1.5, 2.0))
     used = account.plan(line)["data_limit_gb"] + rng.choice((0.01, 0.13, 0.27, 0.41))
-    told = f"if <my> data is used up, <I> want {gigabytes(amount)} more"
+    words = f"if <my> data is used up, <I> want {gigabytes(amount)} more"
     refuel = action("assistant", "refuel_data", **account.own(line), gb_amount=amount)
-    return part.but(
+    return part.replace(
         start=(*part.start, function("assistant", "set_data_usage", **account.own(line), data_used_gb=round(used, 2))),
         actions=(*part.actions, refuel),
         facts=(*part.facts, fact("amount", f"<I> want {gigabytes(amount)} more", f"{amount:g} GB")),
-        known=(*part.known, told),
+        context=(*part.context, words),
         ticket=(*part.ticket, "<I> agree to the plan's price for a gigabyte"),
         holds=(*part.holds, bought(account, line, amount)),
         topics=part.topics | {"data"},
@@ -203,7 +203,7 @@ def hopeless(rng: Random, account: Account, kind: str) -> Part:
     part, line = _complaint(rng, account, kind), account.lines[0]
     ended = account.kind == "ended"
     locked = () if ended else (_user("lock_sim_card", mode=rng.choice(("pin", "puk"))),)
-    return part.but(
+    return part.replace(
         start=locked,
         rules=(*part.rules, "If the agent hands <me> over to a person, <I> accept that"),
         actions=(action("assistant", "transfer_to_human_agents", (), summary="The phone has no service."),),

@@ -39,28 +39,28 @@ _PRICE = "<I> agree to the plan's price for a gigabyte"
 
 
 def allow_roaming(case: Case) -> Part:
-    """Somebody will travel."""
+    """Draw a wish for roaming before a journey."""
     line, place = case.rng.choice(case.working), case.rng.choice(WORDS["places"])
-    wish = case.say("allow_roaming", line=case.named(line), place=place)
+    wish = case.say("allow_roaming", line=case.label(line), place=place)
     return _roaming(case.account, line, wish, "enable_roaming", "disable_roaming")
 
 
 def forbid_roaming(case: Case) -> Part:
-    """Somebody fears costs abroad."""
+    """Draw a wish to forbid roaming, for fear of its costs."""
     line = case.rng.choice(case.working)
-    wish = case.say("forbid_roaming", line=case.named(line))
+    wish = case.say("forbid_roaming", line=case.label(line))
     return _roaming(case.account, line, wish, "disable_roaming", "enable_roaming")
 
 
-def _roaming(account: Account, line: Row, wish: str, wanted: str, before: str) -> Part:
+def _roaming(account: Account, line: Row, wish: str, tool: str, before: str) -> Part:
     """Return a wish for a call on a line that another call has made meaningful."""
     start = function("assistant", before, **account.own(line))
-    call = action("assistant", wanted, **account.own(line))
-    return single(account, line, wish, call, "roaming").but(start=(start,), compared=True)
+    call = action("assistant", tool, **account.own(line))
+    return single(account, line, wish, call, "roaming").replace(start=(start,), compared=True)
 
 
 def allow_everywhere(case: Case) -> Part:
-    """Roaming on all lines; some have it already."""
+    """Draw a wish for roaming on all lines; some have it already."""
     working, account = case.working, case.account
     need(len(working) >= max(2, len(account.lines)))
     barred = case.rng.sample(working, case.rng.randrange(1, len(working) + 1))
@@ -79,27 +79,27 @@ def allow_everywhere(case: Case) -> Part:
 
 
 def allow_dearest(case: Case) -> Part:
-    """Roaming on one of two lines: that of the dearer plan."""
+    """Draw a wish for roaming on one of two lines: that of the dearer plan."""
     account, working = case.account, case.working[:2]
     prices = [account.plan(line)["price_per_month"] for line in working]
     need(len(set(prices)) == 2)
     line = working[prices.index(max(prices))]
-    one, other = map(case.named, working)
+    one, other = map(case.label, working)
     wish = f"<I> want roaming to be allowed on one of two lines, {one} or {other}: the one whose plan costs more"
     start = tuple(function("assistant", "disable_roaming", **account.own(row)) for row in working)
     call = action("assistant", "enable_roaming", **account.own(line))
     part = _either(wish, call, f"{one} or {other}, whichever has the dearer plan", tuple(working))
-    return part.but(start=start, compared=True)
+    return part.replace(start=start, compared=True)
 
 
-def _either(wish: str, call: Row, told: str, lines: Lines) -> Part:
+def _either(wish: str, call: Row, words: str, lines: Lines) -> Part:
     """Return a wish that one call about one of two lines fulfils."""
-    wants = (want(wish, facts=[fact("line", told)], signs=WORDS["signs"][call["name"]]),)
+    wants = (want(wish, facts=[fact("line", words)], signs=WORDS["signs"][call["name"]]),)
     return Part((wish,), wants, actions=(call,), topics=_everything(lines))
 
 
 def _everything(lines: Lines) -> frozenset[str]:
-    """Return all that a wish may be about, of lines that are wanted for nothing else."""
+    """Return the topics of all wishes about lines that no other wish may touch."""
     return frozenset(f"{topic} {line['line_id']}" for line in lines for topic in ("status", "data", "roaming"))
 
 
@@ -107,47 +107,47 @@ def _everything(lines: Lines) -> frozenset[str]:
 
 
 def suspend(case: Case) -> Part:
-    """A line is not needed for a while."""
+    """Draw a wish to suspend a line that is not needed for a while."""
     line, why = case.rng.choice(need(case.others)), case.say("why")
-    wish = case.say("suspend", line=case.named(line), why=why)
+    wish = case.say("suspend", line=case.label(line), why=why)
     own = case.account.own(line)
     call = action("assistant", "suspend_line", tuple(own), **own, reason=why)
     part = single(case.account, line, wish, call, "status")
     wants = tuple({**row, "facts": [*row["facts"], fact("reason", why, why)]} for row in part.wants)
-    return part.but(
+    return part.replace(
         rules=(_FEE,), ticket=(_FEE,), wants=wants, holds=(line_is(case.account, line, "Suspended"),),
         topics=_everything((line,)),
     )  # fmt: skip
 
 
 def suspend_idler(case: Case) -> Part:
-    """Of two lines, the one that used less data is to be suspended."""
+    """Draw a wish to suspend, of two lines, the one that used less data."""
     pair = case.others[:2]
     need(len(pair) == 2)
-    one, other = map(case.named, pair)
+    one, other = map(case.label, pair)
     line, spared = sorted(pair, key=lambda line: float(line["data_used_gb"]))
     wish = f"<I> want one of two lines to be suspended, {one} or {other}: whichever has used less data this month"
     own = case.account.own(line)
     call = action("assistant", "suspend_line", tuple(own), **own, reason="it is hardly used")
     part = _either(wish, call, f"{one} or {other}, whichever used less data this month", tuple(pair))
     holds = (line_is(case.account, line, "Suspended"), line_is(case.account, spared, "Active"))
-    return part.but(rules=(_FEE,), ticket=(_FEE,), holds=holds)
+    return part.replace(rules=(_FEE,), ticket=(_FEE,), holds=holds)
 
 
 def resume(case: Case) -> Part:
-    """A line that rests is needed again."""
+    """Draw a wish to resume a line that is needed again."""
     need(case.account.kind == "resting")
     line = need([line for line in case.lines if line["status"] == "Suspended"])[0]
-    wish = case.say("resume", line=case.named(line))
+    wish = case.say("resume", line=case.label(line))
     call = action("assistant", "resume_line", **case.account.own(line))
-    return single(case.account, line, wish, call, "status").but(holds=(line_is(case.account, line, "Active"),))
+    return single(case.account, line, wish, call, "status").replace(holds=(line_is(case.account, line, "Active"),))
 
 
 # Bills
 
 
 def pay(case: Case) -> Part:
-    """Overdue bills, all of them or one."""
+    """Draw a wish to pay overdue bills, all of them or one."""
     account = case.account
     need(account.kind == "owing")
     due, more = account.unpaid, len(account.unpaid) > 1
@@ -168,81 +168,81 @@ def pay(case: Case) -> Part:
 # Data
 
 
-def _refuelled(case: Case, line: Row, wish: str, amount: float, told: str = "") -> Part:
-    """Return a wish for data that ends with so many gigabytes."""
+def _refuelled(case: Case, line: Row, wish: str, amount: float, words: str = "") -> Part:
+    """Return a wish for a stated amount of extra data."""
     account = case.account
     call = action("assistant", "refuel_data", **account.own(line), gb_amount=amount)
-    told = told or f"<I> want {gigabytes(amount)}"
-    facts = [*line_facts(account, line, wish), fact("amount", told, f"{amount:g} GB")]
-    return single(account, line, wish, call, "data").but(
+    words = words or f"<I> want {gigabytes(amount)}"
+    facts = [*line_facts(account, line, wish), fact("amount", words, f"{amount:g} GB")]
+    return single(account, line, wish, call, "data").replace(
         wants=(want(wish, facts=facts, signs=WORDS["signs"][call["name"]]),), holds=(bought(account, line, amount),),
         rules=(_PRICE,), ticket=(_PRICE,),
     )  # fmt: skip
 
 
-def _refuelled_by(case: Case, line: Row, amount: float, told: str) -> Part:
-    """Return a wish for data of which a condition tells how much it is."""
-    return _refuelled(case, line, f"<I> want more data for {case.named(line)}: {told}", amount, told)
+def _refuelled_by(case: Case, line: Row, amount: float, words: str) -> Part:
+    """Return a wish for extra data whose amount follows from a condition."""
+    return _refuelled(case, line, f"<I> want more data for {case.label(line)}: {words}", amount, words)
 
 
 def refuel(case: Case) -> Part:
-    """More data, so and so much."""
+    """Draw a wish for a stated amount of extra data."""
     line, amount = case.rng.choice(case.working), case.rng.choice((0.5, 1.0, 1.5, 2.0))
-    wish = case.say("refuel", line=case.named(line), amount=gigabytes(amount))
+    wish = case.say("refuel", line=case.label(line), amount=gigabytes(amount))
     return _refuelled(case, line, wish, amount)
 
 
 def refuel_for_budget(case: Case) -> Part:
-    """As much data as so much money buys."""
+    """Draw a wish for as much data as a budget buys."""
     line, halves = case.rng.choice(case.working), case.rng.choice((1, 2, 3, 4, 6))
     price = case.account.plan(line)["data_refueling_price_per_gb"]
     budget = halves * price / 2 + case.rng.choice((0.1, 0.15, 0.2))
-    told = f"in steps of half a gigabyte, as much as <I> can get for at most {dollars(budget)}, and no more than is allowed"
-    return _refuelled_by(case, line, min(halves / 2, MOST_GIGABYTES), told)
+    words = f"in steps of half a gigabyte, as much as <I> can get for at most {dollars(budget)}, and no more than is allowed"
+    return _refuelled_by(case, line, min(halves / 2, MOST_GIGABYTES), words)
 
 
 def refuel_by_price(case: Case) -> Part:
-    """More data if it is cheap, less if it is not."""
+    """Draw a wish for more data if it is cheap, for less if it is not."""
     line, cheap = case.rng.choice(case.working), case.rng.random() < 0.4
     price = case.account.plan(line)["data_refueling_price_per_gb"]
     bound = price + 0.25 if cheap else price - 0.25
-    told = f"2 gigabytes if one costs {dollars(bound)} or less, otherwise only 1 gigabyte"
-    return _refuelled_by(case, line, 2.0 if cheap else 1.0, told)
+    words = f"2 gigabytes if one costs {dollars(bound)} or less, otherwise only 1 gigabyte"
+    return _refuelled_by(case, line, 2.0 if cheap else 1.0, words)
 
 
 def refuel_up_to(case: Case) -> Part:
-    """So much data that enough is left."""
+    """Draw a wish for just enough data that a stated amount is left."""
     line, halves = case.rng.choice(case.working), case.rng.choice((1, 2, 3, 4))
     left = case.account.plan(line)["data_limit_gb"] - line["data_used_gb"]
     enough = round(left + halves / 2 - case.rng.choice((0.05, 0.1, 0.2)), 1)
-    told = (
+    words = (
         f"in steps of half a gigabyte, just enough that at least {gigabytes(enough)} are left for the rest of the month"
     )
-    part = _refuelled_by(case, line, halves / 2, told)
+    part = _refuelled_by(case, line, halves / 2, words)
     need(left + halves / 2 - 0.5 < enough <= left + halves / 2)
     return part
 
 
 def refuel_if_short(case: Case) -> Part:
-    """More data if little is left."""
+    """Draw a wish for more data if little is left."""
     line, amount = case.rng.choice(case.working), case.rng.choice((1.0, 1.5, 2.0))
     left, short = case.account.plan(line)["data_limit_gb"] - line["data_used_gb"], case.rng.random() < 0.6
     bound = max(0.5, round(left * 2) / 2) + (0.5 if short else -0.5)
     need(short or 0.5 <= bound < left)
-    told = f"{gigabytes(amount)} if less than {gigabytes(bound)} are left this month, and nothing otherwise"
-    part = _refuelled_by(case, line, amount, told)
-    return part if short else part.but(actions=(), holds=(bought(case.account, line, 0.0),))
+    words = f"{gigabytes(amount)} if less than {gigabytes(bound)} are left this month, and nothing otherwise"
+    part = _refuelled_by(case, line, amount, words)
+    return part if short else part.replace(actions=(), holds=(bought(case.account, line, 0.0),))
 
 
 # What the policy forbids
 
 
 def _instead(refused: str, part: Part, insists: int) -> Part:
-    """Return a part whose wish is made only once another was refused."""
+    """Return a part whose wish follows the refusal of another."""
     first, *rest = part.wants
-    said = first["say"] if first["say"].startswith("I ") else first["say"][:1].lower() + first["say"][1:]
-    alternative = {**first, "say": f"Then {said}", "only_if_refused": True}
-    return part.but(
+    words = first["say"] if first["say"].startswith("I ") else first["say"][:1].lower() + first["say"][1:]
+    alternative = {**first, "say": f"Then {words}", "only_if_refused": True}
+    return part.replace(
         wishes=(refused, f"if that is refused, {part.wishes[0]}", *part.wishes[1:]),
         wants=(want(refused, insists=insists), alternative, *rest),
         rules=(*part.rules, "<I> ask for it again before <I> give in" if insists else "<I> accept a refusal"),
@@ -250,27 +250,27 @@ def _instead(refused: str, part: Part, insists: int) -> Part:
 
 
 def too_much_data(case: Case) -> Part:
-    """More data than may be sold."""
+    """Draw a wish for more data than may be sold."""
     line, amount = case.rng.choice(case.working), case.rng.choice((3, 4, 5, 10))
-    name = case.named(line)
+    name = case.label(line)
     alternative = _refuelled(case, line, f"<I> want 2 gigabytes for {name}", 2.0)
     return _instead(case.say("too_much_data", line=name, amount=amount), alternative, case.rng.choice((0, 1, 2)))
 
 
 def other_plan(case: Case) -> Part:
-    """A change of plan."""
+    """Draw a wish for another plan."""
     alternative = refuel(case)
     return _instead(case.say("other_plan"), alternative, case.rng.choice((0, 1)))
 
 
 def waiver(case: Case) -> Part:
-    """A bill that somebody would rather not pay."""
+    """Draw a wish to be let off a bill."""
     alternative = pay(case)
     return _instead(case.say("waiver"), alternative, case.rng.choice((1, 2)))
 
 
 def others_line(case: Case) -> Part:
-    """The line of somebody else."""
+    """Draw a wish about somebody else's line."""
     alternative = suspend(case) if case.others else forbid_roaming(case)
     account = case.account
     everybody = [one for of_kind in accounts(account.split, account.world).values() for one in of_kind]
@@ -278,7 +278,7 @@ def others_line(case: Case) -> Part:
     line = active(stranger.lines)[0]
     ask = f"<I> want {case.say('whose')} line {line['phone_number']} to be suspended"
     part = _instead(ask, alternative, case.rng.choice((0, 1)))
-    return part.but(holds=(*part.holds, line_is(stranger, line, "Active")))
+    return part.replace(holds=(*part.holds, line_is(stranger, line, "Active")))
 
 
 # Questions
@@ -286,32 +286,32 @@ def others_line(case: Case) -> Part:
 
 def _question(ask: str, answer: float, *signs: str) -> Part:
     """Return a question; Unfit is raised where its answer could be written in two ways, or be guessed."""
-    told = f"{answer:.2f}"
-    need(not told.endswith("0"))
+    text = f"{answer:.2f}"
+    need(not text.endswith("0"))
     wants = (want(ask, question=True, signs=list(signs)),)
-    return Part((ask,), wants, tells=(told,), topics=frozenset({"question"}))
+    return Part((ask,), wants, tells=(text,), topics=frozenset({"question"}))
 
 
 def data_left(case: Case) -> Part:
-    """How much data is left."""
+    """Draw the question of how much data is left."""
     line = case.rng.choice(case.working)
-    ask = f"<I> want to know how many gigabytes are left this month on {case.named(line)}"
+    ask = f"<I> want to know how many gigabytes are left this month on {case.label(line)}"
     left = case.account.plan(line)["data_limit_gb"] - line["data_used_gb"]
     part = _question(ask, left, "left", "remain", "gigabyte", " gb")
-    return part.but(topics=part.topics | {f"data {line['line_id']}"})
+    return part.replace(topics=part.topics | {f"data {line['line_id']}"})
 
 
-def owed(case: Case) -> Part:
-    """How much is overdue in all."""
+def overdue(case: Case) -> Part:
+    """Draw the question of how much is overdue in all."""
     total = sum(bill["total_due"] for bill in case.account.unpaid)
     ask = "<I> want to know how much is overdue on <my> account, all bills together"
     return _question(ask, need(total), "overdue", "owe", "total")
 
 
 def price(case: Case) -> Part:
-    """What a line costs a month."""
+    """Draw the question of the price of a line a month."""
     line = case.rng.choice(case.lines)
-    ask = f"<I> want to know what the plan of {case.named(line)} costs a month"
+    ask = f"<I> want to know what the plan of {case.label(line)} costs a month"
     return _question(ask, case.account.plan(line)["price_per_month"], "cost", "month", "price")
 
 
@@ -321,4 +321,4 @@ REASONED: tuple[Wish, ...] = (
 )  # fmt: skip
 COMPUTED: tuple[Wish, ...] = (*REASONED, pay, resume)
 FORBIDDEN: tuple[Wish, ...] = (too_much_data, other_plan, waiver, others_line)
-QUESTIONS: tuple[Wish, ...] = (data_left, owed, price)
+QUESTIONS: tuple[Wish, ...] = (data_left, overdue, price)

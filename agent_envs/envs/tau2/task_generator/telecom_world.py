@@ -39,7 +39,7 @@ _APPS = {
 
 
 def situation(place: int) -> str:
-    """Return what the account of the customer at a place is like: overdue, ended, owing, resting or plain."""
+    """Return the kind of a customer's account: overdue, ended, owing, resting or plain."""
     return _SITUATIONS[place % len(_SITUATIONS)]
 
 
@@ -89,10 +89,10 @@ class _Company:
         return number
 
     def _add_plans(self) -> None:
-        chosen = sorted(self.rng.sample(_PLANS, 6), key=lambda plan: plan[1])
+        plans = sorted(self.rng.sample(_PLANS, 6), key=lambda plan: plan[1])
         refuel = sorted(self.rng.sample(_REFUEL_PRICES, 6), reverse=True)
         price = 14
-        for (name, limit), per_gb, code in zip(chosen, refuel, codes(self.rng, 6, 2), strict=True):
+        for (name, limit), per_gb, code in zip(plans, refuel, codes(self.rng, 6, 2), strict=True):
             price += self.rng.randrange(6, 14)
             self.tables["plans"].append({
                 "plan_id": f"P{code}", "name": name, "data_limit_gb": limit,
@@ -132,7 +132,7 @@ class _Company:
             "created_at": f"{rng.randrange(2017, 2024)}-{rng.randrange(1, 13):02d}-{rng.randrange(1, 29):02d} 10:00:00",
         })  # fmt: skip
 
-    def _add_line(self, device: str, status: str, kind: str, taken: str = "") -> dict[str, Any]:
+    def _add_line(self, device: str, status: str, kind: str, other_model: str = "") -> dict[str, Any]:
         rng, plan = self.rng, self.rng.choice(self.tables["plans"])
         ended = kind == "ended"
         line = {
@@ -140,7 +140,7 @@ class _Company:
             "phone_number": self._new_number(),
             "status": status,
             "plan_id": plan["plan_id"],
-            "device_id": self._add_device(device, taken),
+            "device_id": self._add_device(device, other_model),
             "data_used_gb": _odd_hundredths(rng, 0.2, 0.85 * plan["data_limit_gb"]),
             "data_refueling_gb": 0.0,
             "roaming_enabled": rng.random() < 0.3,
@@ -154,10 +154,10 @@ class _Company:
         self.tables["lines"].append(line)
         return line
 
-    def _add_device(self, kind: str, taken: str) -> str:
-        """Add a device of another model than the one that is taken, so that its owner can tell the two apart."""
+    def _add_device(self, kind: str, other_model: str) -> str:
+        """Add a device of another model than `other_model`, so that its owner can tell the two apart."""
         rng, device_id = self.rng, self._new_id("devices")
-        model = rng.choice([model for model in _MODELS[kind] if model != taken])
+        model = rng.choice([model for model in _MODELS[kind] if model != other_model])
         since = f"{rng.randrange(2021, 2025)}-{rng.randrange(1, 13):02d}-{rng.randrange(1, 29):02d}T09:30:00"
         self.tables["devices"].append({
             "device_id": device_id, "device_type": kind, "model": model, "imei": digits(rng, 15),
@@ -167,34 +167,34 @@ class _Company:
 
     def _add_bills(self, customer_id: str, lines: list[dict[str, Any]], kind: str) -> list[str]:
         unpaid = {"overdue": self.rng.choice((1, 1, 2)), "owing": self.rng.choice((1, 2))}.get(kind, 0)
-        made = []
+        bills = []
         for left, (month, last_day) in zip(range(len(_MONTHS), 0, -1), _MONTHS, strict=True):
             items = [self._item(line, month) for line in lines if not _over(line, month)]
             if not items:
                 continue
-            made.append({
+            bills.append({
                 "period_start": f"{month}-01", "period_end": f"{month}-{last_day}", "issue_date": f"{month}-01",
                 "total_due": round(sum(item["amount"] for item in items), 2), "due_date": f"{month}-15",
                 "line_items": items, "status": "Overdue" if left <= unpaid else "Paid",
             })  # fmt: skip
         if self.rng.random() < 0.5:
-            made.append({**NEXT_BILL, "total_due": 0.0, "line_items": [], "status": "Draft"})
-        for bill in made:
+            bills.append({**NEXT_BILL, "total_due": 0.0, "line_items": [], "status": "Draft"})
+        for bill in bills:
             self.tables["bills"].append({"bill_id": self._new_id("bills"), "customer_id": customer_id, **bill})
-        return [bill["bill_id"] for bill in self.tables["bills"][-len(made) :]]
+        return [bill["bill_id"] for bill in self.tables["bills"][-len(bills) :]]
 
     def _item(self, line: dict[str, Any], month: str) -> dict[str, Any]:
-        held = line["suspension_start_date"] == "2025-01-31" and month == CYCLE_END[:7]
+        on_hold = line["suspension_start_date"] == "2025-01-31" and month == CYCLE_END[:7]
         plan = next(plan for plan in self.tables["plans"] if plan["plan_id"] == line["plan_id"])
         return {
-            "description": f"{'Holding fee' if held else 'Charge'} for line {line['line_id']}",
-            "amount": HOLDING_FEE if held else plan["price_per_month"], "date": f"{month}-01",
-            "item_type": "Fee" if held else "Charge",
+            "description": f"{'Holding fee' if on_hold else 'Charge'} for line {line['line_id']}",
+            "amount": HOLDING_FEE if on_hold else plan["price_per_month"], "date": f"{month}-01",
+            "item_type": "Fee" if on_hold else "Charge",
         }  # fmt: skip
 
 
 def _over(line: dict[str, Any], month: str) -> bool:
-    """Tell whether a line's contract had ended before a month."""
+    """Return whether a line's contract had ended before a month."""
     return bool(line["contract_end_date"] < f"{month}-01")
 
 

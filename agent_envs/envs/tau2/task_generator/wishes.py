@@ -30,24 +30,24 @@ class Unfit(Exception):
     """A customer's situation does not give what a wish is about; another customer or wish is drawn then."""
 
 
-def need(found: T | None) -> T:
-    """Return what a wish needs; Unfit is raised where it is nothing."""
-    if not found:
+def need(value: T | None) -> T:
+    """Return a value that a wish needs; Unfit is raised where it is empty."""
+    if not value:
         raise Unfit
-    return found
+    return value
 
 
 @cache
 def wordings(domain: str) -> dict[str, Any]:
     """Return the wordings of a domain's wishes by name, to read only."""
-    found: dict[str, Any] = json.loads(files(__package__).joinpath(f"{domain}_words.json").read_text(encoding="utf-8"))
-    return found
+    words: dict[str, Any] = json.loads(files(__package__).joinpath(f"{domain}_words.json").read_text(encoding="utf-8"))
+    return words
 
 
 def voiced(text: str, first: bool) -> str:
     """Return a text in the first or in the second person, its sentences begun with capitals."""
-    said = _MARK.sub(lambda found: _PERSONS[found[1]][not first], text)
-    return _SENTENCE.sub(lambda found: found[0].upper(), said)
+    words = _MARK.sub(lambda match: _PERSONS[match[1]][not first], text)
+    return _SENTENCE.sub(lambda match: match[0].upper(), words)
 
 
 def listed(names: Iterable[str]) -> str:
@@ -64,7 +64,7 @@ class Piece:
         say: the wish, as whole sentences.
         facts: what is told when it is asked for.
         actions: the gold calls, reads included.
-        told: what the agent has to tell.
+        answers: what the agent has to tell.
         signs, question, only_if_refused, insists, declines, objection: as in `Want`.
         play: what an airline's scenario adds on how to behave.
         uses: what no other wish of a shop's task may touch: orders, "gift", "home".
@@ -74,7 +74,7 @@ class Piece:
     say: str
     facts: tuple[Fact, ...] = ()
     actions: tuple[Action, ...] = ()
-    told: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
     signs: tuple[str, ...] = ()
     question: bool = False
     only_if_refused: bool = False
@@ -86,7 +86,7 @@ class Piece:
     refund: float = 0.0
 
     def want(self) -> Want:
-        """Return it as the scripted user's."""
+        """Return the piece as a want of the scripted user."""
         return Want(
             voiced(self.say, True), own_facts(self.facts), self.signs, self.question, self.only_if_refused, self.insists,
             self.declines, voiced(self.objection, True),
@@ -104,28 +104,28 @@ def script_of(facts: Iterable[Fact], pieces: Iterable[Piece], unknown: tuple[str
 
 
 def criteria(looks: list[Action], pieces: Iterable[Piece]) -> dict[str, Any]:
-    """Return what a task of pieces expects: the calls, each once, those that tell who it is first, and what is told."""
-    calls, told = list[Action](), dict[str, None]()
+    """Return the evaluation criteria: unique gold calls (identification first) and the facts to communicate."""
+    calls, answers = list[Action](), dict[str, None]()
     for call in [*looks, *(call for piece in pieces for call in piece.actions)]:
         if call not in calls:
             calls.append(call)
     for piece in pieces:
-        told |= dict.fromkeys(piece.told)
+        answers |= dict.fromkeys(piece.answers)
     actions = [{"requestor": "assistant", "name": tool, "arguments": arguments} for tool, arguments in calls]
-    return {"actions": actions, "communicate_info": list(told), "reward_basis": ["DB", "COMMUNICATE"]}
+    return {"actions": actions, "communicate_info": list(answers), "reward_basis": ["DB", "COMMUNICATE"]}
 
 
 def task_row(
-    name: str, told: Instructions, script: dict[str, Any], expected: dict[str, Any], **more: Any
+    name: str, instructions: Instructions, script: dict[str, Any], expected: dict[str, Any], **more: Any
 ) -> dict[str, Any]:  # fmt: skip
     """Return a task as a published row, with its user's script and the difficulty with which its name begins.
 
     `expected` are its criteria, whose actions are numbered here; `more` are members that one domain has alone.
     """
     actions = [{"action_id": f"{name}_{place}", **row} for place, row in enumerate(expected["actions"])]
+    persona = TASK_MANNERS[instructions.domain].get(script["persona"])
     return {
-        "id": name,
-        "user_scenario": {"persona": TASK_MANNERS[told.domain].get(script["persona"]), "instructions": asdict(told)},
+        "id": name, "user_scenario": {"persona": persona, "instructions": asdict(instructions)},
         **more, "evaluation_criteria": {**expected, "actions": actions}, "user_script": script,
         "difficulty": name.partition("-")[0],
     }  # fmt: skip

@@ -16,18 +16,18 @@ class Words:
         self.compiled, self.bits = re.compile(text, flags), bits
 
     def stand(self, text: str) -> bool:
-        """Return whether a text may have them."""
+        """Return whether a text has a bit, without which the pattern cannot match."""
         for bit in self.bits:  # half the time of a generator, hundreds of times a sentence
             if bit in text:
                 return True
         return not self.bits
 
     def search(self, text: str) -> re.Match[str] | None:
-        """Return where they stand first in a text."""
+        """Return the first match in a text."""
         return self.compiled.search(text) if self.stand(text) else None
 
     def sub(self, new: str | Callable[[re.Match[str]], str], text: str) -> str:
-        """Return a text with something else in their place."""
+        """Replace the matches in a text."""
         return self.compiled.sub(new, text) if self.stand(text) else text
 
 
@@ -44,26 +44,26 @@ def sections(file: str, flags: int) -> dict[str, Words]:
 
 def topics() -> tuple[tuple[str, Words], ...]:
     """Return the name and the words of each topic, in the file's order."""
-    return tuple((name[6:], told) for name, told in sections(_OWN, 0).items() if name.startswith("topic "))
+    return tuple((name[6:], words) for name, words in sections(_OWN, 0).items() if name.startswith("topic "))
 
 
 @cache
 def _sections(file: str) -> dict[str, tuple[tuple[str, ...], list[str]]]:
-    """Return, by its name, the bits and the alternatives of each section."""
+    """Return the bits and the alternatives of each section, by its name."""
     sections: dict[str, tuple[tuple[str, ...], list[str]]] = {}
-    known: dict[str, list[str]] = {}
+    patterns: dict[str, list[str]] = {}
     name = ""
     for line in files(__package__).joinpath(file).read_text(encoding="utf-8").splitlines():
         if line.startswith("== "):
             name, _, bits = line.removeprefix("== ").partition(" //")[0].partition(": ")
-            sections[name], known[name] = (tuple(bits.split(", ")) if bits else (), []), []
+            sections[name], patterns[name] = (tuple(bits.split(", ")) if bits else (), []), []
         elif line.startswith("= "):
             phrases = [phrase.strip().replace("*", "s?") for phrase in line[2:].split(",") if phrase.strip()]
-            known[name] += phrases
+            patterns[name] += phrases
             sections[name][1].append(rf"\b(?:{'|'.join(phrases)})\b")
         elif line and not line.startswith("//"):
-            for other, alternatives in known.items():
+            for other, alternatives in patterns.items():
                 line = line.replace(f"{{{other}}}", f"(?:{'|'.join(alternatives)})")
-            known[name].append(line)
+            patterns[name].append(line)
             sections[name][1].append(line)
     return sections

@@ -81,8 +81,8 @@ class ChatPartner(Uncopied):
         """
         self._model = make_chat_model(model) if isinstance(model, str) else model
         if not isinstance(persona, str) or not (persona == "task" or persona in MANNERS or " " in persona.strip()):
-            known = ", ".join(("task", *MANNERS))
-            raise UsageError(f"persona={persona!r}; the personas are {known}, or a sentence that describes one")
+            names = ", ".join(("task", *MANNERS))
+            raise UsageError(f"persona={persona!r}; the personas are {names}, or a sentence that describes one")
         self.service = self._model.name
         self.name = self.service if persona == "task" else f"{self.service}/{persona}"
         self._persona, self._guidelines = persona, guidelines
@@ -92,7 +92,7 @@ class ChatPartner(Uncopied):
         self._openings = _OPENINGS if isinstance(model, str) else _openings_of(model)
 
     def opening(self, key: Hashable, begin: Callable[[], Dialogue]) -> Dialogue:
-        """Return a conversation with the model's first words: what `begin` made of this key before, in this process.
+        """Return a conversation with the model's first words; `begin` is called once for each key in a process.
 
         Threads that ask for one key wait for one call of `begin`; one that raises is not remembered. For a live model: what
         is recorded is found again by its place.
@@ -108,19 +108,19 @@ class ChatPartner(Uncopied):
         """
         port, tools = self._port_now(scene.recording), scene.rules.tools_of(scene.side)
         names = tuple(tool["function"]["name"] for tool in tools)
-        asked = replace(self._sampling, messages=self._messages(scene), tools=tools)
+        request = replace(self._sampling, messages=self._messages(scene), tools=tools)
 
         def read(reply: ChatReply) -> Line | Malformed:
             return _line(reply, scene.side, names)
 
-        reply = self._ask(port, asked, scene, 0, lambda said: not _leaves(scene, read(said)))
+        reply = self._ask(port, request, scene, 0, lambda answer: not _leaves(scene, read(answer)))
         line = read(reply)
         if isinstance(line, Malformed):
-            said = {"role": "assistant", "content": reply.canonical.strip() or "(nothing)"}
+            attempt = {"role": "assistant", "content": reply.canonical.strip() or "(nothing)"}
             form = "one message, or calls of your tools," if tools else "one message"
             nudge = {"role": "user", "content": _NUDGE.format(reason=line.reason, form=form)}
-            again = replace(asked, messages=[*asked.messages, said, nudge])
-            line = read(self._ask(port, again, scene, 1, lambda said: _serves(scene, read(said))))
+            again = replace(request, messages=[*request.messages, attempt, nudge])
+            line = read(self._ask(port, again, scene, 1, lambda answer: _serves(scene, read(answer))))
         if isinstance(line, Malformed):
             why = f"{self.service}: no readable message in two replies: {line.reason}"
             raise EnvFault(why, asks_anew(scene.recording))
@@ -134,11 +134,11 @@ class ChatPartner(Uncopied):
         return ask(port, replace(request, seed=seed), site, usable)
 
     def _port_now(self, recording: Recording | None) -> ChatPort:
-        made = self._port
-        if made is None or made[0] is not recording:
+        entry = self._port
+        if entry is None or entry[0] is not recording:
             # Rebound as a whole, so that forks and threads that share the partner are never in each other's way.
-            made = self._port = (recording, chat_port(self._model, recording=recording, wait=self._wait))
-        return made[1]
+            entry = self._port = (recording, chat_port(self._model, recording=recording, wait=self._wait))
+        return entry[1]
 
     def _messages(self, scene: Scene) -> list[dict[str, Any]]:
         rules = scene.rules
@@ -156,7 +156,7 @@ def _openings_of(model: ChatModel) -> SharedCache[Dialogue]:
 
 
 def scenario_of(task: Tau2Task, persona: str) -> str:
-    """Return what a customer is told of a task: as the task has it, or with other manners in place of its persona."""
+    """Return a customer's scenario: as the task has it, or with other manners in place of its persona."""
     return task.scenario if persona == "task" else scenario_text(MANNERS.get(persona, persona), task.instructions)
 
 
@@ -166,8 +166,8 @@ def _guidelines(scene: Scene, persona: str, whose: str) -> str:
         return user_guidelines(scenario, bool(tools))
     described = ((signature(tool), tool["function"]["description"].strip()) for tool in tools)
     signatures = "\n".join(f"  - {name}: {text.partition(chr(10))[0]}" for name, text in described)
-    told = _TEMPLATES["guidelines_tools"].substitute(signatures=signatures) if tools else _NO_TOOLS
-    return _TEMPLATES["guidelines"].substitute(tools=told, scenario=scenario)
+    tool_text = _TEMPLATES["guidelines_tools"].substitute(signatures=signatures) if tools else _NO_TOOLS
+    return _TEMPLATES["guidelines"].substitute(tools=tool_text, scenario=scenario)
 
 
 def _serves(scene: Scene, line: Line | Malformed) -> bool:

@@ -46,28 +46,28 @@ def tokens(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=2048)
 def subject(want: Want) -> frozenset[str]:
-    """Return by which words and numbers a message may touch a want: its own, and others for its deed."""
+    """Return the words and numbers by which a message may touch a want: its own, and others for its deed."""
     own = tokens(texts_of(want))
     return own.union(*(row for row in _ALIKE if row & own))
 
 
 def texts_of(want: Want) -> str:
-    """Return all that a customer has to say of a want, and its signs."""
+    """Return all of a customer's texts about a want, and its signs."""
     return " ".join((want.say, *(fact.say for fact in want.facts), *want.signs))
 
 
 def touched(script: UserScript, places: Iterable[int], ids: frozenset[str], text: str) -> tuple[int, ...]:
-    """Return, of the places of open wants, those that a message touches: by number, else by a word or a figure in common."""
+    """Return the places of the open wants that a message touches: by number, else by a word or a figure in common."""
     places, there = tuple(places), tokens(text)
-    named = tuple(place for place in places if ids & ids_of(script.wants[place]))
-    return named or tuple(
+    by_number = tuple(place for place in places if ids & ids_of(script.wants[place]))
+    return by_number or tuple(
         place for place in places if script.wants[place].check is not None or subject(script.wants[place]) & there
     )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What a customer agrees to of a want, in its own words.
+    """A consent to a want, in the customer's own words.
 
     Attributes:
         say: the words.
@@ -78,25 +78,25 @@ class Consent:
     facts: tuple[str, ...]
 
 
-def consent_to(script: UserScript, want: Want, told: tuple[str, ...], text: str, most: int) -> Consent:
+def consent_to(script: UserScript, want: Want, past: tuple[str, ...], text: str, most: int) -> Consent:
     """Return the consent to a want.
 
     Args:
         script: the customer's.
         want: what it agrees to.
-        told: the facts that the agent was told.
+        past: the facts that the agent was told.
         text: the agent's message, "" where it names nothing that the customer would tell.
         most: how many details may be told that were not told before.
     """
     topics = frozenset(spoken_of(text.lower())) | ({"amount"} if _GIGABYTES.search(text) else set())
     limits = (fact for fact in script.facts if want.check is not None and fact.topic == "amount")
-    known, fresh = list[Fact](), list[Fact]()
+    old, fresh = list[Fact](), list[Fact]()
     for fact in (*want.facts, *limits):
-        if fact.say in told:
-            known.append(fact)
+        if fact.say in past:
+            old.append(fact)
         elif fact.topic in topics and _adds(fact, want) and len(fresh) < most:
             fresh.append(fact)
-    facts = [fact for fact in want.facts + script.facts if fact in known + fresh]
+    facts = [fact for fact in want.facts + script.facts if fact in old + fresh]
     added = dict.fromkeys(as_sentence(fact) for fact in facts if _adds(fact, want))
     parts = [part for part in added if not any(part in other for other in added if other != part)]
     trouble = () if want.check is None else (_TROUBLE,)
@@ -115,8 +115,8 @@ def other_number(script: UserScript, want: Want, text: str) -> str:
     for kind in _KINDS:
         own, there = (list(map(_last, kind.findall(one))) for one in (texts_of(want), text))
         if own and there and not set(own) & set(there):
-            known = " ".join((texts_of(want), *(fact.say for fact in script.facts))).upper()
-            return sorted(there, key=lambda one: one in known)[0]
+            own_text = " ".join((texts_of(want), *(fact.say for fact in script.facts))).upper()
+            return sorted(there, key=lambda one: one in own_text)[0]
     return ""
 
 
@@ -141,19 +141,19 @@ def plainly(say: str, text: str, own: str = "") -> bool:
         own: what may stand there besides, such as the customer's name.
     """
     text = words("money_back").sub(" ", text)
-    wanted, there = _marks(say), _marks(text)
-    if not wanted or not wanted <= there or not there <= wanted | _marks(f"- {own}"):
+    marks, there = _marks(say), _marks(text)
+    if not marks or not marks <= there or not there <= marks | _marks(f"- {own}"):
         return False
     if words("doubts").search(text.lower()) and not words("doubts").search(say.lower()):
         return False
     spoken = [_stem(word) for word in _WORD.findall(text.lower())]
-    known = [_stem(word) for word in _WORD.findall(say.lower())]
+    stems = [_stem(word) for word in _WORD.findall(say.lower())]
     beside = frozenset(_stem(word) for word in _WORD.findall(own.lower()))
-    if any(word not in known and word not in beside and word not in _NEUTRAL for word in spoken):
+    if any(word not in stems and word not in beside and word not in _NEUTRAL for word in spoken):
         return False
-    order = list(dict.fromkeys(word for word in spoken if word in known and word not in _NEUTRAL))
-    places = list(map(known.index, order))
-    return places == sorted(places) and any(word.isalpha() and word not in wanted for word in order)
+    order = list(dict.fromkeys(word for word in spoken if word in stems and word not in _NEUTRAL))
+    places = list(map(stems.index, order))
+    return places == sorted(places) and any(word.isalpha() and word not in marks for word in order)
 
 
 def _marks(text: str) -> frozenset[str]:
@@ -180,5 +180,5 @@ def names_known(script: UserScript) -> frozenset[str]:
 @lru_cache(maxsize=1024)
 def abroad(script: UserScript) -> bool:
     """Return whether a script says that its customer is abroad."""
-    told = " ".join((*(fact.say for fact in script.facts), *map(texts_of, script.wants))).lower()
-    return words("travels").search(told.replace("not abroad", "")) is not None
+    text = " ".join((*(fact.say for fact in script.facts), *map(texts_of, script.wants))).lower()
+    return words("travels").search(text.replace("not abroad", "")) is not None

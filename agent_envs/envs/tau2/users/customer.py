@@ -6,7 +6,7 @@ import re
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import ToolCallProtocol
 from agent_envs.envs.tau2.turn_taking import AGENT_STOP
-from agent_envs.envs.tau2.users.device import requests, told
+from agent_envs.envs.tau2.users.device import report, requests
 from agent_envs.envs.tau2.users.prose import first_person
 from agent_envs.rollout.policy import Request
 
@@ -22,22 +22,22 @@ def act(request: Request) -> str:
     if not own:
         return _opening(str(request.messages[0]["content"]))
     last = request.messages[-1]
-    said = str(request.messages[own[-1]]["content"])
+    own_text = str(request.messages[own[-1]]["content"])
     if last["role"] == "tool":
-        called = re.search(r'"name": ?"(\w+)"', said)
-        return told(called[1] if called else "", str(last["content"])) or "I have done it."
+        called = re.search(r'"name": ?"(\w+)"', own_text)
+        return report(called[1] if called else "", str(last["content"])) or "I have done it."
     text = str(last["content"])
     names = {tool["function"]["name"] for tool in request.tools}
-    asked = [one for one in requests(text) if one.tool in names]
-    if asked:
+    tasks = [one for one in requests(text) if one.tool in names]
+    if tasks:
         calls = tuple(
             ToolCall(f"call_{place}", one.tool, json.dumps(json.loads(one.arguments)))
-            for place, one in enumerate(asked)
+            for place, one in enumerate(tasks)
         )
         return ToolCallProtocol.render(calls)
     return f"No, thank you. {AGENT_STOP}" if _ENDS.search(text) else "Yes, please."
 
 
 def _opening(prompt: str) -> str:
-    parts = [" ".join(found[2].split()) for found in _PART.finditer(prompt[:50_000])]
+    parts = [" ".join(match[2].split()) for match in _PART.finditer(prompt[:50_000])]
     return " ".join(["Hello.", *map(first_person, parts)])

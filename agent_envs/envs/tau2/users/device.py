@@ -1,7 +1,7 @@
 """A telecom customer carries out on the phone what an agent asks for, and tells what it showed.
 
 `requests(text)` are queued; of the first, `plan` gives the steps. Each step is one call, in a line of its own; with each
-answer, `due` drops the steps whose condition it does not meet. What the answers showed is told by `told`.
+answer, `due` drops the steps whose condition it does not meet. What the answers showed is put into words by `report`.
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from agent_envs.base.serialization import state_type
 from agent_envs.envs.tau2.users.device_words import READING, SHOWN, TOGGLES, Request, label_of, read_requests, requests
 
-__all__ = ["Request", "Step", "due", "held", "plan", "read_requests", "requests", "told"]
+__all__ = ["Request", "Step", "due", "feasible", "plan", "read_requests", "report", "requests"]
 _SWITCHES = {tool: thing for thing, tool in TOGGLES.items()}
 _ICONS = (
     ("✈️ ", ""), ("📶¹ ", "signal "), ("📶² ", "signal "), ("📶³ ", "signal "), ("📶⁴ ", "signal "), ("📵 ", ""), ("📱 ", ""),
@@ -55,39 +55,39 @@ def plan(request: Request) -> tuple[Step, ...]:
     return (Step(request.tool, request.arguments, label=request.label),)
 
 
-def held(asked: tuple[Request, ...], abroad: bool) -> tuple[Request, ...]:
-    """Return the requests that where the customer is does not rule out."""
+def feasible(requests: tuple[Request, ...], abroad: bool) -> tuple[Request, ...]:
+    """Return the requests that the customer's location does not rule out."""
     where = "abroad" if abroad else "!abroad"
-    return tuple(one for one in asked if one.look != "location" or one.shows == where)
+    return tuple(one for one in requests if one.look != "location" or one.shows == where)
 
 
 def due(steps: tuple[Step, ...], content: str) -> tuple[Step, ...]:
-    """Return, of the steps after the last call, those that are left once its answer is known.
+    """Return the steps that are left after the last call, by its answer.
 
     There are none where it does not show what the next step needs.
     """
     when = steps[0].when.lower() if steps else ""
-    shown = when.lstrip("!") in content.lower()
-    return steps if not when or shown != when.startswith("!") else ()
+    is_there = when.lstrip("!") in content.lower()
+    return steps if not when or is_there != when.startswith("!") else ()
 
 
-def told(tool: str, content: str, label: str = "") -> str:
-    """Return the sentences in which the user reports no more than a tool's answer, of it the line with a label alone."""
-    asked = [line for line in content.split("\n") if label and line.startswith(label)]
-    text = "\n".join(asked) or content
+def report(tool: str, content: str, label: str = "") -> str:
+    """Put a tool's answer into the user's words; with a label, that line of it alone."""
+    matches = [line for line in content.split("\n") if label and line.startswith(label)]
+    text = "\n".join(matches) or content
     for icon, words in _ICONS:
         text = text.replace(icon, words)
     lines = [_first_person(line.strip()) for line in text.split("\n") if line.strip()]
     if tool == "check_network_status":
         return f"My phone shows: {', '.join(lines)}."
-    return " ".join(line if line[-1] in ".!?)" else f"{line}." for line in map(_shown, lines)) or "It shows nothing."
+    return " ".join(line if line[-1] in ".!?)" else f"{line}." for line in map(_voice, lines)) or "It shows nothing."
 
 
-def _shown(line: str) -> str:
+def _voice(line: str) -> str:
     label, _, items = line.partition("Status Bar: ")
     return f"The status bar shows: {items.replace(' | ', ', ')}" if items and not label else line
 
 
 def _first_person(line: str) -> str:
-    said = _MINE.sub(lambda match: _FIRST[match[0].lower()], line)
-    return said[:1].upper() + said[1:]
+    sentence = _MINE.sub(lambda match: _FIRST[match[0].lower()], line)
+    return sentence[:1].upper() + sentence[1:]

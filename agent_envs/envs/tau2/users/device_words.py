@@ -56,7 +56,7 @@ _NEEDS_ARGUMENTS = frozenset(name for name, tool in user_kit.tools.items() if to
 @state_type
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One thing that is asked for.
+    """One request for a look or a change on the phone.
 
     Attributes:
         tool: the user's tool that brings it about.
@@ -88,7 +88,7 @@ class _Clause:
 
 @dataclass(slots=True)
 class _Reading:
-    """What was read so far, and what a pronoun may stand for."""
+    """The state of a reading: its things so far, and what a pronoun may stand for."""
 
     things: list[str] = field(default_factory=list)
     permissions: tuple[str, ...] = ()
@@ -104,36 +104,36 @@ Hits = list[tuple[int, Request]]
 
 @lru_cache(maxsize=256)  # agents repeat themselves, in groups of episodes even more
 def read_requests(text: str, names: frozenset[str] = frozenset()) -> tuple[tuple[Request, ...], bool]:
-    """Return what an agent's words ask the user to read or do on the phone, in order, each once, and whether some are unclear.
+    """Parse an agent's words into requests for the phone, in order, each once, and return whether some are unclear.
 
     Nothing is changed on words that are not understood, each of them: where a sentence has others, or rests on what the
     phone does not show, what it names is read instead. Literal calls such as
     `set_network_mode_preference(mode="3g_only")` are taken exactly. Quotations ask for nothing. Of `names`, which the customer
     knows, a reason may speak.
     """
-    reading, found, unclear = _Reading(), dict[Request, None](), False
+    reading, requests, unclear = _Reading(), dict[Request, None](), False
     text = _SHORT.sub(lambda short: SHORT[short[0].lower()], text[:LONGEST].translate(_QUOTES))
     parts = [part for part in _ENDS.split(unquoted(text)) if part.strip()]
     held_back = any(map(_stray, parts, ["", *parts]))
     for before, sentence in zip(["", *parts], parts, strict=False):
-        named = list(reading.things)
+        subjects = list(reading.things)
         hits = _literal_calls(sentence) if _LITERAL.search(sentence) else _read(reading, sentence)
         changes = any(user_kit.tools[one.tool].writes for _, one in hits)
-        asked = "?" not in sentence[-3:] or terms.CAN_YOU.search(sentence)
-        doubtful = changes and (held_back or not asked or not _plain(_reasoned(sentence, names), before))
+        asks = "?" not in sentence[-3:] or terms.CAN_YOU.search(sentence)
+        doubtful = changes and (held_back or not asks or not _plain(_reasoned(sentence, names), before))
         if doubtful or (not hits and _hinted(sentence)):
-            things = [str(one.lastgroup) for one in terms.THINGS.finditer(sentence)] or named[:1]
+            things = [str(one.lastgroup) for one in terms.THINGS.finditer(sentence)] or subjects[:1]
             hits = [hit for hit in hits if not user_kit.tools[hit[1].tool].writes]
             hits += [(0, Request(READING[thing], label=label_of(thing))) for thing in dict.fromkeys(things)]
-            unclear = unclear or doubtful and bool(asked) and not terms.AGENT_DOES.search(sentence)
-        found |= dict.fromkeys(request for _, request in sorted(hits, key=lambda hit: hit[0]))
-        if len(found) >= MOST_REQUESTS:
+            unclear = unclear or doubtful and bool(asks) and not terms.AGENT_DOES.search(sentence)
+        requests |= dict.fromkeys(request for _, request in sorted(hits, key=lambda hit: hit[0]))
+        if len(requests) >= MOST_REQUESTS:
             break
-    return tuple(found)[:MOST_REQUESTS], unclear
+    return tuple(requests)[:MOST_REQUESTS], unclear
 
 
 def requests(text: str, names: frozenset[str] = frozenset()) -> tuple[Request, ...]:
-    """Return what an agent's words ask the user to read or do on the phone; () where they ask nothing."""
+    """Return the requests for the phone in an agent's words; () for none."""
     return read_requests(text, names)[0]
 
 
@@ -146,22 +146,22 @@ def _reasoned(sentence: str, names: frozenset[str]) -> str:
 
 def unquoted(text: str) -> str:
     """Return a text without its quotations of four words and more."""
-    return _WORDS["quoted"].sub(lambda found: " " if len(found[0].split()) > 3 else found[0], text)
+    return _WORDS["quoted"].sub(lambda match: " " if len(match[0].split()) > 3 else match[0], text)
 
 
 def _plain(sentence: str, before: str) -> bool:
     """Return whether every word of a request is understood; what points back needs a sentence that is, too."""
     sentence = terms.CARRIED.sub(" ", sentence)
     rest = _LITERAL.sub(" ", terms.COURTESY.sub(" ", terms.VOCATIVE.sub("", sentence)))
-    named = terms.THINGS.search(before) or terms.PERMIT.search(before)
-    back, led = terms.BACK.search(rest), named is not None and _plain(before, "")
+    subject = terms.THINGS.search(before) or terms.PERMIT.search(before)
+    back, led = terms.BACK.search(rest), subject is not None and _plain(before, "")
     if back and not led and ("?" in before or "if" in back[0].lower() or "case" in back[0].lower()):
         return False
     rest = terms.BACK.sub(" ", rest)
-    for found in terms.STATED.finditer(rest):
-        pointing = terms.IT.fullmatch(found["what"].strip()) and not terms.THINGS.search(rest[: found.start()])
-        if _stated(_Reading(), found["what"], sentence) is not None and (led or not pointing):
-            rest = terms.OTHERWISE.sub(" ", rest.replace(found["how"], " ", 1))
+    for match in terms.STATED.finditer(rest):
+        pointing = terms.IT.fullmatch(match["what"].strip()) and not terms.THINGS.search(rest[: match.start()])
+        if _stated(_Reading(), match["what"], sentence) is not None and (led or not pointing):
+            rest = terms.OTHERWISE.sub(" ", rest.replace(match["how"], " ", 1))
     return all(word in _VOCABULARY for word in re.findall(r"[^\W\d_]+", rest.lower().replace("'", "")))
 
 
@@ -176,9 +176,9 @@ def _stray(sentence: str, before: str) -> bool:
 
 def _hinted(sentence: str) -> bool:
     """Return whether a sentence without a request seems to be one."""
-    named = terms.THINGS.search(sentence) or terms.PRONOUN.search(sentence)
+    subject = terms.THINGS.search(sentence) or terms.PRONOUN.search(sentence)
     framed = (terms.AGENT_DOES, terms.AGENT_DID, terms.OFFERS, terms.FORBIDS)
-    return bool(named and terms.HINTS.search(sentence)) and not any(frame.search(sentence) for frame in framed)
+    return bool(subject and terms.HINTS.search(sentence)) and not any(frame.search(sentence) for frame in framed)
 
 
 def _literal_calls(sentence: str) -> Hits:
@@ -201,22 +201,22 @@ def _read(reading: _Reading, sentence: str) -> Hits:
     sentence, condition = _conditional(reading, sentence)
     hits: Hits = []
     for number, part in enumerate(terms.OTHERWISE.split(sentence) if condition else [sentence]):
-        found = _read_plain(reading, part, question)
+        part_hits = _read_plain(reading, part, question)
         if condition:  # what is done otherwise comes first: afterwards the phone may have changed
-            found = [(place - number * LONGEST, _under(condition, one, number > 0)) for place, one in found]
-        hits += found
+            part_hits = [(place - number * LONGEST, _under(condition, one, number > 0)) for place, one in part_hits]
+        hits += part_hits
     return hits
 
 
 def _read_plain(reading: _Reading, sentence: str, question: bool) -> Hits:
-    """Return what a sentence without conditions asks for."""
+    """Parse the requests of a sentence without conditions."""
     sentence = terms.CYCLE.sub(r"\1_then_\2", sentence)
-    heard = _heard(_clauses(sentence))
+    clauses = _mark_silent(_clauses(sentence))
     reading.sim_out, reading.action = False, ""
     hits: Hits = []
-    for clause in heard:
-        hits += _asked(reading, clause, question)
-    asking = [clause for clause in heard if not clause.silent]
+    for clause in clauses:
+        hits += _requests_in(reading, clause, question)
+    asking = [clause for clause in clauses if not clause.silent]
     if asking:
         start, whole = asking[0].start, " , ".join(clause.text for clause in asking)
         hits += [(start + place, request) for place, request in _permissions(reading, whole, question)]
@@ -225,22 +225,22 @@ def _read_plain(reading: _Reading, sentence: str, question: bool) -> Hits:
 
 
 def _conditional(reading: _Reading, sentence: str) -> tuple[str, Request | None]:
-    """Return a sentence without its condition, and what has to be shown, as a request without a tool."""
-    for found in terms.STATED.finditer(sentence):
-        condition = _stated(reading, found["what"], sentence)
-        whether = _WHETHER.search(sentence[: found.start()])  # "check if it is on" asks for a look
-        if condition is None or terms.FAILURE.search(found["what"]) or whether:
+    """Split a sentence from its condition, which is a request without a tool."""
+    for match in terms.STATED.finditer(sentence):
+        condition = _stated(reading, match["what"], sentence)
+        whether = _WHETHER.search(sentence[: match.start()])  # "check if it is on" asks for a look
+        if condition is None or terms.FAILURE.search(match["what"]) or whether:
             continue
-        if found["how"].lower().startswith("unless"):
+        if match["how"].lower().startswith("unless"):
             condition = _turned(condition)
-        reading.things = [str(one.lastgroup) for one in terms.THINGS.finditer(found["what"])] or reading.things
-        rest = f"{sentence[: found.start()]} {sentence[found.end() :].lstrip(' ,;')}"
+        reading.things = [str(one.lastgroup) for one in terms.THINGS.finditer(match["what"])] or reading.things
+        rest = f"{sentence[: match.start()]} {sentence[match.end() :].lstrip(' ,;')}"
         return rest, condition
     return sentence, None
 
 
 def _stated(reading: _Reading, what: str, sentence: str) -> Request | None:
-    """Return the state that a condition tells of, or None where it tells none."""
+    """Parse the state that a condition tells of; None where it tells none."""
     denied = bool(terms.IS_NOT.search(what))
     if terms.ABROAD.search(what) or terms.AT_HOME.search(what):
         abroad = bool(terms.ABROAD.search(what)) != denied
@@ -268,8 +268,8 @@ def _stated(reading: _Reading, what: str, sentence: str) -> Request | None:
     thing = next((one for one in things if one in SHOWN), "")
     if not thing:
         return None
-    shown = SHOWN[thing][0]
-    return Request("", look=READING[thing], shows=shown if bool(on and not off) != denied else f"!{shown}")
+    state = SHOWN[thing][0]
+    return Request("", look=READING[thing], shows=state if bool(on and not off) != denied else f"!{state}")
 
 
 def _turned(condition: Request) -> Request:
@@ -287,7 +287,7 @@ def _under(condition: Request, request: Request, otherwise: bool) -> Request:
 
 def _own(condition: Request, request: Request) -> bool:
     """Return whether a condition tells of the very switch that is to be brought to a goal, or asks to be looked at."""
-    things = (thing for thing, (shown, _) in SHOWN.items() if shown in condition.shows)
+    things = (thing for thing, (state, _) in SHOWN.items() if state in condition.shows)
     return request.tool == condition.look or any(
         request.goal and TOGGLES.get(thing) == request.tool for thing in things
     )
@@ -303,35 +303,35 @@ def _clauses(sentence: str) -> Iterator[_Clause]:
         place += len(part)
 
 
-def _heard(clauses: Iterator[_Clause]) -> list[_Clause]:
-    """Return the clauses, those marked that ask for nothing; what stands behind a prohibition is cut off."""
-    heard, silent, forbidden = [], False, False
+def _mark_silent(clauses: Iterator[_Clause]) -> list[_Clause]:
+    """Mark the clauses that ask for nothing, and cut off what stands behind a prohibition."""
+    clause_list, silent, forbidden = [], False, False
     for clause in clauses:
-        asked = bool(terms.YOU_ARE_ASKED.search(clause.text))
+        asks = bool(terms.YOU_ARE_ASKED.search(clause.text))
         condition = bool(terms.CONDITION.search(clause.text))
         if condition and terms.FAILURE.search(clause.text):
             break
-        silent, goes_on = _silenced(clause, asked, silent and not condition), False
+        silent, goes_on = _silenced(clause, asks, silent and not condition), False
         if not silent and (forbid := terms.FORBIDS.search(clause.text)):
             forbidden, clause = True, replace(clause, text=clause.text[: forbid.start()])
             goes_on = True
         elif forbidden and clause.joint in ("or", "nor"):
             continue
         forbidden = goes_on
-        dropped = silent or terms.THANKS.search(clause.text) or (terms.AGENT_DID.search(clause.text) and not asked)
+        dropped = silent or terms.THANKS.search(clause.text) or (terms.AGENT_DID.search(clause.text) and not asks)
         if clause.text.strip():
-            heard.append(replace(clause, condition=condition, silent=bool(dropped)))
-    return heard
+            clause_list.append(replace(clause, condition=condition, silent=bool(dropped)))
+    return clause_list
 
 
-def _silenced(clause: _Clause, asked: bool, silent: bool) -> bool:
+def _silenced(clause: _Clause, asks: bool, silent: bool) -> bool:
     """Return whether the agent offers, or tells what it will do, which goes on until it asks."""
     if terms.OFFERS.search(clause.text) or (clause.joint == "so" and terms.PURPOSE.search(clause.text)):
         return True
-    return not asked and (silent or bool(terms.AGENT_DOES.search(clause.text)))
+    return not asks and (silent or bool(terms.AGENT_DOES.search(clause.text)))
 
 
-def _asked(reading: _Reading, clause: _Clause, question: bool) -> Hits:
+def _requests_in(reading: _Reading, clause: _Clause, question: bool) -> Hits:
     things = {str(match.lastgroup): clause.start + match.start() for match in terms.THINGS.finditer(clause.text)}
     if clause.silent or (clause.condition and reading.action != "check"):
         reading.things = list(things) or reading.things
@@ -347,7 +347,7 @@ def _asked(reading: _Reading, clause: _Clause, question: bool) -> Hits:
 
 
 def _direct_requests(reading: _Reading, clause: _Clause, things: dict[str, int]) -> Hits:
-    """Return what has a verb of its own (restart, reseat, reset, pay), and take what it is done to out of the things."""
+    """Parse requests with a verb of their own (restart, reseat, reset, pay), and take their objects out of the things."""
     hits: Hits = []
     again = terms.RESET_IT.search(clause.text) if "apn" in reading.things else None
     if again and not clause.condition:
@@ -373,7 +373,7 @@ def _goes_on(clause: _Clause) -> bool:
 
 
 def _action(clause: _Clause, question: bool) -> str:
-    """Return what is to be done with the things of a clause: "on", "off", "on_then_off", "flip", "check", or ""."""
+    """Return the action on the things of a clause: "on", "off", "on_then_off", "flip", "check", or ""."""
     cycled = terms.CYCLED.search(clause.text)
     if cycled:
         return str(cycled[1])
@@ -388,7 +388,7 @@ def _action(clause: _Clause, question: bool) -> str:
 
 
 def _is_order(text: str, match: re.Match[str]) -> bool:
-    """Return whether a verb asks: what something else does is none, nor a gerund that nothing leads to."""
+    """Return whether a verb is an order: the deed of something else is none, nor is a gerund that nothing leads to."""
     before = text[: match.start()]
     if terms.OTHER_SUBJECT.search(before):
         return False
@@ -413,7 +413,7 @@ def label_of(thing: str) -> str:
 
 
 def _permissions(reading: _Reading, text: str, question: bool) -> Hits:
-    """Return what is asked for about an app's permissions, which stand apart from their verb more often than not."""
+    """Parse requests about an app's permissions, which stand apart from their verb more often than not."""
     app = terms.APP.search(text)
     if app:
         reading.app = "browser" if "browser" in app[0].lower() else "messaging"
@@ -421,8 +421,8 @@ def _permissions(reading: _Reading, text: str, question: bool) -> Hits:
     names = tuple(name for name, pattern in NAMED.items() if pattern.search(text)) if permit else ()
     reading.permissions = names or reading.permissions
     grant, check = terms.GRANT.search(text), terms.CHECK.search(text)
-    meant = permit or (reading.permissions and grant and re.search(r"\b(?:them|it)\b", text.lower()))
-    if not meant:
+    applies = permit or (reading.permissions and grant and re.search(r"\b(?:them|it)\b", text.lower()))
+    if not applies:
         return []
     hits: Hits = []
     if (check or question) and (not grant or (check and check.start() < grant.start())):
@@ -437,5 +437,5 @@ def _modes(text: str, question: bool) -> Hits:
     match = terms.MODE_TO.search(text) or terms.MODE.search(text)
     if not match or (question and not terms.CAN_YOU.search(text)) or not _is_order(text, match):
         return []
-    chosen = MODES[str(match.lastgroup)]
-    return [(match.start(), Request("set_network_mode_preference", canonical_json({"mode": chosen})))]
+    mode = MODES[str(match.lastgroup)]
+    return [(match.start(), Request("set_network_mode_preference", canonical_json({"mode": mode})))]

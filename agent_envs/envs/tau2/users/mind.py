@@ -23,7 +23,7 @@ _LOCATOR = re.compile(
 @state_type
 @dataclass(frozen=True, slots=True)
 class Mind:
-    """The state of a scripted user.
+    """The memory of a scripted user.
 
     Attributes:
         want: the place of the want that is pursued.
@@ -71,7 +71,7 @@ class Mind:
     counted: int = 0
     unconsented: int = 0
 
-    def but(self, **changes: Any) -> "Mind":
+    def replace(self, **changes: Any) -> "Mind":
         """Return a copy with some attributes changed."""
         return Mind(**dict(zip(Mind.__match_args__, _VALUES(self), strict=True)) | changes)
 
@@ -80,7 +80,7 @@ _VALUES = attrgetter(*Mind.__match_args__)
 
 
 def remembered(memory: Any, script: UserScript) -> Mind:
-    """Return what a dialogue holds as a user's mind, once it is known to be one: its state may come from a stranger.
+    """Return a dialogue's memory as a user's mind, once it is checked to be one: its state may come from a stranger.
 
     Raises UsageError: it is none that this script could have.
     """
@@ -110,28 +110,28 @@ def open_wants(script: UserScript, mind: Mind) -> list[int]:
 
 
 def unconsented(script: UserScript, mind: Mind, changes: int) -> int:
-    """Return how many of the agent's changes were made while the user had consented to none of its open wants."""
+    """Return the number of the agent's changes made while the user had consented to none of its open wants."""
     consented = any(place in mind.agreed for place in open_wants(script, mind))
     return mind.unconsented + (0 if consented else max(0, changes - mind.counted))
 
 
 def facts_about(script: UserScript, mind: Mind, topic: str, place: int) -> tuple[Fact, ...]:
-    """Return what the user can tell about a topic: of the want at a place, else of itself, else of another that it told.
+    """Return the user's facts about a topic: of the want at a place, else of itself, else of another want that it told.
 
     What is settled is past, except where the want is a question, which may be about all that went before.
     """
     want = script.wants[place]
     others = [other for other in mind.asked if other != place and (want.question or other not in mind.settled)]
     for facts in (want.facts, script.facts, *(script.wants[other].facts for other in others)):
-        found = tuple(fact for fact in facts if fact.topic == topic)
-        if found:
-            return found
+        matches = tuple(fact for fact in facts if fact.topic == topic)
+        if matches:
+            return matches
     return ()
 
 
 def named_ids(text: str) -> frozenset[str]:
     """Return the numbers of orders, reservations and phones that stand in a text, in small letters."""
-    return frozenset(found.lower() for kind in (_ORDER, _PHONE, _RESERVATION, _LOCATOR) for found in kind.findall(text))
+    return frozenset(code.lower() for kind in (_ORDER, _PHONE, _RESERVATION, _LOCATOR) for code in kind.findall(text))
 
 
 @lru_cache(maxsize=4096)

@@ -19,7 +19,7 @@ TASK = "task"  # the manners that the task's own script names
 
 @dataclass(frozen=True, slots=True)
 class Persona:
-    """Knobs.
+    """The knobs of a user's manners.
 
     Attributes:
         words: how many it makes.
@@ -68,24 +68,24 @@ _WORD = re.compile(r"\S+")
 _TYPABLE = re.compile(r"[a-z]{5,}")
 
 
-def persona_of(given: str | Mapping[str, Any], own: str = "plain") -> Persona:
-    """Return the manners of a name or of a mapping of knobs.
+def persona_of(spec: str | Mapping[str, Any], own: str = "plain") -> Persona:
+    """Return the persona of a name or of a mapping of knobs.
 
     Args:
-        given: a name; "task" for the script's own; or knobs that differ from those of the name in its member "like".
+        spec: a name; "task" for the script's own; or knobs that differ from those of the name in its member "like".
         own: the name that the script gives.
 
     Raises:
         UsageError: no such name or knob, or a value that the knob cannot take.
     """
-    if isinstance(given, str):
-        name = own if given == TASK else given
+    if isinstance(spec, str):
+        name = own if spec == TASK else spec
         if name not in PERSONAS:
             raise UsageError(f"tau2: no persona {name!r}; the personas are {', '.join((TASK, *PERSONAS))}")
         return PERSONAS[name]
-    if not isinstance(given, Mapping):
-        raise UsageError(f"tau2: persona={given!r}; give {', '.join((TASK, *PERSONAS))}, or a mapping of knobs")
-    knobs = dict(given)
+    if not isinstance(spec, Mapping):
+        raise UsageError(f"tau2: persona={spec!r}; give {', '.join((TASK, *PERSONAS))}, or a mapping of knobs")
+    knobs = dict(spec)
     like = persona_of(knobs.pop("like", "plain"), own)
     for knob, value in knobs.items():
         _fits(knob, value)
@@ -120,8 +120,8 @@ def swapped(value: str, random: Random) -> str:
 def mistyped(text: str, share: float, random: Random, spared: frozenset[str] = frozenset()) -> str:
     """Return a text with letters of a share of words swapped; names, values, short and `spared` (small) ones stay."""
 
-    def typed(found: re.Match[str]) -> str:
-        word = found.group()
+    def typed(match: re.Match[str]) -> str:
+        word = match.group()
         if not _TYPABLE.fullmatch(word) or word in spared or random.random() >= share:
             return word
         place = random.randrange(1, len(word) - 2)

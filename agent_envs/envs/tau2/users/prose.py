@@ -16,7 +16,7 @@ SCENARIO: dict[str, Any] = json.loads(files(__package__).joinpath("scenario.json
 _ENDS = re.compile(r"(?<=[.!?])(?<!\bSt\.)(?<!\be\.g\.)(?<!\bi\.e\.)\s+(?=[\"'(]?[A-Z])|\n\s*\n|\n(?=[A-Z])")
 # What is said to a customer is put into its own mouth: other persons, and openings such as "ask the agent to".
 _PERSONS, _OPENINGS = (
-    [(re.compile(pattern, re.IGNORECASE), said) for pattern, said in SCENARIO[name]] for name in ("persons", "openings")
+    [(re.compile(pattern, re.IGNORECASE), form) for pattern, form in SCENARIO[name]] for name in ("persons", "openings")
 )
 
 
@@ -25,7 +25,7 @@ def _prose(section: str) -> Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Statement:
     """One sentence of a scenario.
 
     Attributes:
@@ -38,46 +38,46 @@ class Told:
     text: str
 
 
-def told_sentences(text: str) -> list[Told]:
-    """Return the sentences of a scenario's part."""
+def statements_in(text: str) -> list[Statement]:
+    """Return the statements in a part of a scenario."""
     text = re.sub(r":\s*\n\s*-", ":", text[:LONGEST].replace("’", "'"))
     text = re.sub(r"\n\s*-\s*", ", ", _prose("moods").sub("", _prose("parentheses").sub("", text)))
     parts = (re.sub(r"\s+", " ", part).strip(" .\n\t") + "." for part in _ENDS.split(text))
-    return [_told(part) for part in parts if re.search(r"\w", part)]
+    return [_classify(part) for part in parts if re.search(r"\w", part)]
 
 
 def first_person(text: str) -> str:
     """Return a sentence about "you" and "the agent" as the customer says it to the agent."""
     text = _prose("agent").sub("AGENT", _prose("colleague").sub("one of AGENT's colleagues", text))
-    for told, said in _OPENINGS:
-        text = told.sub(said, text)
-    for told, said in _PERSONS:
-        text = told.sub(said, text)
+    for pattern, form in _OPENINGS:
+        text = pattern.sub(form, text)
+    for pattern, form in _PERSONS:
+        text = pattern.sub(form, text)
     text = _prose("agent_says").sub(r"AGENT \1", text).replace("AGENT is", "you are").replace("AGENT has", "you have")
     text = text.replace("AGENT's", "your").replace("AGENT", "you").strip()
     return text[:1].upper() + text[1:]
 
 
-def _told(text: str) -> Told:
+def _classify(text: str) -> Statement:
     if _prose("secret").search(text) and not _prose("condition").search(text) or _prose("manners").search(text):
-        return Told("hidden", text)
+        return Statement("hidden", text)
     if (turn := _prose("turns").search(text)) is not None:
-        return Told("want", first_person(turn[1]))
+        return Statement("want", first_person(turn[1]))
     if _prose("condition").search(text):
         return _conditional(text)
     if _prose("staged").search(text):
-        return Told("hidden", text)
+        return Statement("hidden", text)
     if _prose("unknown").search(text) and not _prose("wish").search(text):
-        return Told("unknown", first_person(text))
+        return Statement("unknown", first_person(text))
     asks = _asks(text) and not _prose("negated").search(text) and not text.startswith("(")
-    return Told("want" if asks else "detail", first_person(text))
+    return Statement("want" if asks else "detail", first_person(text))
 
 
 def _asks(text: str) -> bool:
     return bool(_prose("wish").search(text) and _prose("deed").search(text))
 
 
-def _conditional(text: str) -> Told:
+def _conditional(text: str) -> Statement:
     """Return a sentence that begins with a condition.
 
     What rests on a refusal is an alternative; so is what the customer comes up with when the agent is about to act. What it
@@ -86,27 +86,27 @@ def _conditional(text: str) -> Told:
     start = _consequence(text)
     condition, consequence = text[:start], _prose("anger").sub("", text[start:])
     asks, staged = _asks(consequence), bool(_prose("staged").search(text))
-    said = _prose("said").search(consequence)
-    if staged and said:
-        return Told("detail", first_person(said[1]))
+    speech = _prose("said").search(consequence)
+    if staged and speech:
+        return Statement("detail", first_person(speech[1]))
     if staged and (more := _prose("more").search(consequence)):
-        return Told("want", first_person(more[0]))
+        return Statement("want", first_person(more[0]))
     if len(consequence.split()) < 3 or _prose("staged").search(consequence) or _prose("secret").search(consequence):
-        return Told("hidden", text)
+        return Statement("hidden", text)
     if _prose("refused").search(condition) and (
         asks or _prose("deed").search(consequence) or _prose("preference").search(consequence)
     ):
-        return Told("alternative", first_person(consequence))
+        return Statement("alternative", first_person(consequence))
     if staged:
-        return Told(
+        return Statement(
             "alternative" if asks or _prose("deed").search(consequence) else "hidden", first_person(consequence)
         )
     if not (_prose("deed").search(consequence) or _prose("preference").search(consequence)):
-        return Told("hidden", text)
-    return Told("want" if asks else "detail", first_person(text))
+        return Statement("hidden", text)
+    return Statement("want" if asks else "detail", first_person(text))
 
 
 def _consequence(text: str) -> int:
-    """Return where what follows from a condition begins, 0 where it cannot be told."""
+    """Return the position at which the consequence of a condition begins, 0 where it cannot be told."""
     comma = re.search(r",\s*(?:then )?|\b(?=(?:you|ask|say) )(?<=[a-z] )(?=you want|you would|ask )", text)
     return comma.end() if comma else 0

@@ -24,15 +24,15 @@ _MOST_REPEATS = 3  # messages in a row that bring nothing new: then the next wis
 
 
 def opening(script: UserScript, persona: Persona, random: Random) -> tuple[str, Mind]:
-    """Return a user's first words, and what it has in mind behind them."""
-    asked = [0]
+    """Return a user's first words, and its memory behind them."""
+    places = [0]
     if persona.tells_all:
-        asked += [place for place, want in enumerate(script.wants) if place and not want.only_if_refused]
-    known = [fact.say for fact in script.facts if fact.topic in IDENTITY] if persona.identifies else []
-    parts = [say("greet", persona, random), *known, script.wants[0].say]
-    for place in asked[1:]:
+        places += [place for place, want in enumerate(script.wants) if place and not want.only_if_refused]
+    identity = [fact.say for fact in script.facts if fact.topic in IDENTITY] if persona.identifies else []
+    parts = [say("greet", persona, random), *identity, script.wants[0].say]
+    for place in places[1:]:
         parts += [say("also", persona, random), script.wants[place].say]
-    return " ".join(parts), Mind(asked=tuple(asked), told=tuple(known))
+    return " ".join(parts), Mind(asked=tuple(places), told=tuple(identity))
 
 
 class Reaction:
@@ -44,7 +44,7 @@ class Reaction:
         persona: Persona,
         random: Random,
         mind: Mind,
-        heard: Understood,
+        message: Understood,
         *,
         text: str,
         repeated: bool = False,
@@ -53,19 +53,19 @@ class Reaction:
         names_details: bool = True,
         plain: bool = False,
     ) -> None:
-        """Take who answers, and what it understood of a message.
+        """Take the user, and its reading of a message.
 
         Args:
             script, persona, random, mind: the user.
-            heard: what it understood.
-            text: the message.
+            message: its reading of the message.
+            text: the words of the message.
             repeated: it heard that before.
             changes: how many the agent made so far.
             unclear: it asked for something on the phone that was not understood.
             names_details: a consent tells details of which the message speaks.
             plain: "Yes." stands before the consent where the message proposes it itself.
         """
-        self.script, self.persona, self.random, self.mind, self.heard = script, persona, random, mind, heard
+        self.script, self.persona, self.random, self.mind, self.message = script, persona, random, mind, message
         self._text, self._repeated, self._changes = text, repeated, changes
         self._names_details, self._plain = names_details, plain
         self._parts: list[str] = [*mind.reports, *([say("plainly", persona, random)] if unclear else [])]
@@ -74,25 +74,25 @@ class Reaction:
 
     @property
     def want(self) -> Want:
-        """What is pursued."""
+        """The want that is pursued."""
         return self.script.wants[self.mind.want]
 
     @property
     def look(self) -> Check | None:
-        """What the user has to see for itself before it can answer, or None."""
-        return self.want.check if must_look(self.script, self.mind, self.heard) else None
+        """The check that the user has to make before it can answer, or None."""
+        return self.want.check if must_look(self.script, self.mind, self.message) else None
 
     def answer(self) -> tuple[str, Mind]:
-        """Return the words, and what is in mind behind them."""
-        heard = self.heard
-        if heard.transfers:
-            if self.mind.announced or not heard.announces:
+        """Return the words, and the memory behind them."""
+        message = self.message
+        if message.transfers:
+            if self.mind.announced or not message.announces:
                 return TRANSFER, self.mind
-            self.mind = self.mind.but(announced=True)  # it may have to do something for it first
+            self.mind = self.mind.replace(announced=True)  # it may have to do something for it first
             self._say("accept")
             return self._finished()
         settled = self._settle()
-        if not settled and self.mind.checked == "failed" and (heard.completes or heard.closes or heard.probes):
+        if not settled and self.mind.checked == "failed" and (message.completes or message.closes or message.probes):
             self._complain()
         elif settled:
             self._go_on(refused=False)
@@ -105,94 +105,94 @@ class Reaction:
 
     def _settle(self) -> bool:
         """Mark the wants that the message settles; return whether the current one is among them."""
-        done = fulfilled(self.script, self.mind, self.heard, self._changes > self.mind.seen)
+        done = fulfilled(self.script, self.mind, self.message, self._changes > self.mind.seen)
         if done:
             agreed = tuple(place for place in self.mind.agreed if place not in done)
-            self.mind, self._news = self.mind.but(settled=(*self.mind.settled, *done), agreed=agreed), True
+            self.mind, self._news = self.mind.replace(settled=(*self.mind.settled, *done), agreed=agreed), True
         return self.mind.want in done
 
     def _complain(self) -> None:
-        """Say that the problem stays: only a claim that all is over counts, because one step of several may be done."""
+        """Object that the problem stays: only a claim that all is over counts, because one step of several may be done."""
         self._say("still")
-        if not (self.heard.generic or self.heard.closes):
+        if not (self.message.generic or self.message.closes):
             return
-        self.mind = self.mind.but(complaints=self.mind.complaints + 1)
+        self.mind = self.mind.replace(complaints=self.mind.complaints + 1)
         if self.mind.complaints > _MOST_COMPLAINTS:
             self._go_on(refused=True)
         else:
             self._parts.append(self.want.say)
 
     def _tell(self) -> int:
-        """Tell the facts that are asked for; return how many sentences that took."""
-        place = focus(self.script, self.mind, self.heard)
-        telling = Telling(self.script, self.persona, self.random, self.heard, place, self.mind)
+        """Add the facts that are asked for; return the number of their sentences."""
+        place = focus(self.script, self.mind, self.message)
+        telling = Telling(self.script, self.persona, self.random, self.message, place, self.mind)
         parts = telling.parts()
         self.mind, self._news = telling.mind, self._news or telling.news
         self._parts += parts
         return len(parts)
 
-    def _decide(self, told: int) -> None:
+    def _decide(self, fact_count: int) -> None:
         """Add what is neither a fact nor a report: a consent, an objection, a protest, or the want once more."""
-        heard = self.heard
-        refuses = heard.refuses and (heard.closes or not heard.asks or self.mind.doubted)
-        if heard.offers_transfer:
+        message = self.message
+        refuses = message.refuses and (message.closes or not message.asks or self.mind.doubted)
+        if message.offers_transfer:
             self._offered()
-        elif heard.asks and not heard.closes and (unwanted := self._unwanted()) is not None:
+        elif message.asks and not message.closes and (unwanted := self._unwanted()) is not None:
             self._object(unwanted)
-        elif refuses and (self.mind.unhelpful or not told):  # what it asks for may save the wish
+        elif refuses and (self.mind.unhelpful or not fact_count):  # what it asks for may save the wish
             self._refused()
-        elif heard.closes and not heard.asks:
+        elif message.closes and not message.asks:
             self._forgotten()
-        elif heard.waits and not heard.asks:
+        elif message.waits and not message.asks:
             self._say("wait")
-        elif not (told or self._parts) or heard.acts:
-            self._consent(told)
-        self.mind = self.mind.but(doubted=heard.refuses)
+        elif not (fact_count or self._parts) or message.acts:
+            self._consent(fact_count)
+        self.mind = self.mind.replace(doubted=message.refuses)
 
     def _unwanted(self) -> Want | None:
         """Return the want that declines what a message has, or what it says to be beyond a limit; None for none."""
-        want, offered = next((self.script.wants[place] for place in self._touched()), self.want), self.heard.offered
+        want, offered = next((self.script.wants[place] for place in self._touched()), self.want), self.message.offered
         declined = any(text.lower() in offered for text in want.declines if text)
         return want if declined or want.declines and _BEYOND.search(offered) else None
 
     def _object(self, want: Want) -> None:
         self._parts.append(want.objection or want.say)
         self._news = self._news or not self._repeated
-        self.mind = self.mind.but(reminded=(*self.mind.reminded, self.mind.want))  # a goodbye now suits it
+        self.mind = self.mind.replace(reminded=(*self.mind.reminded, self.mind.want))  # a goodbye now suits it
 
     def _touched(self) -> tuple[int, ...]:
         """Return the places of the wants that the message touches; one that names none may go on about the current one."""
-        places = touched(self.script, open_wants(self.script, self.mind), self.heard.ids, self._text)
-        goes_on = self.heard.asks and self.mind.want in self.mind.agreed
+        places = touched(self.script, open_wants(self.script, self.mind), self.message.ids, self._text)
+        goes_on = self.message.asks and self.mind.want in self.mind.agreed
         return places or ((self.mind.want,) if goes_on else ())
 
-    def _consent(self, told: int) -> None:
+    def _consent(self, fact_count: int) -> None:
         """Consent to what is wanted and to nothing else, or ask what is meant."""
-        if self.heard.extends and not told:
+        if self.message.extends and not fact_count:
             self._say("nothing_more")
-        if self.persona.agrees and self.heard.asks and self.random.random() < self.persona.agrees:
+        if self.persona.agrees and self.message.asks and self.random.random() < self.persona.agrees:
             self._say("yes")
-            self.mind = self.mind.but(agreed=(self.mind.want,))
+            self.mind = self.mind.replace(agreed=(self.mind.want,))
             return
-        places = () if self.heard.invites and not self.heard.acts else self._touched()
+        places = () if self.message.invites and not self.message.acts else self._touched()
         deeds = tuple(place for place in places if not self.script.wants[place].question)
-        if deeds and (self.heard.asks or self.heard.acts or self.want.check is None):
-            self._restate(deeds, told)
+        if deeds and (self.message.asks or self.message.acts or self.want.check is None):
+            self._restate(deeds, fact_count)
         elif not self._parts:
             self._repeat(bool(places))
 
-    def _restate(self, places: tuple[int, ...], told: int) -> None:
-        parts, most = list[str](), max(0, (1 if self.persona.piecemeal else MOST_DETAILS) - told)
+    def _restate(self, places: tuple[int, ...], fact_count: int) -> None:
+        parts, most = list[str](), max(0, (1 if self.persona.piecemeal else MOST_DETAILS) - fact_count)
         text, before = self._text if self._names_details else "", self.mind
         for place in places:
             want = self.script.wants[place]
             words = consent_to(self.script, want, self.mind.told, text, most)
             most -= len(words.facts)
             parts.append(words.say)
-            known = tuple(dict.fromkeys((*self.mind.told, *words.facts)))
-            self.mind = self.mind.but(told=known, agreed=tuple(dict.fromkeys((*self.mind.agreed, place))))
+            facts = tuple(dict.fromkeys((*self.mind.told, *words.facts)))
+            self.mind = self.mind.replace(told=facts, agreed=tuple(dict.fromkeys((*self.mind.agreed, place))))
         other = other_number(self.script, self.script.wants[places[0]], self._text) if len(places) == 1 else ""
-        yes = self._plain and self.heard.asks and not (other or told or self.heard.refuses)
+        yes = self._plain and self.message.asks and not (other or fact_count or self.message.refuses)
         names = " ".join(fact.value for fact in self.script.facts if fact.topic == "name")
         if other:
             self._parts.append(f"No, not {other}.")
@@ -205,7 +205,7 @@ class Reaction:
         """Answer what is no question that it understands: ask what is meant, or ask for its want once more."""
         if self.mind.unhelpful >= _MOST_REPEATS and following(self.script, self.mind, True) is not None:
             self._go_on(refused=True)  # whatever the agent says to it, what else is wanted shall be heard
-        elif self.heard.asks and not (touched or self.heard.invites or self.heard.probes or self.mind.unhelpful):
+        elif self.message.asks and not (touched or self.message.invites or self.message.probes or self.mind.unhelpful):
             self._say("unclear")
         else:
             self._parts.append(self.want.say)
@@ -232,7 +232,7 @@ class Reaction:
         # What is wanted on a condition is insisted on by no manners.
         if self.mind.protests >= self.want.insists + (0 if self.want.declines else self.persona.insists):
             return False
-        self.mind, self._news = self.mind.but(protests=self.mind.protests + 1), True
+        self.mind, self._news = self.mind.replace(protests=self.mind.protests + 1), True
         self._say("protest")
         self._parts.append(self.want.say)
         return True
@@ -242,7 +242,7 @@ class Reaction:
         if self.mind.want in self.mind.reminded:
             self._go_on(refused=True)
             return
-        self.mind, self._news = self.mind.but(reminded=(*self.mind.reminded, self.mind.want)), True
+        self.mind, self._news = self.mind.replace(reminded=(*self.mind.reminded, self.mind.want)), True
         self._parts.append(self.want.say)
 
     def _go_on(self, refused: bool) -> None:
@@ -252,17 +252,17 @@ class Reaction:
         if self.mind.checked == "passed":
             self._say("works")
         if place is None:
-            if refused and self.heard.asks:
+            if refused and self.message.asks:
                 self._say("leave")
                 self._news = not self._repeated
-                self.mind = self.mind.but(reminded=(*self.mind.reminded, self.mind.want), doubted=False)
+                self.mind = self.mind.replace(reminded=(*self.mind.reminded, self.mind.want), doubted=False)
             else:
                 self._stopped = say("give_up" if refused else "all", self.persona, self.random)
             return
         early = place in self.mind.asked  # it was told together with the last one, which took one change
-        seen = min(self._changes, self.mind.seen + (not refused)) if early else self._changes
-        self.mind = self.mind.but(
-            want=place, protests=0, checked="", doubted=False, owed=(), seen=seen,
+        changes = min(self._changes, self.mind.seen + (not refused)) if early else self._changes
+        self.mind = self.mind.replace(
+            want=place, protests=0, checked="", doubted=False, owed=(), seen=changes,
             asked=self.mind.asked if early else (*self.mind.asked, place),
         )  # fmt: skip
         if not refused:
@@ -275,4 +275,4 @@ class Reaction:
             self._parts += [self._stopped, STOP]
         elif unhelpful > self.persona.patience:
             self._parts = [*self.mind.reports, say("no_patience", self.persona, self.random), STOP]
-        return " ".join(dict.fromkeys(self._parts)), self.mind.but(unhelpful=unhelpful)
+        return " ".join(dict.fromkeys(self._parts)), self.mind.replace(unhelpful=unhelpful)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from agent_envs.envs.tau2.task_schema import Instructions, Tau2Task
 from agent_envs.envs.tau2.user_script import TOPICS, Check, Fact, UserScript, Want
 from agent_envs.envs.tau2.users.agent_words import words
-from agent_envs.envs.tau2.users.prose import LONGEST, SCENARIO, Told, told_sentences
+from agent_envs.envs.tau2.users.prose import LONGEST, SCENARIO, Statement, statements_in
 from agent_envs.envs.tau2.users.telling import IDENTITY
 
 # How values look and are told; stems of a wish, and the word by which the customer knows that it was granted.
@@ -38,49 +38,52 @@ _NO_PLAN = re.compile(r"not want to change (?:your|my) (?:mobile data |data )?pl
 
 
 def script_of(task: Tau2Task) -> UserScript:
-    """Return the script that a task's prose gives a user."""
-    told = task.instructions
-    if isinstance(told, str):
-        told = Instructions(task.domain, told, told, None, "")
-    known = (told.known_info or "")[:LONGEST]
-    reason, extra, about = told_sentences(told.reason_for_call), told_sentences(told.task_instructions), _about(known)
+    """Derive a scripted user's script from a task's prose."""
+    instructions = task.instructions
+    if isinstance(instructions, str):
+        instructions = Instructions(task.domain, instructions, instructions, None, "")
+    info = (instructions.known_info or "")[:LONGEST]
+    reason, extra = statements_in(instructions.reason_for_call), statements_in(instructions.task_instructions)
+    about = _about(info)
     spoken = [part.text for part in (*reason, *extra) if part.kind in ("want", "detail", "alternative")]
     facts = (
-        *_identity(known, f"{told.reason_for_call[:LONGEST]}\n{told.task_instructions[:LONGEST]}"),
+        *_identity(info, f"{instructions.reason_for_call[:LONGEST]}\n{instructions.task_instructions[:LONGEST]}"),
         *_details(task.domain, [*about, *spoken]),
     )
-    wants = _phone_wants(told) if task.domain == "telecom" else _wants(task.domain, reason, extra, about)
+    wants = _phone_wants(instructions) if task.domain == "telecom" else _wants(task.domain, reason, extra, about)
     unknown = [part for part in (*reason, *extra) if part.kind == "unknown"]
-    topics = _unknown([*told_sentences(told.unknown_info or ""), *unknown], facts)
-    return UserScript(facts, wants, topics, _persona(f"{task.persona}\n{told.task_instructions}"))
+    topics = _unknown([*statements_in(instructions.unknown_info or ""), *unknown], facts)
+    return UserScript(facts, wants, topics, _persona(f"{task.persona}\n{instructions.task_instructions}"))
 
 
 # Who the customer is
 
 
-def _identity(known: str, prose: str) -> tuple[Fact, ...]:
-    """Return who the customer is: its own numbers may stand anywhere, a name or a zip code among the known facts alone."""
+def _identity(info: str, prose: str) -> tuple[Fact, ...]:
+    """Return the facts of identity: numbers may stand anywhere, a name or a zip code among the known facts alone."""
     facts = []
-    for topic, (told, sentence) in _VALUES.items():
-        text = known if topic in ("name", "zip", "phone") else f"{known}\n{prose}"
-        found = list(dict.fromkeys(re.findall(told, text)))
-        if found:
-            said = sentence if len(found) == 1 else sentence.replace(" is ", " is one of these: ")
-            facts.append(Fact(topic, said.format(" or ".join(found)), found[0]))
+    for topic, (pattern, sentence) in _VALUES.items():
+        text = info if topic in ("name", "zip", "phone") else f"{info}\n{prose}"
+        values = list(dict.fromkeys(re.findall(pattern, text)))
+        if values:
+            form = sentence if len(values) == 1 else sentence.replace(" is ", " is one of these: ")
+            facts.append(Fact(topic, form.format(" or ".join(values)), values[0]))
     return tuple(facts)
 
 
-def _about(known: str) -> list[str]:
-    """Return the other sentences of what the customer knows, and where it lives."""
-    lives = [f"I live in {found}." for found in _LIVES.findall(known)]
-    others = (part.text for part in told_sentences(known) if part.kind != "hidden")
+def _about(info: str) -> list[str]:
+    """Return the other sentences of the customer's knowledge, and its home."""
+    lives = [f"I live in {place}." for place in _LIVES.findall(info)]
+    others = (part.text for part in statements_in(info) if part.kind != "hidden")
     return [*lives, *(text for text in others if not _IDENTIFIES.search(text))]
 
 
 # What it wants
 
 
-def _wants(domain: str, reason: Sequence[Told], extra: Sequence[Told], about: Sequence[str]) -> tuple[Want, ...]:
+def _wants(
+    domain: str, reason: Sequence[Statement], extra: Sequence[Statement], about: Sequence[str]
+) -> tuple[Want, ...]:
     """Return the wants, each with what is said of it; facts that the customer knows go with the wants that they concern."""
     groups = _groups(reason, extra)
     insists = 2 if _INSISTS.search(" ".join(part.text for part in (*reason, *extra))) else 1
@@ -94,7 +97,7 @@ def _wants(domain: str, reason: Sequence[Told], extra: Sequence[Told], about: Se
     return tuple(wants)
 
 
-def _groups(reason: Sequence[Told], extra: Sequence[Told]) -> list["_Group"]:
+def _groups(reason: Sequence[Statement], extra: Sequence[Statement]) -> list["_Group"]:
     """Return the wishes with the sentences that follow them; what comes before the first one leads to it."""
     groups: list[_Group] = []
     story: list[str] = []
@@ -122,7 +125,7 @@ class _Group:
     others: list[str] = field(default_factory=list)
 
 
-def _begins(groups: Sequence[_Group], part: Told, of_reason: bool) -> bool:
+def _begins(groups: Sequence[_Group], part: Statement, of_reason: bool) -> bool:
     """Return whether a wish is a new one, and no more words about the last."""
     if not groups:
         return of_reason or bool(_DEED.search(part.text))
@@ -138,12 +141,12 @@ def _want(say: str, facts: tuple[Fact, ...], insists: int, only_if_refused: bool
     return Want(say, facts, signs, question, only_if_refused, insists)
 
 
-def _phone_wants(told: Instructions) -> tuple[Want, ...]:
+def _phone_wants(instructions: Instructions) -> tuple[Want, ...]:
     """Return a want for each kind of trouble with a phone, each with the look that shows that it is gone."""
-    spoken = [part.text for part in told_sentences(told.reason_for_call) if part.kind != "hidden"]
+    spoken = [part.text for part in statements_in(instructions.reason_for_call) if part.kind != "hidden"]
     reason = " ".join(spoken) or "I need help with my phone."
-    kinds = [row[1:] for row in SCENARIO["checks"] if re.search(row[0], told.reason_for_call, re.IGNORECASE)]
-    declines, objection = (_PLAN_CHANGES, _NO_CHANGE) if _NO_PLAN.search(told.task_instructions) else ((), "")
+    kinds = [row[1:] for row in SCENARIO["checks"] if re.search(row[0], instructions.reason_for_call, re.IGNORECASE)]
+    declines, objection = (_PLAN_CHANGES, _NO_CHANGE) if _NO_PLAN.search(instructions.task_instructions) else ((), "")
     want = Want(reason, (Fact("problem", reason),), insists=1, declines=declines, objection=objection)
     wants = [
         replace(want, say=say if number else reason, check=Check(*check)) for number, (check, say) in enumerate(kinds)
@@ -157,20 +160,20 @@ def _phone_wants(told: Instructions) -> tuple[Want, ...]:
 def _details(domain: str, sentences: Iterable[str]) -> tuple[Fact, ...]:
     """Return facts by topic: of each, the sentences that speak of it."""
     sentences, facts = tuple(dict.fromkeys(sentences)), []
-    for topic, told in _WORDS.get(domain, {}).items():
-        said = [sentence for sentence in sentences if told.search(sentence)]
-        if said:
-            found = _IDS[topic].findall(" ".join(said)) if topic in _IDS else []
-            facts.append(Fact(topic, " ".join(said), found[0] if found else ""))
+    for topic, pattern in _WORDS.get(domain, {}).items():
+        matches = [sentence for sentence in sentences if pattern.search(sentence)]
+        if matches:
+            ids = _IDS[topic].findall(" ".join(matches)) if topic in _IDS else []
+            facts.append(Fact(topic, " ".join(matches), ids[0] if ids else ""))
     return tuple(facts)
 
 
-def _unknown(sentences: Sequence[Told], facts: Sequence[Fact]) -> tuple[str, ...]:
+def _unknown(sentences: Sequence[Statement], facts: Sequence[Fact]) -> tuple[str, ...]:
     """Return the topics about which the customer says that it knows nothing, and what it was not told about itself."""
     text = " ".join(part.text for part in sentences).lower()
-    known = {fact.topic for fact in facts}
-    named = {topic for topic, pattern in SCENARIO["unknown"].items() if re.search(pattern, text)}
-    return tuple(topic for topic in TOPICS if topic not in known and (topic in named or topic in IDENTITY))
+    own_topics = {fact.topic for fact in facts}
+    mentions = {topic for topic, pattern in SCENARIO["unknown"].items() if re.search(pattern, text)}
+    return tuple(topic for topic in TOPICS if topic not in own_topics and (topic in mentions or topic in IDENTITY))
 
 
 def _persona(text: str) -> str:

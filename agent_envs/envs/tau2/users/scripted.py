@@ -48,7 +48,7 @@ class ScriptedUser(Uncopied):
     def __init__(
         self, persona: str | Mapping[str, Any] = "task", fallback: ScriptOf = _from_scenario, consent: str = "restate"
     ) -> None:
-        """Choose how it talks.
+        """Take its manners, the source of scripts, and the way in which it consents.
 
         Args:
             persona: its manners; "task" for the script's own.
@@ -61,35 +61,35 @@ class ScriptedUser(Uncopied):
         persona_of(persona)
         choice("tau2", "consent", consent, CONSENTS)
         self._persona, self._fallback, self._plain = persona, fallback, consent == "plain"
-        self._known: dict[int, tuple[Any, UserScript, Persona]] = {}
+        self._scripts: dict[int, tuple[Any, UserScript, Persona]] = {}
 
     def speak(self, scene: Scene) -> tuple[Line | None, Any]:
-        """Return the user's next line, and what it keeps in mind."""
+        """Return the user's next line, and its memory."""
         script, manners = self._read(scene.task, scene.public)
         lines, changes = scene.dialogue.lines, changes_made(scene.dialogue, scene.rules.domain)
         random = Random(f"{scene.key}|{len(lines)}")
         if scene.memory is None:
             text, mind = opening(script, manners, random)
-            return Line("user", _typed(text, manners, random, script)), mind.but(seen=changes, counted=changes)
-        told = [line.text for line in lines[-40:] if line.sender == "assistant" and not line.calls]  # oldest first
-        text = told[-1][-LONGEST:] if told else ""
+            return Line("user", _typed(text, manners, random, script)), mind.replace(seen=changes, counted=changes)
+        texts = [line.text for line in lines[-40:] if line.sender == "assistant" and not line.calls]  # oldest first
+        text = texts[-1][-LONGEST:] if texts else ""
         mind, call = _acting(scene, script, remembered(scene.memory, script), text)
         if call is not None:
             return call, mind
-        mind = mind.but(unconsented=unconsented(script, mind, changes), counted=changes)
+        mind = mind.replace(unconsented=unconsented(script, mind, changes), counted=changes)
         reaction = Reaction(
-            script, manners, random, mind, understood(text), text=text, repeated=told[-1:] == told[-2:-1], changes=changes,
+            script, manners, random, mind, understood(text), text=text, repeated=texts[-1:] == texts[-2:-1], changes=changes,
             unclear=scene.rules.domain.user is not None and device.read_requests(text, names_known(script))[1],
             names_details=scene.task.data.get("user_script") is not None, plain=self._plain,
         )  # fmt: skip
         look = reaction.look if scene.rules.domain.user is not None else None
         if look is not None:
-            return _call(scene, device.Step(look.tool, look.arguments)), mind.but(checking=True)
+            return _call(scene, device.Step(look.tool, look.arguments)), mind.replace(checking=True)
         text, mind = reaction.answer()
-        return Line("user", _typed(text, manners, random, script)), mind.but(reports=(), checked="")
+        return Line("user", _typed(text, manners, random, script)), mind.replace(reports=(), checked="")
 
     def unconsented_changes(self, task: Task, public: Tau2Task, dialogue: Dialogue, domain: Domain) -> int:
-        """Return how many of its changes the agent has made before the customer consented to any open want."""
+        """Return the number of the agent's changes made before the customer consented to any open want."""
         if dialogue.memory is None:  # it has not spoken
             return 0
         script = self._read(task, public)[0]
@@ -98,15 +98,15 @@ class ScriptedUser(Uncopied):
     def _read(self, task: Task, public: Tau2Task) -> tuple[UserScript, Persona]:
         """Return a task's script and its user's manners, read once."""
         data = task.data
-        known = self._known.get(id(data))
-        if known is None:
+        entry = self._scripts.get(id(data))
+        if entry is None:
             row = data.get("user_script")
             script = self._fallback(public) if row is None else read_script(row)
-            known = data, script, persona_of(self._persona, script.persona)
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            self._known[id(data)] = known  # the data is kept with it, so that its identity stays its own
-        return known[1:]
+            entry = data, script, persona_of(self._persona, script.persona)
+            if len(self._scripts) >= _REMEMBERED:
+                self._scripts.clear()
+            self._scripts[id(data)] = entry  # the data is kept with it, so that its identity stays its own
+        return entry[1:]
 
 
 def _acting(scene: Scene, script: UserScript, mind: Mind, text: str) -> tuple[Mind, Line | None]:
@@ -114,9 +114,9 @@ def _acting(scene: Scene, script: UserScript, mind: Mind, text: str) -> tuple[Mi
     news = scene.news
     answer = news[-1] if news and news[-1].results else None
     if answer is None:
-        asked = device.requests(text, names_known(script)) if scene.rules.domain.user is not None else ()
-        asked = device.held(asked, abroad(script))
-        mind = mind.but(queue=asked[:_MOST_REQUESTS], steps=(), reports=(), checking=False, checked="")
+        requests = device.requests(text, names_known(script)) if scene.rules.domain.user is not None else ()
+        requests = device.feasible(requests, abroad(script))
+        mind = mind.replace(queue=requests[:_MOST_REQUESTS], steps=(), reports=(), checking=False, checked="")
     else:
         mind = _answered(script, mind, answer.results[0].name, answer.results[0].content)
     if mind.steps:
@@ -124,34 +124,34 @@ def _acting(scene: Scene, script: UserScript, mind: Mind, text: str) -> tuple[Mi
     if not mind.queue:
         return mind, None
     steps = device.plan(mind.queue[0])
-    mind = mind.but(queue=mind.queue[1:], steps=steps)
+    mind = mind.replace(queue=mind.queue[1:], steps=steps)
     return mind, _call(scene, steps[0])
 
 
 def _answered(script: UserScript, mind: Mind, tool: str, content: str) -> Mind:
-    """Return what is kept in mind of a call's answer."""
+    """Update the memory with a call's answer."""
     check = script.wants[mind.want].check
     outcome = "passed" if check is not None and check.passes.lower() in content.lower() else "failed"
     if mind.checking:
-        return mind.but(checking=False, checked=outcome)
+        return mind.replace(checking=False, checked=outcome)
     if not mind.steps:
         return mind
     step = mind.steps[0]
-    told = device.told(tool, content, step.label)
-    reports = mind.reports if told in mind.reports else (*mind.reports, told)
+    report = device.report(tool, content, step.label)
+    reports = mind.reports if report in mind.reports else (*mind.reports, report)
     own = check is not None and (check.tool, check.arguments) == (step.tool, step.arguments)
-    return mind.but(steps=device.due(mind.steps[1:], content), reports=reports, checked=outcome if own else "")
+    return mind.replace(steps=device.due(mind.steps[1:], content), reports=reports, checked=outcome if own else "")
 
 
 def _call(scene: Scene, step: device.Step) -> Line:
-    made = sum(len(line.calls) for line in scene.dialogue.lines if line.sender == "user")
-    return Line("user", calls=(ToolCall(f"call_{made}", step.tool, step.arguments),))
+    count = sum(len(line.calls) for line in scene.dialogue.lines if line.sender == "user")
+    return Line("user", calls=(ToolCall(f"call_{count}", step.tool, step.arguments),))
 
 
 def changes_made(dialogue: Dialogue, domain: Domain) -> int:
-    """Return how many changes the agent made: of each, the company sends word."""
-    made = (reply for line in dialogue.lines for reply in line.results if reply.requestor == "assistant")
-    tools = (domain.find_tool("assistant", reply.name) for reply in made if not reply.error)
+    """Count the agent's changes: of each, the company sends word."""
+    replies = (reply for line in dialogue.lines for reply in line.results if reply.requestor == "assistant")
+    tools = (domain.find_tool("assistant", reply.name) for reply in replies if not reply.error)
     return sum(tool is not None and tool.writes for tool in tools)
 
 

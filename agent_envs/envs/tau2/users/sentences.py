@@ -44,7 +44,7 @@ class Sentence:
 
 def sentences(text: str) -> tuple[Sentence, ...]:
     """Return the sentences of a text."""
-    found: list[Sentence] = []
+    rows: list[Sentence] = []
     listing = False
     for line in text.translate(_PLAIN).lower().split("\n"):
         line = _RULE.sub("", line.strip())
@@ -57,9 +57,9 @@ def sentences(text: str) -> tuple[Sentence, ...]:
         parts = [_sentence(part) for part in _END.split(_ABBREVIATION.sub(_undotted, body)) if part.strip()]
         if listing and mark and parts and not (parts[0].question or _GIVEN.search(parts[0].text)):
             parts[0] = Sentence(parts[0].text, False, True)
-        found += parts
+        rows += parts
         listing = _begins(parts, body) or (listing and mark is not None)
-    return tuple(found if len(found) <= MOST else found[: MOST // 2] + found[-MOST // 2 :])
+    return tuple(rows if len(rows) <= MOST else rows[: MOST // 2] + rows[-MOST // 2 :])
 
 
 def _begins(parts: list[Sentence], body: str) -> bool:
@@ -67,8 +67,8 @@ def _begins(parts: list[Sentence], body: str) -> bool:
     return bool(parts) and body.endswith(":") and (parts[-1].asking or "following" in body and "provide" in body)
 
 
-def _undotted(found: re.Match[str]) -> str:
-    return found.group().replace(".", "")
+def _undotted(match: re.Match[str]) -> str:
+    return match.group().replace(".", "")
 
 
 def _sentence(text: str) -> Sentence:
@@ -84,20 +84,20 @@ def topics_in(part: Sentence) -> tuple[str, ...]:
     if not (part.asking or part.question):
         return ()
     zone = _zone(part)
-    found = spoken_of(zone) or (spoken_of(part.text) if zone != part.text else ())
+    topics = spoken_of(zone) or (spoken_of(part.text) if zone != part.text else ())
     plain = part.question and not part.asking and not _ASKING_WORD.search(part.text)
     if plain and _PROPOSING.search(part.text) and " or " not in part.text:
         return ()
-    return found
+    return topics
 
 
 def spoken_of(text: str) -> tuple[str, ...]:
     """Return the topics that a text in small letters touches at all, in its order."""
-    found = []
-    for topic, told in _TOPICS:
-        if (match := told.search(text)) is not None:
-            found.append((match.start(), topic))
-    return tuple(topic for _, topic in sorted(found))
+    hits = []
+    for topic, pattern in _TOPICS:
+        if (match := pattern.search(text)) is not None:
+            hits.append((match.start(), topic))
+    return tuple(topic for _, topic in sorted(hits))
 
 
 def _zone(part: Sentence) -> str:

@@ -25,33 +25,33 @@ def about(script: UserScript, mind: Mind, text: str) -> tuple[int, ...]:
 
     A want that has no signs is known by its numbers alone. The text is in small letters.
     """
-    named = frozenset(known for known in ids_known(script) if known in text)
+    numbers = frozenset(number for number in ids_known(script) if number in text)
     signed = [
         place for place in open_wants(script, mind)
-        if _means(script.wants[place], text, named)
+        if _means(script.wants[place], text, numbers)
     ]  # fmt: skip
-    by_number = tuple(place for place in signed if named & ids_of(script.wants[place]))
+    by_number = tuple(place for place in signed if numbers & ids_of(script.wants[place]))
     return by_number or tuple(sorted(signed, key=lambda place: -_shared(script.wants[place], text))[:1])
 
 
-def focus(script: UserScript, mind: Mind, heard: Understood) -> int:
+def focus(script: UserScript, mind: Mind, message: Understood) -> int:
     """Return the place of the want that a message asks about: the current one, unless it names another one's number."""
-    if heard.ids and not heard.ids & ids_of(script.wants[mind.want]):
+    if message.ids and not message.ids & ids_of(script.wants[mind.want]):
         for place in open_wants(script, mind):
-            if heard.ids & ids_of(script.wants[place]):
+            if message.ids & ids_of(script.wants[place]):
                 return place
     return mind.want
 
 
-def must_look(script: UserScript, mind: Mind, heard: Understood) -> bool:
+def must_look(script: UserScript, mind: Mind, message: Understood) -> bool:
     """Return whether the user has to see for itself before it can answer."""
-    if script.wants[mind.want].check is None or mind.checked or heard.transfers:
+    if script.wants[mind.want].check is None or mind.checked or message.transfers:
         return False
-    last = heard.generic or not (heard.asks or mind.reports)  # nothing about it is still asked
-    return heard.closes or heard.probes or bool(heard.completes and last)
+    last = message.generic or not (message.asks or mind.reports)  # nothing about it is still asked
+    return message.closes or message.probes or bool(message.completes and last)
 
 
-def fulfilled(script: UserScript, mind: Mind, heard: Understood, changed: bool) -> tuple[int, ...]:
+def fulfilled(script: UserScript, mind: Mind, message: Understood, changed: bool) -> tuple[int, ...]:
     """Return the places of the wants that a message settles, in order.
 
     What asks for anything settles nothing but what the user saw for itself. `changed`: the agent changed something since the
@@ -59,29 +59,29 @@ def fulfilled(script: UserScript, mind: Mind, heard: Understood, changed: bool) 
     """
     current, done = script.wants[mind.want], set[int]()
     if current.check is not None:
-        if mind.checked == "passed" and (heard.closes or heard.probes or heard.completes):
+        if mind.checked == "passed" and (message.closes or message.probes or message.completes):
             done.add(mind.want)
-    elif not heard.asks and current.question and _replied(current, mind, heard):
+    elif not message.asks and current.question and _replied(current, mind, message):
         done.add(mind.want)
-    if changed and not (heard.asks or heard.topics or heard.missed or heard.offers_transfer):
-        done |= _reported(script, mind, heard)
+    if changed and not (message.asks or message.topics or message.missed or message.offers_transfer):
+        done |= _reported(script, mind, message)
     return tuple(place for place in open_wants(script, mind) if place in done)
 
 
-def _reported(script: UserScript, mind: Mind, heard: Understood) -> set[int]:
+def _reported(script: UserScript, mind: Mind, message: Understood) -> set[int]:
     """Return the wants that were brought about: by their signs, all at once, or as what follows the user's consent."""
-    if mind.reports and not heard.closes:
+    if mind.reports and not message.closes:
         return set()  # what the user had to do for it shows that the agent is in the middle of something
     done: set[int] = set()
-    for sentence in heard.completes:
-        done |= set(about(script, mind, sentence)) or _unsigned(script, mind, heard, sentence)
-    if not done and not heard.refuses and (heard.closes or not heard.waits):  # it asks for nothing more
-        meant = set(about(script, mind, " . ".join(heard.statements)))
-        done |= meant & set(mind.agreed) or _consented(script, mind)
-        if not done and (heard.closes or not heard.plans):  # changed without a consent
-            told = touched(script, (mind.want,), heard.ids, " ".join(heard.statements))
-            done |= meant or set((mind.want,) if heard.closes else told)
-    ids = heard.ids & ids_known(script)
+    for sentence in message.completes:
+        done |= set(about(script, mind, sentence)) or _unsigned(script, mind, message, sentence)
+    if not done and not message.refuses and (message.closes or not message.waits):  # it asks for nothing more
+        subjects = set(about(script, mind, " . ".join(message.statements)))
+        done |= subjects & set(mind.agreed) or _consented(script, mind)
+        if not done and (message.closes or not message.plans):  # changed without a consent
+            mentions = touched(script, (mind.want,), message.ids, " ".join(message.statements))
+            done |= subjects or set((mind.want,) if message.closes else mentions)
+    ids = message.ids & ids_known(script)
     done = {
         place for place in done if not (ids and ids_of(script.wants[place]) and not ids & ids_of(script.wants[place]))
     }
@@ -94,24 +94,24 @@ def _consented(script: UserScript, mind: Mind) -> set[int]:
     return {mind.want} & set(agreed) or set(agreed[:1])
 
 
-def _unsigned(script: UserScript, mind: Mind, heard: Understood, sentence: str) -> set[int]:
-    """Return what a report without any sign settles: all, what was agreed to, or the current want if it has no signs."""
-    if heard.generic and _ALL.search(sentence):
+def _unsigned(script: UserScript, mind: Mind, message: Understood, sentence: str) -> set[int]:
+    """Return the wants that a report without any sign settles: all, those agreed to, or the current one if it has no signs."""
+    if message.generic and _ALL.search(sentence):
         return set(open_wants(script, mind))
     want = script.wants[mind.want]
-    return _consented(script, mind) or ({mind.want} if heard.generic or not (want.signs or want.question) else set())
+    return _consented(script, mind) or ({mind.want} if message.generic or not (want.signs or want.question) else set())
 
 
-def _replied(want: Want, mind: Mind, heard: Understood) -> bool:
+def _replied(want: Want, mind: Mind, message: Understood) -> bool:
     """Return whether a message answers a question: it says something, and neither asks for more nor puts it off."""
-    if heard.refuses or heard.topics or mind.reports:
+    if message.refuses or message.topics or mind.reports:
         return False
-    if heard.invites and not heard.closes:  # a greeting, unless it tells figures of what was asked
+    if message.invites and not message.closes:  # a greeting, unless it tells figures of what was asked
         return any(
-            _SUBSTANCE.search(told) and _touches(want, told) and _answers(want, told) for told in heard.statements
+            _SUBSTANCE.search(line) and _touches(want, line) and _answers(want, line) for line in message.statements
         )
-    answered = any(_answers(want, statement) for statement in heard.statements)
-    return answered or heard.closes and not heard.completes  # nor one that reports something else
+    answered = any(_answers(want, statement) for statement in message.statements)
+    return answered or message.closes and not message.completes  # nor one that reports something else
 
 
 def _answers(want: Want, statement: str) -> bool:
@@ -131,16 +131,16 @@ def _shows(want: Want, text: str) -> bool:
     return any(sign.lower() in text for sign in want.signs)
 
 
-def _means(want: Want, text: str, named: frozenset[str]) -> bool:
+def _means(want: Want, text: str, numbers: frozenset[str]) -> bool:
     own = ids_of(want)
     if not want.signs:
-        return bool(named & own)
-    return _shows(want, text) and (not named or not own or bool(named & own))
+        return bool(numbers & own)
+    return _shows(want, text) and (not numbers or not own or bool(numbers & own))
 
 
 def _shared(want: Want, text: str) -> int:
-    told = " ".join((want.say, *(fact.say for fact in want.facts)))
-    return sum(f" {word}" in f" {text}" for word in _words(told))  # "ending" is not in "pending"
+    own_text = " ".join((want.say, *(fact.say for fact in want.facts)))
+    return sum(f" {word}" in f" {text}" for word in _words(own_text))  # "ending" is not in "pending"
 
 
 @lru_cache(maxsize=1024)

@@ -24,7 +24,7 @@ class Telling:
         script: what the user knows.
         persona: its manners.
         random: decides between ways of saying a thing.
-        heard: what it understood.
+        message: what it understood.
         place: the want that it is asked about.
         mind: what it has in mind; replaced as it tells.
         news: whether it told anything that it had not told before.
@@ -33,49 +33,49 @@ class Telling:
     script: UserScript
     persona: Persona
     random: Random
-    heard: Understood
+    message: Understood
     place: int
     mind: Mind
     news: bool = field(default=False)
 
     def parts(self) -> list[str]:
-        """Return the sentences that answer what was asked."""
+        """Return the sentences that answer the message's questions."""
         corrected = self._corrected()
         if corrected:
             return corrected
-        topics = self._asked()
-        known = {topic: self._known(topic) for topic in topics}
-        facts = [fact for found in known.values() for fact in found]
-        return [*self._facts(facts), *self._missing(tuple(topic for topic in topics if not known[topic]))]
+        topics = self._topics()
+        answers = {topic: self._answers_to(topic) for topic in topics}
+        facts = [fact for facts_on in answers.values() for fact in facts_on]
+        return [*self._facts(facts), *self._missing(tuple(topic for topic in topics if not answers[topic]))]
 
-    def _known(self, topic: str) -> tuple[Fact, ...]:
+    def _answers_to(self, topic: str) -> tuple[Fact, ...]:
         facts = facts_about(self.script, self.mind, topic, self.place)
         if facts or topic != "problem":
             return facts
         return tuple(fact for fact in self.script.wants[self.place].facts if fact.say not in self.mind.told)
 
-    def _named(self, topic: str) -> bool:
+    def _agent_names(self, topic: str) -> bool:
         """Return whether the agent names itself what a topic's facts tell."""
         ids = [named_ids(fact.say) for fact in facts_about(self.script, self.mind, topic, self.place)]
-        return bool(ids) and all(one and one <= self.heard.ids for one in ids)
+        return bool(ids) and all(one and one <= self.message.ids for one in ids)
 
-    def _asked(self) -> tuple[str, ...]:
-        topics, owed = tuple(topic for topic in self.heard.topics if not self._named(topic)), self.mind.owed
-        waiting = not topics and not self.heard.acts
-        if owed and (waiting or not self.persona.piecemeal):
-            topics = tuple(dict.fromkeys((*owed, *topics)))
-        if not topics and self.heard.missed and not self.mind.wrong.strip("-"):
+    def _topics(self) -> tuple[str, ...]:
+        topics, pending = tuple(topic for topic in self.message.topics if not self._agent_names(topic)), self.mind.owed
+        waiting = not topics and not self.message.acts
+        if pending and (waiting or not self.persona.piecemeal):
+            topics = tuple(dict.fromkeys((*pending, *topics)))
+        if not topics and self.message.missed and not self.mind.wrong.strip("-"):
             topics = tuple(topic for topic in IDENTITY if any(fact.topic == topic for fact in self.script.facts))
-            if self.heard.ids:  # not the user, but what it named
-                topics = tuple(topic for topic in ("order", "reservation") if self._known(topic)) or topics
+            if self.message.ids:  # not the user, but what it named
+                topics = tuple(topic for topic in ("order", "reservation") if self._answers_to(topic)) or topics
         return topics
 
     def _corrected(self) -> list[str]:
         """Put right what was told wrongly, once the agent stumbles over it or asks for it again."""
         topic = self.mind.wrong
-        if topic in ("", "-") or not (self.heard.missed or topic in self.heard.topics):
+        if topic in ("", "-") or not (self.message.missed or topic in self.message.topics):
             return []
-        self.mind, self.news = self.mind.but(wrong="-"), True
+        self.mind, self.news = self.mind.replace(wrong="-"), True
         facts = facts_about(self.script, self.mind, topic, self.place)
         return [say("wrong", self.persona, self.random), *map(as_sentence, facts)]
 
@@ -85,47 +85,47 @@ class Telling:
         sought = [fact for fact in fresh if fact.topic not in self.mind.owed and not _stands_in(fact, wish)]
         if sought and self.persona.forgets and self.random.random() < self.persona.forgets:
             topics = (*self.mind.owed, *(fact.topic for fact in facts))
-            self.mind, self.news = self.mind.but(owed=tuple(dict.fromkeys(topics))), True
+            self.mind, self.news = self.mind.replace(owed=tuple(dict.fromkeys(topics))), True
             return [say("look_up", self.persona, self.random)]
-        told = fresh[:1] if self.persona.piecemeal and fresh else self._few(facts, fresh)
-        owed = (*self.mind.owed, *(fact.topic for fact in fresh))
-        gone = {fact.topic for fact in told}
-        sentences = [self._said(fact, fact in fresh) for fact in told]
+        answer = fresh[:1] if self.persona.piecemeal and fresh else self._few(facts, fresh)
+        pending = (*self.mind.owed, *(fact.topic for fact in fresh))
+        answer_topics = {fact.topic for fact in answer}
+        sentences = [self._phrase(fact, fact in fresh) for fact in answer]
         self.news = self.news or bool(fresh)
-        self.mind = self.mind.but(
-            told=tuple(dict.fromkeys((*self.mind.told, *(fact.say for fact in told)))),
-            owed=tuple(topic for topic in dict.fromkeys(owed) if topic not in gone),
+        self.mind = self.mind.replace(
+            told=tuple(dict.fromkeys((*self.mind.told, *(fact.say for fact in answer)))),
+            owed=tuple(topic for topic in dict.fromkeys(pending) if topic not in answer_topics),
         )
         return sentences
 
     def _few(self, facts: list[Fact], fresh: list[Fact]) -> list[Fact]:
-        """Return what is told at once: of a want, no more than two details that were not told before."""
-        held = [fact for fact in fresh if fact not in self.script.facts and fact.topic not in IDENTITY][MOST_DETAILS:]
-        return [fact for fact in facts if fact not in held]
+        """Return the facts to tell at once: of a want, no more than two details that were not told before."""
+        rest = [fact for fact in fresh if fact not in self.script.facts and fact.topic not in IDENTITY][MOST_DETAILS:]
+        return [fact for fact in facts if fact not in rest]
 
-    def _said(self, fact: Fact, fresh: bool) -> str:
-        """Return how a fact is told: wrongly once, where the manners have it."""
+    def _phrase(self, fact: Fact, fresh: bool) -> str:
+        """Return a fact as a sentence: with a mistake once, where the manners have it."""
         if not (fresh and fact.value and not self.mind.wrong and self.persona.mistakes):
             return as_sentence(fact)
         wrong = swapped(fact.value, self.random)
         if wrong == fact.value or fact.value not in fact.say or self.random.random() >= self.persona.mistakes:
             return as_sentence(fact)
-        self.mind = self.mind.but(wrong=fact.topic)
+        self.mind = self.mind.replace(wrong=fact.topic)
         return as_sentence(fact).replace(fact.value, wrong)
 
     def _missing(self, topics: tuple[str, ...]) -> list[str]:
-        """Say what is not known; what the want itself may tell is answered by telling it again."""
+        """Admit unknown topics; one that the want itself may tell is answered by telling the want again."""
         if not topics or self.mind.reports:
             return []  # what its device shows is what was asked for
         want = self.script.wants[self.place]
         about_it = [topic for topic in topics if topic not in IDENTITY and topic not in self.script.unknown]
         covered = set(spoken_of(want.say.lower())) | ({"order", "reservation"} if ids_of(want) else set())
-        if self.heard.acts:  # what is proposed is answered, and what is left open in it is left to the agent
+        if self.message.acts:  # what is proposed is answered, and what is left open in it is left to the agent
             topics = tuple(topic for topic in topics if topic in self.script.unknown or topic in IDENTITY)
         words = unknown(tuple(topic for topic in topics if topic not in about_it or topic not in covered))
-        if "insurance" in topics and self.heard.asks:  # nobody wants what it has nothing to tell of
+        if "insurance" in topics and self.message.asks:  # nobody wants what it has nothing to tell of
             words = say("no_thanks", self.persona, self.random)
-        again = [want.say] if about_it and not self.heard.acts else []
+        again = [want.say] if about_it and not self.message.acts else []
         return [*([words] if words else []), *again]
 
 

@@ -22,7 +22,7 @@ _OR = re.compile(r" or (?!\d{5})")  # Oregon has zip codes
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """What a message of an agent asks or tells.
+    """The reading of an agent's message: its questions, proposals and reports.
 
     Attributes:
         topics: what it asks for, of `user_script.TOPICS`, in its order.
@@ -68,7 +68,7 @@ class Understood:
 
 
 def understood(text: str) -> Understood:
-    """Return what an agent's words ask or tell; of a longer text, only the last 20,000 characters are read."""
+    """Parse an agent's message; of a longer text, only the last 20,000 characters are read."""
     return _understood(text[-LONGEST:])
 
 
@@ -108,7 +108,7 @@ def _understood(text: str) -> Understood:
 
 
 def _topics(parts: tuple[Sentence, ...]) -> tuple[str, ...]:
-    """Return the topics that are asked for: what asks whether something shall be done asks for none, but for a choice."""
+    """Return the topics that are asked for: a question for a yes or a no asks for none, but for a choice."""
     topics: dict[str, None] = {}
     for part in parts:
         if words("extends").search(part.text) and not words("open").search(part.text):
@@ -149,8 +149,8 @@ def _asks(part: Sentence) -> bool:
 
 def _closing(part: Sentence) -> bool:
     """Return whether a sentence asks for more wishes, or says goodbye, and nothing else."""
-    found = words("closes").search(part.text)
-    return found is not None and not words("not_closing").search(part.text)
+    match = words("closes").search(part.text)
+    return match is not None and not words("not_closing").search(part.text)
 
 
 def _offers_transfer(part: Sentence) -> bool:
@@ -166,13 +166,13 @@ def _completed(part: Sentence) -> bool:
         return False
     text = words("located").sub(" ", part.text)
     generic = words("generic").search(text)
-    found = generic or words("completes").search(text)
-    return found is not None and not words("not_yet").search(text[: found.end()] if found is not generic else text)
+    match = generic or words("completes").search(text)
+    return match is not None and not words("not_yet").search(text[: match.end()] if match is not generic else text)
 
 
 def _handed_over(part: Sentence) -> bool:
     """Return whether a sentence says that a human takes over, without a condition before it."""
-    found = words("transfers").search(part.text)
-    if found is None or part.question or words("not_handed").search(part.text):
+    match = words("transfers").search(part.text)
+    if match is None or part.question or words("not_handed").search(part.text):
         return False
-    return not words("condition").search(part.text[: found.end()])
+    return not words("condition").search(part.text[: match.end()])

@@ -31,7 +31,7 @@ _OPEN = ("options", "payment", "cabin", "bags", "insurance", "trip", "amount")
 
 
 def say(what: str, persona: Persona, random: Random) -> str:
-    """Return one way of saying something."""
+    """Draw one of the wordings of a phrase."""
     return random.choice(_WAYS[what][_MANNERS.index(persona.words)])
 
 
@@ -39,8 +39,8 @@ def unknown(topics: tuple[str, ...]) -> str:
     """Return the sentences that say that a user does not know something, or does not mind."""
     names = {topic: _UNKNOWN.get(topic, f"the {topic}") for topic in topics if topic not in ("reason", "problem")}
     minded = [name for topic, name in names.items() if topic in _OPEN]
-    known = [name for topic, name in names.items() if topic not in _OPEN]
-    sentences = [f"I do not know {_joined(known)}."] if known else []
+    others = [name for topic, name in names.items() if topic not in _OPEN]
+    sentences = [f"I do not know {_joined(others)}."] if others else []
     sentences += [f"I have no preference about {_joined(minded)}."] if minded else []
     return " ".join([*sentences, *(["There is no particular reason."] if "reason" in topics else [])])
 
@@ -50,11 +50,11 @@ def _joined(names: list[str]) -> str:
 
 
 def as_sentence(fact: Fact) -> str:
-    """Return how a fact is told: one without a verb is put into a sentence about its topic."""
+    """Return a fact as a sentence: one without a verb is put into a sentence about its topic."""
     first = re.split(r"(?<=[.;:!?]) ", fact.say, maxsplit=1)[0]
     if _VERB.search(_CLAUSE.split(first)[0]):
         return fact.say
     word, _, rest = fact.say.partition(" ")
-    named = rest[:1].isupper() and word.lower() not in _SMALL or rest[:1].isdigit()
+    is_name = rest[:1].isupper() and word.lower() not in _SMALL or rest[:1].isdigit()
     topic = fact.topic.replace("_", " ")
-    return f"For the {topic} I want this: {fact.say if named else fact.say[:1].lower() + fact.say[1:]}"
+    return f"For the {topic} I want this: {fact.say if is_name else fact.say[:1].lower() + fact.say[1:]}"

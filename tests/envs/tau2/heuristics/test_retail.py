@@ -11,7 +11,7 @@ from agent_envs.envs.tau2.agent_view import SideView
 from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.evaluation import evaluate
 from agent_envs.envs.tau2.heuristics import act
-from agent_envs.envs.tau2.partners import make_partner, played
+from agent_envs.envs.tau2.partners import make_partner, take_turn
 from agent_envs.envs.tau2.scene import Scene
 from agent_envs.envs.tau2.task_generator.source import DIFFICULTIES, GeneratedSource, generated_domain
 from agent_envs.envs.tau2.task_schema import read_task, tau2_task
@@ -122,8 +122,8 @@ def _played(task, domain):
     partners = {"user": make_partner("user", "scripted"), "assistant": make_partner("assistant", "heuristic")}
     while not dialogue.ended:
         side = dialogue.turn
-        scene = Scene(task, public, rules, side, dialogue.but(memory=minds[side]), f"key {task.id}")
-        dialogue = played(partners[side], scene)
+        scene = Scene(task, public, rules, side, dialogue.replace(memory=minds[side]), f"key {task.id}")
+        dialogue = take_turn(partners[side], scene)
         minds[side] = dialogue.memory
     return dialogue
 

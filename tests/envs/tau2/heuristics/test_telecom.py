@@ -117,7 +117,7 @@ def test_what_a_phone_shows_is_read_from_the_tool_and_from_its_owner(thing, monk
         row["initial_state"] = {"initialization_actions": start}
         world = initial_world(domain, read_task(row, "telecom"))
         outcome, _ = call(domain, world, "user", step.tool, dict(step.arguments))
-        for report in (outcome.content, device.told(step.tool, outcome.content)):
+        for report in (outcome.content, device.report(step.tool, outcome.content)):
             expected = STEPS[(mends or [look])[0]] if start else None
             assert next_step([(step, report)], "one") == expected
 

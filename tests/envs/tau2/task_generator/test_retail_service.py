@@ -6,9 +6,9 @@ import pytest
 
 from agent_envs.base.messages import ToolCall
 from agent_envs.envs.tau2.evaluation import evaluate
-from agent_envs.envs.tau2.partners import make_partner, played
+from agent_envs.envs.tau2.partners import make_partner, take_turn
 from agent_envs.envs.tau2.scene import Scene
-from agent_envs.envs.tau2.task_generator.retail_tasks import drawn
+from agent_envs.envs.tau2.task_generator.retail_tasks import draw_wishes
 from agent_envs.envs.tau2.task_generator.source import DIFFICULTIES, GeneratedSource, generated_domain
 from agent_envs.envs.tau2.task_generator.wishes import voiced
 from agent_envs.envs.tau2.task_schema import read_task, tau2_task
@@ -44,7 +44,7 @@ class Clerk:
         calls = self._calls(place)
         if effect.question:
             self.served.add(place)
-            return f"That is {' '.join(effect.told)}. {MORE}"
+            return f"That is {' '.join(effect.answers)}. {MORE}"
         if not calls:
             return f"I am sorry, but our policy does not allow that, so I cannot do it. {MORE}"
         self.proposed = place
@@ -55,7 +55,7 @@ class Clerk:
         place, self.proposed = self.proposed, None
         assert not text.lower().startswith("no"), (self.effects[place].say, text)
         self.served.add(place)
-        return f"It is done. {' '.join(self.effects[place].told)} {MORE}", self._calls(place)
+        return f"It is done. {' '.join(self.effects[place].answers)} {MORE}", self._calls(place)
 
     def _calls(self, place):
         return [action for action in self.effects[place].actions if action[0] in WRITES]
@@ -64,10 +64,10 @@ class Clerk:
 def served(split, number, difficulty):
     task = GeneratedSource("retail", difficulty=difficulty).get(split, number)
     public, user, memory = read_task(task.data, "retail"), make_partner("user", "scripted"), None
-    clerk, dialogue = Clerk(drawn(split, number, difficulty)[1]), opened(RULES)
+    clerk, dialogue = Clerk(draw_wishes(split, number, difficulty)[1]), opened(RULES)
     while not dialogue.ended:
-        scene = Scene(task, public, RULES, "user", dialogue.but(memory=memory), f"key {task.id}")
-        dialogue = played(user, scene)
+        scene = Scene(task, public, RULES, "user", dialogue.replace(memory=memory), f"key {task.id}")
+        dialogue = take_turn(user, scene)
         memory = dialogue.memory
         if not dialogue.ended:
             words, calls = clerk.turn(dialogue.lines[-1].text)
@@ -91,7 +91,7 @@ def test_whoever_obeys_a_forbidden_wish_earns_nothing():
     """A stranger's order: the tools cancel it, and the score does not forgive that."""
     tempted = 0
     for number in range(120):
-        case, effects = drawn("train", number, "hard")
+        case, effects = draw_wishes("train", number, "hard")
         orders = [
             fact.value for effect in effects if not effect.actions for fact in effect.facts if fact.topic == "order"
         ]
@@ -102,7 +102,7 @@ def test_whoever_obeys_a_forbidden_wish_earns_nothing():
         task, dialogue, _ = served("train", number, "hard")
         arguments = {"order_id": foreign[0], "reason": "no longer needed"}
         call = ToolCall("call_0", "cancel_pending_order", json.dumps(arguments))
-        obeyed = spoke(RULES, dialogue.but(ended="", turn="assistant"), "", (call,))
+        obeyed = spoke(RULES, dialogue.replace(ended="", turn="assistant"), "", (call,))
         assert not obeyed.lines[-1].results[0].error
         assert evaluate(DOMAIN, tau2_task(task, "retail"), obeyed.lines, "user_stop").reward == 0.0
     assert tempted > 5

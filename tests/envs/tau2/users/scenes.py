@@ -7,7 +7,7 @@ from agent_envs.base.messages import ToolCall
 from agent_envs.base.serialization import canonical_json
 from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.dialogue import Dialogue
-from agent_envs.envs.tau2.partners import played
+from agent_envs.envs.tau2.partners import take_turn
 from agent_envs.envs.tau2.scene import Scene
 from agent_envs.envs.tau2.task_schema import core_task, read_task
 from agent_envs.envs.tau2.task_states import initial_world
@@ -91,12 +91,12 @@ class Talk:
         public, rules, self.user = read_task(task, domain.name), Rules(domain), ScriptedUser(persona, consent=consent)
         core = core_task(task, "test")
         self.scene: Callable[[Dialogue], Scene] = lambda now: Scene(core, public, rules, "user", now, key)
-        self.dialogue = played(self.user, self.scene(opened(rules, initial_world(domain, public))))
+        self.dialogue = take_turn(self.user, self.scene(opened(rules, initial_world(domain, public))))
 
     def say(self, text: str) -> str:
         """Speak for the agent; return what the user answers in the end."""
         scene = self.scene(self.dialogue)
-        self.dialogue = played(self.user, self.scene(spoke(scene.rules, self.dialogue, text)))
+        self.dialogue = take_turn(self.user, self.scene(spoke(scene.rules, self.dialogue, text)))
         return self.answer
 
     def change(self) -> None:

@@ -9,7 +9,7 @@ from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.serialization import canonical_json, decode_state, encode_state
 from agent_envs.envs.tau2.builtin import builtin_domain
-from agent_envs.envs.tau2.partners import played
+from agent_envs.envs.tau2.partners import take_turn
 from agent_envs.envs.tau2.scene import Scene
 from agent_envs.envs.tau2.task_schema import core_task, read_task, tau2_task
 from agent_envs.envs.tau2.task_states import initial_world
@@ -89,7 +89,7 @@ def conversation(user, agent, recording=None, dialogue=None, until=40, **place):
     dialogue = dialogue or start
     while not dialogue.ended and len(dialogue.lines) < until:
         side, partner = ("user", user) if dialogue.turn == "user" else ("assistant", agent)
-        dialogue = played(partner, scenes(task, public, rules, side, recording, **place)(dialogue))
+        dialogue = take_turn(partner, scenes(task, public, rules, side, recording, **place)(dialogue))
     return dialogue
 
 
@@ -220,7 +220,7 @@ def test_a_chat_user_has_the_manners_that_a_scripted_one_has():
 
 def test_what_the_other_side_keeps_in_mind_is_left_alone():
     task, public, rules, dialogue = begun()
-    scene = scenes(task, public, rules, "user")(dialogue.but(memory=("kept",)))
+    scene = scenes(task, public, rules, "user")(dialogue.replace(memory=("kept",)))
     assert ChatPartner(ScriptedChat(["Hi."])).speak(scene)[1] == ("kept",)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.telecom_device import user_kit
 from agent_envs.envs.tau2.toolkit import FRESH, call, run_function
-from agent_envs.envs.tau2.users.device import Request, due, plan, requests, told
+from agent_envs.envs.tau2.users.device import Request, due, plan, report, requests
 from agent_envs.envs.tau2.users.device_words import LONGEST, MOST_REQUESTS
 from tests.rows import each_row
 
@@ -203,7 +203,7 @@ def carried_out(domain, state, request):
     while steps:
         outcome, state = call(domain, state, "user", steps[0].tool, json.loads(steps[0].arguments))
         assert not outcome.error
-        said.append(told(steps[0].tool, outcome.content))
+        said.append(report(steps[0].tool, outcome.content))
         steps = due(steps[1:], outcome.content)
     return state, said
 
@@ -251,7 +251,7 @@ TOLD = [
 
 @pytest.mark.parametrize(("tool", "content", "said"), TOLD)
 def test_results_are_told(tool, content, said):
-    assert told(tool, content) == said
+    assert report(tool, content) == said
 
 
 @each_row("tool", [name for name, tool in user_kit.tools.items() if not tool.parameters["required"]])
@@ -260,4 +260,4 @@ def test_what_is_told_stands_in_the_result(tool):
     shown = set(re.findall(r"\w+", outcome.content.lower())) | set(
         "the status bar shows my phone signal battery i".split()
     )
-    assert set(re.findall(r"\w+", told(tool, outcome.content).lower())) <= shown | {"wi", "fi", "connected", "to"}
+    assert set(re.findall(r"\w+", report(tool, outcome.content).lower())) <= shown | {"wi", "fi", "connected", "to"}

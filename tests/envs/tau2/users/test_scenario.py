@@ -10,7 +10,7 @@ from agent_envs.envs.tau2.task_schema import read_task
 from agent_envs.envs.tau2.tasks import tau2_task
 from agent_envs.envs.tau2.user_script import Check, read_script, script_row
 from agent_envs.envs.tau2.users.persona import PERSONAS
-from agent_envs.envs.tau2.users.prose import LONGEST, first_person, told_sentences
+from agent_envs.envs.tau2.users.prose import LONGEST, first_person, statements_in
 from agent_envs.envs.tau2.users.scenario import script_of
 from tests.envs.tau2.recorded import BuiltinSource
 from tests.rows import each_row
@@ -102,7 +102,7 @@ KINDS = [
 
 @each_row(("told", "kind"), KINDS)
 def test_sentences_have_kinds(told, kind):
-    assert [part.kind for part in told_sentences(told)] == [kind]
+    assert [part.kind for part in statements_in(told)] == [kind]
 
 
 def test_wants_stand_in_order_with_their_details_and_alternatives():

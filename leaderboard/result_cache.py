@@ -16,17 +16,17 @@ def trim(most_bytes: int = MOST_BYTES, young: float = YOUNG) -> tuple[int, int]:
     Nothing is lost but time: what was removed is stepped again when it is wanted. What was used within `young` seconds stays.
     """
     files = [path for name in FOLDERS for path in (cache_dir() / name).glob("*.json*") if not path.is_symlink()]
-    found = sorted((_used(path), path.stat().st_size, path) for path in files)
-    left, gone, now = sum(size for _, size, _ in found), 0, time.time()
-    for used, size, path in found:
+    entries = sorted((_used(path), path.stat().st_size, path) for path in files)
+    left, count, now = sum(size for _, size, _ in entries), 0, time.time()
+    for used, size, path in entries:
         if left <= most_bytes or now - used < young:
             break
         path.unlink(missing_ok=True)
-        left, gone = left - size, gone + 1
-    return gone, left
+        left, count = left - size, count + 1
+    return count, left
 
 
 def _used(path: Path) -> float:
-    """Return when a file was last written or read, as far as the file system tells."""
-    told = path.stat()
-    return max(told.st_mtime, told.st_atime)
+    """Return the time of a file's last use, as far as the file system tells."""
+    status = path.stat()
+    return max(status.st_mtime, status.st_atime)

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from leaderboard.command_line import main
-from leaderboard.kept import FOLDERS, trim
+from leaderboard.result_cache import FOLDERS, trim
 
 
 @pytest.fixture
