@@ -24,7 +24,7 @@ NATIVE = [
     'I look.\n<tool_call>\n{"name": "search", "arguments": {"query": "collection"}}\n</tool_call>',
     "<answer>\\boxed{1}</answer>",
 ]
-PLAYED: dict[str, tuple[str, dict[str, Any], ChatModel | None]] = {
+EXAMPLES: dict[str, tuple[str, dict[str, Any], ChatModel | None]] = {
     "program_of_thought": ("Arithmetic", {"test_words": 0.0}, None),
     "self_consistency": ("Arithmetic", {"test_words": 0.0}, None),
     "games": ("BabyAI", {}, ScriptedChat(GAME)),
@@ -37,7 +37,7 @@ def transcripts() -> str:
     """Return the episodes as Markdown."""
     parts = []
     for name in AGENTS:
-        env_id, arguments, model = PLAYED.get(name, ("SearchQA", {}, None))
+        env_id, arguments, model = EXAMPLES.get(name, ("SearchQA", {}, None))
         kind = agent_class(name)
         policy = kind() if name == "sorting" else kind(model or ScriptedReader(), **OPTIONS.get(name, {}))
         env = gym.make(f"agent_envs/{env_id}-v0", **arguments)

@@ -26,7 +26,7 @@ from leaderboard.strata import board_strata, row_strata
 from leaderboard.transcripts import transcripts_of
 
 NUMBERS, SHEET = "boards.json", "boards.csv"
-TOLD = " Tokens are told, not verified."
+TOKENS = " Tokens are told, not verified."
 MOST_PAIRS = 400
 MOST_PAIR_PAGES = 200
 # Other orders of a board, each a page of its own: name -> (what it sorts by, the key of a row).
@@ -147,9 +147,7 @@ def _rows(board: Board, group: str, order: str) -> Table:
          *(f"{100 * row.pass_hat[k]:.1f} %" for k in ks), row.entrant.submission.date)
         for row in mine
     )  # fmt: skip
-    note = (
-        f"{CLASSES[group]} A place is a range where the comparisons do not tell rows apart.{TOLD if has_tokens else ''}"
-    )
+    note = f"{CLASSES[group]} A place is a range where the comparisons do not tell rows apart.{TOKENS if has_tokens else ''}"
     by = {name: Cell(text, f"../{_board_place(board, name)}") if name != order else text
           for name, text in (("agent", "agent"), ("score", "score (95 % interval)"), ("turns", "turns"),
                              ("tokens", "tokens an episode"), ("date", "date"))}  # fmt: skip

@@ -18,7 +18,7 @@ from agent_envs.core.trajectory import Turn
 from agent_envs.envs.tau2.actions import without_thought
 from agent_envs.envs.tau2.dialogue import Dialogue, Line, ToolReply, arguments_of, arguments_text
 from agent_envs.envs.tau2.env import Tau2Env
-from agent_envs.envs.tau2.evaluation import JUDGED, evaluate
+from agent_envs.envs.tau2.evaluation import NL_ASSERTION, evaluate
 from agent_envs.envs.tau2.scoring import score_of
 from agent_envs.envs.tau2.state_diff import Difference, differences
 from agent_envs.envs.tau2.task_schema import Criteria, Tau2Task, tau2_task
@@ -167,7 +167,7 @@ class _ViewBuilder:
             yield Check("Criteria", "the task has none that can be read", "not known", None)
         else:
             yield from self._changed("DB" in self.criteria.basis)
-            yield from self._met(self.full, self.criteria, score_of(self.episode.turns[-1]).get(f"{JUDGED}*"))
+            yield from self._met(self.full, self.criteria, score_of(self.episode.turns[-1]).get(f"{NL_ASSERTION}*"))
 
     def _changed(self, counts: bool) -> Iterator[Check]:
         """Yield checks of the expected changes of the databases, and of changes that were not expected."""
@@ -200,7 +200,7 @@ class _ViewBuilder:
         verdict = {"1": "met", "0": "not all met"}.get(grade or "", "not judged")
         is_met = {"met": True, "not all met": False}.get(verdict)
         judgements = ((text, verdict, is_met) for text in criteria.nl_assertions)
-        yield from _compared("Expected in words", JUDGED, JUDGED in criteria.basis, judgements)
+        yield from _compared("Expected in words", NL_ASSERTION, NL_ASSERTION in criteria.basis, judgements)
 
 
 def _notes(last: Turn) -> list[str]:

@@ -34,7 +34,7 @@ from agent_envs.services.chat import ChatModel
 from agent_envs.services.judges import Judge, ModelJudge
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 
-JUDGED = "NL_ASSERTION"
+NL_ASSERTION = "NL_ASSERTION"
 LONGEST_TRANSCRIPT = 400_000
 
 
@@ -109,21 +109,21 @@ def evaluate(
     checks = _checks(domain, task, criteria, lines, solo)
     components: dict[str, float | None] = {name: float(all(checks[name])) for name in COMPONENTS if name in checks}
     if not criteria.nl_assertions:
-        checks[JUDGED], components[JUDGED] = (), 1.0
+        checks[NL_ASSERTION], components[NL_ASSERTION] = (), 1.0
     elif judging is not None and stopped and criteria.needs_judge:
-        checks[JUDGED] = _judge_each(criteria.nl_assertions, lines, judging)
-        components[JUDGED] = float(all(checks[JUDGED]))
+        checks[NL_ASSERTION] = _judge_each(criteria.nl_assertions, lines, judging)
+        components[NL_ASSERTION] = float(all(checks[NL_ASSERTION]))
     else:
-        components[JUDGED] = None
+        components[NL_ASSERTION] = None
         if criteria.needs_judge:
             notes = (
                 *notes,
-                f"{JUDGED} counts and was not judged: it is 0 in reward, and left out of reward_without_nl",
+                f"{NL_ASSERTION} counts and was not judged: it is 0 in reward, and left out of reward_without_nl",
             )
     counted = {name: components[name] for name in criteria.basis}
     return Evaluation(
         reward=stopped * _product(counted.values()),
-        reward_without_nl=stopped * _product(value for name, value in counted.items() if name != JUDGED),
+        reward_without_nl=stopped * _product(value for name, value in counted.items() if name != NL_ASSERTION),
         basis=tuple(counted),
         components=components,
         checks=checks,

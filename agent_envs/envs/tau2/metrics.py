@@ -25,7 +25,7 @@ def idle_score(domain: Domain, task: Tau2Task) -> Evaluation:
     return evaluate(domain, task, (*task.history, *IDLE), "user_stop")
 
 
-_KNOWN: dict[str, float] = {}
+_IDLE_SCORES: dict[str, float] = {}
 _DOMAINS: dict[str, Callable[[str, Task], Domain]] = {
     "official": lambda name, task: load_domain(name),
     "generated": lambda name, task: generated_domain(name, world=world_of(task.id)),
@@ -80,7 +80,7 @@ def null_policy(task: Task) -> float | None:
     kind, _, name = task.data.get("source", "").partition("-")
     if kind not in _DOMAINS:
         return None
-    if task.digest not in _KNOWN:
+    if task.digest not in _IDLE_SCORES:
         domain = _DOMAINS[kind](name, task)
-        _KNOWN[task.digest] = idle_score(domain, tau2_task(task, name)).reward_without_nl
-    return _KNOWN[task.digest]
+        _IDLE_SCORES[task.digest] = idle_score(domain, tau2_task(task, name)).reward_without_nl
+    return _IDLE_SCORES[task.digest]

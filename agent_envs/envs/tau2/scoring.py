@@ -14,7 +14,7 @@ from agent_envs.base.messages import ToolResult
 from agent_envs.core.rewards import RewardSpec, Term
 from agent_envs.core.trajectory import Trajectory, Turn
 from agent_envs.envs.tau2.dialogue import STOPS, Dialogue
-from agent_envs.envs.tau2.evaluation import JUDGED, Evaluation, evaluate
+from agent_envs.envs.tau2.evaluation import NL_ASSERTION, Evaluation, evaluate
 from agent_envs.envs.tau2.state_diff import Difference, differences
 from agent_envs.envs.tau2.task_schema import COMPONENTS, Tau2Task
 from agent_envs.envs.tau2.task_states import initial_world, solved_world
@@ -147,7 +147,7 @@ def _in_order(shares: dict[str, float]) -> list[float]:
 
 def _shares(score: dict[str, str], reward: str) -> dict[str, float]:
     """Return each counting component's share: equal parts of 1 for those that hold."""
-    basis = [name for name in COMPONENTS if f"{name}*" in score and (reward == "official" or name != JUDGED)]
+    basis = [name for name in COMPONENTS if f"{name}*" in score and (reward == "official" or name != NL_ASSERTION)]
     return {name: float(score[f"{name}*"] == "1") / len(basis) for name in basis}
 
 

@@ -153,7 +153,7 @@ def _as_expected(world: World, expected_status: bool, read: Callable[[World], An
     return bool(read(world) == expected_status)
 
 
-_SHOWN: dict[str, Callable[[World], Any]] = {
+_DEVICE_VIEWS: dict[str, Callable[[World], Any]] = {
     "airplane_mode_status": lambda world: phone(world)["airplane_mode"],
     "mobile_data_status": mobile_data_works,
     "mobile_roaming_status": lambda world: phone(world)["roaming_enabled"],
@@ -161,7 +161,7 @@ _SHOWN: dict[str, Callable[[World], Any]] = {
     "mobile_data_usage_exceeded": lambda world: surroundings(world)["mobile_data_usage_exceeded"],
     "can_send_mms": mms_works,
 }
-for _name, _read in _SHOWN.items():
+for _name, _read in _DEVICE_VIEWS.items():
     user_kit.helpers[f"assert_{_name}"] = partial(_as_expected, read=_read)
 
 

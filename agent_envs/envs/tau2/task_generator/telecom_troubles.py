@@ -104,7 +104,11 @@ def _roaming(rng: Random, account: Account) -> _Fault:
     return _Fault(start, {"line": mends[:1], "phone": mends[1:], "both": mends}[barred])
 
 
-_DRAWN: dict[str, Callable[[Random, Account], _Fault]] = {"mode": _mode, "old_mode": _old_mode, "roaming": _roaming}
+_RANDOM_FAULTS: dict[str, Callable[[Random, Account], _Fault]] = {
+    "mode": _mode,
+    "old_mode": _old_mode,
+    "roaming": _roaming,
+}
 _ORDER = (
     "airplane", "sim", "apn", "data", "roaming", "usage", "saver", "mode", "vpn", "old_mode", "mmsc", "sms", "storage", "calls"
 )  # fmt: skip
@@ -114,7 +118,9 @@ def trouble(rng: Random, account: Account, kind: str, count: int) -> Part:
     """Return a problem of "service", "data" or "pictures" with so many faults beside the suspension for unpaid bills."""
     names = _draw_faults(rng, kind, count)
     faults = [
-        (name, _DRAWN[name](rng, account) if name in _DRAWN else _FAULTS[name]) for name in names if name != "usage"
+        (name, _RANDOM_FAULTS[name](rng, account) if name in _RANDOM_FAULTS else _FAULTS[name])
+        for name in names
+        if name != "usage"
     ]
     part, restart = _complaint(rng, account, kind), account.kind == "overdue" or any(one.restart for _, one in faults)
     if account.kind == "overdue":

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, replace
 
 from agent_envs.base.serialization import state_type
-from agent_envs.envs.tau2.users.device_words import READING, SHOWN, TOGGLES, Request, label_of, read_requests, requests
+from agent_envs.envs.tau2.users.device_words import READING, STATES, TOGGLES, Request, label_of, read_requests, requests
 
 __all__ = ["Request", "Step", "due", "feasible", "plan", "read_requests", "report", "requests"]
 _SWITCHES = {tool: thing for thing, tool in TOGGLES.items()}
@@ -47,7 +47,7 @@ def plan(request: Request) -> tuple[Step, ...]:
         return (Step(request.look, request.told), replace(steps[0], when=request.shows), *steps[1:])
     if request.goal and request.tool in _SWITCHES:
         thing = _SWITCHES[request.tool]
-        shown_on, shown_off = SHOWN[thing]
+        shown_on, shown_off = STATES[thing]
         return (
             Step(READING[thing], label=label_of(thing)),
             Step(request.tool, request.arguments, when=shown_off if request.goal == "on" else shown_on),

@@ -30,7 +30,7 @@ TOGGLES = {
     "saver": "toggle_data_saver_mode", "wifi_calling": "toggle_wifi_calling", "wifi": "toggle_wifi",
 }  # fmt: skip
 # Of each switch: what its reading tool shows where it is on, and where it is off.
-SHOWN = {
+STATES = {
     "airplane": ("Airplane Mode: ON", "Airplane Mode: OFF"), "wifi": ("Wi-Fi is ON", "Wi-Fi is turned OFF"),
     "data": ("Mobile Data Enabled: Yes", "Mobile Data Enabled: No"), "saver": ("mode is ON", "mode is OFF"),
     "roaming": ("Data Roaming Enabled: Yes", "Data Roaming Enabled: No"), "wifi_calling": ("turned ON", "turned OFF"),
@@ -40,7 +40,7 @@ ACTIONS = {"reboot": "reboot_device", "reseat": "reseat_sim_card", "reset": "res
 MODES = {"auto": "4g_5g_preferred", "five": "4g_5g_preferred", "four": "4g_only", "three": "3g_only", "two": "2g_only"}
 _WORDS = {name: one.compiled for name, one in sections("device_words.txt", re.IGNORECASE).items()}
 terms = SimpleNamespace(**{name.upper(): pattern for name, pattern in _WORDS.items()})
-VERBS, NAMED = (
+VERBS, NAME_PATTERNS = (
     {name.removeprefix(kind): pattern for name, pattern in _WORDS.items() if name.startswith(kind)}
     for kind in ("verbs ", "named ")
 )
@@ -251,7 +251,7 @@ def _stated(reading: _Reading, what: str, sentence: str) -> Request | None:
     if terms.NO_SIGNAL.search(what):
         return Request("", look="check_network_status", shows="Cellular Signal: none")
     if terms.PERMIT.search(what) and terms.LACKS.search(what):
-        names = [name for name, pattern in NAMED.items() if pattern.search(what)]
+        names = [name for name, pattern in NAME_PATTERNS.items() if pattern.search(what)]
         reading.permissions = tuple(names)
         app = canonical_json({"app_name": reading.app})
         return Request("", look="check_app_permissions", told=app, shows=f"!{names[0]}") if names else None
@@ -265,10 +265,10 @@ def _stated(reading: _Reading, what: str, sentence: str) -> Request | None:
     off, on = terms.IS_OFF.search(what), terms.IS_ON.search(what)
     if not (off or on):
         return None
-    thing = next((one for one in things if one in SHOWN), "")
+    thing = next((one for one in things if one in STATES), "")
     if not thing:
         return None
-    state = SHOWN[thing][0]
+    state = STATES[thing][0]
     return Request("", look=READING[thing], shows=state if bool(on and not off) != denied else f"!{state}")
 
 
@@ -287,7 +287,7 @@ def _under(condition: Request, request: Request, otherwise: bool) -> Request:
 
 def _own(condition: Request, request: Request) -> bool:
     """Return whether a condition tells of the very switch that is to be brought to a goal, or asks to be looked at."""
-    things = (thing for thing, (state, _) in SHOWN.items() if state in condition.shows)
+    things = (thing for thing, (state, _) in STATES.items() if state in condition.shows)
     return request.tool == condition.look or any(
         request.goal and TOGGLES.get(thing) == request.tool for thing in things
     )
@@ -408,8 +408,8 @@ def _requested(thing: str, action: str) -> Iterator[Request]:
 
 def label_of(thing: str) -> str:
     """Return the line that tells of a switch among others; "" where its reading tool shows nothing else."""
-    one_of_many = READING[thing] == "check_network_status" and thing in SHOWN
-    return SHOWN[thing][0].split(":")[0] if one_of_many else ""
+    one_of_many = READING[thing] == "check_network_status" and thing in STATES
+    return STATES[thing][0].split(":")[0] if one_of_many else ""
 
 
 def _permissions(reading: _Reading, text: str, question: bool) -> Hits:
@@ -418,7 +418,7 @@ def _permissions(reading: _Reading, text: str, question: bool) -> Hits:
     if app:
         reading.app = "browser" if "browser" in app[0].lower() else "messaging"
     permit = terms.PERMIT.search(text)
-    names = tuple(name for name, pattern in NAMED.items() if pattern.search(text)) if permit else ()
+    names = tuple(name for name, pattern in NAME_PATTERNS.items() if pattern.search(text)) if permit else ()
     reading.permissions = names or reading.permissions
     grant, check = terms.GRANT.search(text), terms.CHECK.search(text)
     applies = permit or (reading.permissions and grant and re.search(r"\b(?:them|it)\b", text.lower()))

@@ -19,7 +19,7 @@ _ITEM = re.compile(r"(?:[-+*\u2022\u2023\u25cf>#]+|\(?\d{1,2}[.)]|\(?[a-h][.)])\
 _END = re.compile(r"(?<=[.!?;])[\"')\]]*\s+")
 _RULE = re.compile(r"^[|:\s-]+$")  # below the head of a table
 _JOIN = ("or", "and", "or:", "and:", "- or -", "--- or ---")
-_GIVEN = re.compile(r":\s*\S|\bis [#\d]")
+_STATED_VALUE = re.compile(r":\s*\S|\bis [#\d]")
 _REQUEST, _NEEDLESS = words("request"), words("needless")
 _TOPICS = topics()
 _ASKING_WORD, _PURPOSE, _PROPOSING = map(words, ("asking_word", "purpose", "proposing"))
@@ -55,7 +55,7 @@ def sentences(text: str) -> tuple[Sentence, ...]:
         if not body or body in _JOIN:
             continue
         parts = [_sentence(part) for part in _END.split(_ABBREVIATION.sub(_undotted, body)) if part.strip()]
-        if listing and mark and parts and not (parts[0].question or _GIVEN.search(parts[0].text)):
+        if listing and mark and parts and not (parts[0].question or _STATED_VALUE.search(parts[0].text)):
             parts[0] = Sentence(parts[0].text, False, True)
         rows += parts
         listing = _begins(parts, body) or (listing and mark is not None)
