@@ -151,8 +151,8 @@ def main() -> None:
         row = ", ".join(f"{calls} calls {-100 * share:+.0f} %" for calls, share in shares.items())
         print(f"chance {chance}: {row}; exponent {tables['exponent'][str(chance)]}")
     if args.out:
-        told = about("python -m benchmarks.arpo_bound --out benchmarks/results/arpo_bound.json")
-        args.out.write_text(json.dumps({"about": told, **tables}, indent=1) + "\n", encoding="utf-8")
+        provenance = about("python -m benchmarks.arpo_bound --out benchmarks/results/arpo_bound.json")
+        args.out.write_text(json.dumps({"about": provenance, **tables}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

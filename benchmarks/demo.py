@@ -162,9 +162,9 @@ class Demo:
 
         def work(tell: Tell) -> None:
             with ThreadPoolExecutor(1) as pool:
-                result, begun = pool.submit(job), time.monotonic()
+                result, start = pool.submit(job), time.monotonic()
                 while not wait([result], timeout=1.0).done:
-                    tell(min((time.monotonic() - begun) / BUDGET["training"], 0.99))
+                    tell(min((time.monotonic() - start) / BUDGET["training"], 0.99))
                 result.result()
 
         self.log.run(step, work)
@@ -206,7 +206,7 @@ def learnt_tasks(training: Path) -> Choice:
     return Choice(settings["id"], json.loads(settings["arguments"]), split="test", limit=TRAINED_TASKS, trials=TRIALS)
 
 
-def begun(out: Path, head: dict[str, Any], steps: list[Step]) -> Log:
+def open_log(out: Path, head: dict[str, Any], steps: list[Step]) -> Log:
     """Return the log of a demo: an unfinished one of the same plan goes on, anything else is removed."""
     path = out / "log.jsonl"
     try:
@@ -234,7 +234,7 @@ def main(arguments: list[str] | None = None) -> None:
         "demo": __version__, "tasks": tasks, "full": full, "data": data and str(Path(data).absolute()),
         "steps": digest([*((step.name, step.episodes) for step in steps), SHORTER]),
     }  # fmt: skip
-    log = begun(options.out, head, steps)
+    log = open_log(options.out, head, steps)
     goes_on = f" (going on after {len(log.rows)} steps)" if log.rows else ""
     print(f"about {log.length():.0f} CPU-seconds for {len(log.missing)} steps{goes_on}", flush=True)
     page = play(options.out, log, tasks, full)

@@ -50,15 +50,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--all", action="store_true", help="also baselines with a scripted reader, and a model trained first"
     )
-    given = parser.parse_args(arguments)
-    agents, trained = tuple(given.agent or AGENTS), given.out / "trained"
-    if given.all:
+    options = parser.parse_args(arguments)
+    agents, trained = tuple(options.agent or AGENTS), options.out / "trained"
+    if options.all:
         agents = (*agents, *READERS, f"trained:{trained}")
         if not (trained / "result.json").is_file():
-            begun = (trained / "checkpoints").is_dir()
-            if code := _step(*(("trainers.grpo", "--resume", trained) if begun else (*TRAINED, "--out", trained))):
+            resumable = (trained / "checkpoints").is_dir()
+            if code := _step(*(("trainers.grpo", "--resume", trained) if resumable else (*TRAINED, "--out", trained))):
                 return code
-    for command in commands(given.out, agents):
+    for command in commands(options.out, agents):
         if code := _step(*command):
             return code
     return 0

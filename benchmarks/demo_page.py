@@ -16,7 +16,7 @@ from agent_envs.evaluation.runs.run_folder import open_run
 from agent_envs.evaluation.statistics.rates import Rate
 from benchmarks.demo_log import Log, by_share
 from benchmarks.sorting_plays import exact, mean_reward
-from benchmarks.tree_drawing import drawn
+from benchmarks.tree_drawing import draw_tree_file
 from trainers.training.metrics import read_metrics
 
 Results = dict[str, Result]
@@ -50,7 +50,7 @@ def board_table(site: Path) -> Table:
     for row in sorted(board["rows"], key=lambda row: row["score"]["success"]):
         value, (low, high) = row["score"]["success"], row["score"]["interval"]
         proved = ", ".join(badge["name"] for badge in row["badges"])
-        agent, score = Cell(row["agent"], "site/index.html"), told(value, (low, high))
+        agent, score = Cell(row["agent"], "site/index.html"), format_rate(value, (low, high))
         cells.append((agent, row["kind"], score, Bar(value, low, high), proved))
     heads = ("agent", "kind", "score (95 % interval)", "", "badges")
     note = (
@@ -139,20 +139,23 @@ def training_table(folder: Path, is_full: bool) -> Table:
     """Return the success of a training run on test tasks before and after, and the difference."""
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     rows = (("after imitation", result["before"]), (f"after {result['steps']} steps of GRPO", result["after"]))
-    cells = [(name, told(row["success"], row["interval"]), Bar(row["success"], *row["interval"])) for name, row in rows]
+    cells = [
+        (name, format_rate(row["success"], row["interval"]), Bar(row["success"], *row["interval"]))
+        for name, row in rows
+    ]
     gain = result["gain"]
     low, high = (f"{100 * bound:+.1f}" for bound in gain["interval"])
-    made = "A model made from nothing imitates" if is_full else "The shipped model has imitated"
+    learner = "A model made from nothing imitates" if is_full else "The shipped model has imitated"
     preset = "the preset tiny-minute" if is_full else f"a shortened preset (tiny-minute at {result['steps']} steps)"
     note = (
-        f"{made} a solver that errs, and learns by GRPO on small worlds of SearchQA: {preset}, one seed, {result['seed']}. "
+        f"{learner} a solver that errs, and learns by GRPO on small worlds of SearchQA: {preset}, one seed, {result['seed']}. "
         f"{result['after']['tasks']} {TEST}; the difference, paired by task, is "
         f"{100 * gain['difference']:+.1f} points [{low}, {high}]."
     )
     return Table("A small model learns", ("model", "success (95 % interval)", ""), tuple(cells), note)
 
 
-def told(value: float, interval: Sequence[float]) -> str:
+def format_rate(value: float, interval: Sequence[float]) -> str:
     """Return a rate and its interval in per cent."""
     low, high = interval
     return f"{100 * value:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
@@ -176,7 +179,7 @@ def learnt_algorithm(folder: Path) -> Picture:
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     means = f"{result['comparisons']:.2f} comparisons, {result['swaps']:.2f} swaps"
     words = f"{result['accuracy']:.0%} of 24 orders sorted, {means}"
-    drawing = drawn(folder / "trees" / "sort-4-ascending.json")
+    drawing = draw_tree_file(folder / "trees" / "sort-4-ascending.json")
     return Picture(
         f"What imitation and EARL learnt in a minute: {words}", f"A decision tree of comparisons: {words}.", drawing
     )

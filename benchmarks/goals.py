@@ -29,7 +29,7 @@ from typing import Any
 
 from benchmarks import calibration
 
-KEPT = Path("benchmarks/results/goals.json")
+RESULTS_FILE = Path("benchmarks/results/goals.json")
 VENVS = Path(".venv-peers")
 Measure = Callable[[], float | str]  # a figure, or why there is none
 MICROSECONDS: dict[str, Callable[[float], float]] = {  # of what a figure says that one thing costs
@@ -55,7 +55,7 @@ class Goal:
     once: bool = False
     unit: str = ""
 
-    def meets(self, value: float) -> bool:
+    def is_met_by(self, value: float) -> bool:
         """Return whether a figure keeps the bound."""
         return value >= self.bound if self.more else value <= self.bound
 
@@ -94,8 +94,8 @@ def sample() -> Any:
 
     corpus, questions = passages(Path(os.environ["AGENT_ENVS_DATA"]))
     rng, words = random.Random("queries of goals"), [word for question in questions for word in question.split()]
-    made = [" ".join(rng.choices(words, k=rng.randint(1, 12))) for _ in range(10_000 - len(questions))]
-    return get_index(corpus), questions, questions + made
+    queries = [" ".join(rng.choices(words, k=rng.randint(1, 12))) for _ in range(10_000 - len(questions))]
+    return get_index(corpus), questions, questions + queries
 
 
 def query_microseconds() -> float | str:
@@ -130,7 +130,7 @@ def unequal_queries() -> float | str:
     return float(unequal)
 
 
-def played(env_id: str, tasks: int, most: int, act: str) -> float:
+def play_rate(env_id: str, tasks: int, most: int, act: str) -> float:
     """Return steps per CPU-second of recorded play, resets included; what one task is made of is kept, as in training."""
     import gymnasium as gym
 
@@ -231,9 +231,9 @@ GOALS = (
     Goal("Search QA step, 52,082 passages", 34, False, real_search, unit="steps per CPU-s"),
     Goal("BM25 query on 52,082 passages", 34, False, query_microseconds, unit="us"),
     Goal("BM25: queries of 10,000 that rank otherwise", 0, False, unequal_queries, once=True),
-    Goal("tau2 telecom step, solver", 115, False, lambda: played("agent_envs/Tau2Telecom-v0", 12, 100, "solver"),
+    Goal("tau2 telecom step, solver", 115, False, lambda: play_rate("agent_envs/Tau2Telecom-v0", 12, 100, "solver"),
          unit="steps per CPU-s"),
-    Goal("Crafter step, worlds kept", 345, False, lambda: played("agent_envs/Crafter-v0", 6, 64, "sampler"),
+    Goal("Crafter step, worlds kept", 345, False, lambda: play_rate("agent_envs/Crafter-v0", 6, 64, "sampler"),
          unit="steps per CPU-s"),
     Goal("bwrap: fork and first cell / a plain interpreter, wall", 0.85, False, forked_cell),
     Goal("share of the ideal rate, 64 at a time, wall", 0.97, True, lambda: share(64)),
@@ -307,7 +307,7 @@ def row_of(goal: Goal, rounds: list[Round]) -> dict[str, Any]:
             "unit": goal.unit, "measured": [_short(each.figure) for each in sound], "calibration us": [*map(_short, units)],
             "void rounds": len(rounds) - len(sound),
         }  # fmt: skip
-    return row | {"met": goal.meets(middle)}
+    return row | {"met": goal.is_met_by(middle)}
 
 
 def _short(value: float | str) -> float:
@@ -356,7 +356,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--only", default="", help="rows whose name holds these words")
     options = parser.parse_args()
-    before = json.loads(KEPT.read_text("utf-8"))["rows"] if KEPT.exists() else {}
+    before = json.loads(RESULTS_FILE.read_text("utf-8"))["rows"] if RESULTS_FILE.exists() else {}
     rows = measured([goal for goal in GOALS if options.only in goal.name], options.rounds)
     print(table(rows))
     if void := [name for name, row in rows.items() if "void" in row]:
@@ -364,8 +364,8 @@ def main() -> int:
             f"VOID: the machine's speed moved while these were measured; run again: {'; '.join(void)}", file=sys.stderr
         )
         return 2
-    gone = lost(before, rows)
-    for name in gone:
+    losses = lost(before, rows)
+    for name in losses:
         rows[name]["lost"] = True
         print(f"LOST: {name}", file=sys.stderr)
     for name, row in rows.items():  # a miss within the noise does not end a promise
@@ -374,9 +374,9 @@ def main() -> int:
     earlier = {name: row | {"of an earlier run": True} for name, row in before.items() if name in names}
     rows = {**earlier, **{name: row for name, row in rows.items() if "value" in row or name not in earlier}}
     if options.out:
-        found = {"command": f"python -m benchmarks.goals --out {options.out}", "load": os.getloadavg(), "rows": rows}
-        options.out.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
-    return 1 if gone else 0
+        record = {"command": f"python -m benchmarks.goals --out {options.out}", "load": os.getloadavg(), "rows": rows}
+        options.out.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+    return 1 if losses else 0
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ class Cost:
 
 
 @cache
-def kept(name: str) -> Any:
+def load(name: str) -> Any:
     """Return a file of results."""
     return json.loads((RESULTS / name).read_text("utf-8"))
 
@@ -55,16 +55,16 @@ def kept(name: str) -> Any:
 def costs() -> dict[str, Cost]:
     """Return what is measured."""
     runner = max(
-        (row for row in kept("runner.json")["cost"] if row["peer"] == "agent-envs"), key=lambda row: row["episodes"]
+        (row for row in load("runner.json")["cost"] if row["peer"] == "agent-envs"), key=lambda row: row["episodes"]
     )
-    passages = kept("scaling.json")["results"]["bm25"]["1000000"]
-    cells = kept("sandbox.json")["latency"]["table"]["milliseconds"]["bwrap, numpy and sympy loaded"]
+    passages = load("scaling.json")["results"]["bm25"]["1000000"]
+    cells = load("sandbox.json")["latency"]["table"]["milliseconds"]["bwrap, numpy and sympy loaded"]
     opens = "open_episodes.json"
-    opened = kept(opens)["rows"]
+    opened = load(opens)["rows"]
     few, many = opened[0], opened[-1]
-    asked = many["bytes_asked_by_turn"]
-    journal, checked, crowd = kept("journals.json"), kept("verifying.json"), kept("tau2_users.json")["crowd"]
-    step = kept("grpo_step.json")["rows"]["10m, 4 turns"]["sides"]["ours"]
+    sizes = many["bytes_asked_by_turn"]
+    journal, checked, crowd = load("journals.json"), load("verifying.json"), load("tau2_users.json")["crowd"]
+    step = load("grpo_step.json")["rows"]["10m, 4 turns"]["sides"]["ours"]
     again = "restore and a cell, from the record"
     return {
         "turn": Cost(
@@ -73,7 +73,7 @@ def costs() -> dict[str, Cost]:
         "few": Cost("a turn, all in, 64 at a time, environments kept", runner["cpu_ms_a_turn"], "ms of CPU", "runner.json"),
         # The dearer of two figures: other passages and another hour gave scaling.json's `query_cpu_ms`.
         "search": Cost(
-            "a query, a million passages", kept("growth.json")["rows"]["passages"]["points"]["1000000"] / 1e3, "ms of CPU",
+            "a query, a million passages", load("growth.json")["rows"]["passages"]["points"]["1000000"] / 1e3, "ms of CPU",
             "growth.json",
         ),
         "index": Cost("the index of a million passages, open", passages["serve_peak_rss_mb"] / 1e3, "GB", "scaling.json"),
@@ -83,11 +83,11 @@ def costs() -> dict[str, Cost]:
             f"an open conversation of tau2 telecom, {crowd['episodes']:,} open",
             (crowd["peak_rss_mb"] - crowd["rss_before_mb"]) * 1e3 / crowd["episodes"], "kB", "tau2_users.json",
         ),
-        "first": Cost("the first request of an episode", asked[0] / 1e3, "kB", opens),
-        "more": Cost("what a request grows by a turn", (asked[-1] - asked[0]) / 1e3 / (len(asked) - 1), "kB", opens),
+        "first": Cost("the first request of an episode", sizes[0] / 1e3, "kB", opens),
+        "more": Cost("what a request grows by a turn", (sizes[-1] - sizes[0]) / 1e3 / (len(sizes) - 1), "kB", opens),
         "said": Cost("a reply", many["bytes_said_a_turn"] / 1e3, "kB", opens),
         "row": Cost(
-            "a turn in the journal, each task once", few["journal_bytes_an_episode"] / 1e3 / len(asked), "kB", opens
+            "a turn in the journal, each task once", few["journal_bytes_an_episode"] / 1e3 / len(sizes), "kB", opens
         ),
         "report": Cost(
             "a report of 10,000 finished episodes, nothing kept",
@@ -129,7 +129,7 @@ def needs() -> list[Need]:
     def text(turns: int) -> float:  # kB of the last request
         return cost["first"] + cost["more"] * (turns - 1)
 
-    def asked(turns: int) -> float:
+    def traffic(turns: int) -> float:
         return rate * turns * ((cost["first"] + text(turns)) / 2 + cost["said"])
 
     def memory(turns: int) -> float:
@@ -151,7 +151,7 @@ def needs() -> list[Need]:
         Need("memory: open conversations of tau2 telecom", "GB", lambda _: AT_A_TIME * cost["tau2"] / 1e6, MEMORY_GB, "yes"),
         Need("disk for the journal, a day", "GB", lambda turns: EPISODES_A_DAY * turns * cost["row"] / 1e6, DISK_GB,
              "no: one process writes it"),
-        Need("network, to the model and back", "Mbit/s", lambda turns: asked(turns) * 8 / 1e3, NETWORK_MBIT,
+        Need("network, to the model and back", "Mbit/s", lambda turns: traffic(turns) * 8 / 1e3, NETWORK_MBIT,
              "no: it adds a second way of the same size, to the workers"),
         Need("a policy of 9.4 million weights, sampled and trained on CPUs", "cores",
              lambda turns: rate * turns * SAMPLED_A_TURN * cost["token"] / 1e3, CORES, "the trainer's affair, with GPUs"),
@@ -177,7 +177,7 @@ def growth_table() -> str:
             f"{row['exponent']:g}",
             " · ".join(f"{int(size):,}: {value:g}" for size, value in row["points"].items()),
         ]
-        for name, row in kept("growth.json")["rows"].items()
+        for name, row in load("growth.json")["rows"].items()
     ]
     return table(["over", "unit", "exponent", "measured"], rows)
 

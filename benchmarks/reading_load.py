@@ -48,14 +48,14 @@ def lines(modules: set[str]) -> int:
 
 def reached(module: str, *, at_use: bool = False) -> set[str]:
     """Return the modules of `trainers` that importing one loads; `at_use`: and those that its functions may load."""
-    seen, open_ends = set[str](), [module]
+    modules, open_ends = set[str](), [module]
     while open_ends:
         name = open_ends.pop()
         parents = [name.rpartition(".")[0]] if "." in name else []
-        if name not in seen and path_of(name) is not None:
-            seen.add(name)
+        if name not in modules and path_of(name) is not None:
+            modules.add(name)
             open_ends += [*parents, *_imported(name, at_use)]
-    return seen
+    return modules
 
 
 @cache
@@ -84,7 +84,7 @@ def _names(node: ast.AST) -> Iterator[str]:
         yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def named(module: str) -> set[str]:
+def find_string_references(module: str) -> set[str]:
     """Return the parts of an algorithm that shared code may load for it by their names in a string."""
     paths = {name: path_of(name) for name in reached(module, at_use=True)}
     texts = [path.read_text(encoding="utf-8") for path in paths.values() if path is not None]
@@ -94,17 +94,17 @@ def named(module: str) -> set[str]:
 
 def parts(modules: set[str]) -> Counter[str]:
     """Return the lines of modules by their package of `trainers`, most first; modules beside the packages together."""
-    found: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
     for name in sorted(modules):  # parts of equal size have one order
         top = name.split(".")[1] if "." in name else ""
-        found[f"{top}/" if (FOLDER / top / "__init__.py").is_file() and top else "modules"] += lines({name})
-    return found
+        sizes[f"{top}/" if (FOLDER / top / "__init__.py").is_file() and top else "modules"] += lines({name})
+    return sizes
 
 
 def table(*, rounded: bool = False) -> str:
     """Return the Markdown table: a row a trainer; `rounded`: lines to the nearest hundred, for a page that is to stay."""
 
-    def told(count: int) -> str:
+    def digits(count: int) -> str:
         return f"{round(count / HUNDRED) * HUNDRED:,}" if rounded else f"{count:,}"
 
     rows = [
@@ -117,12 +117,12 @@ def table(*, rounded: bool = False) -> str:
             continue
         first = reached(module)
         besides = reached(module, at_use=True) | {
-            other for word in named(module) for other in reached(word, at_use=True)
+            other for word in find_string_references(module) for other in reached(word, at_use=True)
         }
         besides -= first
-        shares = ", ".join(f"{part} {told(count)}" for part, count in parts(first).most_common())
+        shares = ", ".join(f"{part} {digits(count)}" for part, count in parts(first).most_common())
         rows.append(
-            f"| `{name}` | {len(first)} | {told(lines(first))} | {shares} | {len(besides)} | {told(lines(besides))} |"
+            f"| `{name}` | {len(first)} | {digits(lines(first))} | {shares} | {len(besides)} | {digits(lines(besides))} |"
         )
     return "\n".join(rows)
 

@@ -133,15 +133,15 @@ def main() -> None:
     paces += inspect_pace()
     for row in paces:
         print(json.dumps(row), file=sys.stderr, flush=True)
-    found = {
+    record = {
         "command": "python -m benchmarks.runner --out benchmarks/results/runner.json",
         "machine": f"{platform.machine()}, Python {platform.python_version()}, shared cores",
         "pace": paces,
         "cost": [row for size in options.episodes for row in cells(size)],
     }
-    print(json.dumps(found, indent=2))
+    print(json.dumps(record, indent=2))
     if options.out:
-        options.out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        options.out.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -78,9 +78,9 @@ class Unrecorded(SearchQA):
 
     def reset(self, **options: Any) -> Any:
         """Begin as ever."""
-        shown = super().reset(**options)
+        start = super().reset(**options)
         self._episode = Forgetful(self._episode)
-        return shown
+        return start
 
     def step(self, action: Any) -> Any:
         """Take one turn."""
@@ -100,7 +100,7 @@ class Unrecorded(SearchQA):
         return text, reward.total, turn.terminated, turn.truncated, info
 
 
-def made(engine: str) -> tuple[gym.Env[Any, Any], str, bool]:
+def make_env(engine: str) -> tuple[gym.Env[Any, Any], str, bool]:
     """Return the environment of an engine, the split whose tasks are played, and whether its search is a stub."""
     if "passages" in engine:
         env = gym.make("agent_envs/SearchQA-v0", tasks=PUBLISHED)
@@ -118,7 +118,7 @@ def made(engine: str) -> tuple[gym.Env[Any, Any], str, bool]:
 
 def player(engine: str) -> Callable[[], int]:
     """Return what plays every task once: three searches for its question (with a stub: the peers' query) and an answer."""
-    env, split, stub = made(engine)
+    env, split, stub = make_env(engine)
     plans = []
     for task in range(min(TASKS, env.unwrapped.source.size(split))):
         env.reset(options={"task": task, "split": split})

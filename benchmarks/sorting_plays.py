@@ -70,14 +70,14 @@ def plays(name: str, n: int, descending: bool = False) -> Iterator[tuple[tuple[i
 
 def exact(name: str, n: int, descending: bool = False) -> Row:
     """Return an algorithm's exact means and worst cases over all permutations of n values."""
-    found = [play for _, play in plays(name, n, descending)]
+    outcomes = [play for _, play in plays(name, n, descending)]
     return Row(
-        mean_compares=Fraction(sum(play.compares for play in found), len(found)),
-        mean_swaps=Fraction(sum(play.swaps for play in found), len(found)),
-        max_compares=max(play.compares for play in found),
-        max_swaps=max(play.swaps for play in found),
-        all_sorted=all(play.sorted for play in found),
-        permutations=len(found),
+        mean_compares=Fraction(sum(play.compares for play in outcomes), len(outcomes)),
+        mean_swaps=Fraction(sum(play.swaps for play in outcomes), len(outcomes)),
+        max_compares=max(play.compares for play in outcomes),
+        max_swaps=max(play.swaps for play in outcomes),
+        all_sorted=all(play.sorted for play in outcomes),
+        permutations=len(outcomes),
     )
 
 

@@ -143,9 +143,9 @@ def expa_medians(rounds: list[dict[str, dict[str, Any]]]) -> dict[str, dict[str,
     """Return each id's row: medians over the rounds of the rates, and the least costs."""
     rows = {}
     for name, row in rounds[0].items():
-        found = [one[name] for one in rounds]
-        rates = {player: round(statistics.median(each[player] for each in found)) for player in ("solver", "random")}
-        costs = [each["snapshot_microseconds"] for each in found]
+        samples = [one[name] for one in rounds]
+        rates = {player: round(statistics.median(each[player] for each in samples)) for player in ("solver", "random")}
+        costs = [each["snapshot_microseconds"] for each in samples]
         least = {cost: min(each[cost] for each in costs) for cost in costs[0]}
         rows[name] = row | rates | {"snapshot_microseconds": least}
     return rows

@@ -77,18 +77,18 @@ class Measured:
 def play(suite: Suite, entry: Entry, tick: Callable[[bool], None] = lambda won: None) -> Measured:
     """Play the tasks of an entry with every agent that its environment has; a task that the solver gives up is not solved."""
     env = entry_env(entry)
-    episodes = [item for item in plan_of(suite.part((entry,))) if item.trial == 0]
+    episodes = [row for row in plan_of(suite.part((entry,))) if row.trial == 0]
     outcomes: Outcomes = {}
     for name in AGENTS:
         if name == "heuristic" and companion(env, name) is None:
             continue
         ends = []
-        for item in episodes:
+        for row in episodes:
             try:
-                played = run_episode(
-                    env, CompanionPolicy(name), seed=item.seed, task=item.task, split=item.split, episode_key=item.key
+                result = run_episode(
+                    env, CompanionPolicy(name), seed=row.seed, task=row.task, split=row.split, episode_key=row.key
                 )
-                ends.append(bool(played.success))
+                ends.append(bool(result.success))
             except Unsolvable:
                 ends.append(False)
             tick(ends[-1])
@@ -156,10 +156,10 @@ def measured(suite: Suite, tasks: int) -> dict[str, Any]:
 def write(path: Path, tasks: int, tables: Sequence[dict[str, Any]]) -> None:
     """Write the tables to a file, into which those of other suites were written before."""
     old = json.loads(path.read_text(encoding="utf-8"))["suites"] if path.exists() else []
-    named = {table["suite"].partition("@")[0]: table for table in (*old, *tables)}
+    by_name = {table["suite"].partition("@")[0]: table for table in (*old, *tables)}
     body = {
         "command": f"python -m benchmarks.suites --tasks {tasks}", "python": platform.python_version(),
-        "suites": [named[name] for name in sorted(named)],
+        "suites": [by_name[name] for name in sorted(by_name)],
     }  # fmt: skip
     path.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
 
@@ -170,18 +170,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("suites", nargs="*", help="names; all but demo where none is given")
     parser.add_argument("--tasks", type=int, default=TASKS, help=f"of every entry, the first ones ({TASKS})")
     parser.add_argument("--out", type=Path, help="a file, in which the tables of other suites stay")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     tables, code = [], 0
-    for name in given.suites or [name for name in suite_names() if name != DEMO]:
+    for name in options.suites or [name for name in suite_names() if name != DEMO]:
         try:
-            tables.append(measured(load_suite(name), given.tasks))
+            tables.append(measured(load_suite(name), options.tasks))
         except (DataMissing, MissingExtra) as error:
             print(f"{name} is left out: {error}", file=sys.stderr)
             code = 3
             continue
         print(line_of(tables[-1]))
-    if given.out is not None:
-        write(given.out, given.tasks, tables)
+    if options.out is not None:
+        write(options.out, options.tasks, tables)
     return code
 
 

@@ -43,10 +43,10 @@ def report_seeds(preset: str, count: int = REPORTED) -> tuple[int, ...]:
     Raises:
         UsageError: the digest has not so many.
     """
-    drawn = _seeds_of(preset)[:count]
-    if len(drawn) < count:
-        raise UsageError(f"report_seeds: the sha256 of {preset!r} gives {len(drawn)} seeds, not {count}")
-    return drawn
+    seeds = _seeds_of(preset)[:count]
+    if len(seeds) < count:
+        raise UsageError(f"report_seeds: the sha256 of {preset!r} gives {len(seeds)} seeds, not {count}")
+    return seeds
 
 
 def _seeds_of(preset: str) -> tuple[int, ...]:
@@ -56,7 +56,7 @@ def _seeds_of(preset: str) -> tuple[int, ...]:
     return tuple(number for number in numbers if number >= 10)
 
 
-def seeds_told(preset: str, seeds: Sequence[int]) -> str:
+def describe_seeds(preset: str, seeds: Sequence[int]) -> str:
     """Return what a reader must know of the seeds of figures: whether settings were chosen on them."""
     if tuple(seeds) == report_seeds(preset, len(seeds)):
         return f"drawn after the settings were fixed, from the sha256 of {preset!r}"
@@ -77,15 +77,15 @@ def trained(program: str, options: Sequence[str], seed: int, folder: Path) -> di
     """
     result = folder / "result.json"
     if not result.exists():
-        begun = (folder / "settings.json").exists() and (folder / "checkpoints").exists()
-        words = ["--resume", str(folder)] if begun else [*options, "--seed", str(seed), "--out", str(folder)]
+        resumable = (folder / "settings.json").exists() and (folder / "checkpoints").exists()
+        words = ["--resume", str(folder)] if resumable else [*options, "--seed", str(seed), "--out", str(folder)]
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "log.txt").open("a", encoding="utf-8") as log:
             command = [sys.executable, "-m", f"trainers.{program}", *words]
             quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
             run_trainer(command, quiet, log)
-    found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
-    return found
+    summary: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
+    return summary
 
 
 def run_trainer(command: Sequence[str], env: Mapping[str, str], log: IO[str]) -> None:
@@ -140,8 +140,8 @@ def _signal(trainer: subprocess.Popen[bytes], number: int) -> None:
 def about(command: str) -> dict[str, str]:
     """Return what a file of figures says of its machine and versions."""
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} shared cores, one thread a run"
-    told = {"command": command, "machine": machine, "python": platform.python_version()}
-    return told | {name: version(name) for name in ("torch", "transformers", "numpy")}
+    provenance = {"command": command, "machine": machine, "python": platform.python_version()}
+    return provenance | {name: version(name) for name in ("torch", "transformers", "numpy")}
 
 
 def with_points_on_a_line(text: str) -> str:
@@ -149,10 +149,10 @@ def with_points_on_a_line(text: str) -> str:
     return re.sub(r"\[\s+(-?[\d.e+-]+),\s+(-?[\d.e+-]+)\s+\]", r"[\1, \2]", text)
 
 
-def write(tables: Mapping[str, Any], out: Path, name: str, told: Mapping[str, Any]) -> None:
+def write(tables: Mapping[str, Any], out: Path, name: str, provenance: Mapping[str, Any]) -> None:
     """Write tables into a file of figures under a name; those of a file that is there already stay where none is new."""
     old = json.loads(out.read_text(encoding="utf-8")).get(name, {}) if out.exists() else {}
-    table = {"about": dict(told), name: {**old, **tables}}
+    table = {"about": dict(provenance), name: {**old, **tables}}
     out.write_text(with_points_on_a_line(json.dumps(table, indent=1)) + "\n", encoding="utf-8")
 
 
@@ -179,15 +179,15 @@ def over_seeds(values: Mapping[int, float]) -> dict[str, Any]:
     return {"by_seed": by_seed, "mean": round(mean, 4), "interval": interval}
 
 
-def told_over_seeds(values: Mapping[int, float]) -> dict[str, Any]:
+def summarise_shares(values: Mapping[int, float]) -> dict[str, Any]:
     """Return `over_seeds` of shares, the interval within [0, 1], and the worst seed: the first with the lowest value."""
-    worst, told = min(values, key=lambda seed: values[seed]), over_seeds(values)
-    told["interval"] = told["interval"] and [min(1.0, max(0.0, bound)) for bound in told["interval"]]
-    return told | {"worst": {"seed": worst, "value": round(values[worst], 4)}}
+    worst, summary = min(values, key=lambda seed: values[seed]), over_seeds(values)
+    summary["interval"] = summary["interval"] and [min(1.0, max(0.0, bound)) for bound in summary["interval"]]
+    return summary | {"worst": {"seed": worst, "value": round(values[worst], 4)}}
 
 
 def mean_line(row: dict[str, Any]) -> str:
-    """Return what `told_over_seeds` gave of a success in words, in per cent."""
+    """Return what `summarise_shares` gave of a success in words, in per cent."""
     bounds = row["interval"] and " [{:.1f}, {:.1f}]".format(*(100 * min(1.0, max(0.0, x)) for x in row["interval"]))
     worst = f"worst {100 * row['worst']['value']:.1f} (seed {row['worst']['seed']})"
     count = len(row["by_seed"])

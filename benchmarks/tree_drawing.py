@@ -69,7 +69,7 @@ def _node(row: dict[str, Any]) -> Node:
     return Compare((one, other), tuple((sign, _node(child)) for sign, child in row["branches"].items()), row["implied"])
 
 
-def drawn(path: Path) -> str:
+def draw_tree_file(path: Path) -> str:
     """Return the picture of the tree of a file; that of a policy as it plays tells what it would cost without waste."""
     tree = read_tree(path)
     if path.stem.endswith("-pruned"):
@@ -142,7 +142,7 @@ class _Layout:
         swaps, rest = chain(node)
         if isinstance(rest, End):
             box = _Box(
-                _named(swaps, rest), "bad" if rest.wrong else "good", -1, HEAD + ROW * (self.rows + 0.5), _order(rest)
+                _label(swaps, rest), "bad" if rest.wrong else "good", -1, HEAD + ROW * (self.rows + 0.5), _order(rest)
             )
             self.rows += 1
         elif swaps:
@@ -175,7 +175,7 @@ def _spelled(swaps: Sequence[Names]) -> str:
     return words + (f" and {len(swaps) - MOST_SWAPS} more" if len(swaps) > MOST_SWAPS else "")
 
 
-def _named(swaps: Sequence[Names], end: End) -> str:
+def _label(swaps: Sequence[Names], end: End) -> str:
     """Return the label of an end."""
     label = _spelled(swaps) or "none"
     if end.truncated:
@@ -249,7 +249,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="RUN/trees")
     for path in sorted(parser.parse_args().folder.glob("*.json")):
-        path.with_suffix(".svg").write_text(drawn(path), encoding="utf-8")
+        path.with_suffix(".svg").write_text(draw_tree_file(path), encoding="utf-8")
         print(path.with_suffix(".svg"))
 
 

@@ -59,9 +59,9 @@ def price_of(folder: Path) -> dict[str, Any]:
 
     settings = run_settings(folder)
     rows = [
-        (name.replace("VerbalFeedback", f"{__name__}:PricedFeedback"), given)
+        (name.replace("VerbalFeedback", f"{__name__}:PricedFeedback"), arguments)
         for row in settings.stack("scripted:good")
-        for name, given in row.items()
+        for name, arguments in row.items()
     ]
     plan = measured_plan(settings, rows, settings.evaluation.test_tasks, "test")
     results = list(TrainedAgent(str(folder)).play(plan).values())

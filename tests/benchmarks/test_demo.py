@@ -66,14 +66,14 @@ def test_the_full_demo_has_the_rest(monkeypatch):
 
 def test_a_log_accounts_for_every_step_and_a_killed_demo_goes_on(tmp_path):
     done, path = [], tmp_path / "log.jsonl"
-    log = demo.begun(tmp_path, HEAD, STEPS)
+    log = demo.open_log(tmp_path, HEAD, STEPS)
     log.run("play", lambda tell: done.append("play"))
     (tmp_path / "runs").mkdir()
     with pytest.raises(KeyboardInterrupt):
         log.run("learn", killed)
     log.close()
     assert [row["step"] for row in read_log(path)[1]] == ["play"]
-    log = demo.begun(tmp_path, HEAD, STEPS)
+    log = demo.open_log(tmp_path, HEAD, STEPS)
     assert log.missing == ["learn", "page"] and (tmp_path / "runs").is_dir()
     for name in log.steps:
         log.run(name, lambda tell, name=name: (tell(0.5), done.append(name)))
@@ -100,7 +100,7 @@ def test_what_cannot_go_on_is_played_again(tmp_path, why):
     if why == "damaged":
         path = tmp_path / "log.jsonl"
         path.write_text(path.read_text().replace("play", "stay") + "more")
-    again = demo.begun(tmp_path, HEAD if why != "another plan" else {"demo": "2"}, STEPS)
+    again = demo.open_log(tmp_path, HEAD if why != "another plan" else {"demo": "2"}, STEPS)
     assert list(again.rows) == [] and not (tmp_path / "runs").exists() and (tmp_path / "mine").exists()
     again.close()
     assert read_log(tmp_path / "log.jsonl")[0] == again_head(why)

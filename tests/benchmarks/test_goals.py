@@ -75,7 +75,7 @@ def test_a_round_in_which_the_calibration_drifts_is_void():
 
 def test_a_run_without_a_sound_round_is_neither_judged_nor_written(tmp_path, monkeypatch, capsys):
     out, units = tmp_path / "goals.json", iter((5_000, 9_000))
-    monkeypatch.setattr(goals, "KEPT", out)
+    monkeypatch.setattr(goals, "RESULTS_FILE", out)
     monkeypatch.setattr(goals, "GOALS", (STEP,))
     monkeypatch.setattr(calibration, "play", lambda: {"part": next(units)})
     monkeypatch.setattr("sys.argv", ["goals", "--rounds", "1", "--out", str(out)])
@@ -98,7 +98,7 @@ def test_what_was_not_measured_now_stays_as_it_was_kept(tmp_path, monkeypatch):
     out = tmp_path / "goals.json"
     kept = row_of(FAST, [120]) | {"once met": True}
     out.write_text(json.dumps({"rows": {"fast": kept, "a goal of before": kept}}), "utf-8")
-    monkeypatch.setattr(goals, "KEPT", out)
+    monkeypatch.setattr(goals, "RESULTS_FILE", out)
     monkeypatch.setattr(goals, "GOALS", (Goal("fast", 100, True, lambda: "the peer is not here"), SMALL))
     monkeypatch.setattr("sys.argv", ["goals", "--rounds", "1", "--out", str(out)])
     assert goals.main() == 0
@@ -109,7 +109,7 @@ def test_what_was_not_measured_now_stays_as_it_was_kept(tmp_path, monkeypatch):
 
 def test_a_lost_goal_is_told_by_the_exit_code_and_written_until_it_is_met_again(tmp_path, monkeypatch):
     out = tmp_path / "goals.json"
-    monkeypatch.setattr(goals, "KEPT", out)
+    monkeypatch.setattr(goals, "RESULTS_FILE", out)
     monkeypatch.setattr("sys.argv", ["goals", "--rounds", "1", "--out", str(out)])
     for value, code in ((120.0, 0), (50.0, 1), (51.0, 1), (101.0, 0)):
         monkeypatch.setattr(goals, "GOALS", (Goal("fast", 100, True, lambda value=value: value),))
@@ -120,7 +120,7 @@ def test_a_lost_goal_is_told_by_the_exit_code_and_written_until_it_is_met_again(
 
 def test_rows_that_are_left_out_stay_as_they_were_kept(tmp_path, monkeypatch):
     out = tmp_path / "goals.json"
-    monkeypatch.setattr(goals, "KEPT", out)
+    monkeypatch.setattr(goals, "RESULTS_FILE", out)
     monkeypatch.setattr(goals, "GOALS", (Goal("fast", 100, True, lambda: 120.0), SMALL))
     for words in ([], ["--only", "small"]):
         monkeypatch.setattr("sys.argv", ["goals", "--rounds", "1", "--out", str(out), *words])
@@ -130,7 +130,7 @@ def test_rows_that_are_left_out_stay_as_they_were_kept(tmp_path, monkeypatch):
 
 def test_a_goal_that_was_missed_by_noise_once_can_still_be_lost(tmp_path, monkeypatch):
     out = tmp_path / "goals.json"
-    monkeypatch.setattr(goals, "KEPT", out)
+    monkeypatch.setattr(goals, "RESULTS_FILE", out)
     monkeypatch.setattr("sys.argv", ["goals", "--rounds", "3", "--out", str(out)])
     for values, code in (((120, 120, 120), 0), ((80, 99, 130), 0), ((50, 50, 51), 1)):
         left = iter(values)
@@ -148,14 +148,14 @@ def test_the_command_ends_with_one_where_a_goal_that_was_met_is_lost(tmp_path, c
     (tmp_path / "benchmarks" / "results").mkdir(parents=True)
     row = {"value": 9.0, "rounds": [9.0], "goal": 9, "more is better": False, "met": True}
     kept = json.dumps({"rows": {DEPENDENCIES: row}})
-    (tmp_path / goals.KEPT).write_text(kept, "utf-8")
-    command = [sys.executable, "-m", "benchmarks.goals", "--only", DEPENDENCIES, "--out", str(goals.KEPT)]
+    (tmp_path / goals.RESULTS_FILE).write_text(kept, "utf-8")
+    command = [sys.executable, "-m", "benchmarks.goals", "--only", DEPENDENCIES, "--out", str(goals.RESULTS_FILE)]
     ran = subprocess.run(
         command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
     )
     assert ran.returncode == code, ran.stderr
     assert (f"LOST: {DEPENDENCIES}" in ran.stderr) == ("MISSED" in ran.stdout) == bool(code)
-    now = json.loads((tmp_path / goals.KEPT).read_text("utf-8"))["rows"][DEPENDENCIES]
+    now = json.loads((tmp_path / goals.RESULTS_FILE).read_text("utf-8"))["rows"][DEPENDENCIES]
     assert now["value"] == count and now.get("lost", False) == bool(code)
 
 

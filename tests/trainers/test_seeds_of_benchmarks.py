@@ -9,12 +9,12 @@ from agent_envs.base.errors import UsageError
 from benchmarks import earl_learn, learn, veg_learn
 from benchmarks.training_runs import (
     ahead,
+    describe_seeds,
     mean_line,
     over_seeds,
     points,
     report_seeds,
-    seeds_told,
-    told_over_seeds,
+    summarise_shares,
     with_points_on_a_line,
     write,
 )
@@ -72,10 +72,10 @@ def test_reported_seeds_follow_from_the_presets_name_and_no_setting_was_tried_on
 
 
 def test_a_reader_is_told_which_seeds_settings_were_chosen_on():
-    assert "drawn after" in seeds_told("tiny-sort4", report_seeds("tiny-sort4"))
-    assert "chosen on" in seeds_told("tiny-sort4", (0, 1, 2)) and "given" in seeds_told("tiny-sort4", (77, 78))
+    assert "drawn after" in describe_seeds("tiny-sort4", report_seeds("tiny-sort4"))
+    assert "chosen on" in describe_seeds("tiny-sort4", (0, 1, 2)) and "given" in describe_seeds("tiny-sort4", (77, 78))
     later = report_seeds("tiny-sort4", 8)[5:]
-    assert seeds_told("tiny-sort4", later).startswith("numbers 6, 7, 8 of the seeds that follow from the sha256")
+    assert describe_seeds("tiny-sort4", later).startswith("numbers 6, 7, 8 of the seeds that follow from the sha256")
 
 
 def test_every_learning_benchmark_reports_on_those_seeds(monkeypatch, capsys):
@@ -94,7 +94,7 @@ def test_every_learning_benchmark_reports_on_those_seeds(monkeypatch, capsys):
 
 
 def test_the_worst_seed_is_named():
-    told = told_over_seeds({20257: 0.8, 6764: 0.75, 30831: 0.75})
+    told = summarise_shares({20257: 0.8, 6764: 0.75, 30831: 0.75})
     assert told["worst"] == {"seed": 6764, "value": 0.75} and told["mean"] == 0.7667
     assert mean_line(told).endswith("worst 75.0 (seed 6764)") and mean_line(told).startswith("mean of 3 seeds 76.7 % [")
 

@@ -15,7 +15,7 @@ from agent_envs.rollout.run_many import run_many
 from agent_envs.wrappers import VerbalFeedback
 from agent_envs.wrappers.feedback_prompts import read_templates
 from benchmarks import veg_chart, veg_learn
-from benchmarks.veg_episodes import Follower, hint_of, looked_up, measured_plan, said, script_as_agent
+from benchmarks.veg_episodes import Follower, hint_of, look_up, measured_plan, obey_hint, script_as_agent
 from benchmarks.veg_failures import end_of, ends
 from benchmarks.veg_price import CHARACTERS, PricedFeedback
 from trainers.command_line import load_preset, write_settings
@@ -139,12 +139,12 @@ def test_a_follower_does_what_the_last_hint_says():
         "content": '<information>Doc 1(Title: "Norstad") Norstad lies in the region called Morrick.</information>',
     }
     hint = "One fact is missing: In which region does Norstad lie? Look up Norstad with other words."
-    assert looked_up(hint, []) == "<search>In which region does Norstad lie?</search>"
-    assert looked_up("Nothing is known of Ana Vilks yet. Look up Ana Vilks.", []) == "<search>Ana Vilks</search>"
+    assert look_up(hint, []) == "<search>In which region does Norstad lie?</search>"
+    assert look_up("Nothing is known of Ana Vilks yet. Look up Ana Vilks.", []) == "<search>Ana Vilks</search>"
     last = "The documents tell the last fact: In which region does Norstad lie? Answer now with that alone."
-    assert looked_up(last, [shown]) == "<answer>Morrick</answer>" and looked_up(last, []) == "<answer>unknown</answer>"
-    assert said("It is not known who that is. Say: What is your e-mail?", []) == "What is your e-mail?"
-    assert said('Nothing may be done before. Call find(name="A. B").', []) == 'find(name="A. B")'
+    assert look_up(last, [shown]) == "<answer>Morrick</answer>" and look_up(last, []) == "<answer>unknown</answer>"
+    assert obey_hint("It is not known who that is. Say: What is your e-mail?", []) == "What is your e-mail?"
+    assert obey_hint('Nothing may be done before. Call find(name="A. B").', []) == 'find(name="A. B")'
     assert hint_of([shown, {"role": "user", "content": "Feedback: Call x()."}]) == "Call x()."
 
 
@@ -176,7 +176,7 @@ def test_an_end_is_told_by_what_the_environment_showed():
 
 def test_experiments_begin_with_grpo_in_each_group():
     assert veg_learn.FIRST == {"searchqa": "grpo", "sparse": "sparse-grpo"}
-    assert all("none" in veg_learn.KNOWN[name].options for name in veg_learn.FIRST.values())
+    assert all("none" in veg_learn.BY_NAME[name].options for name in veg_learn.FIRST.values())
 
 
 def test_finished_runs_alone_are_taken(tmp_path, monkeypatch, capsys):
