@@ -68,7 +68,7 @@ class ScriptedLane:
 
 
 class ScriptedLockstep:
-    """What `grow` asks of a lockstep, over scripted walks.
+    """A lockstep of scripted walks, with the methods that `grow` calls.
 
     Attributes:
         turns: that were taken.
@@ -89,10 +89,10 @@ class ScriptedLockstep:
         return ScriptedLane(ScriptedWalk(header, self._script, list(lane.walk.turns)))
 
     def drop(self, lanes: Sequence[ScriptedLane]) -> None:
-        """Forget lanes, of which nothing is kept here."""
+        """Drop lanes; nothing of them is stored here."""
 
     def step(self, lanes: Sequence[ScriptedLane]) -> None:
-        """Let every lane take a turn."""
+        """Step every lane by one turn."""
         for lane in lanes:
             number = len(lane.walk.turns) + 1
             if self._fails(lane.origin, number):

@@ -126,7 +126,7 @@ def words_of(arm: str, calls: int = CALLS, preset: str = PRESET) -> tuple[str, .
 
 
 def power(folder: Path) -> dict[str, Any]:
-    """Return how the decisions of a run's first step, at the weights of the start, differ from those of `random`."""
+    """Compare the branching decisions of a run's first step, at the weights of the start, with those of `random`."""
     rows = [row for row in read_journal(folder / "decisions-0.jsonl") if row.get("step") == 0]
     chances = [row["chance"] for row in rows]
     deltas, quartiles = ([round(x, 4) for x in statistics.quantiles(column, n=4)] for column in
@@ -142,7 +142,7 @@ def power(folder: Path) -> dict[str, Any]:
 
 
 def figures_of(folder: Path, result: Run) -> Run:
-    """Return what is kept of a run."""
+    """Return a run's figures and its success over calls and tokens, for the results file."""
     from trainers.training.metrics import METRICS_FILE, read_metrics
 
     rows = read_metrics(folder / METRICS_FILE)
@@ -168,7 +168,7 @@ def over_calls(run: Run) -> float:
 
 
 def describe_run(arm: str, run: Run) -> str:
-    """Return one line a run."""
+    """Format a run's result as one line."""
     sides = f"{percent(run['before'])} -> {percent(run['after'])}, over calls {100 * over_calls(run):.1f} %"
     spared = f", saved {100 * run['tools/saved']:.0f} % of the calls" if "tools/saved" in run else ""
     calls = sum(run["tool_calls"].values())
@@ -177,7 +177,7 @@ def describe_run(arm: str, run: Run) -> str:
 
 
 def beside(arm: str, rows: Sequence[Run]) -> dict[str, Any]:
-    """Return what an arm's trees saved; with half as many roots as leaves beside the bound, and scripted trees of its forks."""
+    """Return the share of calls that an arm's trees saved; with half as many roots as leaves, the bound and a simulation."""
     if "tools/saved" not in rows[0]:
         return {}
     own, forked = (statistics.fmean(run[name] for run in rows) for name in ("tools/saved", "branching/forked"))

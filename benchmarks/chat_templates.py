@@ -28,7 +28,7 @@ from trainers.tokens.rendering import (
 
 @dataclass(frozen=True)
 class TemplateReport:
-    """What a chat template does.
+    """A report on a chat template: why renders are not append-only, and its other changes.
 
     Attributes:
         reasons: why a render is not always the beginning of the next longer one; none where it is.
@@ -45,7 +45,7 @@ class TemplateReport:
 
 
 def check_template(tokenizer: PreTrainedTokenizerBase, template: str = "auto") -> TemplateReport:
-    """Return what a template does to conversations that grow: with a system prompt, thoughts, calls, results, turns.
+    """Render conversations that grow, with system prompt, thoughts, calls and results, and report what the template changes.
 
     Args:
         tokenizer: whose special tokens the template can name.
@@ -69,7 +69,7 @@ def check_template(tokenizer: PreTrainedTokenizerBase, template: str = "auto") -
 
 
 def _growth(write: Callable[[Rows], str], messages: Rows) -> str:
-    """Return where a render is not the beginning of the next; "" if each is."""
+    """Describe the first render that is no prefix of the next one; "" if each is."""
     first = 1 + next(place for place, message in enumerate(messages) if message["role"] == "user")
     before = write(messages[:first])
     for count in range(first + 1, len(messages) + 1):

@@ -73,7 +73,7 @@ DUELS = (
 
 
 def unpaired(first: Table, second: Table) -> tuple[bool, bool]:
-    """Return what the z test on pooled trials and Welch's t test on task means reject at 5 %."""
+    """Return whether the z test on pooled trials and Welch's t test on task means reject equality at 5 %."""
     gap = abs(float(second.mean() - first.mean()))
     pooled = float(first.mean() + second.mean()) / 2
     error = math.sqrt(pooled * (1 - pooled) * 2 / first.size)
@@ -83,7 +83,7 @@ def unpaired(first: Table, second: Table) -> tuple[bool, bool]:
 
 
 def reject(duel: Duel, difference: float, simulations: int, seed: str) -> dict[str, Any]:
-    """Return how often the tests find a true difference (for 0: a false one), and our interval's coverage."""
+    """Simulate a duel: the tests' rejection rates (power; at difference 0, false positives) and our interval's coverage."""
     generator = generator_for(f"{duel.name} {difference:.4f}", seed)
     names = [str(task) for task in range(duel.design.tasks)]
     homes = dict(zip(names, duel.design.clusters[:: duel.design.trials], strict=True))

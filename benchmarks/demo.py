@@ -201,7 +201,7 @@ def play(out: Path, log: Log, tasks: int, full: bool) -> Path:
 
 
 def learnt_tasks(training: Path) -> Choice:
-    """Return what a trained policy plays: tasks of the test split in the environment of its training, four times each."""
+    """Return a trained policy's evaluation: tasks of the test split in the environment of its training, four trials each."""
     settings = json.loads((training / SETTINGS_FILE).read_text(encoding="utf-8"))["env"]
     return Choice(settings["id"], json.loads(settings["arguments"]), split="test", limit=TRAINED_TASKS, trials=TRIALS)
 

@@ -81,7 +81,7 @@ def commands(out: Path, agents: tuple[str, ...] = AGENTS) -> Iterator[tuple[str 
 
 
 def run_here(verb: str, words: Sequence[str | Path], tell: Callable[[float], None]) -> None:
-    """Do in this process what a command does, and tell which part of it is behind.
+    """Run a command's work in this process, and report the part of it that is finished.
 
     Whoever has just played the runs has their worlds at hand, and steps them again in a fraction of the time. Nothing bounds
     what is verified here, so it is for runs of one's own.

@@ -62,7 +62,7 @@ def board_table(site: Path) -> Table:
 
 
 def ablation_table(result: Result, folder: Path) -> Table:
-    """Return what each retriever is worth to an agent that searches, the best first."""
+    """Return the success of an agent that searches by retriever, the best first, each compared with bm25."""
     contrasts, _ = compare_entries(open_run(folder))
     cells: list[Row] = []
     rates = {item.entry.split()[0].removeprefix("retriever="): item.success for item in result.summaries}
@@ -94,7 +94,7 @@ def ablation_note(rates: dict[str, Rate]) -> str:
 
 
 def sorting_table() -> Table:
-    """Return what the reference algorithms need for Sort-4, exactly, and what each reward pays them."""
+    """Return the exact comparisons and swaps of the reference algorithms on Sort-4, and their mean rewards."""
     cells: list[Row] = []
     for name in ALGORITHMS:
         if 4 in able_sizes(name):
@@ -125,7 +125,7 @@ def turn_curve(results: Results) -> Curve:
 
 
 def trials_curve(result: Result) -> Curve:
-    """Return what four trials of a policy that samples are worth: one success among k, and k successes in a row."""
+    """Return pass@k and pass^k over four trials of a policy that samples: one success among k, and k in a row."""
     (item,) = result.summaries
     lines = tuple(
         (name, tuple((float(k), *rate.percent) for k, rate in rates.items()))
@@ -186,7 +186,7 @@ def learnt_algorithm(folder: Path) -> Picture:
 
 
 def cost_table(log: Log) -> Table:
-    """Return what each share of the demo took."""
+    """Return the steps, episodes and seconds of each share of the demo's budget."""
     sums = by_share(log.rows.values())
     cells = []
     for share, cpu in sums.items():

@@ -94,12 +94,12 @@ def experiments() -> dict[str, Experiment]:
 
 
 def folder_of(runs: Path, experiment: Experiment, seed: int) -> Path:
-    """Return where a run is kept."""
+    """Return the folder of a run."""
     return runs / f"{experiment.name}-{seed}"
 
 
 def describe_run(name: str, result: dict[str, Any]) -> str:
-    """Return one line a run."""
+    """Format a run's result as one line."""
     sides = [percent(result[side]) for side in ("before", "after")]
     line = f"{name:20} seed {result['seed']}: {sides[0]} -> {sides[1]}"
     if "comparisons" in result:
@@ -111,7 +111,7 @@ def describe_run(name: str, result: dict[str, Any]) -> str:
 
 
 def fired(rows: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Return how often counterfactuals were played over a whole run, and what they earned, weighted by how many there were."""
+    """Return the share of counterfactuals over a whole run, and their mean gains, weighted by their number."""
     shares = [row.get("counterfactual/share", 0.0) for row in rows]
     weight = math.fsum(shares)
     means = {
@@ -133,7 +133,7 @@ def habits(folder: Path) -> dict[str, float]:
 
 
 def climb(rows: Sequence[dict[str, float]], goal: float = 0.3, window: int = 5) -> dict[str, Any]:
-    """Return how sampled success grew, on both axes: [step, sampled tokens, success], and where its mean first reached a goal.
+    """Return the curve [step, sampled tokens, success] of sampled success, and the point where its mean first reached a goal.
 
     Args:
         rows: of a run's metrics.
@@ -152,7 +152,7 @@ def climb(rows: Sequence[dict[str, float]], goal: float = 0.3, window: int = 5) 
 
 
 def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
-    """Return what is kept of a run."""
+    """Return a run's figures for the results file."""
     from trainers.training.metrics import METRICS_FILE, read_metrics
 
     fields = (
@@ -228,7 +228,7 @@ def draw_tree(folder: Path, picture: Path) -> None:
 
 
 def over_seeds_of(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return what the seeds of an experiment say together: success before and after, and of sorting its figures."""
+    """Summarise an experiment over its seeds: success before and after, and of sorting its figures."""
     rows = {result["seed"]: result for result in results}
     success = {
         side: summarise_shares({seed: row[side]["success"] for seed, row in rows.items()})
@@ -239,7 +239,7 @@ def over_seeds_of(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def table_of(experiment: Experiment, results: Sequence[dict[str, Any]], folders: Sequence[Path]) -> dict[str, Any]:
-    """Return what is kept of an experiment."""
+    """Return an experiment's entry in the results file."""
     return {
         "command": f"python -m trainers.earl {shlex.join(experiment.options)}",
         "seeds_are": describe_seeds(experiment.preset, [result["seed"] for result in results]),

@@ -23,7 +23,7 @@ Method = Mapping[str, Episodes]  # by seed
 
 
 def read_episodes(folder: Path) -> dict[str, dict[str, float]]:
-    """Return what a run wrote of its last test, by task; {} where there is nothing."""
+    """Read the counts of a run's last test episodes, by task; {} where there are none."""
     path = folder / EPISODES_FILE
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     rows = [json.loads(line) for line in lines]
@@ -78,7 +78,7 @@ def _table(rows: Mapping[str, Sequence[Mapping[str, float]]], names: Sequence[st
 
 
 def table_of_turns(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return what policies write after training, by run, where `--examine` looked at it, as Markdown; "" where it did not."""
+    """Return statistics of trained policies' turns by run, from `--examine`, as Markdown; "" where no run was examined."""
     rows = {run: result["examined"]["after"] for run, result in results.items() if "examined" in result}
     if not rows:
         return ""

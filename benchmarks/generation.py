@@ -79,7 +79,7 @@ def ours(name: str) -> float:
 
 
 def measure(command: list[str]) -> float:
-    """Return what a process printed as items per CPU-second."""
+    """Run a process and return the items per CPU-second that it printed."""
     out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     return float(json.loads(out.splitlines()[-1])["items_per_cpu_second"])
 

@@ -58,7 +58,7 @@ def import_vectors(corpus: Corpus, encoder: Encoder, vectors: Path, ids: Path, c
 
 
 def _order(corpus: Corpus, ids: Path) -> NDArray[np.intp]:
-    """Return where in the given rows each passage of the corpus stands."""
+    """Return the row of the imported vectors for each passage of the corpus."""
     try:
         text = ids.read_text("utf-8")
         names = json.loads(text) if text.lstrip().startswith("[") else text.splitlines()

@@ -61,7 +61,7 @@ class Goal:
 
 
 def last_line(command: list[str]) -> Any:
-    """Return what a process printed as JSON in its last line."""
+    """Run a process and return the JSON of the last line that it printed."""
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return json.loads(out.splitlines()[-1])
 
@@ -110,7 +110,7 @@ def query_microseconds() -> float | str:
 
 
 def unequal_queries() -> float | str:
-    """Return how many of 10,000 queries have other best rows or scores than a ranking of all passages, ties included."""
+    """Count the queries of 10,000 whose best rows or scores differ from a ranking of all passages, ties included."""
     import numpy as np
 
     if "AGENT_ENVS_DATA" not in os.environ:
@@ -131,7 +131,7 @@ def unequal_queries() -> float | str:
 
 
 def play_rate(env_id: str, tasks: int, most: int, act: str) -> float:
-    """Return steps per CPU-second of recorded play, resets included; what one task is made of is kept, as in training."""
+    """Return steps per CPU-second of recorded play, resets included; a task's data stays in the cache, as in training."""
     import gymnasium as gym
 
     from agent_envs.core.env import companion
@@ -216,7 +216,7 @@ def import_seconds() -> float:
 
 
 def dependencies() -> float:
-    """Return how many packages the core install names."""
+    """Count the packages that the core install names."""
     return float(len(tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"]["dependencies"]))
 
 
@@ -260,7 +260,7 @@ class Round:
         return calibration.drift_of(self.plays) <= calibration.MOST_DRIFT
 
     def ratio(self, goal: Goal) -> float:
-        """Return what is judged: the figure, or the thousandths of a unit that it stands for."""
+        """Return the value that the goal's bound is on: the figure, or its cost in thousandths of a calibration unit."""
         assert not isinstance(self.figure, str), self.figure
         if not goal.unit:
             return self.figure

@@ -45,7 +45,7 @@ def use(figures: dict[str, Any], rows: int, peak_tflops: float) -> float:
 
 
 def commands() -> dict[str, list[str]]:
-    """Return how each side is measured; TRL's where it is installed and sees the GPU."""
+    """Return the command that measures each side; TRL's where it is installed and sees the GPU."""
     by_side = {"ours": OURS}
     probe = "import torch, trl; raise SystemExit(not torch.cuda.is_available())"
     if TRL.exists() and subprocess.run([str(TRL), "-c", probe], check=False).returncode == 0:

@@ -93,7 +93,7 @@ def run_cell(side: str, shape: Shape, model: Path, steps: int) -> dict[str, Any]
 
 
 def cheapest(cells: dict[str, dict[str, Any]], name: str = "step") -> str:
-    """Return which of TRL's configurations cost least."""
+    """Return the cheapest of TRL's configurations."""
     return min((side for side in cells if side.startswith("trl")), key=lambda side: float(cells[side][name]))
 
 

@@ -34,7 +34,7 @@ TEMPLATE = (
 
 @dataclass(frozen=True)
 class Shape:
-    """What is played: a prompt of so many tokens, so many turns, so many tokens sampled in each, and shown between them.
+    """The lengths of an episode in tokens: its prompt, the samples of each of its turns, and the tool results between them.
 
     `target` is of TRL's CPU-seconds over ours.
     """
@@ -55,7 +55,7 @@ class Prompts:
         self._texts = prompts(tokens)
 
     def size(self, split: str) -> int:
-        """Return how many there are."""
+        """Return the number of tasks."""
         return len(self._texts)
 
     def get(self, split: str, key: int | str) -> Task:
@@ -183,7 +183,7 @@ def measure(cell: dict[str, Any]) -> dict[str, Any]:
 
 
 def measured(command: list[str]) -> dict[str, Any]:
-    """Return what a process printed as JSON in its last line.
+    """Run a process and return the JSON of the last line that it printed.
 
     Raises:
         SystemExit: it failed; with the end of what it said.

@@ -48,12 +48,12 @@ class Cost:
 
 @cache
 def load(name: str) -> Any:
-    """Return a file of results."""
+    """Load a file of results."""
     return json.loads((RESULTS / name).read_text("utf-8"))
 
 
 def costs() -> dict[str, Cost]:
-    """Return what is measured."""
+    """Return the measured costs by name."""
     runner = max(
         (row for row in load("runner.json")["cost"] if row["peer"] == "agent-envs"), key=lambda row: row["episodes"]
     )
@@ -115,7 +115,7 @@ class Need:
 
 
 def needs() -> list[Need]:
-    """Return what the run needs."""
+    """Return the run's needs as functions of an episode's turns."""
     cost = {name: row.value for name, row in costs().items()}
     rate = EPISODES_A_DAY / DAY_SECONDS  # episodes a second
 
@@ -169,7 +169,7 @@ def table(heads: list[str], rows: list[list[str]]) -> str:
 
 
 def growth_table() -> str:
-    """Return how cost grows: a row for each of the charts."""
+    """Return the growth of cost: a row for each of the charts."""
     rows = [
         [
             name,
@@ -183,7 +183,7 @@ def growth_table() -> str:
 
 
 def cost_table() -> str:
-    """Return what is measured, and where it is kept."""
+    """Return the table of measured costs and their files."""
     rows = [
         [cost.what, f"{figure(cost.value)} {cost.unit}", f"[{cost.file}](../benchmarks/results/{cost.file})"]
         for cost in costs().values()
@@ -192,12 +192,12 @@ def cost_table() -> str:
 
 
 def assumption_list() -> str:
-    """Return what is assumed."""
+    """Return the list of assumptions."""
     return "\n".join(f"- {line}" for line in ASSUMPTIONS)
 
 
 def need_table() -> str:
-    """Return what the run needs."""
+    """Return the table of the run's needs."""
     rows = [[need.what, need.unit, *(figure(need.at(turns)) for turns in TURNS)] for need in needs()]
     return table(["", "", *(f"{turns} turns" for turns in TURNS)], rows)
 
@@ -208,7 +208,7 @@ def limits() -> list[Need]:
 
 
 def limit_table() -> str:
-    """Return where it breaks: the share of what there is, nearest first."""
+    """Return the share of each limit of the machine that the run takes, nearest first."""
     rows = [
         [need.what, f"{need.has:,g} {need.unit}", *(f"{need.at(turns) / need.has:.2g}" for turns in TURNS), need.ray]
         for need in limits()

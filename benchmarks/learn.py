@@ -34,7 +34,7 @@ PANELS = ("success", "eval/success", "reward", "valid_actions", "tools/call_freq
 
 
 def describe_run(preset: str, result: dict[str, Any]) -> str:
-    """Return one line a seed."""
+    """Format a run's result as one line."""
     gain = f"{100 * result['gain']['difference']:+.1f}"
     cost = f"{result['steps']} steps, {result['sampled_tokens']:,} tokens, {result['cpu_seconds'] / 60:.1f} CPU-minutes"
     sides = f"{percent(result['before'])} -> {percent(result['after'])}, gain {gain}"
@@ -42,7 +42,7 @@ def describe_run(preset: str, result: dict[str, Any]) -> str:
 
 
 def table_of(preset: str, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return what is kept of a preset: its seeds, what they say together, and what the seeds are."""
+    """Return a preset's entry in the results file: its seeds' results, their summary, and the origin of the seeds."""
     sides = {
         side: summarise_shares({result["seed"]: result[side]["success"] for result in results})
         for side in ("before", "after")

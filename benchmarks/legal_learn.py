@@ -65,7 +65,7 @@ Rows = dict[int, list[LimitRow]]  # of an agent, by seed
 
 @dataclass(frozen=True)
 class Agent:
-    """Who is played: the start of a run or its end."""
+    """A policy to play: a run's model at its start or at its end."""
 
     name: str
     folder: Path

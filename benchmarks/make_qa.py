@@ -61,7 +61,7 @@ Progress = Callable[[str, float], None]
 
 @dataclass(frozen=True)
 class QAConfig:
-    """How a benchmark is made.
+    """The settings of a generated benchmark.
 
     Attributes:
         count: how many questions.
@@ -89,7 +89,7 @@ class QAConfig:
 
 @dataclass(frozen=True)
 class QAReport:
-    """What was made: the file, how many questions of each split and in all, and what it took."""
+    """The report on a generated benchmark: its file, numbers of questions by split and in all, attempts and usage."""
 
     path: str
     questions: int
@@ -166,12 +166,12 @@ def _seen_from(out: Path, corpus: str) -> str:
 
 
 def recording_beside(out: Path) -> Path:
-    """Return where the calls for a benchmark are recorded."""
+    """Return the file that records the calls for a benchmark."""
     return out.with_suffix(".calls.jsonl")
 
 
 def _silent(stage: str, fraction: float) -> None:
-    """Tell nobody."""
+    """Report no progress."""
 
 
 class _Maker:
@@ -288,7 +288,7 @@ class _Maker:
         return self._examiner.confirms(candidate, left, f"make-qa/{self._config.seed}/{candidate.place}/without")
 
     def report(self, out: Path, rows: list[dict[str, Any]]) -> QAReport:
-        """Return what was made."""
+        """Return the report on the benchmark."""
         return QAReport(
             path=str(out),
             questions=len(rows),

@@ -45,7 +45,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What came of one attempt.
+    """A candidate question, its answer and its fate: accepted, or the reason why not.
 
     Attributes:
         place: its number, from 0.
@@ -89,7 +89,7 @@ class Picker:
         return (base, *map(self._library.read, self._near(base)[: count - 1]))
 
     def _near(self, base: Section) -> list[str]:
-        """Return what a section cites in its own document or title, then its neighbours, nearest first."""
+        """Return the sections that a section cites in its own document or title, then its neighbours, nearest first."""
         root = self._library.path(base.id)[0].id
         cited = [self._numbered.get((root, number), "") for number in _CITED.findall(base.text)]
         beside = self._library.read(base.parent).children if base.parent else ()
@@ -135,7 +135,7 @@ class Examiner:
             return Candidate(place, FAULT, question=fault.cause, usage=dict(usage))
 
     def confirms(self, candidate: Candidate, sections: Sequence[Section], label: str) -> bool:
-        """Return whether the checking model finds a candidate's answer in some sections, or may: no verdict is no no.
+        """Return whether the checking model finds a candidate's answer in some sections; a missing verdict counts as yes.
 
         Raises:
             EnvFault: the service failed.
@@ -148,7 +148,7 @@ class Examiner:
     def _doubt(
         self, question: str, answer: str, sections: Sequence[Section], site: CallSite, usage: Counter[str]
     ) -> str:
-        """Return what is wrong with an answer from sections, or ""."""
+        """Check an answer against its sections: return the fate of a faulty one, or ""."""
         fields = self._ask(self._checker, "check", site, usage, sections=render(sections), question=question)
         response = fields.get("answer")
         if not isinstance(response, str | int | float) or not str(response).strip() or abstains(str(response)):
@@ -213,17 +213,17 @@ def prompts() -> Mapping[str, Template]:
 
 
 def prompts_digest() -> str:
-    """Return what names the prompts in a journal."""
+    """Return the digest by which a journal identifies the prompts."""
     return digest({name: prompt.template for name, prompt in prompts().items()})
 
 
 def render(sections: Sequence[Section]) -> str:
-    """Return sections as a prompt shows them: id, label and text, long ones cut."""
+    """Render sections for a prompt: id, label and text, long ones cut."""
     return "\n\n".join(f"ID: {one.id}\n{one.label}\n{one.text[:_SHOWN_CHARACTERS]}" for one in sections)
 
 
 def flaw(question: str, answer: str, sections: Sequence[Section]) -> str:
-    """Return what code alone can tell is wrong with a question, or ""."""
+    """Check a question by rules, without a model: return the fate of a faulty one, or ""."""
     if len(question) > MOST_QUESTION_CHARACTERS:
         return "the question is too long"
     if len(answer) > MOST_ANSWER_CHARACTERS:

@@ -41,7 +41,7 @@ def path_of(module: str) -> Path | None:
 
 
 def lines(modules: set[str]) -> int:
-    """Return how many lines the files of modules have."""
+    """Count the lines of the files of modules."""
     paths = filter(None, map(path_of, modules))
     return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
 
@@ -85,7 +85,7 @@ def _names(node: ast.AST) -> Iterator[str]:
 
 
 def find_string_references(module: str) -> set[str]:
-    """Return the parts of an algorithm that shared code may load for it by their names in a string."""
+    """Return the modules that shared code may load for an algorithm by their names in strings."""
     paths = {name: path_of(name) for name in reached(module, at_use=True)}
     texts = [path.read_text(encoding="utf-8") for path in paths.values() if path is not None]
     words = {node.value for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)}
@@ -139,12 +139,12 @@ class Trip:
         sys.setprofile(self._note)
 
     def stop(self) -> None:
-        """Record no more."""
+        """Stop recording."""
         sys.setprofile(None)
         threading.setprofile(None)
 
     def of(self, package: str) -> tuple[int, int]:
-        """Return how many files of a package were opened, and how many lines they have."""
+        """Count the files of a package that ran, and their lines."""
         paths = [path for path in self.files if path.is_relative_to(ROOT / package)]
         return len(paths), sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
 

@@ -204,7 +204,7 @@ def measure_kills(count: int) -> tuple[Any, bool]:
 
 
 def main() -> None:
-    """Measure what was asked for."""
+    """Run the measurements that the options name."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--latency", action="store_true", help="the latency table")
     parser.add_argument("--abuse", action="store_true", help="the abuse matrix")

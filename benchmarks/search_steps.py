@@ -31,12 +31,12 @@ class Stub:
     name = "stub"
 
     def search(self, query: str, top_k: int, *, support: Any = (), seed: str = "") -> tuple[Hit, ...]:
-        """Return them."""
+        """Return the three passages."""
         return HITS
 
 
 class LastTurn:
-    """What limits and rewards read of an episode that forgets: the number of its turns, and the newest one."""
+    """The part of an episode's turns that limits and rewards read: their number, and the newest one."""
 
     __slots__ = ("action", "count", "events", "observation", "parsed", "results", "terminated", "truncated")
 
@@ -77,7 +77,7 @@ class Unrecorded(SearchQA):
     """Search QA whose steps do all but keep the turns: no snapshot, no replay, no row of a journal."""
 
     def reset(self, **options: Any) -> Any:
-        """Begin as ever."""
+        """Reset, and replace the episode by one that keeps no turns."""
         start = super().reset(**options)
         self._episode = Forgetful(self._episode)
         return start
@@ -117,7 +117,7 @@ def make_env(engine: str) -> tuple[gym.Env[Any, Any], str, bool]:
 
 
 def player(engine: str) -> Callable[[], int]:
-    """Return what plays every task once: three searches for its question (with a stub: the peers' query) and an answer."""
+    """Return a function that plays every task once: three searches for its question (stub: the peers' query), an answer."""
     env, split, stub = make_env(engine)
     plans = []
     for task in range(min(TASKS, env.unwrapped.source.size(split))):

@@ -52,7 +52,7 @@ def sorting_figures(
 
 
 def reference_rows(sizes: Sequence[int]) -> list[dict[str, Any]]:
-    """Return what every algorithm needs and earns, by number of items, in both directions."""
+    """Return every algorithm's exact figures and rewards, by number of items, in both directions."""
     return [
         {
             "items": n,

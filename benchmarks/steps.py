@@ -110,7 +110,7 @@ def expa_row(env: Any) -> dict[str, Any]:
 
 
 def recorded(env: Any, player: str) -> Plan:
-    """Return what the solver or random legal play does in the first test tasks."""
+    """Record the actions of the solver or of random legal play in the first test tasks."""
     from agent_envs.core.env import companion
 
     act = companion(env, {"solver": "solver", "random": "sampler"}[player])
@@ -169,7 +169,7 @@ def peer_python(name: str) -> str:
 
 
 def measured(command: list[str]) -> Any:
-    """Return what a process printed as JSON in its last line."""
+    """Run a process and return the JSON of the last line that it printed."""
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return json.loads(out.splitlines()[-1])
 

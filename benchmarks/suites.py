@@ -37,14 +37,14 @@ Outcomes = dict[str, tuple[bool, ...]]  # of an entry: agent -> task by task
 
 @dataclass(frozen=True)
 class Measured:
-    """What agents did on the first tasks of an entry."""
+    """The outcomes of agents on the first tasks of an entry."""
 
     entry: Entry
     outcomes: Outcomes
 
     @property
     def tasks(self) -> int:
-        """How many tasks were played."""
+        """The number of tasks in the measurement."""
         return len(self.entry.tasks)
 
     @property

@@ -71,7 +71,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Layout:
-    """What a table shows of its runs.
+    """The layout of a table: its sets, averages and notes.
 
     Attributes:
         sets: its columns, where each run is tested on several: the name in `env.tests` -> the column and how many questions
@@ -105,7 +105,7 @@ def read_sweep(program: str, name: str) -> tuple[list[str], list[Cell]]:
 
 
 def read_layout(program: str, name: str) -> Layout:
-    """Return what the table of a sweep shows; raises as `read_sweep`."""
+    """Return the layout of a sweep's table; raises as `read_sweep`."""
     table = _read(program, name)
     sets = {row["name"]: (row["column"], row["questions"]) for row in table.get("set", ())}
     return Layout(sets, table.get("average", False), tuple(table.get("notes", ())))
@@ -199,7 +199,7 @@ def _by_row(out: Path, cells: Sequence[Cell]) -> tuple[dict[str, dict[str, Episo
 
 
 def _choices(results: Mapping[Cell, Summary]) -> list[str]:
-    """Return on which split the weights of each row were chosen, where they are not those of the last step."""
+    """Describe the checkpoint choice of each run whose weights are not those of the last step: the split and the step."""
     rows = [(_label(cell), result["chosen"]) for cell, result in results.items() if "chosen" in result]
     return [f"{run}: the weights of step {row['step']}, the best on the split {row['split']}" for run, row in rows]
 
@@ -223,7 +223,7 @@ def _settings(program: str) -> type:
 
 
 def _split_options(programs: Collection[str], words: Sequence[str]) -> dict[str, list[str]]:
-    """Return what each trainer is given of a command line's options: those that are settings of it.
+    """Split a command line's options by trainer: each gets those that are settings of it.
 
     Raises:
         UsageError: a word belongs to no option, or an option is none of any of the trainers.
@@ -280,7 +280,7 @@ def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def _help(program: str, name: str, common: Sequence[str], cells: Sequence[Cell], notes: Sequence[str]) -> str:
-    """Return which runs a sweep consists of."""
+    """Return the help text of a sweep, which lists its runs."""
     lines = [f"{name}: {len(cells)} runs of trainers.{program}, all with {shlex.join(common)}"]
     others = {cell: f" (trainers.{cell.program})" for cell in cells if cell.program != program}
     lines += [f"  {_label(cell)}{others.get(cell, '')}: {shlex.join(cell.options)}" for cell in cells]
@@ -320,7 +320,7 @@ def table_of(results: Mapping[Cell, Summary], layout: Layout | None = None) -> s
 
 
 def _figures(results: Mapping[Cell, Summary], layout: Layout) -> dict[str, dict[str, dict[str, Summary]]]:
-    """Return what was measured, by row, seed and column, with the averages of a row that is whole.
+    """Return the summaries by row, seed and column, with the averages of a row that is whole.
 
     A run that pooled its domains itself has a micro average with an interval, which stays.
     """
@@ -370,7 +370,7 @@ def _parts(cell: Cell, result: Summary, by_row: bool) -> Iterator[tuple[str, str
 
 
 def _label(cell: Cell) -> str:
-    """Return which run a line on the screen is about."""
+    """Return the label of a cell's run: row, column and seed."""
     return ", ".join(part for part in (cell.row, cell.column, cell.seed and f"seed {cell.seed}") if part)
 
 

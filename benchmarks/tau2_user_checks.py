@@ -94,7 +94,7 @@ _ENOUGH_REQUESTS, _STEM, _MENTION_SHARE = 3, 5, 0.3
 
 
 def checked(task: Tau2Task, lines: Sequence[Line], ended: str, domain: Domain) -> list[tuple[str, int, str]]:
-    """Return what a user did in a conversation that it had no cause for: of which kind, in which line, and in words."""
+    """Return a user's faults in a conversation: actions and claims without a cause, each with kind, line and words."""
     lines, past = tuple(lines), len(task.history)
     start = past if lines[:past] == task.history else 0
     faults = [*_closing(task, lines, ended), *_actions(lines, start, domain)]
@@ -109,7 +109,7 @@ def checked(task: Tau2Task, lines: Sequence[Line], ended: str, domain: Domain) -
 
 
 def episode_faults(core: Any) -> list[tuple[str, int, str]]:
-    """Return the same of an episode of tau2 that is over."""
+    """Return a user's faults in an episode of tau2 that is over."""
     task, dialogue = core.opened(core.episode.task)[0], core.episode.state
     return checked(task, dialogue.lines, dialogue.ended, core.rules.domain)
 
@@ -144,7 +144,7 @@ def _actions(lines: tuple[Line, ...], start: int, domain: Domain) -> Iterator[tu
 
 
 def early(task: Tau2Task, lines: tuple[Line, ...], last: int) -> Iterator[str]:
-    """Yield why a user's last message, which ends the conversation, comes too early.
+    """Yield the reasons why a user ends the conversation too early with its last message.
 
     Args:
         task: what the user was told.
@@ -174,7 +174,7 @@ def early(task: Tau2Task, lines: tuple[Line, ...], last: int) -> Iterator[str]:
 
 
 def _open_question(before: tuple[Line, ...], words: str) -> str:
-    """Return what is wrong with stopping on an agent's last message, or ""."""
+    """Describe the open question of an agent's last message, on which a user stops, or return ""."""
     place = max((at for at, line in enumerate(before) if line.sender == "assistant" and not line.calls), default=-1)
     if place < 0 or any(line.sender == "user" for line in before[place:]):  # it did on the phone what it was asked for
         return ""
@@ -221,7 +221,7 @@ def _mentions(want: Want, speech: str) -> bool:
 
 
 def _overlaps(text: str, speech: str, share: float) -> bool:
-    """Return whether more than a share of a text's words of meaning were said; a text with few of them counts as told."""
+    """Return whether a speech has more than a share of a text's content words; a text with fewer than three has it."""
     stems = _stems(text)
     return len(stems) < 3 or len(stems & _stems(speech)) > share * len(stems)
 
@@ -267,7 +267,7 @@ def _requested_tools(text: str) -> set[str]:
 
 
 def ungrounded(text: str, scenario: str, before: Sequence[Line]) -> Iterator[str]:
-    """Yield what a user says it did or saw on its phone though none of its tools was used for it.
+    """Yield a user's claims about actions or readings of its phone for which none of its tools was used.
 
     Args:
         text: what it says.

@@ -208,7 +208,7 @@ def leaks(domain: str, tasks: int) -> dict[str, float]:
 
 
 def solved(domain: str, tasks: int) -> dict[str, int]:
-    """Return how many of the first test tasks of two worlds the solver and the heuristic solve."""
+    """Count the first test tasks of two worlds that the solver and the heuristic solve."""
     counts = {}
     for kind, world in ((kind, world) for kind in ("solver", "heuristic") for world in (0, 5)):
         env = gym.make(f"agent_envs/Tau2{domain.title()}-v0", **({"world": world} if world else {}))
@@ -221,7 +221,7 @@ def solved(domain: str, tasks: int) -> dict[str, int]:
 
 
 def lazy(domain: str, tasks: int) -> dict[str, int]:
-    """Return how many test tasks agents solve that do not work."""
+    """Count the test tasks that agents without effort solve."""
     env = gym.make(f"agent_envs/Tau2{domain.title()}-v0")
     counts = {}
     for kind, policy in (("random", CompanionPolicy("random")), ("null", NullPolicy())):
@@ -238,7 +238,7 @@ def lazy(domain: str, tasks: int) -> dict[str, int]:
 
 
 def speed(domain: str, tasks: int) -> int:
-    """Return how many messages that it never saw the customer answers in a CPU-second, the environment's step included."""
+    """Return the customer's answers to new messages per CPU-second, the environment's step included."""
     env = gym.make(f"agent_envs/Tau2{domain.title()}-v0")
     answered, seconds = 0, 0.0
     for place in range(tasks):
@@ -259,7 +259,7 @@ def _opening(env: Any, place: int, key: str) -> str:
 
 
 def _answer(env: Any, text: str) -> str:
-    """Return what the user says to a text, "" once the conversation is over."""
+    """Send a text and return the user's answer, "" once the conversation is over."""
     if env.unwrapped.episode.over:
         return ""
     _, _, _, _, info = env.step(text)

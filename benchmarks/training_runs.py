@@ -57,7 +57,7 @@ def _seeds_of(preset: str) -> tuple[int, ...]:
 
 
 def describe_seeds(preset: str, seeds: Sequence[int]) -> str:
-    """Return what a reader must know of the seeds of figures: whether settings were chosen on them."""
+    """Describe the origin of the seeds of figures: whether settings were chosen on them."""
     if tuple(seeds) == report_seeds(preset, len(seeds)):
         return f"drawn after the settings were fixed, from the sha256 of {preset!r}"
     if set(seeds) <= set(rule := _seeds_of(preset)):
@@ -115,7 +115,7 @@ def run_trainer(command: Sequence[str], env: Mapping[str, str], log: IO[str]) ->
 
 
 def end_trainers_with_us() -> None:
-    """Have SIGTERM, Ctrl-C and a terminal that closes end the trainers that run, and then this process by that signal."""
+    """Make SIGTERM, Ctrl-C and a terminal that closes end the trainers that run, and then this process by that signal."""
 
     def end(number: int, frame: object) -> None:
         _STOPPED_BY.append(number)
@@ -138,7 +138,7 @@ def _signal(trainer: subprocess.Popen[bytes], number: int) -> None:
 
 
 def about(command: str) -> dict[str, str]:
-    """Return what a file of figures says of its machine and versions."""
+    """Return the provenance of a file of figures: command, machine and versions."""
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} shared cores, one thread a run"
     provenance = {"command": command, "machine": machine, "python": platform.python_version()}
     return provenance | {name: version(name) for name in ("torch", "transformers", "numpy")}
@@ -187,7 +187,7 @@ def summarise_shares(values: Mapping[int, float]) -> dict[str, Any]:
 
 
 def mean_line(row: dict[str, Any]) -> str:
-    """Return what `summarise_shares` gave of a success in words, in per cent."""
+    """Format a result of `summarise_shares` as text, in per cent."""
     bounds = row["interval"] and " [{:.1f}, {:.1f}]".format(*(100 * min(1.0, max(0.0, x)) for x in row["interval"]))
     worst = f"worst {100 * row['worst']['value']:.1f} (seed {row['worst']['seed']})"
     count = len(row["by_seed"])
@@ -195,13 +195,13 @@ def mean_line(row: dict[str, Any]) -> str:
 
 
 def ahead(one: Mapping[int, float], other: Mapping[int, float]) -> dict[str, Any] | None:
-    """Return by how much the second is ahead of the first over the seeds that both have; None where there is none."""
+    """Return the lead of the second over the first on the seeds that both have; None where there is none."""
     seeds = one.keys() & other.keys()
     return over_seeds({seed: other[seed] - one[seed] for seed in seeds}) if seeds else None
 
 
 def points(row: dict[str, Any]) -> str:
-    """Return what `ahead` or `over_seeds` gave in words, in points of per cent."""
+    """Format a result of `ahead` or `over_seeds` as text, in points of per cent."""
     seeds = ", ".join(row["by_seed"])
     bounds = row["interval"] and " [{:+.1f}, {:+.1f}]".format(*(100 * bound for bound in row["interval"]))
     return f"{100 * row['mean']:+.1f}{bounds or ', no interval'} (seed{'s' * (len(row['by_seed']) > 1)} {seeds})"

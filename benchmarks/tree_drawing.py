@@ -70,7 +70,7 @@ def _node(row: dict[str, Any]) -> Node:
 
 
 def draw_tree_file(path: Path) -> str:
-    """Return the picture of the tree of a file; that of a policy as it plays tells what it would cost without waste."""
+    """Draw the tree of a file as SVG text; that of an unpruned policy notes its cost without waste."""
     tree = read_tree(path)
     if path.stem.endswith("-pruned"):
         return drawing(tree, title=f"{tree.name}: the policy without implied comparisons")
@@ -156,7 +156,7 @@ class _Layout:
         return box
 
     def columns(self) -> tuple[list[float], float]:
-        """Return where each column starts, that of the ends last, and where this one ends."""
+        """Return the left edge of each column, that of the ends last, and the right edge of that one."""
         count = max((box.column for box in self.boxes), default=-1) + 1
         starts = [MARGIN]
         for column in [*range(count), -1]:

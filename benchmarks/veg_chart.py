@@ -30,7 +30,7 @@ NOTE = (
 
 @dataclass(frozen=True)
 class Picture:
-    """What a group's picture says and shows.
+    """The title and rows of a group's picture.
 
     Attributes:
         title: above all panels.

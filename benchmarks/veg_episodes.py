@@ -47,7 +47,7 @@ def measured_plan(settings: VEGSettings, rows: Sequence[WrapperRow], count: int,
 
 
 class Follower:
-    """Does what the last hint says."""
+    """A policy that follows the last hint."""
 
     name, batch = "follower", 1
 
@@ -66,7 +66,7 @@ def hint_of(messages: Sequence[Mapping[str, Any]]) -> str:
 
 
 def look_up(hint: str, messages: Sequence[Mapping[str, Any]]) -> str:
-    """Search for what a hint of Search QA names, or answer with what the documents tell of the fact that it names."""
+    """Search for the subject of a hint of Search QA, or answer with the fact that it names, from the documents."""
     fact, name = _FACT.search(hint), _NAME.search(hint)
     if name is not None:
         return f"<search>{fact[1] if fact else name[1]}</search>"
@@ -77,7 +77,7 @@ def look_up(hint: str, messages: Sequence[Mapping[str, Any]]) -> str:
 
 
 def obey_hint(hint: str, messages: Sequence[Mapping[str, Any]]) -> str:
-    """Say or call what a hint of tau2 says, word for word."""
+    """Return the message or call that a hint of tau2 names, word for word."""
     step = _STEP.search(hint)
     if step is None:
         return hint

@@ -18,7 +18,7 @@ TEMPERATURES = {"as_measured": -1.0, "greedy": 0.0}
 
 
 def failures(folder: Path) -> dict[str, Any]:
-    """Return how a trained policy's test episodes end, with feedback and without, sampled and greedy; kept beside the run."""
+    """Return the shares of a trained policy's test episodes by ending, with feedback and without; stored beside the run."""
     path = folder / "failures.json"
     if path.exists():
         record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -47,7 +47,7 @@ def ends(results: Sequence[EpisodeResult], golds: Sequence[Sequence[str]]) -> di
 
 
 def end_of(result: EpisodeResult, gold: Sequence[str]) -> str:
-    """Return how an episode ended; what feedback says counts as shown by nobody."""
+    """Classify the end of an episode; text of feedback does not count as an observation."""
     if result.success:
         return "solved"
     turns = result.trajectory.turns

@@ -101,7 +101,7 @@ RunsByName = dict[str, list[dict[str, Any]]]
 
 
 def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
-    """Return what is kept of a run."""
+    """Return a run's figures and curves for the results file."""
     from trainers.training.metrics import METRICS_FILE, read_metrics
 
     rows = read_metrics(folder / METRICS_FILE)
@@ -123,7 +123,7 @@ def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def compared(one: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return how far the second is ahead of the first, paired by seed: as each was trained, then on equal sides."""
+    """Return the lead of the second over the first, paired by seed: as each was trained, then on equal sides."""
     gaps: dict[str, Any] = {}
     for name, (side, what) in COMPARISONS.items():
         gap = ahead(*({row["seed"]: row[side]["success"] for row in rows} for rows in (one, other)))
@@ -133,7 +133,7 @@ def compared(one: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> 
 
 
 def describe_run(name: str, result: dict[str, Any]) -> str:
-    """Return one line a run."""
+    """Format a run's result as one line."""
     sides = ", ".join(f"{side.removeprefix('after_').replace('_', ' ')} {percent(result[side])}" for side in SIDES)
     bare = result.get("bare", result)["before"]
     cost = (
@@ -143,7 +143,7 @@ def describe_run(name: str, result: dict[str, Any]) -> str:
 
 
 def tables_of(runs_by_name: RunsByName, runs: Path) -> dict[str, Any]:
-    """Return what is told of each experiment: its seeds, how far it is ahead of GRPO, how it fails, and what it would cost."""
+    """Return the table of each experiment: its seeds, its lead over GRPO, its failures, and its price with a paid model."""
     from benchmarks.veg_failures import failures
     from benchmarks.veg_price import price_of
 
@@ -166,7 +166,7 @@ def tables_of(runs_by_name: RunsByName, runs: Path) -> dict[str, Any]:
 
 
 def scripts_of(runs_by_name: RunsByName, runs: Path) -> dict[str, Any]:
-    """Return, by group, what following good hints alone earns on the test tasks of its runs."""
+    """Return, by group, the success of following good hints alone on the test tasks of its runs."""
     from benchmarks.veg_episodes import script_as_agent
 
     scripts: dict[str, Any] = {}
@@ -177,7 +177,7 @@ def scripts_of(runs_by_name: RunsByName, runs: Path) -> dict[str, Any]:
 
 
 def summary(tables: dict[str, Any], scripts: dict[str, Any]) -> str:
-    """Return what is printed at the end: every comparison with what it is, success on both sides, and the script alone."""
+    """Return the text of the last printout: every comparison with its meaning, success on both sides, and the script alone."""
     lines = []
     for name, (_, what) in COMPARISONS.items():
         lines.append(f"ahead of GRPO, {name} ({what}), in points:")

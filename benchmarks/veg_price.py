@@ -36,7 +36,7 @@ class Priced:
         self._voice = voice
 
     def speak(self, moment: Moment) -> tuple[str, dict[str, int]]:
-        """Speak as the other one."""
+        """Return the wrapped voice's words, and the usage that a chat model would have had."""
         text, _ = self._voice.speak(moment)
         prompt = read_templates("").messages(moment.mode, moment.talk, moment.tools, moment.prefill)
         sent = sum(len(message["content"]) for message in prompt)

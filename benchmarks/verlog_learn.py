@@ -108,7 +108,7 @@ def built_in(agent: str, limit: int, tasks: int, preset: str = PRESET) -> dict[s
 
 
 def greedy(folder: Path) -> dict[str, Any]:
-    """Return what a run's model does on the run's test tasks where it says what is likeliest."""
+    """Return the success of a run's model on the run's test tasks with greedy decoding."""
     from trainers.trained_agent import TrainedAgent
 
     settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
@@ -131,7 +131,7 @@ def explained(folder: Path) -> list[float]:
 
 
 def half_width(gap: Mapping[str, Any] | None) -> float | None:
-    """Return the half-width of a difference's interval: a smaller one could not have been told from none by this design."""
+    """Return the half-width of a difference's interval, the smallest difference that this design could tell from none."""
     values = list(gap["by_seed"].values()) if gap else []
     if len(values) < 2:
         return None

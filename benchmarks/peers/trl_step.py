@@ -32,7 +32,7 @@ class World:
     observation = ""
 
     def reset(self, **row: Any) -> None:
-        """Forget nothing: there is no state."""
+        """Reset nothing: there is no state."""
 
     def look(self) -> str:
         """Look at what there is."""
@@ -47,7 +47,7 @@ class Marks(TrainerCallback):
         self.peak = 0.0
 
     def on_step_end(self, *args: Any, **kwargs: Any) -> None:
-        """Note them."""
+        """Record the clock and the peak memory."""
         if torch.cuda.is_available():
             torch.cuda.synchronize()
         self.ends.append(clock())
@@ -88,12 +88,12 @@ def peak_mb() -> float:
 
 
 def reward(completions: list[list[dict[str, str]]], **columns: Any) -> list[float]:
-    """Return the share of the letter a in what was said last."""
+    """Return the share of the letter a in the last message."""
     return [messages[-1]["content"].count("a") / max(1, len(messages[-1]["content"])) for messages in completions]
 
 
 def call(tokenizer: Any, ids: list[int], prefix: Any = None, tools: Any = None) -> dict[str, Any]:
-    """Read whatever was said as a call of the tool."""
+    """Parse any response as a call of the tool."""
     calls = [{"type": "function", "function": {"name": "look", "arguments": {}}}]
     return {"role": "assistant", "content": tokenizer.decode(ids, skip_special_tokens=True), "tool_calls": calls}
 
