@@ -24,7 +24,7 @@ def script(request: Request) -> Reply:
 
 
 class Instant:
-    """Four turns at once."""
+    """A policy of four turns that replies at once."""
 
     name, batch = "instant", 1
 

@@ -31,17 +31,17 @@ from types import MappingProxyType
 from typing import Any
 
 from agent_envs.base.jsonl_log import read_journal
-from benchmarks.arpo_bound import saved
+from benchmarks.arpo_bound import call_savings
 from benchmarks.training_runs import (
     about,
-    ahead,
     describe_seeds,
     end_trainers_with_us,
+    lead_over_seeds,
     percent,
     points,
     report_seeds,
+    run_training,
     summarise_shares,
-    trained,
     with_points_on_a_line,
 )
 from trainers.arpo_parts.branching import BranchingSettings, Node, chance_of
@@ -176,14 +176,14 @@ def describe_run(arm: str, run: Run) -> str:
     return f"{arm:8} seed {run['seed']}: {sides}; {run['steps']} steps, {cost}{spared}"
 
 
-def beside(arm: str, rows: Sequence[Run]) -> dict[str, Any]:
+def compare_with_bound(arm: str, rows: Sequence[Run]) -> dict[str, Any]:
     """Return the share of calls that an arm's trees saved; with half as many roots as leaves, the bound and a simulation."""
     if "tools/saved" not in rows[0]:
         return {}
     own, forked = (statistics.fmean(run[name] for run in rows) for name in ("tools/saved", "branching/forked"))
     savings: dict[str, Any] = {"measured": round(own, 3)}
     if "--branching.roots" not in ARMS[arm]:
-        simulated = {str(calls): round(saved(calls, forked, tasks=300), 3) for calls in (1, 2)}
+        simulated = {str(calls): round(call_savings(calls, forked, tasks=300), 3) for calls in (1, 2)}
         savings |= {"bound": 0.5, "simulated_by_calls_an_episode": simulated}
     return {"saved": savings}
 
@@ -220,7 +220,7 @@ def tables_of(
         whole = summarise_shares({run["seed"]: over_calls(run) for run in rows})
         tables["arms"][arm] = {
             "command": command_of(arm, calls, preset),
-            **beside(arm, rows),
+            **compare_with_bound(arm, rows),
             "after": after,
             "over_calls": whole,
             "seeds": list(rows),
@@ -228,7 +228,7 @@ def tables_of(
     for name, (one, other) in COMPARED.items():
         for figure, value in (("after", lambda run: run["after"]["success"]), ("over calls", over_calls)):
             pair = ({run["seed"]: value(run) for run in runs_by_arm.get(arm, ())} for arm in (one, other))
-            if (gap := ahead(*pair)) is not None:
+            if (gap := lead_over_seeds(*pair)) is not None:
                 bounds = gap["interval"]
                 smallest = bounds and round((bounds[1] - bounds[0]) / 2, 4)
                 tables["compared"][f"{name}, {figure}"] = {**gap, "smallest_that_could_be_shown": smallest}
@@ -281,9 +281,9 @@ def main() -> None:
             if args.finished and not (folder / "result.json").exists():
                 continue
             start = args.runs / f"start-{seed}"
-            trained("grpo", ("--preset", args.preset, *START), seed, start)
+            run_training("grpo", ("--preset", args.preset, *START), seed, start)
             words = (*words_of(arm, args.calls, args.preset), "--model.name", str(start / "model"))
-            runs_by_arm.setdefault(arm, []).append(figures_of(folder, trained(ARMS[arm][0], words, seed, folder)))
+            runs_by_arm.setdefault(arm, []).append(figures_of(folder, run_training(ARMS[arm][0], words, seed, folder)))
             print(describe_run(arm, runs_by_arm[arm][-1]), flush=True)
     earlier = json.loads(args.out.read_text(encoding="utf-8")) if args.out and args.out.exists() else {}
     together = with_earlier(runs_by_arm, earlier, args.calls, args.preset)

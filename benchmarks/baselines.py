@@ -113,7 +113,7 @@ DEFECTS = {
 }
 
 
-def planted(agent: Any, defect: str) -> Policy:
+def with_defect(agent: Any, defect: str) -> Policy:
     """Return an agent with a mistake in it."""
     turn: Callable[[View, Talk], str] = agent.turn
     if defect == DROPPED:
@@ -139,7 +139,7 @@ def play(row: Row, errors: Errors, tasks: Sequence[int]) -> dict[str, list[float
     """Return the success of each task."""
     name, arguments = ENVS[row.env]
     env = gym.make(f"agent_envs/{name}-v0", **arguments, **row.arguments)
-    agent = planted(agent_class(row.agent)(ScriptedReader(errors), **row.options), row.defect)
+    agent = with_defect(agent_class(row.agent)(ScriptedReader(errors), **row.options), row.defect)
     plan = [Planned(f"{task}", spec_json(env), task, "test", 0) for task in tasks]
     return {item.key: [float(result.success)] for item, result in run_many(plan, agent)}
 

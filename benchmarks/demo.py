@@ -38,7 +38,7 @@ from agent_envs.evaluation.suites.suite import load_suite
 from benchmarks import demo_board, demo_page
 from benchmarks.demo_log import BUDGET, TASKS, Log, Step, Tell, by_share, read_log
 from benchmarks.demo_model import MODEL
-from benchmarks.training_runs import end_trainers_with_us, report_seeds, trained
+from benchmarks.training_runs import end_trainers_with_us, report_seeds, run_training
 from trainers.command_line import SETTINGS_FILE
 
 AGENTS = {"random": "sampler", "heuristic": "heuristic", "solver": "solver"}
@@ -98,7 +98,7 @@ def sweeps(tasks: int) -> dict[str, tuple[str, Choice]]:
     }
 
 
-def planned(tasks: int, full: bool) -> list[Step]:
+def plan_steps(tasks: int, full: bool) -> list[Step]:
     """Return the steps of a demo in their order."""
     steps = [Step(name, "evaluation", choice.limit or 0) for name, (_, choice) in runs(tasks).items()]
     for name, (_, choice) in sweeps(tasks).items():
@@ -158,7 +158,7 @@ class Demo:
     def train(self, step: str, program: str, preset: str, *options: str) -> Path:
         """Train a preset on one torch thread, on the first seed that follows from its name, and return the run's folder."""
         folder = self.out / "runs" / step
-        job = partial(trained, program, ("--preset", preset, *options), report_seeds(preset)[0], folder)
+        job = partial(run_training, program, ("--preset", preset, *options), report_seeds(preset)[0], folder)
 
         def work(tell: Tell) -> None:
             with ThreadPoolExecutor(1) as pool:
@@ -229,7 +229,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     tasks, full = options.tasks or (FULL_TASKS if options.full else TASKS), options.full
     data = os.environ.get("AGENT_ENVS_DATA", "")
-    steps = planned(tasks, full)
+    steps = plan_steps(tasks, full)
     head = {
         "demo": __version__, "tasks": tasks, "full": full, "data": data and str(Path(data).absolute()),
         "steps": digest([*((step.name, step.episodes) for step in steps), SHORTER]),

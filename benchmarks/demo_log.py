@@ -44,7 +44,7 @@ def by_share(rows: Iterable[dict[str, Any]]) -> dict[str, float]:
     return sums
 
 
-def expected(steps: Iterable[Step]) -> dict[str, float]:
+def estimate_seconds(steps: Iterable[Step]) -> dict[str, float]:
     """Estimate each step's CPU-seconds, by the measured log and in proportion to its episodes."""
     measured = {row["step"]: row for row in read_log(MEASURED)[1]}
     seconds = {}
@@ -67,7 +67,7 @@ class Log:
     def __init__(self, path: Path, head: dict[str, Any], steps: Iterable[Step]) -> None:
         """Open the log at `path`, which holds `head` or nothing."""
         self.steps = {step.name: step for step in steps}
-        self._seconds = expected(self.steps.values())
+        self._seconds = estimate_seconds(self.steps.values())
         before, rows = read_log(path)
         self.rows = {row["step"]: row for row in rows}
         self._journal = Journal(path)

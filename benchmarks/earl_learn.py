@@ -29,8 +29,8 @@ from benchmarks.training_runs import (
     over_seeds,
     percent,
     report_seeds,
+    run_training,
     summarise_shares,
-    trained,
     write,
 )
 from benchmarks.tree_drawing import draw_tree_file
@@ -110,7 +110,7 @@ def describe_run(name: str, result: dict[str, Any]) -> str:
     )
 
 
-def fired(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+def counterfactual_means(rows: Sequence[dict[str, float]]) -> dict[str, float]:
     """Return the share of counterfactuals over a whole run, and their mean gains, weighted by their number."""
     shares = [row.get("counterfactual/share", 0.0) for row in rows]
     weight = math.fsum(shares)
@@ -172,7 +172,7 @@ def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
     if "trees" in result:
         figures["trees"] = [{name: tree[name] for name in tree if name != "files"} for tree in result["trees"]]
     rows = read_metrics(folder / METRICS_FILE)
-    figures["counterfactuals"] = fired(rows)
+    figures["counterfactuals"] = counterfactual_means(rows)
     if folder.name.startswith("held-down"):
         figures["climb"] = climb(rows)
     if result["env"].startswith("Countdown"):
@@ -269,7 +269,7 @@ def main() -> None:
     folders: dict[str, list[Path]] = {}
     with ThreadPoolExecutor(args.jobs) as pool:
         places = [folder_of(args.runs, *row) for row in plan]
-        results = pool.map(lambda row, place: trained("earl", row[0].options, row[1], place), plan, places)
+        results = pool.map(lambda row, place: run_training("earl", row[0].options, row[1], place), plan, places)
         for (experiment, _), place, result in zip(plan, places, results, strict=True):
             results_by_name.setdefault(experiment.name, []).append(result)
             folders.setdefault(experiment.name, []).append(place)

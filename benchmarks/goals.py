@@ -72,7 +72,7 @@ def steps(engine: str) -> float:
     return float(last_line(command)["steps_per_cpu_second"])
 
 
-def beside(peer: str, script: str, recorded: bool) -> float | str:
+def ratio_to_peer(peer: str, script: str, recorded: bool) -> float | str:
     """Return our steps over a peer's, one after the other, with records kept on both or on neither."""
     python = VENVS / peer / "bin" / "python"
     if not python.exists():
@@ -223,10 +223,10 @@ def dependencies() -> float:
 GEM, SKYRL = "benchmarks/peers/gem_search.py", "benchmarks/peers/skyrl_search.py"
 # Bounds of costs were seconds of one machine, on which a unit took about 2,900 us: 100 us of it, say, are 34 thousandths.
 GOALS = (
-    Goal("Search QA steps, stub, ours / GEM, recorded", 1, True, lambda: beside("gem", GEM, True)),
-    Goal("Search QA steps, stub, ours / GEM, no records", 1, True, lambda: beside("gem", GEM, False)),
-    Goal("Search QA steps, stub, ours / SkyRL, recorded", 1, True, lambda: beside("skyrl-gym", SKYRL, True)),
-    Goal("Search QA steps, stub, ours / SkyRL, no more records", 1, True, lambda: beside("skyrl-gym", SKYRL, False)),
+    Goal("Search QA steps, stub, ours / GEM, recorded", 1, True, lambda: ratio_to_peer("gem", GEM, True)),
+    Goal("Search QA steps, stub, ours / GEM, no records", 1, True, lambda: ratio_to_peer("gem", GEM, False)),
+    Goal("Search QA steps, stub, ours / SkyRL, recorded", 1, True, lambda: ratio_to_peer("skyrl-gym", SKYRL, True)),
+    Goal("Search QA steps, stub, ours / SkyRL, no more records", 1, True, lambda: ratio_to_peer("skyrl-gym", SKYRL, False)),
     Goal("Search QA step, 300 passages", 34, False, lambda: steps("ours"), unit="steps per CPU-s"),
     Goal("Search QA step, 52,082 passages", 34, False, real_search, unit="steps per CPU-s"),
     Goal("BM25 query on 52,082 passages", 34, False, query_microseconds, unit="us"),
@@ -275,7 +275,7 @@ def one_round(goal: Goal, play: Callable[[], calibration.Play]) -> Round:
     return Round(figure, (before, play()))
 
 
-def measured(
+def measure_goals(
     goals: list[Goal], rounds: int, play: Callable[[], calibration.Play] | None = None
 ) -> dict[str, dict[str, Any]]:
     """Return a row a goal; the rounds go through all goals, so that a busy minute is nobody's alone."""
@@ -314,7 +314,7 @@ def _short(value: float | str) -> float:
     return float(f"{value:.4g}")
 
 
-def lost(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+def lost_goals(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Return the goals that were met and are missed by more than the rounds of this run lie apart."""
     names = []
     for name, row in now.items():
@@ -340,11 +340,11 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
         if "value" not in row:
             lines.append(f"{name:<54}{'-':>12}{goal:>12}  {row.get('not measured', 'VOID')}")
             continue
-        beside = ""
+        note = ""
         if "measured" in row:
             middle, unit = (statistics.median(row[each]) for each in ("measured", "calibration us"))
-            beside = f"  ({middle:g} {row['unit']}, where a unit is {unit:g} us)"
-        lines.append(f"{name:<54}{row['value']:>12g}{goal:>12}  {'met' if row['met'] else 'MISSED'}{beside}")
+            note = f"  ({middle:g} {row['unit']}, where a unit is {unit:g} us)"
+        lines.append(f"{name:<54}{row['value']:>12g}{goal:>12}  {'met' if row['met'] else 'MISSED'}{note}")
     grpo = "GRPO, four turns, beside TRL: python -m benchmarks.grpo_step (its own run, tens of CPU-minutes)"
     return "\n".join([*lines, grpo])
 
@@ -357,14 +357,14 @@ def main() -> int:
     parser.add_argument("--only", default="", help="rows whose name holds these words")
     options = parser.parse_args()
     before = json.loads(RESULTS_FILE.read_text("utf-8"))["rows"] if RESULTS_FILE.exists() else {}
-    rows = measured([goal for goal in GOALS if options.only in goal.name], options.rounds)
+    rows = measure_goals([goal for goal in GOALS if options.only in goal.name], options.rounds)
     print(table(rows))
     if void := [name for name, row in rows.items() if "void" in row]:
         print(
             f"VOID: the machine's speed moved while these were measured; run again: {'; '.join(void)}", file=sys.stderr
         )
         return 2
-    losses = lost(before, rows)
+    losses = lost_goals(before, rows)
     for name in losses:
         rows[name]["lost"] = True
         print(f"LOST: {name}", file=sys.stderr)

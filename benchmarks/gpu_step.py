@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.grpo_step import OURS
-from benchmarks.grpo_world import Shape, measured, prompts, text
+from benchmarks.grpo_world import Shape, prompts, run_json, text
 
 CONFIG = {
     "vocab_size": 151_936,
@@ -77,7 +77,7 @@ def main() -> None:
             file = Path(folder) / "cell.json"
             file.write_text(json.dumps(cell), "utf-8")
             for side, command in commands().items():
-                figures = measured([*command, str(file)])
+                figures = run_json([*command, str(file)])
                 figures["mfu"] = use(figures, options.groups * options.group_size, options.peak_tflops)
                 rows[f"{name}, {side}"] = figures
                 print(

@@ -141,7 +141,7 @@ def depth(sizes: Sequence[int]) -> Points:
     return costs
 
 
-def measured(small: bool) -> dict[str, dict[str, Any]]:
+def measure_rows(small: bool) -> dict[str, dict[str, Any]]:
     """Return every row: its unit, its points and its exponent."""
     big = 10_000 if small else 100_000
     rows = {
@@ -187,7 +187,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--small", action="store_true", help="no million passages, no 100,000 episodes")
     options = parser.parse_args()
-    rows = measured(options.small)
+    rows = measure_rows(options.small)
     for name, row in rows.items():
         print(f"{name:<12} exponent {row['exponent']:>5g}  {row['unit']}: {row['points']}")
     if options.out:

@@ -32,7 +32,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.grpo_world import Shape, measured, prompts, text
+from benchmarks.grpo_world import Shape, prompts, run_json, text
 from benchmarks.steps import peer_python
 
 OURS = [sys.executable, "-m", "benchmarks.grpo_world"]
@@ -86,9 +86,9 @@ def run_cell(side: str, shape: Shape, model: Path, steps: int) -> dict[str, Any]
     file = model / "cell.json"
     file.write_text(json.dumps(cell), "utf-8")
     if side.startswith("ours"):
-        figures = measured([*OURS, str(file)])
+        figures = run_json([*OURS, str(file)])
     else:
-        figures = measured([peer_python("trl"), "benchmarks/peers/trl_step.py", str(file)])
+        figures = run_json([peer_python("trl"), "benchmarks/peers/trl_step.py", str(file)])
     return {**figures, "load": os.getloadavg()[0]}
 
 
@@ -97,7 +97,7 @@ def cheapest(cells: dict[str, dict[str, Any]], name: str = "step") -> str:
     return min((side for side in cells if side.startswith("trl")), key=lambda side: float(cells[side][name]))
 
 
-def compared(rounds: list[dict[str, dict[str, Any]]], shape: Shape) -> dict[str, Any]:
+def compare_sides(rounds: list[dict[str, dict[str, Any]]], shape: Shape) -> dict[str, Any]:
     """Return medians of each side over rounds, and the ratios of TRL's figures to ours, round by round.
 
     Later rounds may lack sides of the first. The peer is the cheapest of those that played in all.
@@ -172,7 +172,7 @@ def compare(options: argparse.Namespace) -> None:
                     rounds.append({side: run_cell(side, SHAPES[name], Path(folder), options.steps) for side in sides})
                     versions = {side: rounds[0][side]["versions"] for side in options.sides if "," not in side}
                     provenance = {"command": command, "versions": {"python": platform.python_version(), **versions}}
-                    rows[f"{size}, {name}"] = provenance | compared(rounds, SHAPES[name])
+                    rows[f"{size}, {name}"] = provenance | compare_sides(rounds, SHAPES[name])
                     if options.out:
                         write(options.out, rows)
     print(table(rows))

@@ -182,7 +182,7 @@ def measure(cell: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def measured(command: list[str]) -> dict[str, Any]:
+def run_json(command: list[str]) -> dict[str, Any]:
     """Run a process and return the JSON of the last line that it printed.
 
     Raises:

@@ -104,7 +104,7 @@ def numbers(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in TIMING}
 
 
-def completed(folder: Path) -> dict[str, Any]:
+def complete(folder: Path) -> dict[str, Any]:
     """Return the result of a run, which is finished first where it is not."""
     command = [sys.executable, "-m", "agent_envs", "eval", "--resume", str(folder), "--json"]
     environment = {**os.environ, "DIARY": str(folder.parent / "last-diary"), "SLOW": "0"}
@@ -136,7 +136,7 @@ def main() -> None:
                 killed, runs = killed + count, runs + 1
                 if not (folder / "run" / "journal.jsonl").exists():
                     continue  # killed before it began
-                if numbers(completed(folder / "run")) != truth:
+                if numbers(complete(folder / "run")) != truth:
                     wrong.append("the final numbers differ from those of a run that nobody killed")
                 keys = [row["key"] for row in read_journal(folder / "run" / "journal.jsonl") if "key" in row]
                 if len(keys) != TASKS * TRIALS or len(set(keys)) != len(keys):

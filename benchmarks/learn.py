@@ -24,8 +24,8 @@ from benchmarks.training_runs import (
     mean_line,
     percent,
     report_seeds,
+    run_training,
     summarise_shares,
-    trained,
     write,
 )
 
@@ -73,7 +73,7 @@ def main() -> None:
     results_by_preset: dict[str, list[dict[str, Any]]] = {}
     folders: dict[str, list[Path]] = {}
     with ThreadPoolExecutor(args.jobs) as pool:
-        results = pool.map(lambda row: trained("grpo", ("--preset", row[0]), *row[1:]), plan)
+        results = pool.map(lambda row: run_training("grpo", ("--preset", row[0]), *row[1:]), plan)
         for (preset, _, folder), result in zip(plan, results, strict=True):
             results_by_preset.setdefault(preset, []).append(result)
             folders.setdefault(preset, []).append(folder)

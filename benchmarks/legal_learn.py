@@ -23,7 +23,15 @@ from agent_envs.evaluation.runs.evaluate import evaluate
 from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.evaluation.suites.suite import Suite
-from benchmarks.training_runs import about, ahead, end_trainers_with_us, over_seeds, percent, points, trained
+from benchmarks.training_runs import (
+    about,
+    end_trainers_with_us,
+    lead_over_seeds,
+    over_seeds,
+    percent,
+    points,
+    run_training,
+)
 from trainers.command_line import load_preset
 from trainers.grpo import GRPOSettings
 
@@ -139,7 +147,7 @@ def differences(by_agent: Mapping[str, Rows]) -> dict[str, Any]:
         table = gaps[f"{one} - {other}"] = {name: dict[str, Any]() for name, _, _ in PANELS}
         for name, rows in table.items():
             for limit in limits_of(by_agent):
-                gap = ahead(values(by_agent[other], name, limit), values(by_agent[one], name, limit))
+                gap = lead_over_seeds(values(by_agent[other], name, limit), values(by_agent[one], name, limit))
                 if gap is not None:
                     rows[str(limit)] = gap
     return gaps
@@ -186,7 +194,7 @@ def train_and_sweep(runs: Path, seed: int, suite: Suite) -> None:
     """Train the agents of a seed and sweep them and their start, where that is not done."""
     folders = run_folders(runs, seed)
     for name, preset in PRESETS.items():
-        trained("grpo", ("--preset", preset), seed, folders[name])
+        run_training("grpo", ("--preset", preset), seed, folders[name])
     starts = [Agent("base", folders["10 turns"], start=True)]
     for agent in [*starts, *(Agent(name, folder) for name, folder in folders.items())]:
         sweep(agent, suite, sweep_folder(runs, agent.name, seed))

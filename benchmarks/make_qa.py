@@ -315,7 +315,7 @@ def benchmark_rows(
     rows = []
     for candidate in candidates:
         answerable = not cut_ids & set(candidate.sections)
-        answers, metric = _compared(candidate.answer) if answerable else ((), "abstain")
+        answers, metric = _accepted_forms(candidate.answer) if answerable else ((), "abstain")
         first = library.read(candidate.sections[0])
         rows.append(
             {
@@ -332,7 +332,7 @@ def benchmark_rows(
     return rows
 
 
-def _compared(answer: str) -> tuple[tuple[str, ...], str]:
+def _accepted_forms(answer: str) -> tuple[tuple[str, ...], str]:
     """Return the accepted forms of an answer, a bare number first, and how it is compared."""
     alone = [number for number in _ALONE.findall(answer) if parse_number(number) is not None]
     if len(alone) == 1 == len(_NUMBER.findall(answer)) and len(answer.split()) <= _PHRASE_WORDS:

@@ -46,7 +46,7 @@ def lines(modules: set[str]) -> int:
     return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
 
 
-def reached(module: str, *, at_use: bool = False) -> set[str]:
+def find_modules(module: str, *, at_use: bool = False) -> set[str]:
     """Return the modules of `trainers` that importing one loads; `at_use`: and those that its functions may load."""
     modules, open_ends = set[str](), [module]
     while open_ends:
@@ -54,12 +54,12 @@ def reached(module: str, *, at_use: bool = False) -> set[str]:
         parents = [name.rpartition(".")[0]] if "." in name else []
         if name not in modules and path_of(name) is not None:
             modules.add(name)
-            open_ends += [*parents, *_imported(name, at_use)]
+            open_ends += [*parents, *_imports(name, at_use)]
     return modules
 
 
 @cache
-def _imported(module: str, at_use: bool) -> tuple[str, ...]:
+def _imports(module: str, at_use: bool) -> tuple[str, ...]:
     path = path_of(module)
     assert path is not None
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -86,7 +86,7 @@ def _names(node: ast.AST) -> Iterator[str]:
 
 def find_string_references(module: str) -> set[str]:
     """Return the modules that shared code may load for an algorithm by their names in strings."""
-    paths = {name: path_of(name) for name in reached(module, at_use=True)}
+    paths = {name: path_of(name) for name in find_modules(module, at_use=True)}
     texts = [path.read_text(encoding="utf-8") for path in paths.values() if path is not None]
     words = {node.value for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)}
     return {word for word in words if isinstance(word, str) and word.startswith("trainers.") and path_of(word)}
@@ -115,9 +115,9 @@ def table(*, rounded: bool = False) -> str:
         module = f"trainers.{name}"
         if path_of(module) is None:
             continue
-        first = reached(module)
-        besides = reached(module, at_use=True) | {
-            other for word in find_string_references(module) for other in reached(word, at_use=True)
+        first = find_modules(module)
+        besides = find_modules(module, at_use=True) | {
+            other for word in find_string_references(module) for other in find_modules(word, at_use=True)
         }
         besides -= first
         shares = ", ".join(f"{part} {digits(count)}" for part, count in parts(first).most_common())
@@ -156,7 +156,7 @@ class Trip:
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[Path]:
-    """Print nothing for a while, and give a folder for what is written meanwhile."""
+    """Silence the output for a while, and yield a temporary folder for files."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         with contextlib.redirect_stderr(io.StringIO()):
             yield Path(folder)

@@ -45,7 +45,7 @@ KINDS = {
 }
 
 
-def timed(count: int, work: Callable[[], Any], before: Callable[[], Any] = lambda: None) -> dict[str, float]:
+def time_runs(count: int, work: Callable[[], Any], before: Callable[[], Any] = lambda: None) -> dict[str, float]:
     """Return p50, p99 and the least of so many runs, in milliseconds of the clock on the wall."""
     milliseconds = []
     for _ in range(count):
@@ -62,7 +62,7 @@ def timed(count: int, work: Callable[[], Any], before: Callable[[], Any] = lambd
     }
 
 
-def answered(session: Any, code: str = CELL, value: str = VALUE) -> None:
+def check_answer(session: Any, code: str = CELL, value: str = VALUE) -> None:
     """Run a cell whose value is known."""
     result = session.run(code)
     assert result.value == value, result
@@ -71,42 +71,44 @@ def answered(session: Any, code: str = CELL, value: str = VALUE) -> None:
 def first(sandbox: SandboxSpec) -> None:
     """Open a session, run one cell, close it."""
     with open_sandbox(sandbox) as session:
-        answered(session)
+        check_answer(session)
 
 
 def latency_of(sandbox: SandboxSpec) -> dict[str, dict[str, float]]:
     """Return the timings of one kind of sandbox."""
     slow = sandbox.backend == "bwrap"
     rows = {
-        "cold: no process yet, to the first result": timed(8 if slow else 50, lambda: first(sandbox), close_sandboxes)
+        "cold: no process yet, to the first result": time_runs(
+            8 if slow else 50, lambda: first(sandbox), close_sandboxes
+        )
     }
-    rows["fresh session and its first cell"] = timed(100 if slow else 300, lambda: first(sandbox))
+    rows["fresh session and its first cell"] = time_runs(100 if slow else 300, lambda: first(sandbox))
     with open_sandbox(sandbox) as session:
-        rows["a cell"] = timed(1_000, lambda: answered(session))
+        rows["a cell"] = time_runs(1_000, lambda: check_answer(session))
     with open_sandbox(sandbox) as session:
         session.run(STATE)
 
-        def forked() -> None:
+        def fork_and_run() -> None:
             with session.fork() as fork:
-                answered(fork, "len(table)", "1000")
+                check_answer(fork, "len(table)", "1000")
 
-        def restored() -> None:
+        def restore_and_run() -> None:
             with restore_session(snapshot) as other:
-                answered(other, "len(table)", "1000")
+                check_answer(other, "len(table)", "1000")
 
-        def replayed() -> None:
+        def replay_and_run() -> None:
             with Session(session._pool, session.spec, cells=snapshot.cells) as other:
-                answered(other, "len(table)", "1000")
+                check_answer(other, "len(table)", "1000")
 
         snapshot = session.snapshot()
-        rows["fork and a cell in it"] = timed(60 if slow else 200, forked)
-        rows["snapshot"] = timed(200, lambda: session.snapshot(), lambda: session.run("row[0] += 1"))
-        rows["restore and a cell, same process"] = timed(60 if slow else 200, restored)
-        rows["restore and a cell, from the record"] = timed(60 if slow else 200, replayed)
+        rows["fork and a cell in it"] = time_runs(60 if slow else 200, fork_and_run)
+        rows["snapshot"] = time_runs(200, lambda: session.snapshot(), lambda: session.run("row[0] += 1"))
+        rows["restore and a cell, same process"] = time_runs(60 if slow else 200, restore_and_run)
+        rows["restore and a cell, from the record"] = time_runs(60 if slow else 200, replay_and_run)
     if slow:
         with open_sandbox(sandbox) as session:
-            answered(session, SYMPY, "(x - 1)*exp(x)")
-            rows["an integral by sympy, again"] = timed(50, lambda: answered(session, SYMPY, "(x - 1)*exp(x)"))
+            check_answer(session, SYMPY, "(x - 1)*exp(x)")
+            rows["an integral by sympy, again"] = time_runs(50, lambda: check_answer(session, SYMPY, "(x - 1)*exp(x)"))
     return rows
 
 
@@ -124,10 +126,10 @@ def measure_latency() -> tuple[Any, bool]:
         except UsageError as error:
             table[name] = {"skipped": str(error)}
     before, _, last = SYMPY.rpartition("\n")
-    table["peer: CPython subprocess (-I -S)"] = {"a cell": timed(30, lambda: plain(["-I", "-S"], f"print({CELL})"))}
+    table["peer: CPython subprocess (-I -S)"] = {"a cell": time_runs(30, lambda: plain(["-I", "-S"], f"print({CELL})"))}
     table["peer: CPython subprocess (-I)"] = {
-        "a cell": timed(30, lambda: plain(["-I"], f"print({CELL})")),
-        "an integral by sympy, again": timed(5, lambda: plain(["-I"], f"{before}\nprint({last})")),
+        "a cell": time_runs(30, lambda: plain(["-I"], f"print({CELL})")),
+        "an integral by sympy, again": time_runs(5, lambda: plain(["-I"], f"{before}\nprint({last})")),
     }
     lines = [
         [kind, row, *(f"{timings[part]:,}" for part in ("p50", "p99", "least", "runs"))]

@@ -36,7 +36,7 @@ Outcomes = dict[str, tuple[bool, ...]]  # of an entry: agent -> task by task
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """The outcomes of agents on the first tasks of an entry."""
 
     entry: Entry
@@ -70,11 +70,11 @@ class Measured:
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
         both = {"alike_without_gold": self.alike(WITHOUT_GOLD)} if "heuristic" in self.outcomes else {}
-        figures = rounded({"alike": self.alike(AGENTS), **both})
-        return {"entry": self.entry.label, "tasks": self.tasks, "success": rounded(self.rates), **figures}
+        figures = round_figures({"alike": self.alike(AGENTS), **both})
+        return {"entry": self.entry.label, "tasks": self.tasks, "success": round_figures(self.rates), **figures}
 
 
-def play(suite: Suite, entry: Entry, tick: Callable[[bool], None] = lambda won: None) -> Measured:
+def play(suite: Suite, entry: Entry, tick: Callable[[bool], None] = lambda won: None) -> Measurement:
     """Play the tasks of an entry with every agent that its environment has; a task that the solver gives up is not solved."""
     env = entry_env(entry)
     episodes = [row for row in plan_of(suite.part((entry,))) if row.trial == 0]
@@ -93,13 +93,13 @@ def play(suite: Suite, entry: Entry, tick: Callable[[bool], None] = lambda won: 
                 ends.append(False)
             tick(ends[-1])
         outcomes[name] = tuple(ends)
-    return Measured(entry, outcomes)
+    return Measurement(entry, outcomes)
 
 
-def table_of(suite: Suite, rows: Sequence[Measured]) -> dict[str, Any]:
+def table_of(suite: Suite, rows: Sequence[Measurement]) -> dict[str, Any]:
     """Return the figures of a suite."""
 
-    def mean(value: Callable[[Measured], float], of: Sequence[Measured] = rows) -> float:
+    def mean(value: Callable[[Measurement], float], of: Sequence[Measurement] = rows) -> float:
         weights = [row.entry.weight for row in of]
         return math.fsum(value(row) * row.entry.weight for row in of) / math.fsum(weights)
 
@@ -116,7 +116,7 @@ def table_of(suite: Suite, rows: Sequence[Measured]) -> dict[str, Any]:
         figures["alike_without_gold"] = mean(lambda row: row.alike(WITHOUT_GOLD), both)
     return {
         "suite": suite.name, "digest": suite.digest(), "tasks": sum(row.tasks for row in rows),
-        "entries_with_heuristic": len(both), **rounded(figures), "drop": [row.entry.label for row in rows if row.dropped],
+        "entries_with_heuristic": len(both), **round_figures(figures), "drop": [row.entry.label for row in rows if row.dropped],
         "entries": [row.to_json() for row in rows],
     }  # fmt: skip
 
@@ -129,12 +129,12 @@ def line_of(table: dict[str, Any]) -> str:
     return " | ".join(["", f"`{table['suite'].partition('.')[0]}`", str(table["tasks"]), *cells, both, ""]).strip()
 
 
-def rounded(figures: dict[str, float]) -> dict[str, float]:
+def round_figures(figures: dict[str, float]) -> dict[str, float]:
     """Return figures with four digits."""
     return {name: round(value, 4) for name, value in figures.items()}
 
 
-def measured(suite: Suite, tasks: int) -> dict[str, Any]:
+def measure(suite: Suite, tasks: int) -> dict[str, Any]:
     """Return the figures of the first tasks of a suite's entries.
 
     Raises:
@@ -174,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tables, code = [], 0
     for name in options.suites or [name for name in suite_names() if name != DEMO]:
         try:
-            tables.append(measured(load_suite(name), options.tasks))
+            tables.append(measure(load_suite(name), options.tasks))
         except (DataMissing, MissingExtra) as error:
             print(f"{name} is left out: {error}", file=sys.stderr)
             code = 3

@@ -93,7 +93,7 @@ _COMMON = frozenset(
 _ENOUGH_REQUESTS, _STEM, _MENTION_SHARE = 3, 5, 0.3
 
 
-def checked(task: Tau2Task, lines: Sequence[Line], ended: str, domain: Domain) -> list[tuple[str, int, str]]:
+def find_faults(task: Tau2Task, lines: Sequence[Line], ended: str, domain: Domain) -> list[tuple[str, int, str]]:
     """Return a user's faults in a conversation: actions and claims without a cause, each with kind, line and words."""
     lines, past = tuple(lines), len(task.history)
     start = past if lines[:past] == task.history else 0
@@ -103,7 +103,7 @@ def checked(task: Tau2Task, lines: Sequence[Line], ended: str, domain: Domain) -
             if line.sender == "user" and not line.calls and place >= start:
                 faults += [
                     ("ungrounded", place, f"says {what!r}")
-                    for what in ungrounded(line.text, task.scenario, lines[:place])
+                    for what in ungrounded_claims(line.text, task.scenario, lines[:place])
                 ]
     return list(dict.fromkeys(faults))
 
@@ -111,17 +111,17 @@ def checked(task: Tau2Task, lines: Sequence[Line], ended: str, domain: Domain) -
 def episode_faults(core: Any) -> list[tuple[str, int, str]]:
     """Return a user's faults in an episode of tau2 that is over."""
     task, dialogue = core.opened(core.episode.task)[0], core.episode.state
-    return checked(task, dialogue.lines, dialogue.ended, core.rules.domain)
+    return find_faults(task, dialogue.lines, dialogue.ended, core.rules.domain)
 
 
 def _closing(task: Tau2Task, lines: tuple[Line, ...], ended: str) -> Iterator[tuple[str, int, str]]:
     last = len(lines) - 1
     if ended != "user_stop" or not lines or lines[last].calls:
         return
-    if _TRANSFER in lines[last].text and not _handed(lines[:last]):
+    if _TRANSFER in lines[last].text and not _hands_over(lines[:last]):
         yield "unwarranted_transfer", last, "gives itself up to a transfer that nobody spoke of"
         return
-    yield from (("stopped_early", last, why) for why in early(task, lines, last))
+    yield from (("stopped_early", last, why) for why in early_reasons(task, lines, last))
 
 
 def _actions(lines: tuple[Line, ...], start: int, domain: Domain) -> Iterator[tuple[str, int, str]]:
@@ -139,11 +139,12 @@ def _actions(lines: tuple[Line, ...], start: int, domain: Domain) -> Iterator[tu
         if line.sender == "user" and place >= start:
             writes = [call.name for call in line.calls if call.name in tools and tools[call.name].writes]
             yield from (
-                ("unasked_action", place, f"uses {name}, which nobody asked for") for name in unasked(writes, words)
+                ("unasked_action", place, f"uses {name}, which nobody asked for")
+                for name in unasked_tools(writes, words)
             )
 
 
-def early(task: Tau2Task, lines: tuple[Line, ...], last: int) -> Iterator[str]:
+def early_reasons(task: Tau2Task, lines: tuple[Line, ...], last: int) -> Iterator[str]:
     """Yield the reasons why a user ends the conversation too early with its last message.
 
     Args:
@@ -156,7 +157,7 @@ def early(task: Tau2Task, lines: tuple[Line, ...], last: int) -> Iterator[str]:
     if not any(line.sender == "assistant" for line in lines[first:last]):
         yield "ends the conversation before the agent has answered"
         return
-    if _handed(before):
+    if _hands_over(before):
         return
     words = _bare(lines[last].text)
     gives_up = bool(_GIVES_UP.search(words))
@@ -167,7 +168,7 @@ def early(task: Tau2Task, lines: tuple[Line, ...], last: int) -> Iterator[str]:
     if task.script is None:
         if not _overlaps(_reason(task), speech, 0.0):
             yield "ends the conversation and never said why it called"
-    elif not gives_up and _progressed(lines[first:last]):
+    elif not gives_up and _makes_progress(lines[first:last]):
         untold = [want for want in task.script.wants if not want.only_if_refused and not _mentions(want, speech)]
         for want in untold:
             yield f"ends the conversation and never asked for this: {want.say[:100]}"
@@ -184,17 +185,17 @@ def _open_question(before: tuple[Line, ...], words: str) -> str:
     if request.asks and not request.topics:
         agrees = not words or (bool(_YES.search(words)) and not _NO.search(words))
         return "ends the conversation with the yes for which the agent waits before it acts" if agrees else ""
-    if request.topics and not request.refuses and not _pestered(before, request):
+    if request.topics and not request.refuses and not _asks_often(before, request):
         return f"ends the conversation while the agent asks for {', '.join(request.topics)}"
     return ""
 
 
-def _pestered(before: tuple[Line, ...], request: Understood) -> bool:
+def _asks_often(before: tuple[Line, ...], request: Understood) -> bool:
     messages = [understood(line.text) for line in before if line.sender == "assistant" and not line.calls]
     return sum(set(one.topics) >= set(request.topics) for one in messages) >= _ENOUGH_REQUESTS
 
 
-def _handed(lines: tuple[Line, ...]) -> bool:
+def _hands_over(lines: tuple[Line, ...]) -> bool:
     for line in lines:
         if line.sender != "assistant":
             continue
@@ -206,7 +207,7 @@ def _handed(lines: tuple[Line, ...]) -> bool:
     return False
 
 
-def _progressed(lines: tuple[Line, ...]) -> bool:
+def _makes_progress(lines: tuple[Line, ...]) -> bool:
     """Return whether the agent ever brought something about, refused something, or asked whether there is more."""
     messages = (understood(line.text) for line in lines if line.sender == "assistant" and not line.calls)
     return any(one.completes or one.closes or one.refuses for one in messages)
@@ -236,7 +237,7 @@ def _bare(text: str) -> str:
     return text[:LONGEST].lower().replace("\u2019", "'").strip()
 
 
-def unasked(calls: Sequence[str], words: Iterable[str]) -> Iterator[str]:
+def unasked_tools(calls: Sequence[str], words: Iterable[str]) -> Iterator[str]:
     """Yield the writing tools among a user's calls that none of an agent's texts asks for or touches on.
 
     Args:
@@ -245,7 +246,7 @@ def unasked(calls: Sequence[str], words: Iterable[str]) -> Iterator[str]:
     """
     texts = tuple(words)
     for name in dict.fromkeys(calls):
-        touched = any(_touched(name, text[:20_000].lower()) for text in texts)
+        touched = any(_touches(name, text[:20_000].lower()) for text in texts)
         if not touched and not any(name in _requested_tools(text[-LONGEST:]) for text in texts):
             yield name
 
@@ -255,7 +256,7 @@ def refers(text: str) -> bool:
     return bool(_REFERS.search(text[:20_000].lower()))
 
 
-def _touched(name: str, text: str) -> bool:
+def _touches(name: str, text: str) -> bool:
     if name in text or name not in _TOUCHED:
         return True
     parts = [part for part in _SENTENCE.split(text) if _TOUCHED[name].search(part)]
@@ -266,7 +267,7 @@ def _requested_tools(text: str) -> set[str]:
     return {step.tool for request in requests(text) for step in plan(request)}
 
 
-def ungrounded(text: str, scenario: str, before: Sequence[Line]) -> Iterator[str]:
+def ungrounded_claims(text: str, scenario: str, before: Sequence[Line]) -> Iterator[str]:
     """Yield a user's claims about actions or readings of its phone for which none of its tools was used.
 
     Args:

@@ -82,7 +82,7 @@ def rates(domain: str, kind: str, tasks: int, trials: int) -> dict[str, Any]:
     return figures
 
 
-def nobody(domain: str, tasks: int) -> dict[str, Any]:
+def score_nobody(domain: str, tasks: int) -> dict[str, Any]:
     """Score an empty conversation on the same tasks, and on the official ones."""
     source, world = GeneratedSource(domain), generated_domain(domain)
     passed = sum(
@@ -295,7 +295,7 @@ def main() -> None:
     figures: dict[str, Any] = {"crowd": crowd(args.crowd)}
     print(json.dumps(figures, indent=1))
     for domain in DOMAINS:
-        figures[domain] = {"nobody": nobody(domain, args.tasks)}
+        figures[domain] = {"nobody": score_nobody(domain, args.tasks)}
         for kind, tasks, trials in (("solver", args.tasks, 1), ("heuristic", args.trials_tasks, TRIALS)):
             figures[domain][kind] = rates(domain, kind, tasks, trials)
             print(domain, kind, json.dumps(figures[domain][kind]), flush=True)

@@ -66,7 +66,7 @@ def describe_seeds(preset: str, seeds: Sequence[int]) -> str:
     return "settings were chosen on some of them" if set(seeds) & set(CHOSEN_ON) else "given on the command line"
 
 
-def trained(program: str, options: Sequence[str], seed: int, folder: Path) -> dict[str, Any]:
+def run_training(program: str, options: Sequence[str], seed: int, folder: Path) -> dict[str, Any]:
     """Run `python -m trainers.PROGRAM` to its end on one torch thread, or on to it, and return its result.
 
     Args:
@@ -194,14 +194,14 @@ def mean_line(row: dict[str, Any]) -> str:
     return f"mean of {count} seed{'s' * (count > 1)} {100 * row['mean']:.1f} %{bounds or ', no interval'}, {worst}"
 
 
-def ahead(one: Mapping[int, float], other: Mapping[int, float]) -> dict[str, Any] | None:
+def lead_over_seeds(one: Mapping[int, float], other: Mapping[int, float]) -> dict[str, Any] | None:
     """Return the lead of the second over the first on the seeds that both have; None where there is none."""
     seeds = one.keys() & other.keys()
     return over_seeds({seed: other[seed] - one[seed] for seed in seeds}) if seeds else None
 
 
 def points(row: dict[str, Any]) -> str:
-    """Format a result of `ahead` or `over_seeds` as text, in points of per cent."""
+    """Format a result of `lead_over_seeds` or `over_seeds` as text, in points of per cent."""
     seeds = ", ".join(row["by_seed"])
     bounds = row["interval"] and " [{:+.1f}, {:+.1f}]".format(*(100 * bound for bound in row["interval"]))
     return f"{100 * row['mean']:+.1f}{bounds or ', no interval'} (seed{'s' * (len(row['by_seed']) > 1)} {seeds})"

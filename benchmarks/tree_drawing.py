@@ -147,7 +147,7 @@ class _Layout:
             self.rows += 1
         elif swaps:
             following = self.place(rest, column + 1)
-            box = _Box(_spelled(swaps), "swap", column, following.y, "", (("", following),))
+            box = _Box(_spell(swaps), "swap", column, following.y, "", (("", following),))
         else:
             children = tuple((sign, self.place(child, column + 1)) for sign, child in rest.branches)
             middle = (children[0][1].y + children[-1][1].y) / 2
@@ -170,14 +170,14 @@ def _wide(text: str) -> float:
     return len(text) * LETTER
 
 
-def _spelled(swaps: Sequence[Names]) -> str:
+def _spell(swaps: Sequence[Names]) -> str:
     words = ", ".join(f"swap {one} {other}" for one, other in swaps[:MOST_SWAPS])
     return words + (f" and {len(swaps) - MOST_SWAPS} more" if len(swaps) > MOST_SWAPS else "")
 
 
 def _label(swaps: Sequence[Names], end: End) -> str:
     """Return the label of an end."""
-    label = _spelled(swaps) or "none"
+    label = _spell(swaps) or "none"
     if end.truncated:
         label += ", cut off"
     return f"{label}; {len(end.wrong)} of {len(end.wrong) + len(end.sorted)} wrong" if end.wrong else label

@@ -25,14 +25,14 @@ from typing import Any
 
 from benchmarks.training_runs import (
     about,
-    ahead,
     describe_seeds,
     end_trainers_with_us,
+    lead_over_seeds,
     percent,
     points,
     report_seeds,
+    run_training,
     summarise_shares,
-    trained,
     with_points_on_a_line,
 )
 
@@ -122,11 +122,11 @@ def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
     return figures
 
 
-def compared(one: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def compare_by_seed(one: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the lead of the second over the first, paired by seed: as each was trained, then on equal sides."""
     gaps: dict[str, Any] = {}
     for name, (side, what) in COMPARISONS.items():
-        gap = ahead(*({row["seed"]: row[side]["success"] for row in rows} for rows in (one, other)))
+        gap = lead_over_seeds(*({row["seed"]: row[side]["success"] for row in rows} for rows in (one, other)))
         if gap is not None:
             gaps[name] = {"what": what, **gap}
     return gaps
@@ -151,7 +151,7 @@ def tables_of(runs_by_name: RunsByName, runs: Path) -> dict[str, Any]:
     for name, rows in runs_by_name.items():
         table = tables[name] = {"command": f"python -m trainers.veg {' '.join(BY_NAME[name].options)}"}
         first = FIRST[BY_NAME[name].group]
-        if name != first and (gaps := compared(runs_by_name.get(first, ()), rows)):
+        if name != first and (gaps := compare_by_seed(runs_by_name.get(first, ()), rows)):
             table["ahead_of_grpo"] = gaps
         table["seeds_are"] = describe_seeds(BY_NAME[name].preset, [row["seed"] for row in rows])
         table["success"] = {
@@ -237,7 +237,7 @@ def main() -> None:
         plan = [row for row in plan if (row[2] / "result.json").exists()]
     runs_by_name: RunsByName = {}
     with ThreadPoolExecutor(args.jobs) as pool:
-        results = pool.map(lambda row: trained("veg", row[0].options, *row[1:]), plan)
+        results = pool.map(lambda row: run_training("veg", row[0].options, *row[1:]), plan)
         for (experiment, _, folder), result in zip(plan, results, strict=True):
             print(describe_run(experiment.name, result), flush=True)
             runs_by_name.setdefault(experiment.name, []).append(figures_of(folder, result))

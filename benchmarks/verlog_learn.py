@@ -38,15 +38,15 @@ from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy
 from benchmarks.training_runs import (
     about,
-    ahead,
     describe_seeds,
     end_trainers_with_us,
+    lead_over_seeds,
     mean_line,
     percent,
     points,
     report_seeds,
+    run_training,
     summarise_shares,
-    trained,
     with_points_on_a_line,
 )
 from trainers.command_line import load_preset
@@ -124,7 +124,7 @@ def curve_of(folder: Path, result: Mapping[str, Any]) -> Curve:
     return [(0.0, result["before"]["success"]), *way, (float(result["env_steps"]), result["after"]["success"])]
 
 
-def explained(folder: Path) -> list[float]:
+def explained_variance(folder: Path) -> list[float]:
     """Return the critic's explained variance, step by step; nothing where there is no critic."""
     rows = read_metrics(folder / METRICS_FILE)
     return [round(row["explained_variance"], 4) for row in rows if "explained_variance" in row]
@@ -138,10 +138,10 @@ def half_width(gap: Mapping[str, Any] | None) -> float | None:
     return round(t_quantile(0.975, len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values)), 4)
 
 
-def trained_or_stopped(program: str, options: Sequence[str], seed: int, folder: Path) -> dict[str, Any] | None:
+def run_or_stop(program: str, options: Sequence[str], seed: int, folder: Path) -> dict[str, Any] | None:
     """Return the result of a run; None where the check of its warm-up stopped it."""
     try:
-        return trained(program, options, seed, folder)
+        return run_training(program, options, seed, folder)
     except subprocess.CalledProcessError:
         if STOPPED not in (folder / "log.txt").read_text(encoding="utf-8"):
             raise
@@ -160,7 +160,9 @@ def table_of(
             continue
         after = {seed: row["after"]["success"] for seed, row in results.items()}
         before = {seed: row["before"]["success"] for seed, row in results.items()}
-        gap = ahead({seed: row["after"]["success"] for seed, row in results_by_arm.get("Verlog", {}).items()}, after)
+        gap = lead_over_seeds(
+            {seed: row["after"]["success"] for seed, row in results_by_arm.get("Verlog", {}).items()}, after
+        )
         own = {} if arm == "Verlog" else {"ahead_of_verlog": gap, "smallest_difference_shown": half_width(gap)}
         arms[arm] = {
             "seeds_are": describe_seeds(preset, list(results)),
@@ -171,7 +173,7 @@ def table_of(
             "greedy": {str(seed): greedy(folder_of(runs, arm, seed)) for seed in results},
             "seeds": [{key: row[key] for key in FIELDS if key in row} for row in results.values()],
             "curves": {str(seed): curve_of(folder_of(runs, arm, seed), row) for seed, row in results.items()},
-            "explained_variance": {str(seed): explained(folder_of(runs, arm, seed)) for seed in results},
+            "explained_variance": {str(seed): explained_variance(folder_of(runs, arm, seed)) for seed in results},
         }
     agents = {
         f"{agent}, {limit} turns": built_in(agent, limit, tasks, preset)
@@ -240,7 +242,7 @@ def main() -> None:
         program = {
             arm: (name, ("--preset", args.preset, *unchecked, *options)) for arm, (name, options) in arms.items()
         }
-        results = pool.map(lambda row: trained_or_stopped(*program[row[0]], *row[1:]), plan)
+        results = pool.map(lambda row: run_or_stop(*program[row[0]], *row[1:]), plan)
         for (arm, seed, _), result in zip(plan, results, strict=True):
             own = results_by_arm.setdefault(arm, {})
             if result is None:

@@ -55,7 +55,7 @@ class Marks(TrainerCallback):
 
 
 class Rollouts:
-    """Wraps TRL's generation of a batch: what it costs, and how many tokens come of it."""
+    """Wraps TRL's generation of a batch, and records its costs and tokens."""
 
     def __init__(self, trainer: GRPOTrainer) -> None:
         self.costs: list[float] = []

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from benchmarks import calibration, goals, growth
-from benchmarks.goals import Goal, Round, lost, measured, table
+from benchmarks.goals import Goal, Round, lost_goals, measure_goals, table
 from tests import ROOT
 
 DEPENDENCIES = "direct dependencies of a core install"
@@ -33,19 +33,19 @@ def row_of(goal, figures, units=None):
     ],
 )
 def test_a_goal_that_was_met_is_lost_beyond_the_noise(before, rounds, gone):
-    assert lost({"fast": row_of(FAST, before)}, {"fast": row_of(FAST, rounds)}) == gone
+    assert lost_goals({"fast": row_of(FAST, before)}, {"fast": row_of(FAST, rounds)}) == gone
 
 
 def test_what_may_not_grow_is_lost_upwards():
-    assert lost({"small": row_of(SMALL, [4])}, {"small": row_of(SMALL, [6, 6.1, 6.2])}) == ["small"]
-    assert lost({"small": row_of(SMALL, [4])}, {"small": row_of(SMALL, [1, 1.1, 1.2])}) == []
+    assert lost_goals({"small": row_of(SMALL, [4])}, {"small": row_of(SMALL, [6, 6.1, 6.2])}) == ["small"]
+    assert lost_goals({"small": row_of(SMALL, [4])}, {"small": row_of(SMALL, [1, 1.1, 1.2])}) == []
 
 
 def test_a_row_that_cannot_be_measured_says_why_and_is_not_lost():
     absent = Goal("fast", 100, True, lambda: "the peer is not here")
-    rows = measured([absent, SMALL], 2)
+    rows = measure_goals([absent, SMALL], 2)
     assert rows["fast"]["not measured"] == "the peer is not here" and rows["small"]["rounds"] == [4, 4]
-    assert lost({"fast": row_of(FAST, [120])}, rows) == []
+    assert lost_goals({"fast": row_of(FAST, [120])}, rows) == []
     assert "the peer is not here" in table(rows) and "met" in table(rows)
 
 
@@ -57,7 +57,7 @@ def test_a_slower_machine_loses_no_goal_and_slower_code_does_on_any_machine(slow
     assert now["value"] == pytest.approx(before["value"] * code, rel=1e-3) and before["value"] == 22.22
     assert now["measured"][1] == pytest.approx(9_000 / slower / code, rel=1e-3)
     assert now["calibration us"] == [5_000 * slower] * 3
-    assert lost({"step": before}, {"step": now}) == (["step"] if code > 1 else [])
+    assert lost_goals({"step": before}, {"step": now}) == (["step"] if code > 1 else [])
     assert f"where a unit is {5_000 * slower:g} us" in table({"step": now})
 
 
@@ -86,7 +86,7 @@ def test_a_run_without_a_sound_round_is_neither_judged_nor_written(tmp_path, mon
 def test_the_calibration_is_played_before_and_after_a_measurement():
     calls = []
     goal = Goal("step", 25, False, lambda: calls.append("measure") or 9_000, unit="steps per CPU-s")
-    measured([goal, SMALL], 2, lambda: calls.append("play") or {"part": 5_000.0})
+    measure_goals([goal, SMALL], 2, lambda: calls.append("play") or {"part": 5_000.0})
     assert calls == ["play", "measure", "play"] * 2
     assert calibration.unit_of([{"a": 1.0, "b": 100.0}, {"a": 10.0, "b": 10.0}]) == pytest.approx(10)
     assert calibration.drift_of([]) == 1 and calibration.drift_of([{"a": 4.0}, {"a": 5.0}]) == pytest.approx(1.25)

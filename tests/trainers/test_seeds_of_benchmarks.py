@@ -8,8 +8,8 @@ import pytest
 from agent_envs.base.errors import UsageError
 from benchmarks import earl_learn, learn, veg_learn
 from benchmarks.training_runs import (
-    ahead,
     describe_seeds,
+    lead_over_seeds,
     mean_line,
     over_seeds,
     points,
@@ -23,7 +23,7 @@ from trainers.command_line import PRESETS
 
 def test_three_seeds_have_students_interval():
     """Gaps 0.1, 0.2, 0.3: mean 0.2, standard deviation 0.1, half-width 4.303 x 0.1 / sqrt(3)."""
-    told = ahead({0: 0.5, 1: 0.5, 2: 0.5}, {2: 0.8, 1: 0.7, 0: 0.6})
+    told = lead_over_seeds({0: 0.5, 1: 0.5, 2: 0.5}, {2: 0.8, 1: 0.7, 0: 0.6})
     half = 4.3027 * 0.1 / math.sqrt(3)
     assert told["by_seed"] == {"0": 0.1, "1": 0.2, "2": 0.3} and told["mean"] == 0.2
     assert told["interval"] == pytest.approx([0.2 - half, 0.2 + half], abs=1e-4)
@@ -40,9 +40,9 @@ def test_any_number_of_seeds_from_two_on_has_an_interval(count, quantile):
 
 
 def test_seeds_are_paired_by_their_number():
-    told = ahead({0: 0.5, 1: 0.9}, {0: 0.5, 2: 0.4})
+    told = lead_over_seeds({0: 0.5, 1: 0.9}, {0: 0.5, 2: 0.4})
     assert told["by_seed"] == {"0": 0.0} and told["mean"] == 0.0 and told["interval"] is None
-    assert ahead({0: 0.5}, {1: 0.5}) is None
+    assert lead_over_seeds({0: 0.5}, {1: 0.5}) is None
 
 
 def test_seeds_that_agree_claim_no_certainty():
@@ -83,7 +83,7 @@ def test_every_learning_benchmark_reports_on_those_seeds(monkeypatch, capsys):
         begun = []
         monkeypatch.setattr(
             module,
-            "trained",
+            "run_training",
             lambda name, options, seed, folder, begun=begun: begun.append((name, options, seed)) or 1 / 0,
         )
         monkeypatch.setattr("sys.argv", [module.__name__])

@@ -32,7 +32,7 @@ def row(seed, after, with_feedback, without):
 def test_each_as_it_was_trained_is_the_first_comparison():
     """GRPO is measured as trained without feedback, VEG with it: not the same column."""
     grpo, veg = [row(0, 0.8, 0.6, 0.8), row(1, 0.6, 0.3, 0.6)], [row(0, 0.7, 0.7, 0.5), row(1, 0.7, 0.7, 0.4)]
-    told = veg_learn.compared(grpo, veg)
+    told = veg_learn.compare_by_seed(grpo, veg)
     assert list(told) == ["as_trained", "both_with_feedback", "both_without"]
     assert [part["by_seed"] for part in told.values()] == [
         {"0": -0.1, "1": 0.1},
@@ -44,11 +44,11 @@ def test_each_as_it_was_trained_is_the_first_comparison():
 
 
 def test_only_seeds_that_both_have_are_compared():
-    told = veg_learn.compared(
+    told = veg_learn.compare_by_seed(
         [row(0, 0.5, 0.5, 0.5), row(1, 0.9, 0.9, 0.9)], [row(2, 0.4, 0.4, 0.4), row(0, 0.75, 0.5, 0.5)]
     )
     assert told["as_trained"]["by_seed"] == {"0": 0.25} and told["as_trained"]["interval"] is None
-    assert veg_learn.compared([row(0, 0.5, 0.5, 0.5)], [row(1, 0.5, 0.5, 0.5)]) == {}
+    assert veg_learn.compare_by_seed([row(0, 0.5, 0.5, 0.5)], [row(1, 0.5, 0.5, 0.5)]) == {}
 
 
 def test_the_comparisons_are_printed_with_what_they_are(tmp_path):
