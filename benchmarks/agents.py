@@ -24,7 +24,7 @@ def script(request: Request) -> Reply:
 
 
 class Instant:
-    """Four turns at once."""
+    """A policy of four turns that replies at once."""
 
     name, batch = "instant", 1
 
@@ -65,5 +65,5 @@ class Heuristics:
         return CompanionPolicy(kind, env)
 
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        """Refuse: an episode's own agent acts, which `begin` returns."""
+        """Raise: the agent that `begin` returns for an episode acts in it."""
         raise NotImplementedError("Heuristics plays by episode: call begin(env) first")

@@ -68,7 +68,7 @@ class ScriptedLane:
 
 
 class ScriptedLockstep:
-    """What `grow` asks of a lockstep, over scripted walks.
+    """A lockstep of scripted walks, with the methods that `grow` calls.
 
     Attributes:
         turns: that were taken.
@@ -89,10 +89,10 @@ class ScriptedLockstep:
         return ScriptedLane(ScriptedWalk(header, self._script, list(lane.walk.turns)))
 
     def drop(self, lanes: Sequence[ScriptedLane]) -> None:
-        """Forget lanes, of which nothing is kept here."""
+        """Drop lanes; nothing of them is stored here."""
 
     def step(self, lanes: Sequence[ScriptedLane]) -> None:
-        """Let every lane take a turn."""
+        """Step every lane by one turn."""
         for lane in lanes:
             number = len(lane.walk.turns) + 1
             if self._fails(lane.origin, number):
@@ -102,28 +102,28 @@ class ScriptedLockstep:
             self.turns += 1
 
 
-def calling(calls: int) -> Script:
+def script_of_calls(calls: int) -> Script:
     """Return the script of an episode with so many calls and an answer after them."""
     call = Turn(0, "", "", None, (), (ToolResult("1", "search", ""),), entropies=(1.0,))
     answer = replace(call, results=(), terminated=True)
     return lambda origin, turn: answer if turn > calls else call
 
 
-def planned(tasks: int, leaves: int, key: str = "s") -> list[Planned]:
+def plan_of(tasks: int, leaves: int, key: str = "s") -> list[Planned]:
     """Return the plan of so many tasks with so many episodes each."""
     return [Planned(f"{key}/{task}/{leaf}", "", 0, "train", 0) for task in range(tasks) for leaf in range(leaves)]
 
 
-def grown(calls: int, leaves: int, settings: BranchingSettings, tasks: int) -> tuple[list[Tree], int]:
+def grow_scripted(calls: int, leaves: int, settings: BranchingSettings, tasks: int) -> tuple[list[Tree], int]:
     """Return scripted trees and how many turns they took."""
-    lockstep = ScriptedLockstep(calling(calls))
-    return grow(planned(tasks, leaves), lockstep, settings, 10), lockstep.turns  # type: ignore[arg-type]
+    lockstep = ScriptedLockstep(script_of_calls(calls))
+    return grow(plan_of(tasks, leaves), lockstep, settings, 10), lockstep.turns  # type: ignore[arg-type]
 
 
-def saved(calls: int, chance: float, *, leaves: int = 16, roots: int = 8, tasks: int = 2000) -> float:
+def call_savings(calls: int, chance: float, *, leaves: int = 16, roots: int = 8, tasks: int = 2000) -> float:
     """Return the share of calls that trees save against whole rollouts."""
     settings = BranchingSettings("random", roots=roots, chance=chance)
-    _, turns = grown(calls, leaves, settings, tasks)
+    _, turns = grow_scripted(calls, leaves, settings, tasks)
     return 1 - (turns - leaves * tasks) / (calls * leaves * tasks)  # every leaf has one answer of its own
 
 
@@ -131,7 +131,7 @@ def exponent(chance: float, sizes: Sequence[int] = (4, 8, 16, 32), tasks: int = 
     """Return the slope of log turns over log n, where n is leaves and turns of an episode, and half of them are roots."""
     points = []
     for size in sizes:
-        _, turns = grown(size - 1, size, BranchingSettings("random", roots=size // 2, chance=chance), tasks)
+        _, turns = grow_scripted(size - 1, size, BranchingSettings("random", roots=size // 2, chance=chance), tasks)
         points.append((math.log(size), math.log(turns / tasks)))
     middle = [sum(values) / len(points) for values in zip(*points, strict=True)]
     across = sum((x - middle[0]) * (y - middle[1]) for x, y in points)
@@ -145,14 +145,14 @@ def main() -> None:
     args = parser.parse_args()
     tables: dict[str, Any] = {"bound": 0.5, "saved": {}, "exponent": {}}
     for chance in CHANCES:
-        shares = {str(calls): round(saved(calls, chance), 4) for calls in CALLS}
+        shares = {str(calls): round(call_savings(calls, chance), 4) for calls in CALLS}
         tables["saved"][str(chance)] = shares
         tables["exponent"][str(chance)] = round(exponent(chance), 3)
         row = ", ".join(f"{calls} calls {-100 * share:+.0f} %" for calls, share in shares.items())
         print(f"chance {chance}: {row}; exponent {tables['exponent'][str(chance)]}")
     if args.out:
-        told = about("python -m benchmarks.arpo_bound --out benchmarks/results/arpo_bound.json")
-        args.out.write_text(json.dumps({"about": told, **tables}, indent=1) + "\n", encoding="utf-8")
+        provenance = about("python -m benchmarks.arpo_bound --out benchmarks/results/arpo_bound.json")
+        args.out.write_text(json.dumps({"about": provenance, **tables}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

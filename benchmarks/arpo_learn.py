@@ -31,17 +31,17 @@ from types import MappingProxyType
 from typing import Any
 
 from agent_envs.base.jsonl_log import read_journal
-from benchmarks.arpo_bound import saved
+from benchmarks.arpo_bound import call_savings
 from benchmarks.training_runs import (
     about,
-    ahead,
+    describe_seeds,
     end_trainers_with_us,
+    lead_over_seeds,
     percent,
     points,
     report_seeds,
-    seeds_told,
-    told_over_seeds,
-    trained,
+    run_training,
+    summarise_shares,
     with_points_on_a_line,
 )
 from trainers.arpo_parts.branching import BranchingSettings, Node, chance_of
@@ -70,7 +70,7 @@ ARMS: dict[str, tuple[str, ...]] = {
                      "--kl-in", "reward"),
 }  # fmt: skip
 PEERS = ("dapo", "reinforce-pp")
-ASKED = ("arpo", "matched", "grpo-16", "grpo-11", "late")  # what the two questions need
+DEFAULT_ARMS = ("arpo", "matched", "grpo-16", "grpo-11", "late")  # what the two questions need
 FRESH = report_seeds(PRESET, 8)[3:]
 COMPARED = {
     "sharing, ARPO": ("grpo-16", "arpo"),
@@ -126,7 +126,7 @@ def words_of(arm: str, calls: int = CALLS, preset: str = PRESET) -> tuple[str, .
 
 
 def power(folder: Path) -> dict[str, Any]:
-    """Return how the decisions of a run's first step, at the weights of the start, differ from those of `random`."""
+    """Compare the branching decisions of a run's first step, at the weights of the start, with those of `random`."""
     rows = [row for row in read_journal(folder / "decisions-0.jsonl") if row.get("step") == 0]
     chances = [row["chance"] for row in rows]
     deltas, quartiles = ([round(x, 4) for x in statistics.quantiles(column, n=4)] for column in
@@ -142,22 +142,22 @@ def power(folder: Path) -> dict[str, Any]:
 
 
 def figures_of(folder: Path, result: Run) -> Run:
-    """Return what is kept of a run."""
+    """Return a run's figures and its success over calls and tokens, for the results file."""
     from trainers.training.metrics import METRICS_FILE, read_metrics
 
     rows = read_metrics(folder / METRICS_FILE)
-    kept = ("seed", "before", "after", "gain", "steps", "env_steps", "tool_calls", "sampled_tokens", "cpu_seconds")
-    found = {name: result[name] for name in kept}
+    fields = ("seed", "before", "after", "gain", "steps", "env_steps", "tool_calls", "sampled_tokens", "cpu_seconds")
+    figures = {name: result[name] for name in fields}
     for axis in ("tool_calls", "sampled_tokens"):
-        found[f"success_over_{axis}"] = [
+        figures[f"success_over_{axis}"] = [
             [round(row[axis]), round(row["eval/success"], 4)] for row in rows if "eval/success" in row
         ]
     for name in ("tools/saved", "branching/forked", "branching/nodes", "branching/roots", "branching/probe_calls",
                  "tokens/distinct_share", "cpu_seconds/step", "frac_reward_zero_std"):  # fmt: skip
         values = [row[name] for row in rows if name in row]
         if values:
-            found[name] = round(statistics.fmean(values), 4)
-    return found
+            figures[name] = round(statistics.fmean(values), 4)
+    return figures
 
 
 def over_calls(run: Run) -> float:
@@ -167,8 +167,8 @@ def over_calls(run: Run) -> float:
     return float(sum(areas) / curve[-1][0])
 
 
-def told(arm: str, run: Run) -> str:
-    """Return one line a run."""
+def describe_run(arm: str, run: Run) -> str:
+    """Format a run's result as one line."""
     sides = f"{percent(run['before'])} -> {percent(run['after'])}, over calls {100 * over_calls(run):.1f} %"
     spared = f", saved {100 * run['tools/saved']:.0f} % of the calls" if "tools/saved" in run else ""
     calls = sum(run["tool_calls"].values())
@@ -176,16 +176,16 @@ def told(arm: str, run: Run) -> str:
     return f"{arm:8} seed {run['seed']}: {sides}; {run['steps']} steps, {cost}{spared}"
 
 
-def beside(arm: str, rows: Sequence[Run]) -> dict[str, Any]:
-    """Return what an arm's trees saved; with half as many roots as leaves beside the bound, and scripted trees of its forks."""
+def compare_with_bound(arm: str, rows: Sequence[Run]) -> dict[str, Any]:
+    """Return the share of calls that an arm's trees saved; with half as many roots as leaves, the bound and a simulation."""
     if "tools/saved" not in rows[0]:
         return {}
     own, forked = (statistics.fmean(run[name] for run in rows) for name in ("tools/saved", "branching/forked"))
-    told: dict[str, Any] = {"measured": round(own, 3)}
+    savings: dict[str, Any] = {"measured": round(own, 3)}
     if "--branching.roots" not in ARMS[arm]:
-        simulated = {str(calls): round(saved(calls, forked, tasks=300), 3) for calls in (1, 2)}
-        told |= {"bound": 0.5, "simulated_by_calls_an_episode": simulated}
-    return {"saved": told}
+        simulated = {str(calls): round(call_savings(calls, forked, tasks=300), 3) for calls in (1, 2)}
+        savings |= {"bound": 0.5, "simulated_by_calls_an_episode": simulated}
+    return {"saved": savings}
 
 
 def command_of(arm: str, calls: int, preset: str) -> str:
@@ -193,18 +193,18 @@ def command_of(arm: str, calls: int, preset: str) -> str:
     return f"python -m trainers.{ARMS[arm][0]} {' '.join(words_of(arm, calls, preset))} --model.name START"
 
 
-def with_earlier(found: Mapping[str, Sequence[Run]], earlier: Mapping[str, Any], calls: int, preset: str) -> Any:
+def with_earlier(runs_by_arm: Mapping[str, Sequence[Run]], earlier: Mapping[str, Any], calls: int, preset: str) -> Any:
     """Return the runs by arm behind those of other seeds that a file has of the same command."""
     together = {}
-    for arm, rows in found.items():
-        old, played = earlier.get("arms", {}).get(arm, {}), {run["seed"] for run in rows}
+    for arm, rows in runs_by_arm.items():
+        old, seeds = earlier.get("arms", {}).get(arm, {}), {run["seed"] for run in rows}
         same = old["seeds"] if old.get("command") == command_of(arm, calls, preset) else ()
-        together[arm] = [*(run for run in same if run["seed"] not in played), *rows]
+        together[arm] = [*(run for run in same if run["seed"] not in seeds), *rows]
     return together
 
 
 def tables_of(
-    found: Mapping[str, Sequence[Run]],
+    runs_by_arm: Mapping[str, Sequence[Run]],
     runs: Path,
     calls: int = CALLS,
     preset: str = PRESET,
@@ -212,42 +212,42 @@ def tables_of(
 ) -> dict[str, Any]:
     """Return the power, the arms, and the comparisons, each paired by seed; earlier seeds have their file's power."""
     tables: dict[str, Any] = {"power": {}, "arms": {}, "compared": {}}
-    for seed in (run["seed"] for run in found.get("arpo", ())):
-        known, folder = earlier.get("power", {}).get(str(seed)), runs / f"arpo-{seed}"
-        tables["power"][str(seed)] = power(folder) if folder.exists() or not known else known
-    for arm, rows in found.items():
-        after = told_over_seeds({run["seed"]: run["after"]["success"] for run in rows})
-        whole = told_over_seeds({run["seed"]: over_calls(run) for run in rows})
+    for seed in (run["seed"] for run in runs_by_arm.get("arpo", ())):
+        earlier_power, folder = earlier.get("power", {}).get(str(seed)), runs / f"arpo-{seed}"
+        tables["power"][str(seed)] = power(folder) if folder.exists() or not earlier_power else earlier_power
+    for arm, rows in runs_by_arm.items():
+        after = summarise_shares({run["seed"]: run["after"]["success"] for run in rows})
+        whole = summarise_shares({run["seed"]: over_calls(run) for run in rows})
         tables["arms"][arm] = {
             "command": command_of(arm, calls, preset),
-            **beside(arm, rows),
+            **compare_with_bound(arm, rows),
             "after": after,
             "over_calls": whole,
             "seeds": list(rows),
         }
     for name, (one, other) in COMPARED.items():
         for figure, value in (("after", lambda run: run["after"]["success"]), ("over calls", over_calls)):
-            pair = ({run["seed"]: value(run) for run in found.get(arm, ())} for arm in (one, other))
-            if (gap := ahead(*pair)) is not None:
+            pair = ({run["seed"]: value(run) for run in runs_by_arm.get(arm, ())} for arm in (one, other))
+            if (gap := lead_over_seeds(*pair)) is not None:
                 bounds = gap["interval"]
                 smallest = bounds and round((bounds[1] - bounds[0]) / 2, 4)
                 tables["compared"][f"{name}, {figure}"] = {**gap, "smallest_that_could_be_shown": smallest}
     return tables
 
 
-def draw(found: Mapping[str, Sequence[Run]], path: Path) -> None:
+def draw(runs_by_arm: Mapping[str, Sequence[Run]], path: Path) -> None:
     """Draw held-out success over calls and over sampled tokens: a thin line a seed of each arm."""
     from matplotlib import colormaps
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     colours: Sequence[Any] = ("#0072B2", "#E69F00", "#000000", "#999999", "#009E73", "#D55E00", "#CC79A7")
-    if len(found) > len(colours):
-        colours = colormaps["viridis"](range(0, 256, 256 // len(found)))
+    if len(runs_by_arm) > len(colours):
+        colours = colormaps["viridis"](range(0, 256, 256 // len(runs_by_arm)))
     figure = Figure(figsize=(11, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     for axis, name in zip(figure.subplots(1, 2), ("tool_calls", "sampled_tokens"), strict=True):
-        for (arm, rows), colour in zip(found.items(), colours, strict=False):
+        for (arm, rows), colour in zip(runs_by_arm.items(), colours, strict=False):
             for number, run in enumerate(rows):
                 line = [(x, 100 * y) for x, y in run[f"success_over_{name}"]]
                 axis.plot(*zip(*line, strict=True), color=colour, lw=1, alpha=0.8, label=None if number else arm)
@@ -262,7 +262,7 @@ def main() -> None:
     """Train, print, write the figures, and draw the curves."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--only", action="append", choices=list(ARMS), help=f"default: {', '.join(ASKED)}; may be repeated"
+        "--only", action="append", choices=list(ARMS), help=f"default: {', '.join(DEFAULT_ARMS)}; may be repeated"
     )
     parser.add_argument("--seeds", type=int, nargs="+", help="default: five that follow from the preset's name")
     parser.add_argument(
@@ -273,20 +273,20 @@ def main() -> None:
     parser.add_argument("--finished", action="store_true", help="start nothing: take the runs that have ended")
     parser.add_argument("--out", type=Path, help="write the figures here, and the curves beside it")
     args = parser.parse_args()
-    found: dict[str, list[Run]] = {}
+    runs_by_arm: dict[str, list[Run]] = {}
     seeds = args.seeds or (FRESH if args.preset == PRESET else report_seeds(args.preset))
     for seed in seeds:
-        for arm in args.only or ASKED:
+        for arm in args.only or DEFAULT_ARMS:
             folder = args.runs / f"{arm}-{seed}"
             if args.finished and not (folder / "result.json").exists():
                 continue
             start = args.runs / f"start-{seed}"
-            trained("grpo", ("--preset", args.preset, *START), seed, start)
+            run_training("grpo", ("--preset", args.preset, *START), seed, start)
             words = (*words_of(arm, args.calls, args.preset), "--model.name", str(start / "model"))
-            found.setdefault(arm, []).append(figures_of(folder, trained(ARMS[arm][0], words, seed, folder)))
-            print(told(arm, found[arm][-1]), flush=True)
+            runs_by_arm.setdefault(arm, []).append(figures_of(folder, run_training(ARMS[arm][0], words, seed, folder)))
+            print(describe_run(arm, runs_by_arm[arm][-1]), flush=True)
     earlier = json.loads(args.out.read_text(encoding="utf-8")) if args.out and args.out.exists() else {}
-    together = with_earlier(found, earlier, args.calls, args.preset)
+    together = with_earlier(runs_by_arm, earlier, args.calls, args.preset)
     tables = tables_of(together, args.runs, args.calls, args.preset, earlier)
     for seed, row in tables["power"].items():
         print(f"power, seed {seed}: {json.dumps(row)}")
@@ -294,13 +294,13 @@ def main() -> None:
         print(f"{name}: {points(gap)}")
     if args.out:
         seeds = list(dict.fromkeys(run["seed"] for rows in together.values() for run in rows))
-        chosen = " ".join(f"--only {arm}" for arm in args.only or ()) + f" --seeds {' '.join(map(str, seeds))}"
-        chosen = (
-            f"{chosen.strip()} --preset {args.preset} --calls {args.calls} --out benchmarks/results/{args.out.name}"
+        options = " ".join(f"--only {arm}" for arm in args.only or ()) + f" --seeds {' '.join(map(str, seeds))}"
+        options = (
+            f"{options.strip()} --preset {args.preset} --calls {args.calls} --out benchmarks/results/{args.out.name}"
         )
-        command = f"python -m benchmarks.arpo_learn {chosen}"
-        told_of = about(command) | {"seeds_are": seeds_told(args.preset, seeds), "calls": args.calls}
-        text = json.dumps({"about": told_of, **tables}, indent=1)
+        command = f"python -m benchmarks.arpo_learn {options}"
+        provenance = about(command) | {"seeds_are": describe_seeds(args.preset, seeds), "calls": args.calls}
+        text = json.dumps({"about": provenance, **tables}, indent=1)
         args.out.write_text(with_points_on_a_line(text) + "\n", encoding="utf-8")
         draw(together, args.out.with_suffix(".png"))
 

@@ -63,7 +63,7 @@ def rung(name: str, env: Any, plan: Plan) -> float:
     from agent_envs.envs.text_games.babyai.describe import describe
     from agent_envs.envs.text_games.babyai.instructions import played
 
-    spent, steps = 0.0, 0
+    seconds, steps = 0.0, 0
     for task, level, actions in plan:
         texts = [env.say(action) for action in actions]
         world = task.data.world
@@ -84,9 +84,9 @@ def rung(name: str, env: Any, plan: Plan) -> float:
         else:
             for action in actions:
                 level.step(action)
-        spent += time.process_time() - started
+        seconds += time.process_time() - started
         steps += len(actions)
-    return spent / steps * 1e6
+    return seconds / steps * 1e6
 
 
 def moment_costs(env: Any, plan: Plan) -> dict[str, float]:
@@ -122,11 +122,11 @@ def row(arguments: dict[str, Any], rounds: int) -> dict[str, Any]:
 
     env = BabyAI(**arguments)
     plan = plan_of(arguments)
-    found: dict[str, list[float]] = {name: [] for name in RUNGS}
+    timings: dict[str, list[float]] = {name: [] for name in RUNGS}
     for _ in range(rounds):
         for name in RUNGS:
-            found[name].append(rung(name, env, plan))
-    cost = {name: round(statistics.median(values), 1) for name, values in found.items()}
+            timings[name].append(rung(name, env, plan))
+    cost = {name: round(statistics.median(values), 1) for name, values in timings.items()}
     ratios = {f"minigrid/{name}": round(cost["minigrid"] / cost[name], 1) for name in RUNGS[:-1]}
     steps = sum(len(actions) for _, _, actions in plan)
     return {"steps": steps, "microseconds_a_step": cost, **ratios, "moment_microseconds": moment_costs(env, plan)}

@@ -113,7 +113,7 @@ DEFECTS = {
 }
 
 
-def planted(agent: Any, defect: str) -> Policy:
+def with_defect(agent: Any, defect: str) -> Policy:
     """Return an agent with a mistake in it."""
     turn: Callable[[View, TurnModel], str] = agent.turn
     if defect == DROPPED:
@@ -139,35 +139,35 @@ def play(row: Row, errors: Errors, tasks: Sequence[int]) -> dict[str, list[float
     """Return the success of each task."""
     name, arguments = ENVS[row.env]
     env = gym.make(f"agent_envs/{name}-v0", **arguments, **row.arguments)
-    agent = planted(agent_class(row.agent)(ScriptedReader(errors), **row.options), row.defect)
+    agent = with_defect(agent_class(row.agent)(ScriptedReader(errors), **row.options), row.defect)
     plan = [Planned(f"{task}", spec_json(env), task, "test", 0) for task in tasks]
     return {item.key: [float(result.success)] for item, result in run_many(plan, agent)}
 
 
 def measure(errors: Errors, seeds: Sequence[int], count: int) -> dict[str, Any]:
     """Return rates, places and defects at one setting, over all seeds together, and the rates of each seed."""
-    played: dict[str, dict[str, list[float]]] = {}
+    outcomes: dict[str, dict[str, list[float]]] = {}
     broken: dict[tuple[str, str], dict[str, list[float]]] = {}
     by_seed: dict[str, list[float]] = {}
     for seed in seeds:
         tasks = range(seed * count, (seed + 1) * count)
         for name, row in ROWS.items():
             scores = play(row, replace(errors, seed=seed), tasks)
-            played.setdefault(name, {}).update(scores)
+            outcomes.setdefault(name, {}).update(scores)
             by_seed.setdefault(name, []).append(sum(value for (value,) in scores.values()) / count)
         for place, row in DEFECTS.items():
             broken.setdefault(place, {}).update(play(row, replace(errors, seed=seed), tasks))
-    places = [place_of(pair, played[pair[0]], played[pair[1]]) for pair in PLACES]
+    places = [place_of(pair, outcomes[pair[0]], outcomes[pair[1]]) for pair in PLACES]
     return {
         "errors": {name: getattr(errors, name) for name in ("missed_fact", "wrong_hop", "wrong_sum")},
-        "rates": {name: {**rate_of(scores), "seeds": by_seed[name]} for name, scores in played.items()},
+        "rates": {name: {**rate_of(scores), "seeds": by_seed[name]} for name, scores in outcomes.items()},
         "places": places,
         "defects": [
             {
                 "agent": pair[1],
                 "defect": DEFECTS[pair].defect,
                 **rate_of(scores),
-                "place": place_of(pair, played[pair[0]], scores),
+                "place": place_of(pair, outcomes[pair[0]], scores),
             }
             for pair, scores in broken.items()
         ],
@@ -198,7 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the order at each setting; exit code 1 where a place is lost, or a defect leaves one standing."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.baselines", description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     began = time.process_time()
     results = {name: measure(errors, SEEDS, TASKS) for name, errors in SETTINGS.items()}
     sound = True
@@ -214,11 +214,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(
                 f"  {row['agent']} with {row['defect']}: {row['success']:.3f}, holds its place: {row['place']['holds']}"
             )
-    if given.out is not None:
+    if options.out is not None:
         body = {"command": "python -m benchmarks.baselines", "reader": "scripted: a test double, no language model",
                 "seeds": list(SEEDS), "tasks_per_seed": TASKS, "cpu_seconds": round(time.process_time() - began, 1),
                 "python": platform.python_version(), "settings": results}  # fmt: skip
-        given.out.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
+        options.out.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
     return 0 if sound else 1
 
 

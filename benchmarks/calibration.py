@@ -23,7 +23,7 @@ Play = dict[str, float]  # CPU-microseconds by part
 
 
 class Point:
-    """What the interpreter's part changes."""
+    """An object with one coordinate, which the interpreter's part of the load changes."""
 
     def __init__(self, x: int) -> None:
         self.x = x

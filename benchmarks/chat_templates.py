@@ -28,7 +28,7 @@ from trainers.tokens.rendering import (
 
 @dataclass(frozen=True)
 class TemplateReport:
-    """What a chat template does.
+    """A report on a chat template: why renders are not append-only, and its other changes.
 
     Attributes:
         reasons: why a render is not always the beginning of the next longer one; none where it is.
@@ -45,7 +45,7 @@ class TemplateReport:
 
 
 def check_template(tokenizer: PreTrainedTokenizerBase, template: str = "auto") -> TemplateReport:
-    """Return what a template does to conversations that grow: with a system prompt, thoughts, calls, results, turns.
+    """Render conversations that grow, with system prompt, thoughts, calls and results, and report what the template changes.
 
     Args:
         tokenizer: whose special tokens the template can name.
@@ -69,7 +69,7 @@ def check_template(tokenizer: PreTrainedTokenizerBase, template: str = "auto") -
 
 
 def _growth(write: Callable[[Rows], str], messages: Rows) -> str:
-    """Return where a render is not the beginning of the next; "" if each is."""
+    """Describe the first render that is no prefix of the next one; "" if each is."""
     first = 1 + next(place for place, message in enumerate(messages) if message["role"] == "user")
     before = write(messages[:first])
     for count in range(first + 1, len(messages) + 1):
@@ -103,10 +103,10 @@ def _thought_reason(write: Callable[[Rows], str]) -> str:
 
 def _call_reason(write: Callable[[Rows], str]) -> str:
     canonical = ToolCallProtocol.render([CALL])
-    for said in (row("assistant", canonical), calling()[1]):
-        if "tool_calls" in said and not _takes_calls(write):
+    for message in (row("assistant", canonical), calling()[1]):
+        if "tool_calls" in message and not _takes_calls(write):
             continue
-        rows = [row("user", "one"), said, row("tool", "two"), row("assistant", "three"), row("user", "four")]
+        rows = [row("user", "one"), message, row("tool", "two"), row("assistant", "three"), row("user", "four")]
         try:
             changed = _growth(write, rows)
             whole = canonical in write(rows[:2])
@@ -139,37 +139,37 @@ def _growth_or_refusal(write: Callable[[Rows], str], rows: Rows) -> str:
 
 
 def _without_open_results(rows: Rows) -> Rows:
-    kept = list(rows)
-    while kept and kept[-1]["role"] == "tool":
-        kept.pop()
-    return kept
+    prefix = list(rows)
+    while prefix and prefix[-1]["role"] == "tool":
+        prefix.pop()
+    return prefix
 
 
 def _space_reason(write: Callable[[Rows], str]) -> str:
-    said = " \n two \n "
-    trimmed = said not in write([row("user", "one"), row("assistant", said), row("user", "three")])
+    text = " \n two \n "
+    trimmed = text not in write([row("user", "one"), row("assistant", text), row("user", "three")])
     return "white space around the assistant's text is trimmed" if trimmed else ""
 
 
 def _prompt_reason(write: Callable[[Rows], str], prompt: Callable[[Rows], str]) -> str:
     start = [row("user", "one")]
-    begun = prompt(start)
-    said = write([*start, row("assistant", "two")])
+    generation_prompt = prompt(start)
+    conversation = write([*start, row("assistant", "two")])
     return (
         ""
-        if said.startswith(begun)
+        if conversation.startswith(generation_prompt)
         else "an assistant's turn does not begin with the generation prompt when written anew"
     )
 
 
-def _notes(template: ChatTemplate, found: TemplateShape, *, calls: bool) -> tuple[str, ...]:
+def _notes(template: ChatTemplate, shape: TemplateShape, *, calls: bool) -> tuple[str, ...]:
     notes = [
         f"messages of role {role} are folded into the user's: the template has no place for them"
-        for role in found.folded
+        for role in shape.folded
     ]
-    if found.alternates:
+    if shape.alternates:
         notes.append("messages of the user in a row are made one: the template wants roles to alternate")
-    if not found.takes_tools:
+    if not shape.takes_tools:
         notes.append("schemas of tools are not shown: the template has no place for them")
     if not calls:
         notes.append("calls in fields of their own are not shown, only those that stand in the text of a turn")

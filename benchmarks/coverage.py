@@ -34,9 +34,9 @@ def cover(case: Case, simulations: int, seed: str) -> dict[str, Any]:
     generator = generator_for(case.name, seed)
     hits, widths = np.zeros(3), np.zeros(3)
     for _ in range(simulations):
-        truth, *found = case.draw(generator)
-        hits += [low <= truth <= high for low, high in found]
-        widths += [high - low for low, high in found]
+        truth, *intervals = case.draw(generator)
+        hits += [low <= truth <= high for low, high in intervals]
+        widths += [high - low for low, high in intervals]
     shares = hits / simulations
     errors = np.sqrt(shares * (1 - shares) / simulations)
     names = ("ours", "naive", "cluster_z")
@@ -73,7 +73,7 @@ DUELS = (
 
 
 def unpaired(first: Table, second: Table) -> tuple[bool, bool]:
-    """Return what the z test on pooled trials and Welch's t test on task means reject at 5 %."""
+    """Return whether the z test on pooled trials and Welch's t test on task means reject equality at 5 %."""
     gap = abs(float(second.mean() - first.mean()))
     pooled = float(first.mean() + second.mean()) / 2
     error = math.sqrt(pooled * (1 - pooled) * 2 / first.size)
@@ -83,7 +83,7 @@ def unpaired(first: Table, second: Table) -> tuple[bool, bool]:
 
 
 def reject(duel: Duel, difference: float, simulations: int, seed: str) -> dict[str, Any]:
-    """Return how often the tests find a true difference (for 0: a false one), and our interval's coverage."""
+    """Simulate a duel: the tests' rejection rates (power; at difference 0, false positives) and our interval's coverage."""
     generator = generator_for(f"{duel.name} {difference:.4f}", seed)
     names = [str(task) for task in range(duel.design.tasks)]
     homes = dict(zip(names, duel.design.clusters[:: duel.design.trials], strict=True))
@@ -108,10 +108,10 @@ def reject(duel: Duel, difference: float, simulations: int, seed: str) -> dict[s
 
 
 def duel_row(duel: Duel, simulations: int, seed: str) -> dict[str, Any]:
-    found = [reject(duel, difference, simulations, seed) for difference in (0.0, 0.05, 0.10)]
-    at = reject(duel, found[-1]["detectable_median"], simulations, seed)
+    rejections = [reject(duel, difference, simulations, seed) for difference in (0.0, 0.05, 0.10)]
+    at = reject(duel, rejections[-1]["detectable_median"], simulations, seed)
     right = POWER_BAND[0] <= at["rejected"]["ours"] <= POWER_BAND[1]
-    return {"setting": duel.name, "differences": found, "at_detectable": at, "detectable_right": right}
+    return {"setting": duel.name, "differences": rejections, "at_detectable": at, "detectable_right": right}
 
 
 def show_case(row: dict[str, Any]) -> None:
@@ -125,11 +125,11 @@ def show_case(row: dict[str, Any]) -> None:
 
 
 def show_duel(row: dict[str, Any]) -> None:
-    for found in (*row["differences"], row["at_detectable"]):
-        cells = "".join(f"{100 * share:10.1f}" for share in found["rejected"].values())
+    for rejection in (*row["differences"], row["at_detectable"]):
+        cells = "".join(f"{100 * share:10.1f}" for share in rejection["rejected"].values())
         print(
-            f"{row['setting']:42}{found['true_difference']:6.3f}{cells}{100 * found['interval_coverage']:12.1f}"
-            f"{found['detectable_median']:12.3f}{found['planned_median']:10.3f}",
+            f"{row['setting']:42}{rejection['true_difference']:6.3f}{cells}{100 * rejection['interval_coverage']:12.1f}"
+            f"{rejection['detectable_median']:12.3f}{rejection['planned_median']:10.3f}",
             flush=True,
         )
     if not row["detectable_right"]:
@@ -153,17 +153,17 @@ def main() -> int:
     for duel in DUELS:
         duels.append(duel_row(duel, options.simulations * 2 // 5, options.seed))
         show_duel(duels[-1])
-    held = all(row["held"] for row in rows) and all(row["detectable_right"] for row in duels)
+    sound = all(row["held"] for row in rows) and all(row["detectable_right"] for row in duels)
     report = {
         "command": "python -m benchmarks.coverage --out benchmarks/results/coverage.json",
         "simulations": {"coverage": options.simulations, "paired": options.simulations * 2 // 5}, "seed": options.seed,
         "python": platform.python_version(), "numpy": version("numpy"),
-        "cpu_seconds": round(time.process_time() - began, 1), "held": held, "coverage": rows, "paired": duels,
+        "cpu_seconds": round(time.process_time() - began, 1), "held": sound, "coverage": rows, "paired": duels,
     }  # fmt: skip
-    print(f"\n{'all held' if held else 'NOT held'}; {report['cpu_seconds']} CPU-seconds")
+    print(f"\n{'all held' if sound else 'NOT held'}; {report['cpu_seconds']} CPU-seconds")
     if options.out:
         options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    return 0 if held else 1
+    return 0 if sound else 1
 
 
 if __name__ == "__main__":

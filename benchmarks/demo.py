@@ -38,7 +38,7 @@ from agent_envs.evaluation.suites.suite import load_suite
 from benchmarks import demo_board, demo_page
 from benchmarks.demo_log import BUDGET, TASKS, Log, Step, Tell, by_share, read_log
 from benchmarks.demo_model import MODEL
-from benchmarks.training_runs import end_trainers_with_us, report_seeds, trained
+from benchmarks.training_runs import end_trainers_with_us, report_seeds, run_training
 from trainers.command_line import SETTINGS_FILE
 
 AGENTS = {"random": "sampler", "heuristic": "heuristic", "solver": "solver"}
@@ -98,7 +98,7 @@ def sweeps(tasks: int) -> dict[str, tuple[str, Choice]]:
     }
 
 
-def planned(tasks: int, full: bool) -> list[Step]:
+def plan_steps(tasks: int, full: bool) -> list[Step]:
     """Return the steps of a demo in their order."""
     steps = [Step(name, "evaluation", choice.limit or 0) for name, (_, choice) in runs(tasks).items()]
     for name, (_, choice) in sweeps(tasks).items():
@@ -158,13 +158,13 @@ class Demo:
     def train(self, step: str, program: str, preset: str, *options: str) -> Path:
         """Train a preset on one torch thread, on the first seed that follows from its name, and return the run's folder."""
         folder = self.out / "runs" / step
-        job = partial(trained, program, ("--preset", preset, *options), report_seeds(preset)[0], folder)
+        job = partial(run_training, program, ("--preset", preset, *options), report_seeds(preset)[0], folder)
 
         def work(tell: Tell) -> None:
             with ThreadPoolExecutor(1) as pool:
-                result, begun = pool.submit(job), time.monotonic()
+                result, start = pool.submit(job), time.monotonic()
                 while not wait([result], timeout=1.0).done:
-                    tell(min((time.monotonic() - begun) / BUDGET["training"], 0.99))
+                    tell(min((time.monotonic() - start) / BUDGET["training"], 0.99))
                 result.result()
 
         self.log.run(step, work)
@@ -201,12 +201,12 @@ def play(out: Path, log: Log, tasks: int, full: bool) -> Path:
 
 
 def learnt_tasks(training: Path) -> Choice:
-    """Return what a trained policy plays: tasks of the test split in the environment of its training, four times each."""
+    """Return a trained policy's evaluation: tasks of the test split in the environment of its training, four trials each."""
     settings = json.loads((training / SETTINGS_FILE).read_text(encoding="utf-8"))["env"]
     return Choice(settings["id"], json.loads(settings["arguments"]), split="test", limit=TRAINED_TASKS, trials=TRIALS)
 
 
-def begun(out: Path, head: dict[str, Any], steps: list[Step]) -> Log:
+def open_log(out: Path, head: dict[str, Any], steps: list[Step]) -> Log:
     """Return the log of a demo: an unfinished one of the same plan goes on, anything else is removed."""
     path = out / "log.jsonl"
     try:
@@ -229,12 +229,12 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     tasks, full = options.tasks or (FULL_TASKS if options.full else TASKS), options.full
     data = os.environ.get("AGENT_ENVS_DATA", "")
-    steps = planned(tasks, full)
+    steps = plan_steps(tasks, full)
     head = {
         "demo": __version__, "tasks": tasks, "full": full, "data": data and str(Path(data).absolute()),
         "steps": digest([*((step.name, step.episodes) for step in steps), SHORTER]),
     }  # fmt: skip
-    log = begun(options.out, head, steps)
+    log = open_log(options.out, head, steps)
     goes_on = f" (going on after {len(log.rows)} steps)" if log.rows else ""
     print(f"about {log.length():.0f} CPU-seconds for {len(log.missing)} steps{goes_on}", flush=True)
     page = play(options.out, log, tasks, full)

@@ -50,15 +50,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--all", action="store_true", help="also baselines with a scripted reader, and a model trained first"
     )
-    given = parser.parse_args(arguments)
-    agents, trained = tuple(given.agent or AGENTS), given.out / "trained"
-    if given.all:
+    options = parser.parse_args(arguments)
+    agents, trained = tuple(options.agent or AGENTS), options.out / "trained"
+    if options.all:
         agents = (*agents, *READERS, f"trained:{trained}")
         if not (trained / "result.json").is_file():
-            begun = (trained / "checkpoints").is_dir()
-            if code := _step(*(("trainers.grpo", "--resume", trained) if begun else (*TRAINED, "--out", trained))):
+            resumable = (trained / "checkpoints").is_dir()
+            if code := _step(*(("trainers.grpo", "--resume", trained) if resumable else (*TRAINED, "--out", trained))):
                 return code
-    for command in commands(given.out, agents):
+    for command in commands(options.out, agents):
         if code := _step(*command):
             return code
     return 0
@@ -81,7 +81,7 @@ def commands(out: Path, agents: tuple[str, ...] = AGENTS) -> Iterator[tuple[str 
 
 
 def run_here(verb: str, words: Sequence[str | Path], tell: Callable[[float], None]) -> None:
-    """Do in this process what a command does, and tell which part of it is behind.
+    """Run a command's work in this process, and report the part of it that is finished.
 
     Whoever has just played the runs has their worlds at hand, and steps them again in a fraction of the time. Nothing bounds
     what is verified here, so it is for runs of one's own.

@@ -44,8 +44,8 @@ def by_share(rows: Iterable[dict[str, Any]]) -> dict[str, float]:
     return sums
 
 
-def expected(steps: Iterable[Step]) -> dict[str, float]:
-    """Return how many CPU-seconds each step is expected to take, by the measured log and in proportion to its episodes."""
+def estimate_seconds(steps: Iterable[Step]) -> dict[str, float]:
+    """Estimate each step's CPU-seconds, by the measured log and in proportion to its episodes."""
     measured = {row["step"]: row for row in read_log(MEASURED)[1]}
     seconds = {}
     for step in steps:
@@ -56,7 +56,7 @@ def expected(steps: Iterable[Step]) -> dict[str, float]:
 
 
 def read_log(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return what a log says of its demo, and its rows; both are empty where there is none."""
+    """Read a log: its head, which describes the demo, and its rows; both are empty where there is none."""
     head, *rows = list(read_journal(path)) if path.is_file() else [{}]
     return head, rows
 
@@ -67,7 +67,7 @@ class Log:
     def __init__(self, path: Path, head: dict[str, Any], steps: Iterable[Step]) -> None:
         """Open the log at `path`, which holds `head` or nothing."""
         self.steps = {step.name: step for step in steps}
-        self._seconds = expected(self.steps.values())
+        self._seconds = estimate_seconds(self.steps.values())
         before, rows = read_log(path)
         self.rows = {row["step"]: row for row in rows}
         self._journal = Journal(path)
@@ -77,7 +77,7 @@ class Log:
         self._last = (0.0, time.monotonic() - time.process_time())  # imports are counted to the first step
 
     def run(self, name: str, work: Callable[[Tell], None]) -> None:
-        """Do a step, which tells the part of it that is behind it, and log it; nothing where the log has it already."""
+        """Run a step, which reports its progress, and log it; a step that is in the log already is skipped."""
         if name in self.rows:
             return
         step = self.steps[name]
@@ -106,7 +106,7 @@ class Log:
         return cpu + cpu_seconds() - self._last[0], wall + time.monotonic() - self._last[1]
 
     def length(self) -> float:
-        """Return how many CPU-seconds the missing steps are expected to take."""
+        """Estimate the CPU-seconds of the missing steps."""
         return sum(self._seconds[name] for name in self.missing)
 
     def _say(self, name: str, part: float) -> None:

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from benchmarks.training_runs import end_trainers_with_us, report_seeds, trained
+from benchmarks.training_runs import end_trainers_with_us, report_seeds, run_training
 
 PRESET = "tiny-minute"
 MODEL = Path(__file__).parent / "results" / "demo_model"
@@ -27,7 +27,7 @@ def make(out: Path) -> None:
 
     with tempfile.TemporaryDirectory() as place:
         run = Path(place) / "run"
-        trained("grpo", ("--preset", PRESET, *IMITATION), report_seeds(PRESET)[0], run)
+        run_training("grpo", ("--preset", PRESET, *IMITATION), report_seeds(PRESET)[0], run)
         shutil.copytree(run / "model", out, dirs_exist_ok=True)
         (start,) = (run / "checkpoints" / "start").glob("best-*/weights.safetensors")
         weights = load_file(out / "model.safetensors") | load_file(start)

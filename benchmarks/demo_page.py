@@ -16,7 +16,7 @@ from agent_envs.evaluation.runs.run_folder import open_run
 from agent_envs.evaluation.statistics.rates import Rate
 from benchmarks.demo_log import Log, by_share
 from benchmarks.sorting_plays import exact, mean_reward
-from benchmarks.tree_drawing import drawn
+from benchmarks.tree_drawing import draw_tree_file
 from trainers.training.metrics import read_metrics
 
 Results = dict[str, Result]
@@ -50,7 +50,7 @@ def board_table(site: Path) -> Table:
     for row in sorted(board["rows"], key=lambda row: row["score"]["success"]):
         value, (low, high) = row["score"]["success"], row["score"]["interval"]
         proved = ", ".join(badge["name"] for badge in row["badges"])
-        agent, score = Cell(row["agent"], "site/index.html"), told(value, (low, high))
+        agent, score = Cell(row["agent"], "site/index.html"), format_rate(value, (low, high))
         cells.append((agent, row["kind"], score, Bar(value, low, high), proved))
     heads = ("agent", "kind", "score (95 % interval)", "", "badges")
     note = (
@@ -62,7 +62,7 @@ def board_table(site: Path) -> Table:
 
 
 def ablation_table(result: Result, folder: Path) -> Table:
-    """Return what each retriever is worth to an agent that searches, the best first."""
+    """Return the success of an agent that searches by retriever, the best first, each compared with bm25."""
     contrasts, _ = compare_entries(open_run(folder))
     cells: list[Row] = []
     rates = {item.entry.split()[0].removeprefix("retriever="): item.success for item in result.summaries}
@@ -94,7 +94,7 @@ def ablation_note(rates: dict[str, Rate]) -> str:
 
 
 def sorting_table() -> Table:
-    """Return what the reference algorithms need for Sort-4, exactly, and what each reward pays them."""
+    """Return the exact comparisons and swaps of the reference algorithms on Sort-4, and their mean rewards."""
     cells: list[Row] = []
     for name in ALGORITHMS:
         if 4 in able_sizes(name):
@@ -125,7 +125,7 @@ def turn_curve(results: Results) -> Curve:
 
 
 def trials_curve(result: Result) -> Curve:
-    """Return what four trials of a policy that samples are worth: one success among k, and k successes in a row."""
+    """Return pass@k and pass^k over four trials of a policy that samples: one success among k, and k in a row."""
     (item,) = result.summaries
     lines = tuple(
         (name, tuple((float(k), *rate.percent) for k, rate in rates.items()))
@@ -139,20 +139,23 @@ def training_table(folder: Path, is_full: bool) -> Table:
     """Return the success of a training run on test tasks before and after, and the difference."""
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     rows = (("after imitation", result["before"]), (f"after {result['steps']} steps of GRPO", result["after"]))
-    cells = [(name, told(row["success"], row["interval"]), Bar(row["success"], *row["interval"])) for name, row in rows]
+    cells = [
+        (name, format_rate(row["success"], row["interval"]), Bar(row["success"], *row["interval"]))
+        for name, row in rows
+    ]
     gain = result["gain"]
     low, high = (f"{100 * bound:+.1f}" for bound in gain["interval"])
-    made = "A model made from nothing imitates" if is_full else "The shipped model has imitated"
+    learner = "A model made from nothing imitates" if is_full else "The shipped model has imitated"
     preset = "the preset tiny-minute" if is_full else f"a shortened preset (tiny-minute at {result['steps']} steps)"
     note = (
-        f"{made} a solver that errs, and learns by GRPO on small worlds of SearchQA: {preset}, one seed, {result['seed']}. "
+        f"{learner} a solver that errs, and learns by GRPO on small worlds of SearchQA: {preset}, one seed, {result['seed']}. "
         f"{result['after']['tasks']} {TEST}; the difference, paired by task, is "
         f"{100 * gain['difference']:+.1f} points [{low}, {high}]."
     )
     return Table("A small model learns", ("model", "success (95 % interval)", ""), tuple(cells), note)
 
 
-def told(value: float, interval: Sequence[float]) -> str:
+def format_rate(value: float, interval: Sequence[float]) -> str:
     """Return a rate and its interval in per cent."""
     low, high = interval
     return f"{100 * value:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
@@ -176,14 +179,14 @@ def learnt_algorithm(folder: Path) -> Picture:
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     means = f"{result['comparisons']:.2f} comparisons, {result['swaps']:.2f} swaps"
     words = f"{result['accuracy']:.0%} of 24 orders sorted, {means}"
-    drawing = drawn(folder / "trees" / "sort-4-ascending.json")
+    drawing = draw_tree_file(folder / "trees" / "sort-4-ascending.json")
     return Picture(
         f"What imitation and EARL learnt in a minute: {words}", f"A decision tree of comparisons: {words}.", drawing
     )
 
 
 def cost_table(log: Log) -> Table:
-    """Return what each share of the demo took."""
+    """Return the steps, episodes and seconds of each share of the demo's budget."""
     sums = by_share(log.rows.values())
     cells = []
     for share, cpu in sums.items():

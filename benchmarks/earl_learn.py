@@ -23,17 +23,17 @@ from typing import Any
 from benchmarks.sweeps import read_sweep
 from benchmarks.training_runs import (
     about,
+    describe_seeds,
     end_trainers_with_us,
     mean_line,
     over_seeds,
     percent,
     report_seeds,
-    seeds_told,
-    told_over_seeds,
-    trained,
+    run_training,
+    summarise_shares,
     write,
 )
-from benchmarks.tree_drawing import drawn
+from benchmarks.tree_drawing import draw_tree_file
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 RELEASED = '{"size": 4, "directions": "ascending", "max_actions": 64, "reward": "released"}'
@@ -72,7 +72,7 @@ class Experiment:
 def experiments() -> dict[str, Experiment]:
     """Return all of them by name; those of the sweep `tiny-methods` carry the names of its cells."""
     common, cells = read_sweep("earl", "tiny-methods")
-    found = [
+    all_experiments = [
         Experiment("sort4", ("--preset", "tiny-sort4")),
         Experiment("sort4-released", ("--preset", "tiny-sort4", "--env.arguments", RELEASED)),
         Experiment("sort4-minute", ("--preset", "tiny-sort4-minute")),
@@ -90,16 +90,16 @@ def experiments() -> dict[str, Experiment]:
         ),
         *(Experiment(f"countdown-{cell.folder}", (*common, *cell.options), CPO_PANELS) for cell in cells),
     ]
-    return {experiment.name: experiment for experiment in found}
+    return {experiment.name: experiment for experiment in all_experiments}
 
 
 def folder_of(runs: Path, experiment: Experiment, seed: int) -> Path:
-    """Return where a run is kept."""
+    """Return the folder of a run."""
     return runs / f"{experiment.name}-{seed}"
 
 
-def told(name: str, result: dict[str, Any]) -> str:
-    """Return one line a run."""
+def describe_run(name: str, result: dict[str, Any]) -> str:
+    """Format a run's result as one line."""
     sides = [percent(result[side]) for side in ("before", "after")]
     line = f"{name:20} seed {result['seed']}: {sides[0]} -> {sides[1]}"
     if "comparisons" in result:
@@ -110,8 +110,8 @@ def told(name: str, result: dict[str, Any]) -> str:
     )
 
 
-def fired(rows: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Return how often counterfactuals were played over a whole run, and what they earned, weighted by how many there were."""
+def counterfactual_means(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Return the share of counterfactuals over a whole run, and their mean gains, weighted by their number."""
     shares = [row.get("counterfactual/share", 0.0) for row in rows]
     weight = math.fsum(shares)
     means = {
@@ -133,7 +133,7 @@ def habits(folder: Path) -> dict[str, float]:
 
 
 def climb(rows: Sequence[dict[str, float]], goal: float = 0.3, window: int = 5) -> dict[str, Any]:
-    """Return how sampled success grew, on both axes: [step, sampled tokens, success], and where its mean first reached a goal.
+    """Return the curve [step, sampled tokens, success] of sampled success, and the point where its mean first reached a goal.
 
     Args:
         rows: of a run's metrics.
@@ -152,10 +152,10 @@ def climb(rows: Sequence[dict[str, float]], goal: float = 0.3, window: int = 5) 
 
 
 def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
-    """Return what is kept of a run."""
+    """Return a run's figures for the results file."""
     from trainers.training.metrics import METRICS_FILE, read_metrics
 
-    kept = (
+    fields = (
         "seed",
         "before",
         "after",
@@ -168,35 +168,35 @@ def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
         "comparisons",
         "swaps",
     )
-    found = {name: result[name] for name in kept if name in result}
+    figures = {name: result[name] for name in fields if name in result}
     if "trees" in result:
-        found["trees"] = [{name: tree[name] for name in tree if name != "files"} for tree in result["trees"]]
+        figures["trees"] = [{name: tree[name] for name in tree if name != "files"} for tree in result["trees"]]
     rows = read_metrics(folder / METRICS_FILE)
-    found["counterfactuals"] = fired(rows)
+    figures["counterfactuals"] = counterfactual_means(rows)
     if folder.name.startswith("held-down"):
-        found["climb"] = climb(rows)
+        figures["climb"] = climb(rows)
     if result["env"].startswith("Countdown"):
-        found["habits"] = habits(folder)
-    return found
+        figures["habits"] = habits(folder)
+    return figures
 
 
-def draw(found: dict[str, list[Path]], chosen: Sequence[Experiment], out: Path) -> None:
+def draw(run_folders: dict[str, list[Path]], selection: Sequence[Experiment], out: Path) -> None:
     """Draw a picture of each experiment's seeds, and the decision tree of the first one that sorts four items."""
     from trainers.figures.learning_curves import plot_curves
     from trainers.training.metrics import METRICS_FILE, read_metrics
 
-    for experiment in chosen:
-        rows = [read_metrics(folder / METRICS_FILE) for folder in found[experiment.name]]
+    for experiment in selection:
+        rows = [read_metrics(folder / METRICS_FILE) for folder in run_folders[experiment.name]]
         title = f"EARL, tiny models: {experiment.name}"
         plot_curves(rows, out.with_name(f"earl-{experiment.name}.png"), experiment.panels, title=title)
-    held = {name: folders for name, folders in found.items() if name.startswith("held-down")}
-    if held:
-        draw_climbs(held, out.with_name("earl-held-down.png"))
-    if "sort4" in found:
-        draw_tree(found["sort4"][0], IMAGES / "sort-4-tree.svg")
+    held_down_folders = {name: folders for name, folders in run_folders.items() if name.startswith("held-down")}
+    if held_down_folders:
+        draw_climbs(held_down_folders, out.with_name("earl-held-down.png"))
+    if "sort4" in run_folders:
+        draw_tree(run_folders["sort4"][0], IMAGES / "sort-4-tree.svg")
 
 
-def draw_climbs(found: dict[str, list[Path]], picture: Path) -> None:
+def draw_climbs(run_folders: dict[str, list[Path]], picture: Path) -> None:
     """Draw sampled success by step (the axis of the paper's Figure 6) and by sampled tokens, a line a seed."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -208,7 +208,7 @@ def draw_climbs(found: dict[str, list[Path]], picture: Path) -> None:
     for place, (axis, name) in enumerate(
         zip(figure.subplots(1, 2, sharey=True), ("step", "sampled tokens"), strict=True)
     ):
-        for experiment, folders in found.items():
+        for experiment, folders in run_folders.items():
             cpo = experiment.endswith("paper")
             for number, folder in enumerate(folders):
                 curve = climb(read_metrics(folder / METRICS_FILE))["curve"]
@@ -224,25 +224,25 @@ def draw_climbs(found: dict[str, list[Path]], picture: Path) -> None:
 
 def draw_tree(folder: Path, picture: Path) -> None:
     """Draw the decision tree of a run on four items, from the JSON that the run wrote."""
-    picture.write_text(drawn(folder / "trees" / "sort-4-ascending.json"), encoding="utf-8")
+    picture.write_text(draw_tree_file(folder / "trees" / "sort-4-ascending.json"), encoding="utf-8")
 
 
 def over_seeds_of(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return what the seeds of an experiment say together: success before and after, and of sorting its figures."""
+    """Summarise an experiment over its seeds: success before and after, and of sorting its figures."""
     rows = {result["seed"]: result for result in results}
-    told = {
-        side: told_over_seeds({seed: row[side]["success"] for seed, row in rows.items()})
+    success = {
+        side: summarise_shares({seed: row[side]["success"] for seed, row in rows.items()})
         for side in ("before", "after")
     }
     names = ("accuracy", "comparisons", "swaps") if all("accuracy" in row for row in results) else ()
-    return told | {name: over_seeds({seed: row[name] for seed, row in rows.items()}) for name in names}
+    return success | {name: over_seeds({seed: row[name] for seed, row in rows.items()}) for name in names}
 
 
 def table_of(experiment: Experiment, results: Sequence[dict[str, Any]], folders: Sequence[Path]) -> dict[str, Any]:
-    """Return what is kept of an experiment."""
+    """Return an experiment's entry in the results file."""
     return {
         "command": f"python -m trainers.earl {shlex.join(experiment.options)}",
-        "seeds_are": seeds_told(experiment.preset, [result["seed"] for result in results]),
+        "seeds_are": describe_seeds(experiment.preset, [result["seed"] for result in results]),
         "over_seeds": over_seeds_of(results),
         "seeds": [figures_of(*row) for row in zip(folders, results, strict=True)],
     }
@@ -250,9 +250,9 @@ def table_of(experiment: Experiment, results: Sequence[dict[str, Any]], folders:
 
 def main() -> None:
     """Train, print, write the figures, and draw the curves."""
-    known = experiments()
+    by_name = experiments()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", choices=list(known), help="default: all; may be repeated")
+    parser.add_argument("--only", action="append", choices=list(by_name), help="default: all; may be repeated")
     parser.add_argument("--seeds", type=int, nargs="+", help="default: five that follow from each preset's name")
     parser.add_argument("--runs", type=Path, default=Path("runs/earl-learn"), help="where the runs are kept")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each on one core")
@@ -261,25 +261,25 @@ def main() -> None:
         "--out", type=Path, help="write the figures here (its other experiments stay), curves beside it"
     )
     args = parser.parse_args()
-    chosen = [known[name] for name in args.only or known]
-    wanted = [(row, seed) for row in chosen for seed in args.seeds or report_seeds(row.preset)]
+    selection = [by_name[name] for name in args.only or by_name]
+    plan = [(row, seed) for row in selection for seed in args.seeds or report_seeds(row.preset)]
     if args.finished:
-        wanted = [row for row in wanted if (folder_of(args.runs, *row) / "result.json").exists()]
-    found: dict[str, list[dict[str, Any]]] = {}
+        plan = [row for row in plan if (folder_of(args.runs, *row) / "result.json").exists()]
+    results_by_name: dict[str, list[dict[str, Any]]] = {}
     folders: dict[str, list[Path]] = {}
     with ThreadPoolExecutor(args.jobs) as pool:
-        places = [folder_of(args.runs, *row) for row in wanted]
-        results = pool.map(lambda row, place: trained("earl", row[0].options, row[1], place), wanted, places)
-        for (experiment, _), place, result in zip(wanted, places, results, strict=True):
-            found.setdefault(experiment.name, []).append(result)
+        places = [folder_of(args.runs, *row) for row in plan]
+        results = pool.map(lambda row, place: run_training("earl", row[0].options, row[1], place), plan, places)
+        for (experiment, _), place, result in zip(plan, places, results, strict=True):
+            results_by_name.setdefault(experiment.name, []).append(result)
             folders.setdefault(experiment.name, []).append(place)
-            print(told(experiment.name, result), flush=True)
-    for name, rows in found.items():
+            print(describe_run(experiment.name, result), flush=True)
+    for name, rows in results_by_name.items():
         print(f"{name:20} after: {mean_line(over_seeds_of(rows)['after'])}")
     if args.out is None:
         return
-    draw(folders, [known[name] for name in found], args.out)
-    tables = {name: table_of(known[name], rows, folders[name]) for name, rows in found.items()}
+    draw(folders, [by_name[name] for name in results_by_name], args.out)
+    tables = {name: table_of(by_name[name], rows, folders[name]) for name, rows in results_by_name.items()}
     write(tables, args.out, "experiments", about("python -m benchmarks.earl_learn --out benchmarks/results/earl.json"))
 
 

@@ -23,7 +23,7 @@ Method = Mapping[str, Episodes]  # by seed
 
 
 def read_episodes(folder: Path) -> dict[str, dict[str, float]]:
-    """Return what a run wrote of its last test, by task; {} where there is nothing."""
+    """Read the counts of a run's last test episodes, by task; {} where there are none."""
     path = folder / EPISODES_FILE
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     rows = [json.loads(line) for line in lines]
@@ -78,19 +78,19 @@ def _table(rows: Mapping[str, Sequence[Mapping[str, float]]], names: Sequence[st
 
 
 def table_of_turns(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return what policies write after training, by run, where `--examine` looked at it, as Markdown; "" where it did not."""
+    """Return statistics of trained policies' turns by run, from `--examine`, as Markdown; "" where no run was examined."""
     rows = {run: result["examined"]["after"] for run, result in results.items() if "examined" in result}
     if not rows:
         return ""
     columns = {
-        "tokens a turn": lambda told: f"{told['tokens_per_turn']:.1f}",
-        "with reasoning": lambda told: f"{told['with_reasoning']:.1%}",
-        "distinct 4-grams of reasoning": lambda told: f"{told['distinct_4grams']:.1%}",
-        "reasoning as in the turn before": lambda told: f"{told['repeats']:.1%}",
+        "tokens a turn": lambda figures: f"{figures['tokens_per_turn']:.1f}",
+        "with reasoning": lambda figures: f"{figures['with_reasoning']:.1%}",
+        "distinct 4-grams of reasoning": lambda figures: f"{figures['distinct_4grams']:.1%}",
+        "reasoning as in the turn before": lambda figures: f"{figures['repeats']:.1%}",
     }
     lines = ["| run | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
     lines += [
-        f"| {run} | " + " | ".join(shown(told) for shown in columns.values()) + " |" for run, told in rows.items()
+        f"| {run} | " + " | ".join(form(figures) for form in columns.values()) + " |" for run, figures in rows.items()
     ]
     return "\n".join(lines)
 
@@ -116,15 +116,15 @@ def draw_figures(methods: Mapping[str, Method], curves: Mapping[str, Sequence[Ro
     lengths = {row: tokens for row, tokens in lengths.items() if tokens}
     rewards = {row: [points(rows, "reward") for rows in seeds] for row, seeds in curves.items()}
     rewards = {row: seeds for row, seeds in rewards.items() if any(seeds)}
-    made = []
+    paths = []
     if lengths:
-        made.append(_drawn(out / "lengths.png", "Sampled tokens of episodes that solved their task", _lengths, lengths))
+        paths.append(_save(out / "lengths.png", "Sampled tokens of episodes that solved their task", _lengths, lengths))
     if rewards:
-        made.append(_drawn(out / "rewards.png", "Training reward by step", _rewards, rewards))
-    return made
+        paths.append(_save(out / "rewards.png", "Training reward by step", _rewards, rewards))
+    return paths
 
 
-def _drawn(path: Path, title: str, draw: Any, values: Any) -> Path:
+def _save(path: Path, title: str, draw: Any, values: Any) -> Path:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

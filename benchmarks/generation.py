@@ -79,7 +79,7 @@ def ours(name: str) -> float:
 
 
 def measure(command: list[str]) -> float:
-    """Return what a process printed as items per CPU-second."""
+    """Run a process and return the items per CPU-second that it printed."""
     out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     return float(json.loads(out.splitlines()[-1])["items_per_cpu_second"])
 
@@ -87,14 +87,14 @@ def measure(command: list[str]) -> float:
 def commands() -> dict[str, list[str]]:
     """Return a command a row, each peer behind the row of ours that it stands beside."""
     python = peer_python("reasoning-gym")
-    found = {}
+    by_name = {}
     for name in OURS:
-        found[name] = [sys.executable, "-m", "benchmarks.generation", "--generator", name]
+        by_name[name] = [sys.executable, "-m", "benchmarks.generation", "--generator", name]
         for peer, (dataset, settings, beside, _) in PEERS.items():
             if beside == name:
                 script = "benchmarks/peers/reasoning_gym_items.py"
-                found[peer] = [python, script, dataset, json.dumps(settings), str(WINDOWS), str(SECONDS)]
-    return found
+                by_name[peer] = [python, script, dataset, json.dumps(settings), str(WINDOWS), str(SECONDS)]
+    return by_name
 
 
 def run_rounds(rounds: int, say: Callable[[str], None]) -> dict[str, list[float]]:

@@ -31,34 +31,34 @@ def import_vectors(corpus: Corpus, encoder: Encoder, vectors: Path, ids: Path, c
         UsageError: they do not belong to this corpus or model; the message says what differs.
     """
     try:
-        given = np.load(vectors, mmap_mode="r", allow_pickle=False)
+        matrix = np.load(vectors, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise UsageError(f"{vectors} is no .npy file of numbers: {error}") from None
-    if not isinstance(given, np.ndarray):
+    if not isinstance(matrix, np.ndarray):
         raise UsageError(f"{vectors} is no .npy file of numbers but an archive of several: take the one out")
     order = _order(corpus, ids)
-    if given.shape != (len(corpus), encoder.width) or given.dtype.kind not in "fi":
+    if matrix.shape != (len(corpus), encoder.width) or matrix.dtype.kind not in "fi":
         raise UsageError(
-            f"{vectors} holds {given.shape} {given.dtype}; the corpus under {encoder.name} needs numbers of shape "
+            f"{vectors} holds {matrix.shape} {matrix.dtype}; the corpus under {encoder.name} needs numbers of shape "
             f"({len(corpus)}, {encoder.width})"
         )
     folder = vectors_folder(corpus, encoder, cache_dir)
 
     def checked() -> Iterator[bytes]:
         for start in range(0, len(corpus), CHECKED_ROWS):
-            rows = given[order[start : start + CHECKED_ROWS]]
+            rows = matrix[order[start : start + CHECKED_ROWS]]
             _check_rows(rows, encoder, vectors)
             yield rows.astype(encoder.dtype).tobytes()
 
     def write(temporary: Path) -> dict[str, Any]:
-        write_rows(temporary / VECTORS, encoder.dtype, given.shape, checked())
+        write_rows(temporary / VECTORS, encoder.dtype, matrix.shape, checked())
         return {**about(corpus, encoder), "imported": True}
 
     install_folder(folder, write, lambda place: opened(place, corpus, encoder) is not None)
 
 
 def _order(corpus: Corpus, ids: Path) -> NDArray[np.intp]:
-    """Return where in the given rows each passage of the corpus stands."""
+    """Return the row of the imported vectors for each passage of the corpus."""
     try:
         text = ids.read_text("utf-8")
         names = json.loads(text) if text.lstrip().startswith("[") else text.splitlines()

@@ -29,7 +29,7 @@ from typing import Any
 
 from benchmarks import calibration
 
-KEPT = Path("benchmarks/results/goals.json")
+RESULTS_FILE = Path("benchmarks/results/goals.json")
 VENVS = Path(".venv-peers")
 Measure = Callable[[], float | str]  # a figure, or why there is none
 MICROSECONDS: dict[str, Callable[[float], float]] = {  # of what a figure says that one thing costs
@@ -55,13 +55,13 @@ class Goal:
     once: bool = False
     unit: str = ""
 
-    def meets(self, value: float) -> bool:
+    def is_met_by(self, value: float) -> bool:
         """Return whether a figure keeps the bound."""
         return value >= self.bound if self.more else value <= self.bound
 
 
 def last_line(command: list[str]) -> Any:
-    """Return what a process printed as JSON in its last line."""
+    """Run a process and return the JSON of the last line that it printed."""
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return json.loads(out.splitlines()[-1])
 
@@ -72,7 +72,7 @@ def steps(engine: str) -> float:
     return float(last_line(command)["steps_per_cpu_second"])
 
 
-def beside(peer: str, script: str, recorded: bool) -> float | str:
+def ratio_to_peer(peer: str, script: str, recorded: bool) -> float | str:
     """Return our steps over a peer's, one after the other, with records kept on both or on neither."""
     python = VENVS / peer / "bin" / "python"
     if not python.exists():
@@ -94,8 +94,8 @@ def sample() -> Any:
 
     corpus, questions = passages(Path(os.environ["AGENT_ENVS_DATA"]))
     rng, words = random.Random("queries of goals"), [word for question in questions for word in question.split()]
-    made = [" ".join(rng.choices(words, k=rng.randint(1, 12))) for _ in range(10_000 - len(questions))]
-    return get_index(corpus), questions, questions + made
+    queries = [" ".join(rng.choices(words, k=rng.randint(1, 12))) for _ in range(10_000 - len(questions))]
+    return get_index(corpus), questions, questions + queries
 
 
 def query_microseconds() -> float | str:
@@ -110,7 +110,7 @@ def query_microseconds() -> float | str:
 
 
 def unequal_queries() -> float | str:
-    """Return how many of 10,000 queries have other best rows or scores than a ranking of all passages, ties included."""
+    """Count the queries of 10,000 whose best rows or scores differ from a ranking of all passages, ties included."""
     import numpy as np
 
     if "AGENT_ENVS_DATA" not in os.environ:
@@ -130,8 +130,8 @@ def unequal_queries() -> float | str:
     return float(unequal)
 
 
-def played(env_id: str, tasks: int, most: int, act: str) -> float:
-    """Return steps per CPU-second of recorded play, resets included; what one task is made of is kept, as in training."""
+def play_rate(env_id: str, tasks: int, most: int, act: str) -> float:
+    """Return steps per CPU-second of recorded play, resets included; a task's data stays in the cache, as in training."""
     import gymnasium as gym
 
     from agent_envs.core.env import companion
@@ -216,24 +216,24 @@ def import_seconds() -> float:
 
 
 def dependencies() -> float:
-    """Return how many packages the core install names."""
+    """Count the packages that the core install names."""
     return float(len(tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"]["dependencies"]))
 
 
 GEM, SKYRL = "benchmarks/peers/gem_search.py", "benchmarks/peers/skyrl_search.py"
 # Bounds of costs were seconds of one machine, on which a unit took about 2,900 us: 100 us of it, say, are 34 thousandths.
 GOALS = (
-    Goal("Search QA steps, stub, ours / GEM, recorded", 1, True, lambda: beside("gem", GEM, True)),
-    Goal("Search QA steps, stub, ours / GEM, no records", 1, True, lambda: beside("gem", GEM, False)),
-    Goal("Search QA steps, stub, ours / SkyRL, recorded", 1, True, lambda: beside("skyrl-gym", SKYRL, True)),
-    Goal("Search QA steps, stub, ours / SkyRL, no more records", 1, True, lambda: beside("skyrl-gym", SKYRL, False)),
+    Goal("Search QA steps, stub, ours / GEM, recorded", 1, True, lambda: ratio_to_peer("gem", GEM, True)),
+    Goal("Search QA steps, stub, ours / GEM, no records", 1, True, lambda: ratio_to_peer("gem", GEM, False)),
+    Goal("Search QA steps, stub, ours / SkyRL, recorded", 1, True, lambda: ratio_to_peer("skyrl-gym", SKYRL, True)),
+    Goal("Search QA steps, stub, ours / SkyRL, no more records", 1, True, lambda: ratio_to_peer("skyrl-gym", SKYRL, False)),
     Goal("Search QA step, 300 passages", 34, False, lambda: steps("ours"), unit="steps per CPU-s"),
     Goal("Search QA step, 52,082 passages", 34, False, real_search, unit="steps per CPU-s"),
     Goal("BM25 query on 52,082 passages", 34, False, query_microseconds, unit="us"),
     Goal("BM25: queries of 10,000 that rank otherwise", 0, False, unequal_queries, once=True),
-    Goal("tau2 telecom step, solver", 115, False, lambda: played("agent_envs/Tau2Telecom-v0", 12, 100, "solver"),
+    Goal("tau2 telecom step, solver", 115, False, lambda: play_rate("agent_envs/Tau2Telecom-v0", 12, 100, "solver"),
          unit="steps per CPU-s"),
-    Goal("Crafter step, worlds kept", 345, False, lambda: played("agent_envs/Crafter-v0", 6, 64, "sampler"),
+    Goal("Crafter step, worlds kept", 345, False, lambda: play_rate("agent_envs/Crafter-v0", 6, 64, "sampler"),
          unit="steps per CPU-s"),
     Goal("bwrap: fork and first cell / a plain interpreter, wall", 0.85, False, forked_cell),
     Goal("share of the ideal rate, 64 at a time, wall", 0.97, True, lambda: share(64)),
@@ -260,7 +260,7 @@ class Round:
         return calibration.drift_of(self.plays) <= calibration.MOST_DRIFT
 
     def ratio(self, goal: Goal) -> float:
-        """Return what is judged: the figure, or the thousandths of a unit that it stands for."""
+        """Return the value that the goal's bound is on: the figure, or its cost in thousandths of a calibration unit."""
         assert not isinstance(self.figure, str), self.figure
         if not goal.unit:
             return self.figure
@@ -275,7 +275,7 @@ def one_round(goal: Goal, play: Callable[[], calibration.Play]) -> Round:
     return Round(figure, (before, play()))
 
 
-def measured(
+def measure_goals(
     goals: list[Goal], rounds: int, play: Callable[[], calibration.Play] | None = None
 ) -> dict[str, dict[str, Any]]:
     """Return a row a goal; the rounds go through all goals, so that a busy minute is nobody's alone."""
@@ -307,14 +307,14 @@ def row_of(goal: Goal, rounds: list[Round]) -> dict[str, Any]:
             "unit": goal.unit, "measured": [_short(each.figure) for each in sound], "calibration us": [*map(_short, units)],
             "void rounds": len(rounds) - len(sound),
         }  # fmt: skip
-    return row | {"met": goal.meets(middle)}
+    return row | {"met": goal.is_met_by(middle)}
 
 
 def _short(value: float | str) -> float:
     return float(f"{value:.4g}")
 
 
-def lost(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+def lost_goals(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Return the goals that were met and are missed by more than the rounds of this run lie apart."""
     names = []
     for name, row in now.items():
@@ -340,11 +340,11 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
         if "value" not in row:
             lines.append(f"{name:<54}{'-':>12}{goal:>12}  {row.get('not measured', 'VOID')}")
             continue
-        beside = ""
+        note = ""
         if "measured" in row:
             middle, unit = (statistics.median(row[each]) for each in ("measured", "calibration us"))
-            beside = f"  ({middle:g} {row['unit']}, where a unit is {unit:g} us)"
-        lines.append(f"{name:<54}{row['value']:>12g}{goal:>12}  {'met' if row['met'] else 'MISSED'}{beside}")
+            note = f"  ({middle:g} {row['unit']}, where a unit is {unit:g} us)"
+        lines.append(f"{name:<54}{row['value']:>12g}{goal:>12}  {'met' if row['met'] else 'MISSED'}{note}")
     grpo = "GRPO, four turns, beside TRL: python -m benchmarks.grpo_step (its own run, tens of CPU-minutes)"
     return "\n".join([*lines, grpo])
 
@@ -356,16 +356,16 @@ def main() -> int:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--only", default="", help="rows whose name holds these words")
     options = parser.parse_args()
-    before = json.loads(KEPT.read_text("utf-8"))["rows"] if KEPT.exists() else {}
-    rows = measured([goal for goal in GOALS if options.only in goal.name], options.rounds)
+    before = json.loads(RESULTS_FILE.read_text("utf-8"))["rows"] if RESULTS_FILE.exists() else {}
+    rows = measure_goals([goal for goal in GOALS if options.only in goal.name], options.rounds)
     print(table(rows))
     if void := [name for name, row in rows.items() if "void" in row]:
         print(
             f"VOID: the machine's speed moved while these were measured; run again: {'; '.join(void)}", file=sys.stderr
         )
         return 2
-    gone = lost(before, rows)
-    for name in gone:
+    losses = lost_goals(before, rows)
+    for name in losses:
         rows[name]["lost"] = True
         print(f"LOST: {name}", file=sys.stderr)
     for name, row in rows.items():  # a miss within the noise does not end a promise
@@ -374,9 +374,9 @@ def main() -> int:
     earlier = {name: row | {"of an earlier run": True} for name, row in before.items() if name in names}
     rows = {**earlier, **{name: row for name, row in rows.items() if "value" in row or name not in earlier}}
     if options.out:
-        found = {"command": f"python -m benchmarks.goals --out {options.out}", "load": os.getloadavg(), "rows": rows}
-        options.out.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
-    return 1 if gone else 0
+        record = {"command": f"python -m benchmarks.goals --out {options.out}", "load": os.getloadavg(), "rows": rows}
+        options.out.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+    return 1 if losses else 0
 
 
 if __name__ == "__main__":

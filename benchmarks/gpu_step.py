@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.grpo_step import OURS
-from benchmarks.grpo_world import Shape, measured, prompts, text
+from benchmarks.grpo_world import Shape, prompts, run_json, text
 
 CONFIG = {
     "vocab_size": 151_936,
@@ -36,21 +36,21 @@ SHAPES = {"1 turn": Shape(512, 1, 512, 0, 1.0), "4 turns": Shape(512, 4, 128, 25
 TRL = Path(".venv-peers/trl/bin/python")
 
 
-def use(found: dict[str, Any], rows: int, peak_tflops: float) -> float:
+def use(figures: dict[str, Any], rows: int, peak_tflops: float) -> float:
     """Return the share of the GPU's arithmetic that a step used."""
-    length = found["tokens"] / rows
+    length = figures["tokens"] / rows
     # Scores and their weighted sums: 4 FLOPs a width, layer and token attended to, of which there are half the length.
     attention = 4 * CONFIG["num_hidden_layers"] * CONFIG["hidden_size"] * length / 2
-    return float(4 * (2 * PARAMETERS + attention) * found["tokens"] / found["step"] / (peak_tflops * 1e12))
+    return float(4 * (2 * PARAMETERS + attention) * figures["tokens"] / figures["step"] / (peak_tflops * 1e12))
 
 
 def commands() -> dict[str, list[str]]:
-    """Return how each side is measured; TRL's where it is installed and sees the GPU."""
-    found = {"ours": OURS}
-    seen = "import torch, trl; raise SystemExit(not torch.cuda.is_available())"
-    if TRL.exists() and subprocess.run([str(TRL), "-c", seen], check=False).returncode == 0:
-        found["trl"] = [str(TRL), "benchmarks/peers/trl_step.py"]
-    return found
+    """Return the command that measures each side; TRL's where it is installed and sees the GPU."""
+    by_side = {"ours": OURS}
+    probe = "import torch, trl; raise SystemExit(not torch.cuda.is_available())"
+    if TRL.exists() and subprocess.run([str(TRL), "-c", probe], check=False).returncode == 0:
+        by_side["trl"] = [str(TRL), "benchmarks/peers/trl_step.py"]
+    return by_side
 
 
 def main() -> None:
@@ -77,12 +77,12 @@ def main() -> None:
             file = Path(folder) / "cell.json"
             file.write_text(json.dumps(cell), "utf-8")
             for side, command in commands().items():
-                found = measured([*command, str(file)])
-                found["mfu"] = use(found, options.groups * options.group_size, options.peak_tflops)
-                rows[f"{name}, {side}"] = found
+                figures = run_json([*command, str(file)])
+                figures["mfu"] = use(figures, options.groups * options.group_size, options.peak_tflops)
+                rows[f"{name}, {side}"] = figures
                 print(
-                    f"{name + ', ' + side:<16}{found['sampled'] / found['step']:>8,.0f} sampled tokens/s"
-                    f"{found['step']:>8.2f} s a step{found['peak_mb'] / 1024:>8.1f} GB{found['mfu']:>8.1%} MFU"
+                    f"{name + ', ' + side:<16}{figures['sampled'] / figures['step']:>8,.0f} sampled tokens/s"
+                    f"{figures['step']:>8.2f} s a step{figures['peak_mb'] / 1024:>8.1f} GB{figures['mfu']:>8.1%} MFU"
                 )
     if options.out:
         record: dict[str, Any] = {"command": "python -m benchmarks.gpu_step " + " ".join(sys.argv[1:])}

@@ -67,7 +67,7 @@ def index_of(passages: int) -> tuple[BM25Index, list[str]]:
 
 def corpus(sizes: Sequence[int]) -> Points:
     """Return CPU-microseconds of a query by the number of passages."""
-    found = {}
+    costs = {}
     for size in sizes:
         index, queries = index_of(size)
 
@@ -76,8 +76,8 @@ def corpus(sizes: Sequence[int]) -> Points:
                 index.top(query, 3)
             return len(queries)
 
-        found[size] = least(ask) * 1e6
-    return found
+        costs[size] = least(ask) * 1e6
+    return costs
 
 
 def run(episodes: int, concurrency: int) -> int:
@@ -87,8 +87,8 @@ def run(episodes: int, concurrency: int) -> int:
 
     plan = plan_of(adhoc_suite(Choice("SearchQA", limit=min(episodes, 1_000), trials=-(-episodes // 1_000))))
     with tempfile.TemporaryDirectory() as folder:
-        played = run_many(plan, Instant(), concurrency=concurrency, journal=Path(folder) / "journal.jsonl")
-        return sum(len(result.trajectory.turns) for _, result in played)
+        results = run_many(plan, Instant(), concurrency=concurrency, journal=Path(folder) / "journal.jsonl")
+        return sum(len(result.trajectory.turns) for _, result in results)
 
 
 def episodes(sizes: Sequence[int]) -> Points:
@@ -121,7 +121,7 @@ def group(sizes: Sequence[int]) -> Points:
 def depth(sizes: Sequence[int]) -> Points:
     """Return CPU-microseconds a node by the depth of a tree: a fork at each turn of a path, one step, all merged."""
     env = gym.make("agent_envs/Sort-v0")
-    found = {}
+    costs = {}
     for size in sizes:
 
         def grow(size: int = size) -> int:
@@ -137,11 +137,11 @@ def depth(sizes: Sequence[int]) -> Points:
             tree.add(env.unwrapped.trajectory)
             return len(tree.nodes)
 
-        found[size] = least(grow, 3) * 1e6
-    return found
+        costs[size] = least(grow, 3) * 1e6
+    return costs
 
 
-def measured(small: bool) -> dict[str, dict[str, Any]]:
+def measure_rows(small: bool) -> dict[str, dict[str, Any]]:
     """Return every row: its unit, its points and its exponent."""
     big = 10_000 if small else 100_000
     rows = {
@@ -157,8 +157,8 @@ def measured(small: bool) -> dict[str, dict[str, Any]]:
 
 def row_of(unit: str, points: Points) -> dict[str, Any]:
     """Return a row of the file: unit, exponent, and the points in four digits."""
-    written = {str(size): float(f"{value:.4g}") for size, value in points.items()}
-    return {"unit": unit, "exponent": exponent(points), "points": written}
+    rounded_points = {str(size): float(f"{value:.4g}") for size, value in points.items()}
+    return {"unit": unit, "exponent": exponent(points), "points": rounded_points}
 
 
 def chart(rows: dict[str, dict[str, Any]], path: Path) -> None:
@@ -187,17 +187,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--small", action="store_true", help="no million passages, no 100,000 episodes")
     options = parser.parse_args()
-    rows = measured(options.small)
+    rows = measure_rows(options.small)
     for name, row in rows.items():
         print(f"{name:<12} exponent {row['exponent']:>5g}  {row['unit']}: {row['points']}")
     if options.out:
         small = " --small" if options.small else ""
-        found = {
+        record = {
             "command": f"python -m benchmarks.growth{small} --out {options.out}",
             "load": os.getloadavg(),
             "rows": rows,
         }
-        options.out.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+        options.out.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
         chart(rows, options.out.with_suffix(".svg"))
 
 

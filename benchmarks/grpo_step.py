@@ -32,7 +32,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.grpo_world import Shape, measured, prompts, text
+from benchmarks.grpo_world import Shape, prompts, run_json, text
 from benchmarks.steps import peer_python
 
 OURS = [sys.executable, "-m", "benchmarks.grpo_world"]
@@ -86,18 +86,18 @@ def run_cell(side: str, shape: Shape, model: Path, steps: int) -> dict[str, Any]
     file = model / "cell.json"
     file.write_text(json.dumps(cell), "utf-8")
     if side.startswith("ours"):
-        found = measured([*OURS, str(file)])
+        figures = run_json([*OURS, str(file)])
     else:
-        found = measured([peer_python("trl"), "benchmarks/peers/trl_step.py", str(file)])
-    return {**found, "load": os.getloadavg()[0]}
+        figures = run_json([peer_python("trl"), "benchmarks/peers/trl_step.py", str(file)])
+    return {**figures, "load": os.getloadavg()[0]}
 
 
 def cheapest(cells: dict[str, dict[str, Any]], name: str = "step") -> str:
-    """Return which of TRL's configurations cost least."""
+    """Return the cheapest of TRL's configurations."""
     return min((side for side in cells if side.startswith("trl")), key=lambda side: float(cells[side][name]))
 
 
-def compared(rounds: list[dict[str, dict[str, Any]]], shape: Shape) -> dict[str, Any]:
+def compare_sides(rounds: list[dict[str, dict[str, Any]]], shape: Shape) -> dict[str, Any]:
     """Return medians of each side over rounds, and the ratios of TRL's figures to ours, round by round.
 
     Later rounds may lack sides of the first. The peer is the cheapest of those that played in all.
@@ -138,20 +138,20 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
     head = f"{'':<34}{'CPU-s a step':>13}{'generation':>11}{'tokens/CPU-s':>13}{'peak MB':>9}{'CPU/ours':>10}{'MB/ours':>9}"
     lines = [head]
     for name, row in rows.items():
-        for side, found in row["sides"].items():
+        for side, cell in row["sides"].items():
             figures = (
-                f"{found['cpu_seconds_a_step']:>13.3f}{found['of_which_generation']:>11.3f}"
-                f"{found['sampled_tokens_per_cpu_second']:>13,.0f}{found['peak_mb']:>9,}"
+                f"{cell['cpu_seconds_a_step']:>13.3f}{cell['of_which_generation']:>11.3f}"
+                f"{cell['sampled_tokens_per_cpu_second']:>13,.0f}{cell['peak_mb']:>9,}"
             )
-            ratios = f"{found.get('cpu/ours', 1):>10.2f}{found.get('memory/ours', 1):>9.2f}"
+            ratios = f"{cell.get('cpu/ours', 1):>10.2f}{cell.get('memory/ours', 1):>9.2f}"
             lines.append(f"{name + ', ' + side:<34}{figures}{ratios}")
         missed = [what for what, reached in row["reached"].items() if not reached]
         ratios = row["sides"][row["peer"]]["cpu/ours of rounds"]
         lines.append(
             f"  {row['peer']}, over {len(ratios)} rounds: {min(ratios):.2f} to {max(ratios):.2f} x the CPU-seconds"
         )
-        wanted = f"  wanted: {row['shape']['target']:.2f} x the CPU-seconds, 1 x the memory or more"
-        lines.append(f"{wanted}{': missed in ' + ' and '.join(missed) if missed else ''}")
+        target = f"  wanted: {row['shape']['target']:.2f} x the CPU-seconds, 1 x the memory or more"
+        lines.append(f"{target}{': missed in ' + ' and '.join(missed) if missed else ''}")
     return "\n".join(lines)
 
 
@@ -171,8 +171,8 @@ def compare(options: argparse.Namespace) -> None:
                     print(f"{size}, {name}: round {number + 1}/{options.rounds}: {sides}", file=sys.stderr)
                     rounds.append({side: run_cell(side, SHAPES[name], Path(folder), options.steps) for side in sides})
                     versions = {side: rounds[0][side]["versions"] for side in options.sides if "," not in side}
-                    told = {"command": command, "versions": {"python": platform.python_version(), **versions}}
-                    rows[f"{size}, {name}"] = told | compared(rounds, SHAPES[name])
+                    provenance = {"command": command, "versions": {"python": platform.python_version(), **versions}}
+                    rows[f"{size}, {name}"] = provenance | compare_sides(rounds, SHAPES[name])
                     if options.out:
                         write(options.out, rows)
     print(table(rows))

@@ -34,7 +34,7 @@ TEMPLATE = (
 
 @dataclass(frozen=True)
 class Shape:
-    """What is played: a prompt of so many tokens, so many turns, so many tokens sampled in each, and shown between them.
+    """The lengths of an episode in tokens: its prompt, the samples of each of its turns, and the tool results between them.
 
     `target` is of TRL's CPU-seconds over ours.
     """
@@ -55,7 +55,7 @@ class Prompts:
         self._texts = prompts(tokens)
 
     def size(self, split: str) -> int:
-        """Return how many there are."""
+        """Return the number of tasks."""
         return len(self._texts)
 
     def get(self, split: str, key: int | str) -> Task:
@@ -65,8 +65,8 @@ class Prompts:
 
 
 def _share(trajectory: Trajectory) -> float:
-    last, said = trajectory.last, str(trajectory.last.action)
-    return said.count("a") / max(1, len(said)) if last.terminated else 0.0
+    last, action = trajectory.last, str(trajectory.last.action)
+    return action.count("a") / max(1, len(action)) if last.terminated else 0.0
 
 
 class World(TurnEnv):
@@ -74,8 +74,8 @@ class World(TurnEnv):
 
     reward_spec = RewardSpec("letters", (Term("a", 0.0, 1.0, "share of the letter a", _share),), (0.0, 1.0))
 
-    def __init__(self, *, prompt: int, turns: int, shown: int) -> None:
-        self.source, self.max_turns, self.shown = Prompts(prompt), turns, shown
+    def __init__(self, *, prompt: int, turns: int, result_length: int) -> None:
+        self.source, self.max_turns, self.result_length = Prompts(prompt), turns, result_length
 
     def _begin(self, task: Task, key: str) -> tuple[None, tuple[Message, ...]]:
         return None, (Message("user", task.question, "environment"),)
@@ -83,7 +83,7 @@ class World(TurnEnv):
     def _advance(self, episode: Episode, action: str) -> Outcome:
         if len(episode.turns) + 1 == self.max_turns:
             return Outcome(None, None, terminated=True)
-        return Outcome(None, None, (Message("user", text(self.shown), "tool"),))
+        return Outcome(None, None, (Message("user", text(self.result_length), "tool"),))
 
 
 def prompts(tokens: int) -> list[str]:
@@ -106,9 +106,9 @@ def save_model(config: dict[str, Any], folder: Path) -> None:
     from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
     special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>"]
-    known = [*special, *sorted(pre_tokenizers.ByteLevel.alphabet())]
-    known += [f"word{number}" for number in range(len(known), config.get("vocab_size", 0))]
-    backend = Tokenizer(models.BPE(vocab={piece: place for place, piece in enumerate(known)}, merges=[]))
+    vocabulary = [*special, *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    vocabulary += [f"word{number}" for number in range(len(vocabulary), config.get("vocab_size", 0))]
+    backend = Tokenizer(models.BPE(vocab={piece: place for place, piece in enumerate(vocabulary)}, merges=[]))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     backend.decoder = decoders.ByteLevel()
     backend.add_special_tokens(special)
@@ -117,7 +117,7 @@ def save_model(config: dict[str, Any], folder: Path) -> None:
     tokenizer.chat_template = TEMPLATE
     torch.manual_seed(0)
     ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id, "bos_token_id": None}
-    sizes = {"vocab_size": len(known), "max_position_embeddings": 2048, "tie_word_embeddings": True}
+    sizes = {"vocab_size": len(vocabulary), "max_position_embeddings": 2048, "tie_word_embeddings": True}
     Qwen2ForCausalLM(Qwen2Config(**{**sizes, **ends, **config})).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
@@ -127,7 +127,7 @@ def settings_of(cell: dict[str, Any]) -> Any:
     from trainers import settings as parts
     from trainers.grpo import GRPOSettings
 
-    arguments = json.dumps({name: cell[name] for name in ("prompt", "turns", "shown")})
+    arguments = json.dumps({"prompt": cell["prompt"], "turns": cell["turns"], "result_length": cell["shown"]})
     length = (
         cell["prompt"] + cell["turns"] * cell["sampled"] + (cell["turns"] - 1) * (cell["shown"] + WRAPPING + CLOSING)
     )
@@ -157,16 +157,16 @@ def measure(cell: dict[str, Any]) -> dict[str, Any]:
     marks: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as folder, open_run(settings, Path(folder) / "run", cell["steps"]) as run:
         run.parts.engine.eos_ids = frozenset()  # type: ignore[attr-defined]
-        told = run.end_step
+        original_end_step = run.end_step
         print(f"before training: {peak_mb():.0f} MB", file=sys.stderr)
 
         def end_step(stats: Any, groups: Any = ()) -> None:
-            played = [sequence for group in groups for episode in group.sequences for sequence in episode]
+            sequences = [sequence for group in groups for episode in group.sequences for sequence in episode]
             mark = {"end": clock(), "generation": stats["cpu_seconds/sampling"], "peak_mb": peak_mb()}
-            mark["sampled"] = sum(sum(sequence.trained) for sequence in played)
-            mark["tokens"] = sum(len(sequence.ids) for sequence in played)
+            mark["sampled"] = sum(sum(sequence.trained) for sequence in sequences)
+            mark["tokens"] = sum(len(sequence.ids) for sequence in sequences)
             marks.append(mark)
-            told(stats, groups)
+            original_end_step(stats, groups)
 
         run.end_step = end_step  # type: ignore[method-assign]
         train(settings, run)
@@ -182,8 +182,8 @@ def measure(cell: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def measured(command: list[str]) -> dict[str, Any]:
-    """Return what a process printed as JSON in its last line.
+def run_json(command: list[str]) -> dict[str, Any]:
+    """Run a process and return the JSON of the last line that it printed.
 
     Raises:
         SystemExit: it failed; with the end of what it said.
@@ -191,8 +191,8 @@ def measured(command: list[str]) -> dict[str, Any]:
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     if ran.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{ran.stderr[-3000:]}")
-    found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
-    return found
+    figures: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    return figures
 
 
 def clock() -> float:

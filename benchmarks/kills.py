@@ -74,7 +74,7 @@ def survive(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str
         )
         before = journal.read_bytes() if journal.exists() else b""
         whole = before[: before.rfind(b"\n") + 1]
-        known = {row["key"] for row in read_journal(journal) if "key" in row}
+        finished_keys = {row["key"] for row in read_journal(journal) if "key" in row}
         diary.write_bytes(b"")
         process = subprocess.Popen(
             command, env={**os.environ, "DIARY": str(diary)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -93,7 +93,7 @@ def survive(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str
             break
         if not (journal.exists() or not whole) or (journal.exists() and not journal.read_bytes().startswith(whole)):
             wrong.append("a row that was in the journal is gone")
-        again = {line.split()[0] for line in diary.read_text(encoding="utf-8").splitlines()} & known
+        again = {line.split()[0] for line in diary.read_text(encoding="utf-8").splitlines()} & finished_keys
         if again:
             wrong.append(f"finished episodes were played again: {sorted(again)[:3]}")
     return killed, wrong
@@ -104,13 +104,13 @@ def numbers(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in TIMING}
 
 
-def completed(folder: Path) -> dict[str, Any]:
+def complete(folder: Path) -> dict[str, Any]:
     """Return the result of a run, which is finished first where it is not."""
     command = [sys.executable, "-m", "agent_envs", "eval", "--resume", str(folder), "--json"]
     environment = {**os.environ, "DIARY": str(folder.parent / "last-diary"), "SLOW": "0"}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(ran.stdout)
-    return found
+    result: dict[str, Any] = json.loads(ran.stdout)
+    return result
 
 
 def main() -> None:
@@ -136,7 +136,7 @@ def main() -> None:
                 killed, runs = killed + count, runs + 1
                 if not (folder / "run" / "journal.jsonl").exists():
                     continue  # killed before it began
-                if numbers(completed(folder / "run")) != truth:
+                if numbers(complete(folder / "run")) != truth:
                     wrong.append("the final numbers differ from those of a run that nobody killed")
                 keys = [row["key"] for row in read_journal(folder / "run" / "journal.jsonl") if "key" in row]
                 if len(keys) != TASKS * TRIALS or len(set(keys)) != len(keys):

@@ -47,24 +47,24 @@ class Cost:
 
 
 @cache
-def kept(name: str) -> Any:
-    """Return a file of results."""
+def load(name: str) -> Any:
+    """Load a file of results."""
     return json.loads((RESULTS / name).read_text("utf-8"))
 
 
 def costs() -> dict[str, Cost]:
-    """Return what is measured."""
+    """Return the measured costs by name."""
     runner = max(
-        (row for row in kept("runner.json")["cost"] if row["peer"] == "agent-envs"), key=lambda row: row["episodes"]
+        (row for row in load("runner.json")["cost"] if row["peer"] == "agent-envs"), key=lambda row: row["episodes"]
     )
-    passages = kept("scaling.json")["results"]["bm25"]["1000000"]
-    cells = kept("sandbox.json")["latency"]["table"]["milliseconds"]["bwrap, numpy and sympy loaded"]
+    passages = load("scaling.json")["results"]["bm25"]["1000000"]
+    cells = load("sandbox.json")["latency"]["table"]["milliseconds"]["bwrap, numpy and sympy loaded"]
     opens = "open_episodes.json"
-    opened = kept(opens)["rows"]
+    opened = load(opens)["rows"]
     few, many = opened[0], opened[-1]
-    asked = many["bytes_asked_by_turn"]
-    journal, checked, crowd = kept("journals.json"), kept("verifying.json"), kept("tau2_users.json")["crowd"]
-    step = kept("grpo_step.json")["rows"]["10m, 4 turns"]["sides"]["ours"]
+    sizes = many["bytes_asked_by_turn"]
+    journal, checked, crowd = load("journals.json"), load("verifying.json"), load("tau2_users.json")["crowd"]
+    step = load("grpo_step.json")["rows"]["10m, 4 turns"]["sides"]["ours"]
     again = "restore and a cell, from the record"
     return {
         "turn": Cost(
@@ -73,7 +73,7 @@ def costs() -> dict[str, Cost]:
         "few": Cost("a turn, all in, 64 at a time, environments kept", runner["cpu_ms_a_turn"], "ms of CPU", "runner.json"),
         # The dearer of two figures: other passages and another hour gave scaling.json's `query_cpu_ms`.
         "search": Cost(
-            "a query, a million passages", kept("growth.json")["rows"]["passages"]["points"]["1000000"] / 1e3, "ms of CPU",
+            "a query, a million passages", load("growth.json")["rows"]["passages"]["points"]["1000000"] / 1e3, "ms of CPU",
             "growth.json",
         ),
         "index": Cost("the index of a million passages, open", passages["serve_peak_rss_mb"] / 1e3, "GB", "scaling.json"),
@@ -83,11 +83,11 @@ def costs() -> dict[str, Cost]:
             f"an open conversation of tau2 telecom, {crowd['episodes']:,} open",
             (crowd["peak_rss_mb"] - crowd["rss_before_mb"]) * 1e3 / crowd["episodes"], "kB", "tau2_users.json",
         ),
-        "first": Cost("the first request of an episode", asked[0] / 1e3, "kB", opens),
-        "more": Cost("what a request grows by a turn", (asked[-1] - asked[0]) / 1e3 / (len(asked) - 1), "kB", opens),
+        "first": Cost("the first request of an episode", sizes[0] / 1e3, "kB", opens),
+        "more": Cost("what a request grows by a turn", (sizes[-1] - sizes[0]) / 1e3 / (len(sizes) - 1), "kB", opens),
         "said": Cost("a reply", many["bytes_said_a_turn"] / 1e3, "kB", opens),
         "row": Cost(
-            "a turn in the journal, each task once", few["journal_bytes_an_episode"] / 1e3 / len(asked), "kB", opens
+            "a turn in the journal, each task once", few["journal_bytes_an_episode"] / 1e3 / len(sizes), "kB", opens
         ),
         "report": Cost(
             "a report of 10,000 finished episodes, nothing kept",
@@ -115,7 +115,7 @@ class Need:
 
 
 def needs() -> list[Need]:
-    """Return what the run needs."""
+    """Return the run's needs as functions of an episode's turns."""
     cost = {name: row.value for name, row in costs().items()}
     rate = EPISODES_A_DAY / DAY_SECONDS  # episodes a second
 
@@ -129,7 +129,7 @@ def needs() -> list[Need]:
     def text(turns: int) -> float:  # kB of the last request
         return cost["first"] + cost["more"] * (turns - 1)
 
-    def asked(turns: int) -> float:
+    def traffic(turns: int) -> float:
         return rate * turns * ((cost["first"] + text(turns)) / 2 + cost["said"])
 
     def memory(turns: int) -> float:
@@ -151,7 +151,7 @@ def needs() -> list[Need]:
         Need("memory: open conversations of tau2 telecom", "GB", lambda _: AT_A_TIME * cost["tau2"] / 1e6, MEMORY_GB, "yes"),
         Need("disk for the journal, a day", "GB", lambda turns: EPISODES_A_DAY * turns * cost["row"] / 1e6, DISK_GB,
              "no: one process writes it"),
-        Need("network, to the model and back", "Mbit/s", lambda turns: asked(turns) * 8 / 1e3, NETWORK_MBIT,
+        Need("network, to the model and back", "Mbit/s", lambda turns: traffic(turns) * 8 / 1e3, NETWORK_MBIT,
              "no: it adds a second way of the same size, to the workers"),
         Need("a policy of 9.4 million weights, sampled and trained on CPUs", "cores",
              lambda turns: rate * turns * SAMPLED_A_TURN * cost["token"] / 1e3, CORES, "the trainer's affair, with GPUs"),
@@ -169,7 +169,7 @@ def table(heads: list[str], rows: list[list[str]]) -> str:
 
 
 def growth_table() -> str:
-    """Return how cost grows: a row for each of the charts."""
+    """Return the growth of cost: a row for each of the charts."""
     rows = [
         [
             name,
@@ -177,13 +177,13 @@ def growth_table() -> str:
             f"{row['exponent']:g}",
             " · ".join(f"{int(size):,}: {value:g}" for size, value in row["points"].items()),
         ]
-        for name, row in kept("growth.json")["rows"].items()
+        for name, row in load("growth.json")["rows"].items()
     ]
     return table(["over", "unit", "exponent", "measured"], rows)
 
 
 def cost_table() -> str:
-    """Return what is measured, and where it is kept."""
+    """Return the table of measured costs and their files."""
     rows = [
         [cost.what, f"{figure(cost.value)} {cost.unit}", f"[{cost.file}](../benchmarks/results/{cost.file})"]
         for cost in costs().values()
@@ -192,12 +192,12 @@ def cost_table() -> str:
 
 
 def assumption_list() -> str:
-    """Return what is assumed."""
+    """Return the list of assumptions."""
     return "\n".join(f"- {line}" for line in ASSUMPTIONS)
 
 
 def need_table() -> str:
-    """Return what the run needs."""
+    """Return the table of the run's needs."""
     rows = [[need.what, need.unit, *(figure(need.at(turns)) for turns in TURNS)] for need in needs()]
     return table(["", "", *(f"{turns} turns" for turns in TURNS)], rows)
 
@@ -208,7 +208,7 @@ def limits() -> list[Need]:
 
 
 def limit_table() -> str:
-    """Return where it breaks: the share of what there is, nearest first."""
+    """Return the share of each limit of the machine that the run takes, nearest first."""
     rows = [
         [need.what, f"{need.has:,g} {need.unit}", *(f"{need.at(turns) / need.has:.2g}" for turns in TURNS), need.ray]
         for need in limits()

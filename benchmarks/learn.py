@@ -19,13 +19,13 @@ from typing import Any
 
 from benchmarks.training_runs import (
     about,
+    describe_seeds,
     end_trainers_with_us,
     mean_line,
     percent,
     report_seeds,
-    seeds_told,
-    told_over_seeds,
-    trained,
+    run_training,
+    summarise_shares,
     write,
 )
 
@@ -33,8 +33,8 @@ PRESETS = ("tiny-searchqa", "tiny-sort", "tiny-calcbench")
 PANELS = ("success", "eval/success", "reward", "valid_actions", "tools/call_frequency", "entropy")
 
 
-def told(preset: str, result: dict[str, Any]) -> str:
-    """Return one line a seed."""
+def describe_run(preset: str, result: dict[str, Any]) -> str:
+    """Format a run's result as one line."""
     gain = f"{100 * result['gain']['difference']:+.1f}"
     cost = f"{result['steps']} steps, {result['sampled_tokens']:,} tokens, {result['cpu_seconds'] / 60:.1f} CPU-minutes"
     sides = f"{percent(result['before'])} -> {percent(result['after'])}, gain {gain}"
@@ -42,13 +42,13 @@ def told(preset: str, result: dict[str, Any]) -> str:
 
 
 def table_of(preset: str, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return what is kept of a preset: its seeds, what they say together, and what the seeds are."""
+    """Return a preset's entry in the results file: its seeds' results, their summary, and the origin of the seeds."""
     sides = {
-        side: told_over_seeds({result["seed"]: result[side]["success"] for result in results})
+        side: summarise_shares({result["seed"]: result[side]["success"] for result in results})
         for side in ("before", "after")
     }
     seeds = [result["seed"] for result in results]
-    return {"seeds_are": seeds_told(preset, seeds), "over_seeds": sides, "seeds": list(results)}
+    return {"seeds_are": describe_seeds(preset, seeds), "over_seeds": sides, "seeds": list(results)}
 
 
 def main() -> None:
@@ -63,22 +63,22 @@ def main() -> None:
     parser.add_argument("--finished", action="store_true", help="start nothing: take the runs that have ended")
     parser.add_argument("--out", type=Path, help="write the figures here (its other presets stay), curves beside it")
     args = parser.parse_args()
-    wanted = [
+    plan = [
         (preset, seed, args.runs / f"{preset}-{seed}")
         for preset in args.preset or PRESETS
         for seed in args.seeds or report_seeds(preset)
     ]
     if args.finished:
-        wanted = [row for row in wanted if (row[2] / "result.json").exists()]
-    found: dict[str, list[dict[str, Any]]] = {}
+        plan = [row for row in plan if (row[2] / "result.json").exists()]
+    results_by_preset: dict[str, list[dict[str, Any]]] = {}
     folders: dict[str, list[Path]] = {}
     with ThreadPoolExecutor(args.jobs) as pool:
-        results = pool.map(lambda row: trained("grpo", ("--preset", row[0]), *row[1:]), wanted)
-        for (preset, _, folder), result in zip(wanted, results, strict=True):
-            found.setdefault(preset, []).append(result)
+        results = pool.map(lambda row: run_training("grpo", ("--preset", row[0]), *row[1:]), plan)
+        for (preset, _, folder), result in zip(plan, results, strict=True):
+            results_by_preset.setdefault(preset, []).append(result)
             folders.setdefault(preset, []).append(folder)
-            print(told(preset, result), flush=True)
-    tables = {preset: table_of(preset, rows) for preset, rows in found.items()}
+            print(describe_run(preset, result), flush=True)
+    tables = {preset: table_of(preset, rows) for preset, rows in results_by_preset.items()}
     for preset, table in tables.items():
         print(f"{preset:16} after: {mean_line(table['over_seeds']['after'])}")
     if args.out is None:

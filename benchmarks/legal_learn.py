@@ -23,7 +23,15 @@ from agent_envs.evaluation.runs.evaluate import evaluate
 from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.evaluation.suites.suite import Suite
-from benchmarks.training_runs import about, ahead, end_trainers_with_us, over_seeds, percent, points, trained
+from benchmarks.training_runs import (
+    about,
+    end_trainers_with_us,
+    lead_over_seeds,
+    over_seeds,
+    percent,
+    points,
+    run_training,
+)
 from trainers.command_line import load_preset
 from trainers.grpo import GRPOSettings
 
@@ -65,7 +73,7 @@ Rows = dict[int, list[LimitRow]]  # of an agent, by seed
 
 @dataclass(frozen=True)
 class Agent:
-    """Who is played: the start of a run or its end."""
+    """A policy to play: a run's model at its start or at its end."""
 
     name: str
     folder: Path
@@ -112,40 +120,40 @@ def value_of(row: LimitRow, name: str) -> float | None:
 
 def values(rows: Rows, name: str, limit: int) -> dict[int, float]:
     """Return a figure under a limit by seed, where it is known."""
-    found = {seed: value_of(row, name) for seed, table in rows.items() for row in table if row.free_turns == limit}
-    return {seed: value for seed, value in found.items() if value is not None}
+    by_seed = {seed: value_of(row, name) for seed, table in rows.items() for row in table if row.free_turns == limit}
+    return {seed: value for seed, value in by_seed.items() if value is not None}
 
 
-def limits_of(found: Mapping[str, Rows]) -> list[int]:
+def limits_of(by_agent: Mapping[str, Rows]) -> list[int]:
     """Return the limits that were played."""
-    return sorted({row.free_turns for rows in found.values() for table in rows.values() for row in table})
+    return sorted({row.free_turns for rows in by_agent.values() for table in rows.values() for row in table})
 
 
-def turns_table(found: Mapping[str, Rows]) -> dict[str, Any]:
+def turns_table(by_agent: Mapping[str, Rows]) -> dict[str, Any]:
     """Return, by agent, figure and free turns, the seeds' values with their mean and interval."""
     return {
         agent: {
-            name: {str(limit): over_seeds(got) for limit in limits_of(found) if (got := values(rows, name, limit))}
+            name: {str(limit): over_seeds(got) for limit in limits_of(by_agent) if (got := values(rows, name, limit))}
             for name, _, _ in PANELS
         }
-        for agent, rows in found.items()
+        for agent, rows in by_agent.items()
     }
 
 
-def differences(found: Mapping[str, Rows]) -> dict[str, Any]:
+def differences(by_agent: Mapping[str, Rows]) -> dict[str, Any]:
     """Return, by pair of agents, figure and free turns, how far the first is above the second over seeds."""
-    told: dict[str, Any] = {}
+    gaps: dict[str, Any] = {}
     for one, other in DIFFERENCES:
-        table = told[f"{one} - {other}"] = {name: dict[str, Any]() for name, _, _ in PANELS}
+        table = gaps[f"{one} - {other}"] = {name: dict[str, Any]() for name, _, _ in PANELS}
         for name, rows in table.items():
-            for limit in limits_of(found):
-                gap = ahead(values(found[other], name, limit), values(found[one], name, limit))
+            for limit in limits_of(by_agent):
+                gap = lead_over_seeds(values(by_agent[other], name, limit), values(by_agent[one], name, limit))
                 if gap is not None:
                     rows[str(limit)] = gap
-    return told
+    return gaps
 
 
-def draw(found: Mapping[str, Rows], path: Path) -> None:
+def draw(by_agent: Mapping[str, Rows], path: Path) -> None:
     """Draw accuracy, abstention, wrong answers and turns against free turns: a thin line a seed, a thick one for the mean."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -154,12 +162,12 @@ def draw(found: Mapping[str, Rows], path: Path) -> None:
     FigureCanvasAgg(figure)
     title = "Generated law, tiny models: trained at 2, 4 and 10 free turns, and before reinforcement"
     figure.suptitle(f"{title}\n\n", fontsize=13, x=0.01, ha="left")
-    count = max(map(len, found.values()))
+    count = max(map(len, by_agent.values()))
     note = f"Thin: one seed each ({count}); thick: their mean. No bars: intervals over seeds stand with the figures."
     figure.text(0.01, 1 - 0.4 / figure.get_figheight(), note, fontsize=9, va="top", color="#444444")
     axes = figure.subplots(1, len(PANELS))
     for axis, (name, label, scale) in zip(axes, PANELS, strict=True):
-        for agent, rows in found.items():
+        for agent, rows in by_agent.items():
             draw_agent(axis, agent, rows, name, scale)
         axis.set_title(label + (", %" if scale == 100 else ""), fontsize=10, loc="left")
         axis.set_xlabel("free turns before the forced answer", fontsize=9)
@@ -182,11 +190,11 @@ def draw_agent(axis: Any, agent: str, rows: Rows, name: str, scale: float) -> No
     axis.plot(list(by_limit), means, color=colour, ls=dashes, lw=2.2, marker="o", ms=4, label=LABELS[agent])
 
 
-def made(runs: Path, seed: int, suite: Suite) -> None:
+def train_and_sweep(runs: Path, seed: int, suite: Suite) -> None:
     """Train the agents of a seed and sweep them and their start, where that is not done."""
     folders = run_folders(runs, seed)
     for name, preset in PRESETS.items():
-        trained("grpo", ("--preset", preset), seed, folders[name])
+        run_training("grpo", ("--preset", preset), seed, folders[name])
     starts = [Agent("base", folders["10 turns"], start=True)]
     for agent in [*starts, *(Agent(name, folder) for name, folder in folders.items())]:
         sweep(agent, suite, sweep_folder(runs, agent.name, seed))
@@ -200,15 +208,15 @@ def read(runs: Path, seed: int) -> tuple[dict[str, Any], dict[str, list[LimitRow
         print(f"{name} seed {seed}: {percent(result['before'])} -> {percent(result['after'])}")
     rows = {name: rows_of(sweep_folder(runs, name, seed)) for name in AGENTS}
     for name, table in rows.items():
-        told = ", ".join(f"{row.free_turns}: {100 * row.success.value:.0f}" for row in table)
-        print(f"{name} seed {seed}, accuracy by free turns: {told}", flush=True)
+        accuracies = ", ".join(f"{row.free_turns}: {100 * row.success.value:.0f}" for row in table)
+        print(f"{name} seed {seed}, accuracy by free turns: {accuracies}", flush=True)
     return results, rows
 
 
-def write(out: Path, results: Mapping[int, dict[str, Any]], found: Mapping[str, Rows]) -> None:
+def write(out: Path, results: Mapping[int, dict[str, Any]], by_agent: Mapping[str, Rows]) -> None:
     """Print the differences, write the figures, and draw the chart."""
-    kept = ("seed", "before", "after", "gain", "steps", "env_steps", "sampled_tokens", "cpu_seconds")
-    gaps = differences(found)
+    fields = ("seed", "before", "after", "gain", "steps", "env_steps", "sampled_tokens", "cpu_seconds")
+    gaps = differences(by_agent)
     for pair, table in gaps.items():
         print(f"{pair}, accuracy by free turns, in points (Student's interval over seeds):")
         for limit, row in table["success"].items():
@@ -218,19 +226,19 @@ def write(out: Path, results: Mapping[int, dict[str, Any]], found: Mapping[str, 
         "runs": {
             name: {
                 "command": f"python -m trainers.grpo --preset {preset}",
-                "seeds": [{key: row[name][key] for key in kept} for row in results.values()],
+                "seeds": [{key: row[name][key] for key in fields} for row in results.values()],
             }
             for name, preset in PRESETS.items()
         },
-        "turns": turns_table(found),
+        "turns": turns_table(by_agent),
         "differences": gaps,
         "seeds": {
             name: {str(seed): [row.to_json() for row in table] for seed, table in rows.items()}
-            for name, rows in found.items()
+            for name, rows in by_agent.items()
         },
     }
     out.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
-    draw(found, out.with_suffix(".png"))
+    draw(by_agent, out.with_suffix(".png"))
 
 
 def main() -> None:
@@ -247,15 +255,15 @@ def main() -> None:
     arguments = json.loads(settings.env.arguments)
     suite = adhoc_suite(Choice("LegalSearch", arguments, "test", args.tasks, turn_limits=LIMITS))
     results: dict[int, dict[str, Any]] = {}
-    found: dict[str, Rows] = {name: {} for name in AGENTS}
+    by_agent: dict[str, Rows] = {name: {} for name in AGENTS}
     for seed in seeds:
         if not args.finished:
-            made(args.runs, seed, suite)
+            train_and_sweep(args.runs, seed, suite)
         results[seed], rows = read(args.runs, seed)
         for name, table in rows.items():
-            found[name][seed] = table
+            by_agent[name][seed] = table
     if args.out and results:
-        write(args.out, results, found)
+        write(args.out, results, by_agent)
 
 
 if __name__ == "__main__":

@@ -54,14 +54,14 @@ _PHRASE_WORDS = 3  # an answer of more words is compared by token F1
 ATTEMPTS_EACH = 5  # candidates for one question that is wanted, before it is given up
 MOST_FAULTS_IN_A_ROW = 3
 _ROUNDS = 10  # how often one section may be a base
-_FOUND = 8  # sections that an unanswerable question is tried on
+_NEAREST = 8  # sections that an unanswerable question is tried on
 
 Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
 class QAConfig:
-    """How a benchmark is made.
+    """The settings of a generated benchmark.
 
     Attributes:
         count: how many questions.
@@ -88,8 +88,8 @@ class QAConfig:
 
 
 @dataclass(frozen=True)
-class Made:
-    """What was made: the file, how many questions of each split and in all, and what it took."""
+class QAReport:
+    """The report on a generated benchmark: its file, numbers of questions by split and in all, attempts and usage."""
 
     path: str
     questions: int
@@ -108,7 +108,7 @@ def make_qa(
     *,
     judge: ChatModel | None = None,
     progress: Progress | None = None,
-) -> Made:
+) -> QAReport:
     """Write a benchmark that `tasks=FILE` reads, or go on writing it.
 
     Args:
@@ -138,18 +138,18 @@ def make_qa(
         "model": model.name,
         "judge": (judge or model).name,
     }
-    begun = {**head, "seed": config.seed, "reads": list(config.reads), "prompts": prompts_digest()}
+    journal_head = {**head, "seed": config.seed, "reads": list(config.reads), "prompts": prompts_digest()}
     with Recording(recording_beside(out), "record") as recording:
         port = chat_port(model, recording=recording)
         checker = chat_port(judge or model, recording=recording)
         examiner = Examiner(port, checker, ModelJudge(judge or model, recording=recording))
         maker = _Maker(library, picker, examiner, config, progress or _silent)
-        kept = maker.collect(out.with_suffix(".candidates.jsonl"), begun)
-        removed = maker.removable(kept)
-    rows = benchmark_rows(library, picker.splits, kept, removed)
+        candidates = maker.collect(out.with_suffix(".candidates.jsonl"), journal_head)
+        removed = maker.removable(candidates)
+    rows = benchmark_rows(library, picker.splits, candidates, removed)
     lines = [canonical_json({**head, "removed": sorted(removed)}), *map(canonical_json, rows)]
     write_atomically(out, lambda file: file.write(("\n".join(lines) + "\n").encode("utf-8", "surrogatepass")))
-    return maker.told(out, rows)
+    return maker.report(out, rows)
 
 
 def _check_place(out: Path) -> None:
@@ -166,12 +166,12 @@ def _seen_from(out: Path, corpus: str) -> str:
 
 
 def recording_beside(out: Path) -> Path:
-    """Return where the calls for a benchmark are recorded."""
+    """Return the file that records the calls for a benchmark."""
     return out.with_suffix(".calls.jsonl")
 
 
 def _silent(stage: str, fraction: float) -> None:
-    """Tell nobody."""
+    """Report no progress."""
 
 
 class _Maker:
@@ -184,9 +184,9 @@ class _Maker:
         self._config, self._progress = config, progress
         self.fates: Counter[str] = Counter()
         self.usage: Counter[str] = Counter()
-        self._kept: list[Candidate] = []
+        self._candidates: list[Candidate] = []
 
-    def collect(self, path: Path, begun: dict[str, Any]) -> list[Candidate]:
+    def collect(self, path: Path, journal_head: dict[str, Any]) -> list[Candidate]:
         """Return the candidates that are kept, those of an earlier run first.
 
         Raises:
@@ -194,8 +194,8 @@ class _Maker:
             EnvFault: several attempts in a row met a service that fails.
         """
         earlier = list(read_journal(path))
-        if earlier and earlier[0] != begun:
-            other = sorted(name for name in begun if begun[name] != earlier[0].get(name))
+        if earlier and earlier[0] != journal_head:
+            other = sorted(name for name in journal_head if journal_head[name] != earlier[0].get(name))
             raise UsageError(f"{path} was begun with another {', '.join(other)}; name another --out, or remove it")
         places = 0
         for row in earlier[1:]:
@@ -203,7 +203,7 @@ class _Maker:
             places += 1
         with Journal(path) as journal:
             if not earlier:
-                journal.append(begun)
+                journal.append(journal_head)
             waiting: list[Candidate] = []
             for candidate in self._attempts(places):
                 waiting.append(candidate)
@@ -212,10 +212,10 @@ class _Maker:
                         raise EnvFault(f"make-qa: {candidate.question}; the same command goes on from here")
                     continue
                 for row in waiting:
-                    taken = self._take(row)
-                    journal.append({**asdict(taken), "sections": list(taken.sections)})
+                    entry = self._take(row)
+                    journal.append({**asdict(entry), "sections": list(entry.sections)})
                 waiting.clear()
-        return self._kept
+        return self._candidates
 
     def _attempts(self, place: int) -> Iterator[Candidate]:
         """Yield candidates from a place on until enough are kept or the tries are used up."""
@@ -223,7 +223,7 @@ class _Maker:
         pending: deque[Any] = deque()
         with ThreadPoolExecutor(self._config.concurrency) as pool:
             try:
-                while len(self._kept) < self._config.count and (pending or place < most):
+                while len(self._candidates) < self._config.count and (pending or place < most):
                     while place < most and len(pending) < self._config.concurrency:
                         pending.append(pool.submit(self._attempt, place))
                         place += 1
@@ -237,35 +237,36 @@ class _Maker:
     def _take(self, candidate: Candidate) -> Candidate:
         """Count a candidate, and keep it unless it asks what was asked before or enough are kept."""
         if candidate.fate == KEPT:
-            if any(same(candidate, other) for other in self._kept):
+            if any(same(candidate, other) for other in self._candidates):
                 candidate = replace(candidate, fate="asked before")
-            elif len(self._kept) < self._config.count:
-                self._kept.append(candidate)
+            elif len(self._candidates) < self._config.count:
+                self._candidates.append(candidate)
         self.fates[candidate.fate] += 1
         self.usage.update(candidate.usage)
-        self._progress("questions", len(self._kept) / self._config.count)
+        self._progress("questions", len(self._candidates) / self._config.count)
         return candidate
 
-    def removable(self, kept: list[Candidate]) -> list[str]:
+    def removable(self, candidates: list[Candidate]) -> list[str]:
         """Return sections to take out, so that a share of the questions has no answer any more in what is left.
 
         Raises:
             EnvFault: the service failed at several sections in a row; one at which it fails stays in.
         """
-        target = int(self._config.unanswerable * len(kept) + 0.5)
+        target = int(self._config.unanswerable * len(candidates) + 0.5)
         removed: list[str] = []
         if not target:
             return removed
         retriever = make_retriever("bm25", self._library.corpus)
         lost: set[int] = set()
         faults = 0
-        for candidate in random.Random(f"legal/make-qa/{self._config.seed}/removed").sample(kept, len(kept)):
-            gone = {section.id for top in (*removed, candidate.sections[0]) for section in self._library.below(top)}
-            hit = [row for row in kept if gone & set(row.sections)]
+        rng = random.Random(f"legal/make-qa/{self._config.seed}/removed")
+        for candidate in rng.sample(candidates, len(candidates)):
+            cut_ids = {section.id for top in (*removed, candidate.sections[0]) for section in self._library.below(top)}
+            hit = [row for row in candidates if cut_ids & set(row.sections)]
             if len(hit) > target or candidate.place in lost:
                 continue
             try:
-                answered = any(self._answered_without(row, gone, retriever) for row in hit if row.place not in lost)
+                answered = any(self._answered_without(row, cut_ids, retriever) for row in hit if row.place not in lost)
             except EnvFault as fault:
                 faults += 1
                 if faults == MOST_FAULTS_IN_A_ROW:
@@ -280,15 +281,15 @@ class _Maker:
                 break
         return removed
 
-    def _answered_without(self, candidate: Candidate, gone: set[str], retriever: Retriever) -> bool:
+    def _answered_without(self, candidate: Candidate, cut_ids: set[str], retriever: Retriever) -> bool:
         """Return whether the sections nearest to a question answer it although its own are gone."""
-        hits = retriever.search(candidate.question, _FOUND + len(gone & set(candidate.sections)))
-        left = [self._library.read(hit.passage.id) for hit in hits if hit.passage.id not in gone][:_FOUND]
+        hits = retriever.search(candidate.question, _NEAREST + len(cut_ids & set(candidate.sections)))
+        left = [self._library.read(hit.passage.id) for hit in hits if hit.passage.id not in cut_ids][:_NEAREST]
         return self._examiner.confirms(candidate, left, f"make-qa/{self._config.seed}/{candidate.place}/without")
 
-    def told(self, out: Path, rows: list[dict[str, Any]]) -> Made:
-        """Return what was made."""
-        return Made(
+    def report(self, out: Path, rows: list[dict[str, Any]]) -> QAReport:
+        """Return the report on the benchmark."""
+        return QAReport(
             path=str(out),
             questions=len(rows),
             unanswerable=sum(row["metric"] == "abstain" for row in rows),
@@ -300,21 +301,21 @@ class _Maker:
 
 
 def benchmark_rows(
-    library: Library, splits: Mapping[str, str], kept: Sequence[Candidate], removed: Sequence[str]
+    library: Library, splits: Mapping[str, str], candidates: Sequence[Candidate], removed: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Return a row a question, in the order in which they were made.
 
     Args:
         library: what they were made from.
         splits: by section, its split.
-        kept: the questions.
+        candidates: the questions.
         removed: ids that are taken out of the library.
     """
-    gone = {section.id for top in removed for section in library.below(top)}
+    cut_ids = {section.id for top in removed for section in library.below(top)}
     rows = []
-    for candidate in kept:
-        answerable = not gone & set(candidate.sections)
-        answers, metric = _compared(candidate.answer) if answerable else ((), "abstain")
+    for candidate in candidates:
+        answerable = not cut_ids & set(candidate.sections)
+        answers, metric = _accepted_forms(candidate.answer) if answerable else ((), "abstain")
         first = library.read(candidate.sections[0])
         rows.append(
             {
@@ -324,14 +325,14 @@ def benchmark_rows(
                 "question": candidate.question,
                 "answers": list(answers),
                 "metric": metric,
-                "sections": [place for place in candidate.sections if place not in gone],
+                "sections": [place for place in candidate.sections if place not in cut_ids],
                 "cluster": first.parent or first.id,
             }
         )
     return rows
 
 
-def _compared(answer: str) -> tuple[tuple[str, ...], str]:
+def _accepted_forms(answer: str) -> tuple[tuple[str, ...], str]:
     """Return the accepted forms of an answer, a bare number first, and how it is compared."""
     alone = [number for number in _ALONE.findall(answer) if parse_number(number) is not None]
     if len(alone) == 1 == len(_NUMBER.findall(answer)) and len(answer.split()) <= _PHRASE_WORDS:
@@ -366,7 +367,7 @@ def main(
         models = limited_chats(models, max_cost, load_prices(prices), recording_beside(out))
     try:
         with two_interrupts("running attempts"):
-            made = make_qa(corpus, models[0], out, config, judge=models[1], progress=stage_lines("make-qa"))
+            report = make_qa(corpus, models[0], out, config, judge=models[1], progress=stage_lines("make-qa"))
     except KeyboardInterrupt:
         show("stopped; the same command goes on from here", file=sys.stderr)
         raise typer.Exit(3) from None
@@ -375,19 +376,19 @@ def main(
         raise typer.Exit(3) from None
 
     def tell() -> None:
-        splits = ", ".join(f"{split} {number:,}" for split, number in made.splits.items())
-        show(f"{made.path}: {made.questions:,} questions ({splits}; {made.unanswerable:,} unanswerable)")
-        wanted = int(unanswerable * made.questions + 0.5)
-        if made.unanswerable < wanted:
-            left = f"{made.unanswerable:,} of {wanted:,} unanswerable questions could be made"
+        splits = ", ".join(f"{split} {number:,}" for split, number in report.splits.items())
+        show(f"{report.path}: {report.questions:,} questions ({splits}; {report.unanswerable:,} unanswerable)")
+        target = int(unanswerable * report.questions + 0.5)
+        if report.unanswerable < target:
+            left = f"{report.unanswerable:,} of {target:,} unanswerable questions could be made"
             show(
                 f"note: {left}: what is left of the library answers the others, or the judge gave no verdict",
                 file=sys.stderr,
             )
-        print_table("Attempts", ["what came of it", "attempts"], [[name, f"{n:,}"] for name, n in made.fates.items()])
+        print_table("Attempts", ["what came of it", "attempts"], [[name, f"{n:,}"] for name, n in report.fates.items()])
 
-    print_result(asdict(made), as_json, tell)
-    if made.questions < count:
+    print_result(asdict(report), as_json, tell)
+    if report.questions < count:
         raise typer.Exit(3)
 
 

@@ -22,7 +22,7 @@ class NaiveRAG:
         return [Reply(self._action(request)) for request in requests]
 
     def _action(self, request: Request) -> str:
-        seen = Seen.of(request)
-        if not seen.wishes and not request.prefill and not seen.found:
-            return rendered(self._search, seen.style, query=seen.question)
-        return final_answer(request, seen, seen.found)
+        history = Seen.of(request)
+        if not history.wishes and not request.prefill and not history.found:
+            return rendered(self._search, history.style, query=history.question)
+        return final_answer(request, history, history.found)

@@ -33,8 +33,8 @@ class Gathering:
 
     def __init__(self, episodes: int) -> None:
         """Wait for so many; where they do not come, the barrier breaks and the run fails."""
-        self.said = self.threads = self.resident_mb = 0
-        self.asked = [0] * TURNS
+        self.reply_bytes = self.threads = self.resident_mb = 0
+        self.request_bytes = [0] * TURNS
         self._all = threading.Barrier(episodes, self._look, PATIENCE_SECONDS)
         self._lock = threading.Lock()
 
@@ -49,8 +49,8 @@ class Gathering:
             if request.turn == 3:
                 self._all.wait()
             with self._lock:
-                self.asked[request.turn - 1] += len(json.dumps(list(request.messages)).encode())
-                self.said += len(str(reply.action).encode())
+                self.request_bytes[request.turn - 1] += len(json.dumps(list(request.messages)).encode())
+                self.reply_bytes += len(str(reply.action).encode())
         return replies
 
 
@@ -72,21 +72,21 @@ def cell(episodes: int) -> dict[str, Any]:
         choice = Choice("SearchQA", limit=min(episodes, 1_000), trials=-(-episodes // 1_000))
         plan = plan_of(adhoc_suite(choice))[:episodes]
         started, cpu = time.perf_counter(), time.process_time()
-        played = [(len(result.trajectory.turns), result.status)
+        ends = [(len(result.trajectory.turns), result.status)
                   for _, result in run_many(plan, agent, concurrency=episodes, journal=journal)]  # fmt: skip
         wall, cpu = time.perf_counter() - started, time.process_time() - cpu
-        kept = journal.stat().st_size
-    turns = sum(count for count, _ in played)
-    if turns != TURNS * episodes or {status for _, status in played} != {"terminated"}:
+        journal_bytes = journal.stat().st_size
+    turns = sum(count for count, _ in ends)
+    if turns != TURNS * episodes or {status for _, status in ends} != {"terminated"}:
         raise SystemExit(f"{turns} turns and not {TURNS} of each of {episodes} episodes, or not all are finished")
     return {
         "episodes": episodes, "threads": agent.threads, "cpu_ms_a_turn": round(1e3 * cpu / turns, 4),
         "wall_seconds": round(wall, 1), "mb_before": before, "mb_all_open": agent.resident_mb,
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
         "kb_an_open_episode": round((agent.resident_mb - before) * 2**20 / 1e3 / episodes, 1),
-        "bytes_asked_by_turn": [round(count / episodes) for count in agent.asked],
-        "bytes_said_a_turn": round(agent.said / turns),
-        "journal_bytes_an_episode": round(kept / episodes),
+        "bytes_asked_by_turn": [round(count / episodes) for count in agent.request_bytes],
+        "bytes_said_a_turn": round(agent.reply_bytes / turns),
+        "journal_bytes_an_episode": round(journal_bytes / episodes),
     }  # fmt: skip
 
 
@@ -106,8 +106,8 @@ def main() -> None:
         print(json.dumps(rows[-1]), flush=True)
     if options.out:
         command_line = f"python -m benchmarks.open_episodes --out {options.out}"
-        found = {"command": command_line, "load": os.getloadavg(), "rows": rows}
-        options.out.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+        record = {"command": command_line, "load": os.getloadavg(), "rows": rows}
+        options.out.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What came of one attempt.
+    """A candidate question, its answer and its fate: accepted, or the reason why not.
 
     Attributes:
         place: its number, from 0.
@@ -85,11 +85,11 @@ class Picker:
     def pick(self, place: int) -> tuple[Section, ...]:
         """Return the sections of a candidate."""
         base = self._library.read(self.bases[place % len(self.bases)])
-        wanted = random.Random(f"legal/make-qa/{self._seed}/{place}").choice(self._reads)
-        return (base, *map(self._library.read, self._near(base)[: wanted - 1]))
+        count = random.Random(f"legal/make-qa/{self._seed}/{place}").choice(self._reads)
+        return (base, *map(self._library.read, self._near(base)[: count - 1]))
 
     def _near(self, base: Section) -> list[str]:
-        """Return what a section cites in its own document or title, then its neighbours, nearest first."""
+        """Return the sections that a section cites in its own document or title, then its neighbours, nearest first."""
         root = self._library.path(base.id)[0].id
         cited = [self._numbered.get((root, number), "") for number in _CITED.findall(base.text)]
         beside = self._library.read(base.parent).children if base.parent else ()
@@ -107,12 +107,12 @@ def _split(library: Library, able: Sequence[str], seed: int) -> Mapping[str, str
         groups.setdefault(library.read(name).parent or name, []).append(name)
     total = sum(SHARES.values())
     left = {split: share * len(able) / total for split, share in SHARES.items()}
-    found = {}
+    splits = {}
     for group in random.Random(f"legal/make-qa/{seed}/splits").sample(sorted(groups), len(groups)):
         split = max(left, key=lambda name: left[name])
         left[split] -= len(groups[group])
-        found.update(dict.fromkeys(groups[group], split))
-    return found
+        splits.update(dict.fromkeys(groups[group], split))
+    return splits
 
 
 class Examiner:
@@ -135,7 +135,7 @@ class Examiner:
             return Candidate(place, FAULT, question=fault.cause, usage=dict(usage))
 
     def confirms(self, candidate: Candidate, sections: Sequence[Section], label: str) -> bool:
-        """Return whether the checking model finds a candidate's answer in some sections, or may: no verdict is no no.
+        """Return whether the checking model finds a candidate's answer in some sections; a missing verdict counts as yes.
 
         Raises:
             EnvFault: the service failed.
@@ -148,12 +148,12 @@ class Examiner:
     def _doubt(
         self, question: str, answer: str, sections: Sequence[Section], site: CallSite, usage: Counter[str]
     ) -> str:
-        """Return what is wrong with an answer from sections, or ""."""
-        found = self._ask(self._checker, "check", site, usage, sections=shown(sections), question=question)
-        given = found.get("answer")
-        if not isinstance(given, str | int | float) or not str(given).strip() or abstains(str(given)):
+        """Check an answer against its sections: return the fate of a faulty one, or ""."""
+        fields = self._ask(self._checker, "check", site, usage, sections=render(sections), question=question)
+        response = fields.get("answer")
+        if not isinstance(response, str | int | float) or not str(response).strip() or abstains(str(response)):
             return "not answered from its sections"
-        verdict = self._judge(question, str(given), [answer], replace(site, ordinal=site.ordinal + 1))
+        verdict = self._judge(question, str(response), [answer], replace(site, ordinal=site.ordinal + 1))
         return "" if verdict.correct else "answered otherwise"
 
     def _needed(
@@ -168,11 +168,11 @@ class Examiner:
         return tuple(section.id for section in left)
 
     def _attempt(self, place: int, sections: Sequence[Section], site: CallSite, usage: Counter[str]) -> Candidate:
-        found = self._ask(
-            self._port, "propose", site, usage, sections=shown(sections), count=len(sections), run=MOST_SHARED_WORDS
+        fields = self._ask(
+            self._port, "propose", site, usage, sections=render(sections), count=len(sections), run=MOST_SHARED_WORDS
         )
-        question, answer, needed = found.get("question"), found.get("answer"), found.get("sections")
-        if "question" in found and question is None:
+        question, answer, needed = fields.get("question"), fields.get("answer"), fields.get("sections")
+        if "question" in fields and question is None:
             return Candidate(place, "no question", usage=dict(usage))
         if not isinstance(question, str) or not isinstance(answer, str | int | float) or not isinstance(needed, list):
             return Candidate(place, "unreadable", usage=dict(usage))
@@ -194,11 +194,11 @@ class Examiner:
         usage.update(reply.usage)
         for line in reversed(reply.text.strip().splitlines()[-_REPLY_LINES:]):
             try:
-                found = json.loads(line.strip(" `"))
+                fields = json.loads(line.strip(" `"))
             except (ValueError, RecursionError):
                 continue
-            if isinstance(found, dict):
-                return found
+            if isinstance(fields, dict):
+                return fields
         return {}
 
 
@@ -213,17 +213,17 @@ def prompts() -> Mapping[str, Template]:
 
 
 def prompts_digest() -> str:
-    """Return what names the prompts in a journal."""
+    """Return the digest by which a journal identifies the prompts."""
     return digest({name: prompt.template for name, prompt in prompts().items()})
 
 
-def shown(sections: Sequence[Section]) -> str:
-    """Return sections as a prompt shows them: id, label and text, long ones cut."""
+def render(sections: Sequence[Section]) -> str:
+    """Render sections for a prompt: id, label and text, long ones cut."""
     return "\n\n".join(f"ID: {one.id}\n{one.label}\n{one.text[:_SHOWN_CHARACTERS]}" for one in sections)
 
 
 def flaw(question: str, answer: str, sections: Sequence[Section]) -> str:
-    """Return what code alone can tell is wrong with a question, or ""."""
+    """Check a question by rules, without a model: return the fate of a faulty one, or ""."""
     if len(question) > MOST_QUESTION_CHARACTERS:
         return "the question is too long"
     if len(answer) > MOST_ANSWER_CHARACTERS:
@@ -234,8 +234,8 @@ def flaw(question: str, answer: str, sections: Sequence[Section]) -> str:
         return "the question holds the answer"
     if _POINTING.search(question.lower()) or any(_names(question, section.id) for section in sections):
         return "the question points at the text"
-    asked = words(question)
-    runs = {asked[start : start + MOST_SHARED_WORDS + 1] for start in range(len(asked) - MOST_SHARED_WORDS)}
+    tokens = words(question)
+    runs = {tokens[start : start + MOST_SHARED_WORDS + 1] for start in range(len(tokens) - MOST_SHARED_WORDS)}
     for section in sections:
         read = words(section.text)
         if any(read[start : start + MOST_SHARED_WORDS + 1] in runs for start in range(len(read) - MOST_SHARED_WORDS)):
@@ -287,6 +287,6 @@ def limited_chats(models: Sequence[ChatModel], most_usd: float, table: PriceTabl
         UsageError: the limit is not above 0, or a model has no price.
     """
     prices = {model.name: check_limit(most_usd, table.price(model.name), model.name) for model in models}
-    kept = recorded.with_name(f"{recorded.name}.spent.json")
-    budget = Budget(Limits(usd=most_usd), prices, kept=kept, before=recorded_counts(recorded, prices))
+    ledger = recorded.with_name(f"{recorded.name}.spent.json")
+    budget = Budget(Limits(usd=most_usd), prices, kept=ledger, before=recorded_counts(recorded, prices))
     return [Metered(model, budget) for model in models]

@@ -41,25 +41,25 @@ def path_of(module: str) -> Path | None:
 
 
 def lines(modules: set[str]) -> int:
-    """Return how many lines the files of modules have."""
+    """Count the lines of the files of modules."""
     paths = filter(None, map(path_of, modules))
     return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
 
 
-def reached(module: str, *, at_use: bool = False) -> set[str]:
+def find_modules(module: str, *, at_use: bool = False) -> set[str]:
     """Return the modules of `trainers` that importing one loads; `at_use`: and those that its functions may load."""
-    seen, open_ends = set[str](), [module]
+    modules, open_ends = set[str](), [module]
     while open_ends:
         name = open_ends.pop()
         parents = [name.rpartition(".")[0]] if "." in name else []
-        if name not in seen and path_of(name) is not None:
-            seen.add(name)
-            open_ends += [*parents, *_imported(name, at_use)]
-    return seen
+        if name not in modules and path_of(name) is not None:
+            modules.add(name)
+            open_ends += [*parents, *_imports(name, at_use)]
+    return modules
 
 
 @cache
-def _imported(module: str, at_use: bool) -> tuple[str, ...]:
+def _imports(module: str, at_use: bool) -> tuple[str, ...]:
     path = path_of(module)
     assert path is not None
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -84,9 +84,9 @@ def _names(node: ast.AST) -> Iterator[str]:
         yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def named(module: str) -> set[str]:
-    """Return the parts of an algorithm that shared code may load for it by their names in a string."""
-    paths = {name: path_of(name) for name in reached(module, at_use=True)}
+def find_string_references(module: str) -> set[str]:
+    """Return the modules that shared code may load for an algorithm by their names in strings."""
+    paths = {name: path_of(name) for name in find_modules(module, at_use=True)}
     texts = [path.read_text(encoding="utf-8") for path in paths.values() if path is not None]
     words = {node.value for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)}
     return {word for word in words if isinstance(word, str) and word.startswith("trainers.") and path_of(word)}
@@ -94,17 +94,17 @@ def named(module: str) -> set[str]:
 
 def parts(modules: set[str]) -> Counter[str]:
     """Return the lines of modules by their package of `trainers`, most first; modules beside the packages together."""
-    found: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
     for name in sorted(modules):  # parts of equal size have one order
         top = name.split(".")[1] if "." in name else ""
-        found[f"{top}/" if (FOLDER / top / "__init__.py").is_file() and top else "modules"] += lines({name})
-    return found
+        sizes[f"{top}/" if (FOLDER / top / "__init__.py").is_file() and top else "modules"] += lines({name})
+    return sizes
 
 
 def table(*, rounded: bool = False) -> str:
     """Return the Markdown table: a row a trainer; `rounded`: lines to the nearest hundred, for a page that is to stay."""
 
-    def told(count: int) -> str:
+    def digits(count: int) -> str:
         return f"{round(count / HUNDRED) * HUNDRED:,}" if rounded else f"{count:,}"
 
     rows = [
@@ -115,14 +115,14 @@ def table(*, rounded: bool = False) -> str:
         module = f"trainers.{name}"
         if path_of(module) is None:
             continue
-        first = reached(module)
-        besides = reached(module, at_use=True) | {
-            other for word in named(module) for other in reached(word, at_use=True)
+        first = find_modules(module)
+        besides = find_modules(module, at_use=True) | {
+            other for word in find_string_references(module) for other in find_modules(word, at_use=True)
         }
         besides -= first
-        shares = ", ".join(f"{part} {told(count)}" for part, count in parts(first).most_common())
+        shares = ", ".join(f"{part} {digits(count)}" for part, count in parts(first).most_common())
         rows.append(
-            f"| `{name}` | {len(first)} | {told(lines(first))} | {shares} | {len(besides)} | {told(lines(besides))} |"
+            f"| `{name}` | {len(first)} | {digits(lines(first))} | {shares} | {len(besides)} | {digits(lines(besides))} |"
         )
     return "\n".join(rows)
 
@@ -139,12 +139,12 @@ class Trip:
         sys.setprofile(self._note)
 
     def stop(self) -> None:
-        """Record no more."""
+        """Stop recording."""
         sys.setprofile(None)
         threading.setprofile(None)
 
     def of(self, package: str) -> tuple[int, int]:
-        """Return how many files of a package were opened, and how many lines they have."""
+        """Count the files of a package that ran, and their lines."""
         paths = [path for path in self.files if path.is_relative_to(ROOT / package)]
         return len(paths), sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
 
@@ -156,7 +156,7 @@ class Trip:
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[Path]:
-    """Print nothing for a while, and give a folder for what is written meanwhile."""
+    """Silence the output for a while, and yield a temporary folder for files."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         with contextlib.redirect_stderr(io.StringIO()):
             yield Path(folder)

@@ -87,9 +87,9 @@ def measure(engine: str, name: str, data: Path | None) -> dict[str, float]:
         latencies = []
         started = time.process_time()
         for question in questions:
-            begun = time.perf_counter()
+            start = time.perf_counter()
             search(question, TOP_K)
-            latencies.append(time.perf_counter() - begun)
+            latencies.append(time.perf_counter() - start)
         figures["queries_per_cpu_second"] = len(questions) / (time.process_time() - started)
     figures["queries"] = len(questions)
     figures["latency_p50_ms"], figures["latency_p99_ms"] = (np.percentile(latencies, [50, 99]) * 1e3).tolist()
@@ -123,23 +123,23 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--worker", nargs=2, metavar=("ENGINE", "CORPUS"), help=argparse.SUPPRESS)
-    chosen = parser.parse_args()
-    if chosen.worker:
-        print(json.dumps(measure(*chosen.worker, chosen.data)))
+    options = parser.parse_args()
+    if options.worker:
+        print(json.dumps(measure(*options.worker, options.data)))
         return
-    names = ["300", "1000"] + (["sample"] if chosen.data else [])
-    results = {name: {engine: measure_apart(engine, name, chosen.data) for engine in ENGINES} for name in names}
+    names = ["300", "1000"] + (["sample"] if options.data else [])
+    results = {name: {engine: measure_apart(engine, name, options.data) for engine in ENGINES} for name in names}
     print(table(results))
-    if chosen.out:
+    if options.out:
         record = {
-            "command": "python benchmarks/retrieval.py" + (" --data $AGENT_ENVS_DATA" if chosen.data else ""),
+            "command": "python benchmarks/retrieval.py" + (" --data $AGENT_ENVS_DATA" if options.data else ""),
             "versions": {"python": platform.python_version()}
             | {package: version(package) for package in ("numpy", "bm25s", "rank-bm25")},
             "machine": f"{platform.system()} {platform.machine()}",
             "top_k": TOP_K,
             "results": results,
         }
-        chosen.out.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+        options.out.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def median_pace(policy: Any, concurrency: int, batch: int) -> dict[str, Any]:
 
 
 def pace(policy: Any, concurrency: int, batch: int) -> dict[str, Any]:
-    """Return how a run of 256 episodes of 4 turns compares with the rate that the model's latency allows."""
+    """Time a run of 256 episodes of 4 turns against the rate that the model's latency allows."""
     from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, plan_of
     from agent_envs.rollout.run_many import run_many
 
@@ -54,7 +54,7 @@ def pace(policy: Any, concurrency: int, batch: int) -> dict[str, Any]:
 
 
 def ours(episodes: int) -> dict[str, Any]:
-    """Return what an evaluation costs here: to be called in a fresh process."""
+    """Measure the cost of an evaluation here; call it in a fresh process."""
     from agent_envs import __version__
     from agent_envs.evaluation.runs.evaluate import evaluate
     from agent_envs.evaluation.runs.run_folder import Settings
@@ -83,7 +83,7 @@ def rss_mb() -> float:
 
 
 def inspect_pace() -> list[dict[str, Any]]:
-    """Return how near to the ideal rate inspect_ai comes with the same model, where it is installed."""
+    """Return inspect_ai's share of the ideal rate with the same model, where it is installed."""
     python = VENVS / "inspect" / "bin" / "python"
     if not python.exists():
         return []
@@ -133,15 +133,15 @@ def main() -> None:
     paces += inspect_pace()
     for row in paces:
         print(json.dumps(row), file=sys.stderr, flush=True)
-    found = {
+    record = {
         "command": "python -m benchmarks.runner --out benchmarks/results/runner.json",
         "machine": f"{platform.machine()}, Python {platform.python_version()}, shared cores",
         "pace": paces,
         "cost": [row for size in options.episodes for row in cells(size)],
     }
-    print(json.dumps(found, indent=2))
+    print(json.dumps(record, indent=2))
     if options.out:
-        options.out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        options.out.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

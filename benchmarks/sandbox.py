@@ -45,68 +45,70 @@ KINDS = {
 }
 
 
-def timed(count: int, work: Callable[[], Any], before: Callable[[], Any] = lambda: None) -> dict[str, float]:
+def time_runs(count: int, work: Callable[[], Any], before: Callable[[], Any] = lambda: None) -> dict[str, float]:
     """Return p50, p99 and the least of so many runs, in milliseconds of the clock on the wall."""
-    spent = []
+    milliseconds = []
     for _ in range(count):
         before()
-        begun = time.perf_counter()
+        start = time.perf_counter()
         work()
-        spent.append((time.perf_counter() - begun) * 1_000)
-    spent.sort()
+        milliseconds.append((time.perf_counter() - start) * 1_000)
+    milliseconds.sort()
     return {
         "runs": count,
-        "p50": round(statistics.median(spent), 3),
-        "p99": round(spent[min(len(spent) - 1, int(0.99 * len(spent)))], 3),
-        "least": round(spent[0], 3),
+        "p50": round(statistics.median(milliseconds), 3),
+        "p99": round(milliseconds[min(len(milliseconds) - 1, int(0.99 * len(milliseconds)))], 3),
+        "least": round(milliseconds[0], 3),
     }
 
 
-def answered(session: Any, code: str = CELL, value: str = VALUE) -> None:
+def check_answer(session: Any, code: str = CELL, value: str = VALUE) -> None:
     """Run a cell whose value is known."""
     result = session.run(code)
     assert result.value == value, result
 
 
-def first(given: SandboxSpec) -> None:
+def first(sandbox: SandboxSpec) -> None:
     """Open a session, run one cell, close it."""
-    with open_sandbox(given) as session:
-        answered(session)
+    with open_sandbox(sandbox) as session:
+        check_answer(session)
 
 
-def latency_of(given: SandboxSpec) -> dict[str, dict[str, float]]:
+def latency_of(sandbox: SandboxSpec) -> dict[str, dict[str, float]]:
     """Return the timings of one kind of sandbox."""
-    slow = given.backend == "bwrap"
+    slow = sandbox.backend == "bwrap"
     rows = {
-        "cold: no process yet, to the first result": timed(8 if slow else 50, lambda: first(given), close_sandboxes)
+        "cold: no process yet, to the first result": time_runs(
+            8 if slow else 50, lambda: first(sandbox), close_sandboxes
+        )
     }
-    rows["fresh session and its first cell"] = timed(100 if slow else 300, lambda: first(given))
-    with open_sandbox(given) as session:
-        rows["a cell"] = timed(1_000, lambda: answered(session))
-    with open_sandbox(given) as session:
+    rows["fresh session and its first cell"] = time_runs(100 if slow else 300, lambda: first(sandbox))
+    with open_sandbox(sandbox) as session:
+        rows["a cell"] = time_runs(1_000, lambda: check_answer(session))
+    with open_sandbox(sandbox) as session:
         session.run(STATE)
 
-        def forked() -> None:
+        def fork_and_run() -> None:
             with session.fork() as fork:
-                answered(fork, "len(table)", "1000")
+                check_answer(fork, "len(table)", "1000")
 
-        def restored() -> None:
-            with restore_session(taken) as other:
-                answered(other, "len(table)", "1000")
+        def restore_and_run() -> None:
+            with restore_session(snapshot) as other:
+                check_answer(other, "len(table)", "1000")
 
-        def replayed() -> None:
-            with Session(session._pool, session.spec, cells=taken.cells) as other:
-                answered(other, "len(table)", "1000")
+        def replay_and_run() -> None:
+            with Session(session._pool, session.spec, cells=snapshot.cells) as other:
+                check_answer(other, "len(table)", "1000")
 
-        taken = session.snapshot()
-        rows["fork and a cell in it"] = timed(60 if slow else 200, forked)
-        rows["snapshot"] = timed(200, lambda: session.snapshot(), lambda: session.run("row[0] += 1"))
-        rows["restore and a cell, same process"] = timed(60 if slow else 200, restored)
-        rows["restore and a cell, from the record"] = timed(60 if slow else 200, replayed)
+        snapshot = session.snapshot()
+        rows["fork and a cell in it"] = time_runs(60 if slow else 200, fork_and_run)
+        rows["snapshot"] = time_runs(200, lambda: session.snapshot(), lambda: session.run("row[0] += 1"))
+        rows["restore and a cell, same process"] = time_runs(60 if slow else 200, restore_and_run)
+        rows["restore and a cell, from the record"] = time_runs(60 if slow else 200, replay_and_run)
     if slow:
-        with open_sandbox(given) as session:
-            answered(session, SYMPY, "(x - 1)*exp(x)")
-            rows["an integral by sympy, again"] = timed(50, lambda: answered(session, SYMPY, "(x - 1)*exp(x)"))
+        with open_sandbox(sandbox) as session:
+            check_answer(session, SYMPY, "(x - 1)*exp(x)")
+            rows["an integral by sympy, again"] = time_runs(50, lambda: check_answer(session, SYMPY, "(x - 1)*exp(x)"))
     return rows
 
 
@@ -118,22 +120,22 @@ def plain(flags: list[str], code: str) -> None:
 def measure_latency() -> tuple[Any, bool]:
     """Measure, print and return the latency table; nothing can go wrong with it."""
     table: dict[str, Any] = {}
-    for name, given in KINDS.items():
+    for name, sandbox in KINDS.items():
         try:
-            table[name] = latency_of(given)
+            table[name] = latency_of(sandbox)
         except UsageError as error:
             table[name] = {"skipped": str(error)}
     before, _, last = SYMPY.rpartition("\n")
-    table["peer: CPython subprocess (-I -S)"] = {"a cell": timed(30, lambda: plain(["-I", "-S"], f"print({CELL})"))}
+    table["peer: CPython subprocess (-I -S)"] = {"a cell": time_runs(30, lambda: plain(["-I", "-S"], f"print({CELL})"))}
     table["peer: CPython subprocess (-I)"] = {
-        "a cell": timed(30, lambda: plain(["-I"], f"print({CELL})")),
-        "an integral by sympy, again": timed(5, lambda: plain(["-I"], f"{before}\nprint({last})")),
+        "a cell": time_runs(30, lambda: plain(["-I"], f"print({CELL})")),
+        "an integral by sympy, again": time_runs(5, lambda: plain(["-I"], f"{before}\nprint({last})")),
     }
     lines = [
-        [kind, row, *(f"{found[part]:,}" for part in ("p50", "p99", "least", "runs"))]
+        [kind, row, *(f"{timings[part]:,}" for part in ("p50", "p99", "least", "runs"))]
         for kind, rows in table.items()
-        for row, found in rows.items()
-        if isinstance(found, dict)
+        for row, timings in rows.items()
+        if isinstance(timings, dict)
     ]
     print_table("milliseconds", ["sandbox", "what", "p50", "p99", "least", "runs"], lines)
     return {"load": [round(part, 1) for part in os.getloadavg()], "milliseconds": table}, True
@@ -155,8 +157,8 @@ def measure_abuse() -> tuple[Any, bool]:
                 for probe in PROBES:
                     result, wrong = attack(session, probe, facts)
                     sound = sound and not wrong
-                    held = result.error.partition(":")[0] or result.status
-                    rows[probe.name][backend] = f"LEAK: {wrong}" if wrong else f"held ({held})"
+                    refusal = result.error.partition(":")[0] or result.status
+                    rows[probe.name][backend] = f"LEAK: {wrong}" if wrong else f"held ({refusal})"
                 answers = session.run("6 * 7").value == "42"
                 sound = sound and answers
                 rows.setdefault("the next call answers, after each", {})[backend] = "yes" if answers else "NO"
@@ -174,7 +176,7 @@ def measure_kills(count: int) -> tuple[Any, bool]:
         except UsageError as error:
             print(f"{backend}: skipped, {error}")
             continue
-        found = table[backend] = {"kills": 0, "right at once": 0, "faults": 0, "right afterwards": 0, "wrong": 0}
+        counts = table[backend] = {"kills": 0, "right at once": 0, "faults": 0, "right afterwards": 0, "wrong": 0}
         with session:
             session.run("x = 0")
             for number in range(count):
@@ -184,27 +186,27 @@ def measure_kills(count: int) -> tuple[Any, bool]:
                     killer.start()
                     try:
                         session.run("while True: pass")
-                        found["wrong"] += 1
+                        counts["wrong"] += 1
                     except EnvFault:
-                        found["faults"] += 1
+                        counts["faults"] += 1
                     killer.join()
                 else:
                     process.send(signal.SIGKILL)
                     process.ended(5.0)
-                found["kills"] += 1
+                counts["kills"] += 1
                 right = session.run("x += 1; x").value == str(number + 1)
-                found["right afterwards" if number % 2 else "right at once"] += right
-                found["wrong"] += not right
+                counts["right afterwards" if number % 2 else "right at once"] += right
+                counts["wrong"] += not right
     heads = list(next(iter(table.values())))
-    lines = [[backend, *(str(found[head]) for head in heads)] for backend, found in table.items()]
+    lines = [[backend, *(str(counts[head]) for head in heads)] for backend, counts in table.items()]
     print_table(
         "workers killed while idle (right at once) and at work (a fault, then right)", ["sandbox", *heads], lines
     )
-    return table, not any(found["wrong"] for found in table.values())
+    return table, not any(counts["wrong"] for counts in table.values())
 
 
 def main() -> None:
-    """Measure what was asked for."""
+    """Run the measurements that the options name."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--latency", action="store_true", help="the latency table")
     parser.add_argument("--abuse", action="store_true", help="the abuse matrix")
@@ -220,16 +222,16 @@ def main() -> None:
     if options.kills or every:
         parts["kills"] = lambda: measure_kills(options.kills or 50)
     path = Path(options.out) if options.out else None
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path is not None and path.exists() else {}
+    report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path is not None and path.exists() else {}
     sound = True
     for name, measure in parts.items():
         flag = f"--{name} {options.kills or 50}" if name == "kills" else f"--{name}"
         table, good = measure()
         sound = sound and good
-        found[name] = {"command": f"python -m benchmarks.sandbox {flag} --out {options.out}", "table": table}
-    found["versions"] = {backend: version_of(backend) for backend in BACKENDS}
+        report[name] = {"command": f"python -m benchmarks.sandbox {flag} --out {options.out}", "table": table}
+    report["versions"] = {backend: version_of(backend) for backend in BACKENDS}
     if path is not None:
-        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     sys.exit(0 if sound else 1)
 
 

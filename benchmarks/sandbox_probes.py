@@ -224,7 +224,7 @@ def surroundings() -> Iterator[dict[str, str]]:
             del os.environ[SECRET_NAME]
 
 
-def fitted(probe: Probe, facts: dict[str, str]) -> str:
+def fit_code(probe: Probe, facts: dict[str, str]) -> str:
     """Return a probe's code with facts of this machine in their places."""
     code = probe.code
     for name, value in facts.items():
@@ -242,7 +242,7 @@ def attack(session: Session, probe: Probe, facts: dict[str, str]) -> tuple[ExecR
     limits, right = session.spec.limits, getattr(probe, session.spec.backend).split()
     if "timeout" not in right:
         limits = replace(limits, cpu_seconds=10 * limits.cpu_seconds, wall_seconds=10 * limits.wall_seconds)
-    result = session.run(fitted(probe, facts), limits)
+    result = session.run(fit_code(probe, facts), limits)
     wrong = []
     status = "cut" if result.status == "ok" and result.truncated else result.status
     if status not in right:

@@ -75,8 +75,8 @@ def lines(rows: int) -> Iterator[str]:
     words = [*STOP_WORDS, *(f"w{rank}" for rank in range(len(STOP_WORDS), VOCABULARY))]
     weights = list(itertools.accumulate(1 / (rank + 1) for rank in range(VOCABULARY)))
     for _ in range(rows):
-        drawn = rng.choices(words, cum_weights=weights, k=rng.randint(*WORDS_A_PASSAGE))
-        yield f"{' '.join(drawn[:2])}\t{' '.join(drawn[2:])}\n"
+        passage = rng.choices(words, cum_weights=weights, k=rng.randint(*WORDS_A_PASSAGE))
+        yield f"{' '.join(passage[:2])}\t{' '.join(passage[2:])}\n"
 
 
 def write_passages(path: Path, rows: int) -> None:
@@ -126,30 +126,30 @@ def measure(stage: str, engine: str, size: int, work: Path) -> Figures:
     before = memory_mb("VmHWM")
     cpu, wall = time.process_time(), time.perf_counter()
     search = make_search(engine, corpus, folder)
-    spent = {"cpu_seconds": time.process_time() - cpu, "wall_seconds": time.perf_counter() - wall}
+    seconds = {"cpu_seconds": time.process_time() - cpu, "wall_seconds": time.perf_counter() - wall}
     figures: Figures = {}
     if stage != "serve":
-        figures |= {f"build_{name}": value for name, value in spent.items()}
+        figures |= {f"build_{name}": value for name, value in seconds.items()}
         figures |= {"build_peak_rss_mb": memory_mb("VmHWM"), "rss_before_mb": before}
         figures["disk_mb"] = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
     if stage != "build":
-        figures |= {f"open_{name}": value for name, value in spent.items() if stage == "serve"}
+        figures |= {f"open_{name}": value for name, value in seconds.items() if stage == "serve"}
         figures |= time_queries(search, [query for query in queries(corpus, QUERIES[engine]) if query_terms(query)])
         figures |= {"serve_peak_rss_mb": memory_mb("VmHWM"), "serve_anonymous_mb": memory_mb("RssAnon")}
     return figures
 
 
-def time_queries(search: Search, asked: list[str]) -> Figures:
-    for query in asked[:3]:
+def time_queries(search: Search, texts: list[str]) -> Figures:
+    for query in texts[:3]:
         search(query)
     latencies, cpu = [], time.process_time()
-    for query in asked:
-        begun = time.perf_counter()
+    for query in texts:
+        start = time.perf_counter()
         search(query)
-        latencies.append((time.perf_counter() - begun) * 1e3)
-    spent = (time.process_time() - cpu) * 1e3 / len(asked)
+        latencies.append((time.perf_counter() - start) * 1e3)
+    cpu_ms = (time.process_time() - cpu) * 1e3 / len(texts)
     p50, p99 = np.percentile(latencies, [50, 99]).tolist()
-    return {"query_p50_ms": p50, "query_p99_ms": p99, "query_cpu_ms": spent, "queries": len(asked)}
+    return {"query_p50_ms": p50, "query_p99_ms": p99, "query_cpu_ms": cpu_ms, "queries": len(texts)}
 
 
 def measure_apart(engine: str, size: int, work: Path) -> Figures:
@@ -229,23 +229,23 @@ def record(results: dict[str, dict[str, Figures]], commands: list[str]) -> dict[
     }
 
 
-def command(chosen: argparse.Namespace) -> str:
+def command(options: argparse.Namespace) -> str:
     parts = ["python -m benchmarks.scaling --out benchmarks/results/scaling.json"]
-    for name, values, usual in (("sizes", chosen.sizes, SIZES), ("engines", chosen.engines, ENGINES)):
+    for name, values, usual in (("sizes", options.sizes, SIZES), ("engines", options.engines, ENGINES)):
         if tuple(values) != usual:
             parts.append(f"--{name} {' '.join(map(str, values))}")
     return " ".join(parts)
 
 
-def run(chosen: argparse.Namespace) -> None:
-    out, work = chosen.out, chosen.work.absolute()
-    known = json.loads(out.read_text("utf-8")) if out and out.exists() else {"results": {}, "commands": []}
-    results: dict[str, dict[str, Figures]] = {engine: known["results"].get(engine, {}) for engine in ENGINES}
-    commands = [*dict.fromkeys([*known["commands"], command(chosen)])]
-    write_passages(work / "passages.txt", max(chosen.sizes))
-    for size in sorted(chosen.sizes):
-        for engine in chosen.engines:
-            if size > MOST.get(engine, size) or (str(size) in results[engine] and not chosen.again):
+def run(options: argparse.Namespace) -> None:
+    out, work = options.out, options.work.absolute()
+    earlier = json.loads(out.read_text("utf-8")) if out and out.exists() else {"results": {}, "commands": []}
+    results: dict[str, dict[str, Figures]] = {engine: earlier["results"].get(engine, {}) for engine in ENGINES}
+    commands = [*dict.fromkeys([*earlier["commands"], command(options)])]
+    write_passages(work / "passages.txt", max(options.sizes))
+    for size in sorted(options.sizes):
+        for engine in options.engines:
+            if size > MOST.get(engine, size) or (str(size) in results[engine] and not options.again):
                 continue
             results[engine][str(size)] = measure_apart(engine, size, work)
             print(f"{engine} {size:,}: {json.dumps(results[engine][str(size)])}", flush=True)
@@ -263,12 +263,12 @@ def main() -> None:
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--again", action="store_true", help="measure cells that the file has already")
     parser.add_argument("--worker", nargs=3, metavar=("STAGE", "ENGINE", "SIZE"), help=argparse.SUPPRESS)
-    chosen = parser.parse_args()
-    if chosen.worker:
-        stage, engine, size = chosen.worker
-        print(json.dumps(measure(stage, engine, int(size), chosen.work)))
+    options = parser.parse_args()
+    if options.worker:
+        stage, engine, size = options.worker
+        print(json.dumps(measure(stage, engine, int(size), options.work)))
         return
-    run(chosen)
+    run(options)
 
 
 if __name__ == "__main__":

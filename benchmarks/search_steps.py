@@ -31,12 +31,12 @@ class Stub:
     name = "stub"
 
     def search(self, query: str, top_k: int, *, support: Any = (), seed: str = "") -> tuple[Hit, ...]:
-        """Return them."""
+        """Return the three passages."""
         return HITS
 
 
 class LastTurn:
-    """What limits and rewards read of an episode that forgets: the number of its turns, and the newest one."""
+    """The part of an episode's turns that limits and rewards read: their number, and the newest one."""
 
     __slots__ = ("action", "count", "events", "observation", "parsed", "results", "terminated", "truncated")
 
@@ -77,10 +77,10 @@ class Unrecorded(SearchQA):
     """Search QA whose steps do all but keep the turns: no snapshot, no replay, no row of a journal."""
 
     def reset(self, **options: Any) -> Any:
-        """Begin as ever."""
-        shown = super().reset(**options)
+        """Reset, and replace the episode by one that keeps no turns."""
+        start = super().reset(**options)
         self._episode = Forgetful(self._episode)
-        return shown
+        return start
 
     def step(self, action: Any) -> Any:
         """Take one turn."""
@@ -100,7 +100,7 @@ class Unrecorded(SearchQA):
         return text, reward.total, turn.terminated, turn.truncated, info
 
 
-def made(engine: str) -> tuple[gym.Env[Any, Any], str, bool]:
+def make_env(engine: str) -> tuple[gym.Env[Any, Any], str, bool]:
     """Return the environment of an engine, the split whose tasks are played, and whether its search is a stub."""
     if "passages" in engine:
         env = gym.make("agent_envs/SearchQA-v0", tasks=PUBLISHED)
@@ -117,8 +117,8 @@ def made(engine: str) -> tuple[gym.Env[Any, Any], str, bool]:
 
 
 def player(engine: str) -> Callable[[], int]:
-    """Return what plays every task once: three searches for its question (with a stub: the peers' query) and an answer."""
-    env, split, stub = made(engine)
+    """Return a function that plays every task once: three searches for its question (stub: the peers' query), an answer."""
+    env, split, stub = make_env(engine)
     plans = []
     for task in range(min(TASKS, env.unwrapped.source.size(split))):
         env.reset(options={"task": task, "split": split})

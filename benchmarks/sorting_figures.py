@@ -36,23 +36,23 @@ def sorting_figures(
     """Compute what sorting algorithms need and earn, over all permutations of the items."""
     sizes = sorted(set(n or _DEFAULT))
     rows = reference_rows(sizes)
-    found = {n: strata(n) for n in sizes}
+    strata_by_size = {n: strata(n) for n in sizes}
 
     def text() -> None:
         for n in sizes:
-            cells = [[_cell(row[key]) for key in _HEADS] for row in told_together(rows) if row["items"] == n]
+            cells = [[_cell(row[key]) for key in _HEADS] for row in merge_directions(rows) if row["items"] == n]
             print_table(f"Sort-{n}: exact means over all permutations", list(_HEADS.values()), cells)
-        counts = [[str(least), *(str(found[n].get(least, "")) for n in sizes)] for least in range(max(sizes))]
+        counts = [[str(least), *(str(strata_by_size[n].get(least, "")) for n in sizes)] for least in range(max(sizes))]
         heads = ["fewest swaps", *(f"{n} items" for n in sizes)]
         print_table("Permutations by the fewest swaps that sort them", heads, counts)
         show("They play too: agent-envs eval Sort --agent baseline:sorting --agent-arg algorithm=merge")
 
-    by_swaps = {str(n): {str(least): count for least, count in row.items()} for n, row in found.items()}
+    by_swaps = {str(n): {str(least): count for least, count in row.items()} for n, row in strata_by_size.items()}
     print_result({"rows": [plain_row(row) for row in rows], "strata": by_swaps}, as_json, text)
 
 
 def reference_rows(sizes: Sequence[int]) -> list[dict[str, Any]]:
-    """Return what every algorithm needs and earns, by number of items, in both directions."""
+    """Return every algorithm's exact figures and rewards, by number of items, in both directions."""
     return [
         {
             "items": n,
@@ -69,14 +69,14 @@ def reference_rows(sizes: Sequence[int]) -> list[dict[str, Any]]:
     ]
 
 
-def told_together(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def merge_directions(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return one row where both directions of `reference_rows` have the same figures, else both, named."""
-    told = []
+    merged_rows = []
     for up, down in zip(rows[::2], rows[1::2], strict=True):
         alike = {**up, "direction": ""} == {**down, "direction": ""}
         both = ({**row, "algorithm": f"{row['algorithm']}, {row['direction']}"} for row in (up, down))
-        told += [up] if alike else [*both]
-    return told
+        merged_rows += [up] if alike else [*both]
+    return merged_rows
 
 
 def plain_row(row: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ Formula = Callable[..., float]
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """What an algorithm did with one permutation: its moves, the order it left, and whether that is the wanted one."""
+    """An algorithm's play on one permutation: its moves, the final order, and whether that is sorted."""
 
     compares: int
     swaps: int
@@ -26,7 +26,7 @@ class Play:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What an algorithm does over all permutations of its items."""
+    """An algorithm's exact figures over all permutations of its items."""
 
     mean_compares: Fraction
     mean_swaps: Fraction
@@ -37,7 +37,7 @@ class Row:
 
 
 def run(algorithm: Algorithm, values: tuple[int, ...], descending: bool = False) -> Play:
-    """Let an algorithm sort symbols with these values, from the order 0..n-1 on."""
+    """Run an algorithm on symbols with these values, from the order 0..n-1 on."""
     order, calls = list(range(len(values))), Counter[str]()
     moves, answer = algorithm(len(values)), None
     while True:
@@ -70,19 +70,19 @@ def plays(name: str, n: int, descending: bool = False) -> Iterator[tuple[tuple[i
 
 def exact(name: str, n: int, descending: bool = False) -> Row:
     """Return an algorithm's exact means and worst cases over all permutations of n values."""
-    found = [play for _, play in plays(name, n, descending)]
+    outcomes = [play for _, play in plays(name, n, descending)]
     return Row(
-        mean_compares=Fraction(sum(play.compares for play in found), len(found)),
-        mean_swaps=Fraction(sum(play.swaps for play in found), len(found)),
-        max_compares=max(play.compares for play in found),
-        max_swaps=max(play.swaps for play in found),
-        all_sorted=all(play.sorted for play in found),
-        permutations=len(found),
+        mean_compares=Fraction(sum(play.compares for play in outcomes), len(outcomes)),
+        mean_swaps=Fraction(sum(play.swaps for play in outcomes), len(outcomes)),
+        max_compares=max(play.compares for play in outcomes),
+        max_swaps=max(play.swaps for play in outcomes),
+        all_sorted=all(play.sorted for play in outcomes),
+        permutations=len(outcomes),
     )
 
 
 def mean_reward(name: str, n: int, formula: Formula, descending: bool = False) -> float:
-    """Return what a reward of `rewards` pays an algorithm in the mean over all permutations of n values."""
+    """Return an algorithm's mean reward over all permutations of n values, by a formula of `rewards`."""
     paid = [
         formula(
             "sort", n, correct=play.sorted, compares=play.compares, swaps=play.swaps,
@@ -94,5 +94,5 @@ def mean_reward(name: str, n: int, formula: Formula, descending: bool = False) -
 
 
 def strata(n: int) -> dict[int, int]:
-    """Return how many of the permutations of n values need how many swaps."""
+    """Count the permutations of n values by the fewest swaps that sort them."""
     return dict(sorted(Counter(least_swaps(values) for values in permutations(range(n))).items()))

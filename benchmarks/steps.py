@@ -96,7 +96,7 @@ def expa_row(env: Any) -> dict[str, Any]:
     """Return the row of one id; the snapshot is taken halfway through the solver's longest episode."""
     row: dict[str, Any] = {}
     for player in ("random", "solver"):
-        plan = recorded(env, player)
+        plan = record_plan(env, player)
 
         def window(plan: Plan = plan) -> int:
             return replay(env, plan)
@@ -109,8 +109,8 @@ def expa_row(env: Any) -> dict[str, Any]:
     return row | {"snapshot_turns": half, "snapshot_microseconds": snapshot_costs(env, 100)}
 
 
-def recorded(env: Any, player: str) -> Plan:
-    """Return what the solver or random legal play does in the first test tasks."""
+def record_plan(env: Any, player: str) -> Plan:
+    """Record the actions of the solver or of random legal play in the first test tasks."""
     from agent_envs.core.env import companion
 
     act = companion(env, {"solver": "solver", "random": "sampler"}[player])
@@ -143,9 +143,9 @@ def expa_medians(rounds: list[dict[str, dict[str, Any]]]) -> dict[str, dict[str,
     """Return each id's row: medians over the rounds of the rates, and the least costs."""
     rows = {}
     for name, row in rounds[0].items():
-        found = [one[name] for one in rounds]
-        rates = {player: round(statistics.median(each[player] for each in found)) for player in ("solver", "random")}
-        costs = [each["snapshot_microseconds"] for each in found]
+        samples = [one[name] for one in rounds]
+        rates = {player: round(statistics.median(each[player] for each in samples)) for player in ("solver", "random")}
+        costs = [each["snapshot_microseconds"] for each in samples]
         least = {cost: min(each[cost] for each in costs) for cost in costs[0]}
         rows[name] = row | rates | {"snapshot_microseconds": least}
     return rows
@@ -168,8 +168,8 @@ def peer_python(name: str) -> str:
     return str(folder / "bin" / "python")
 
 
-def measured(command: list[str]) -> Any:
-    """Return what a process printed as JSON in its last line."""
+def run_json(command: list[str]) -> Any:
+    """Run a process and return the JSON of the last line that it printed."""
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return json.loads(out.splitlines()[-1])
 
@@ -193,9 +193,9 @@ def main() -> None:
     for number in range(options.rounds):
         for name, command in commands.items():
             print(f"round {number + 1}/{options.rounds}: {name}", file=sys.stderr)
-            rates[name].append(measured(command)["steps_per_cpu_second"])
+            rates[name].append(run_json(command)["steps_per_cpu_second"])
         print(f"round {number + 1}/{options.rounds}: ExpA", file=sys.stderr)
-        expa_rounds.append(measured([sys.executable, "-m", "benchmarks.steps", "--engine", "expa"]))
+        expa_rounds.append(run_json([sys.executable, "-m", "benchmarks.steps", "--engine", "expa"]))
     median = {name: statistics.median(values) for name, values in rates.items()}
     rows = {
         name: {

@@ -36,15 +36,15 @@ Outcomes = dict[str, tuple[bool, ...]]  # of an entry: agent -> task by task
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What agents did on the first tasks of an entry."""
+class Measurement:
+    """The outcomes of agents on the first tasks of an entry."""
 
     entry: Entry
     outcomes: Outcomes
 
     @property
     def tasks(self) -> int:
-        """How many tasks were played."""
+        """The number of tasks in the measurement."""
         return len(self.entry.tasks)
 
     @property
@@ -70,36 +70,36 @@ class Measured:
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
         both = {"alike_without_gold": self.alike(WITHOUT_GOLD)} if "heuristic" in self.outcomes else {}
-        figures = rounded({"alike": self.alike(AGENTS), **both})
-        return {"entry": self.entry.label, "tasks": self.tasks, "success": rounded(self.rates), **figures}
+        figures = round_figures({"alike": self.alike(AGENTS), **both})
+        return {"entry": self.entry.label, "tasks": self.tasks, "success": round_figures(self.rates), **figures}
 
 
-def play(suite: Suite, entry: Entry, tick: Callable[[bool], None] = lambda won: None) -> Measured:
+def play(suite: Suite, entry: Entry, tick: Callable[[bool], None] = lambda won: None) -> Measurement:
     """Play the tasks of an entry with every agent that its environment has; a task that the solver gives up is not solved."""
     env = entry_env(entry)
-    episodes = [item for item in plan_of(suite.part((entry,))) if item.trial == 0]
+    episodes = [row for row in plan_of(suite.part((entry,))) if row.trial == 0]
     outcomes: Outcomes = {}
     for name in AGENTS:
         if name == "heuristic" and companion(env, name) is None:
             continue
         ends = []
-        for item in episodes:
+        for row in episodes:
             try:
-                played = run_episode(
-                    env, CompanionPolicy(name), seed=item.seed, task=item.task, split=item.split, episode_key=item.key
+                result = run_episode(
+                    env, CompanionPolicy(name), seed=row.seed, task=row.task, split=row.split, episode_key=row.key
                 )
-                ends.append(bool(played.success))
+                ends.append(bool(result.success))
             except Unsolvable:
                 ends.append(False)
             tick(ends[-1])
         outcomes[name] = tuple(ends)
-    return Measured(entry, outcomes)
+    return Measurement(entry, outcomes)
 
 
-def table_of(suite: Suite, rows: Sequence[Measured]) -> dict[str, Any]:
+def table_of(suite: Suite, rows: Sequence[Measurement]) -> dict[str, Any]:
     """Return the figures of a suite."""
 
-    def mean(value: Callable[[Measured], float], of: Sequence[Measured] = rows) -> float:
+    def mean(value: Callable[[Measurement], float], of: Sequence[Measurement] = rows) -> float:
         weights = [row.entry.weight for row in of]
         return math.fsum(value(row) * row.entry.weight for row in of) / math.fsum(weights)
 
@@ -116,7 +116,7 @@ def table_of(suite: Suite, rows: Sequence[Measured]) -> dict[str, Any]:
         figures["alike_without_gold"] = mean(lambda row: row.alike(WITHOUT_GOLD), both)
     return {
         "suite": suite.name, "digest": suite.digest(), "tasks": sum(row.tasks for row in rows),
-        "entries_with_heuristic": len(both), **rounded(figures), "drop": [row.entry.label for row in rows if row.dropped],
+        "entries_with_heuristic": len(both), **round_figures(figures), "drop": [row.entry.label for row in rows if row.dropped],
         "entries": [row.to_json() for row in rows],
     }  # fmt: skip
 
@@ -129,12 +129,12 @@ def line_of(table: dict[str, Any]) -> str:
     return " | ".join(["", f"`{table['suite'].partition('.')[0]}`", str(table["tasks"]), *cells, both, ""]).strip()
 
 
-def rounded(figures: dict[str, float]) -> dict[str, float]:
+def round_figures(figures: dict[str, float]) -> dict[str, float]:
     """Return figures with four digits."""
     return {name: round(value, 4) for name, value in figures.items()}
 
 
-def measured(suite: Suite, tasks: int) -> dict[str, Any]:
+def measure(suite: Suite, tasks: int) -> dict[str, Any]:
     """Return the figures of the first tasks of a suite's entries.
 
     Raises:
@@ -156,10 +156,10 @@ def measured(suite: Suite, tasks: int) -> dict[str, Any]:
 def write(path: Path, tasks: int, tables: Sequence[dict[str, Any]]) -> None:
     """Write the tables to a file, into which those of other suites were written before."""
     old = json.loads(path.read_text(encoding="utf-8"))["suites"] if path.exists() else []
-    named = {table["suite"].partition("@")[0]: table for table in (*old, *tables)}
+    by_name = {table["suite"].partition("@")[0]: table for table in (*old, *tables)}
     body = {
         "command": f"python -m benchmarks.suites --tasks {tasks}", "python": platform.python_version(),
-        "suites": [named[name] for name in sorted(named)],
+        "suites": [by_name[name] for name in sorted(by_name)],
     }  # fmt: skip
     path.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
 
@@ -170,18 +170,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("suites", nargs="*", help="names; all but demo where none is given")
     parser.add_argument("--tasks", type=int, default=TASKS, help=f"of every entry, the first ones ({TASKS})")
     parser.add_argument("--out", type=Path, help="a file, in which the tables of other suites stay")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     tables, code = [], 0
-    for name in given.suites or [name for name in suite_names() if name != DEMO]:
+    for name in options.suites or [name for name in suite_names() if name != DEMO]:
         try:
-            tables.append(measured(load_suite(name), given.tasks))
+            tables.append(measure(load_suite(name), options.tasks))
         except (DataMissing, MissingExtra) as error:
             print(f"{name} is left out: {error}", file=sys.stderr)
             code = 3
             continue
         print(line_of(tables[-1]))
-    if given.out is not None:
-        write(given.out, given.tasks, tables)
+    if options.out is not None:
+        write(options.out, options.tasks, tables)
     return code
 
 

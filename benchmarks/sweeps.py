@@ -71,7 +71,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Layout:
-    """What a table shows of its runs.
+    """The layout of a table: its sets, averages and notes.
 
     Attributes:
         sets: its columns, where each run is tested on several: the name in `env.tests` -> the column and how many questions
@@ -105,7 +105,7 @@ def read_sweep(program: str, name: str) -> tuple[list[str], list[Cell]]:
 
 
 def read_layout(program: str, name: str) -> Layout:
-    """Return what the table of a sweep shows; raises as `read_sweep`."""
+    """Return the layout of a sweep's table; raises as `read_sweep`."""
     table = _read(program, name)
     sets = {row["name"]: (row["column"], row["questions"]) for row in table.get("set", ())}
     return Layout(sets, table.get("average", False), tuple(table.get("notes", ())))
@@ -159,25 +159,26 @@ def run_sweep(program: str, name: str, words: Sequence[str]) -> str:
     if seeds := option(others, "--seeds"):
         cells = with_seeds(cells, seeds)
     # What does not fit is refused before anything is run.
-    given = _given({cell.program for cell in cells}, others)
+    program_options = _split_options({cell.program for cell in cells}, others)
     plan = {
-        cell: _words(cell.program, out / cell.folder, [*common, *given[cell.program], *cell.options]) for cell in cells
+        cell: _words(cell.program, out / cell.folder, [*common, *program_options[cell.program], *cell.options])
+        for cell in cells
     }
     for cell, options in plan.items():
         if (out / cell.folder / RESULT_FILE).exists():
             continue
-        print(f"{name}: {_told(cell)}: python -m trainers.{cell.program} {shlex.join(options)}", file=sys.stderr)
+        print(f"{name}: {_label(cell)}: python -m trainers.{cell.program} {shlex.join(options)}", file=sys.stderr)
         code = subprocess.run([sys.executable, "-m", f"trainers.{cell.program}", *options], check=False).returncode
         if code:
-            raise AgentEnvsError(f"{_told(cell)} ended with exit code {code}; run the same command to go on")
+            raise AgentEnvsError(f"{_label(cell)} ended with exit code {code}; run the same command to go on")
     results = {cell: json.loads((out / cell.folder / RESULT_FILE).read_text(encoding="utf-8")) for cell in cells}
     episodes, curves = _by_row(out, cells)
     for path in draw_figures(episodes, curves, out):
         print(path, file=sys.stderr)
-    told = table_of_turns({_told(cell): result for cell, result in results.items()})
-    further = [f"\n{table}" for table in [table_4(episodes), told] if table]
+    turn_table = table_of_turns({_label(cell): result for cell, result in results.items()})
+    tables = [f"\n{table}" for table in [table_4(episodes), turn_table] if table]
     notes = [f"\n{note}" for note in (*layout.notes, *_choices(results))]
-    text = "\n".join([table_of(results, layout), *further, *notes])
+    text = "\n".join([table_of(results, layout), *tables, *notes])
     rows = [{"row": cell.row, "column": cell.column, "result": results[cell]} for cell in cells]  # it tells its seed
     (out / "table.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     (out / "table.md").write_text(text + "\n", encoding="utf-8")
@@ -198,9 +199,9 @@ def _by_row(out: Path, cells: Sequence[Cell]) -> tuple[dict[str, dict[str, Episo
 
 
 def _choices(results: Mapping[Cell, Summary]) -> list[str]:
-    """Return on which split the weights of each row were chosen, where they are not those of the last step."""
-    told = [(_told(cell), result["chosen"]) for cell, result in results.items() if "chosen" in result]
-    return [f"{run}: the weights of step {row['step']}, the best on the split {row['split']}" for run, row in told]
+    """Describe the checkpoint choice of each run whose weights are not those of the last step: the split and the step."""
+    rows = [(_label(cell), result["chosen"]) for cell, result in results.items() if "chosen" in result]
+    return [f"{run}: the weights of step {row['step']}, the best on the split {row['split']}" for run, row in rows]
 
 
 def default_out(program: str, name: str, common: Sequence[str], words: Sequence[str]) -> str:
@@ -210,10 +211,10 @@ def default_out(program: str, name: str, common: Sequence[str], words: Sequence[
 
 
 def _last(words: Sequence[str], name: str) -> str:
-    found, left = "", list(words)
+    last, left = "", list(words)
     while value := option(left, name):
-        found = value
-    return found
+        last = value
+    return last
 
 
 def _settings(program: str) -> type:
@@ -221,25 +222,25 @@ def _settings(program: str) -> type:
     return kind
 
 
-def _given(programs: Collection[str], words: Sequence[str]) -> dict[str, list[str]]:
-    """Return what each trainer is given of a command line's options: those that are settings of it.
+def _split_options(programs: Collection[str], words: Sequence[str]) -> dict[str, list[str]]:
+    """Split a command line's options by trainer: each gets those that are settings of it.
 
     Raises:
         UsageError: a word belongs to no option, or an option is none of any of the trainers.
     """
     names = {program: option_names(_settings(program)) for program in sorted(programs)}
-    given: dict[str, list[str]] = {program: [] for program in names}
+    program_options: dict[str, list[str]] = {program: [] for program in names}
     takers: list[str] = []
     for word in words:
         if word.startswith("--"):
             name = word.partition("=")[0].replace("_", "-")
             takers = [program for program in names if name in names[program]]
         if not takers:
-            told = ", ".join(f"trainers.{program}" for program in names)
-            raise UsageError(f"{word} is an option of no trainer of this sweep ({told}); nothing was run")
+            trainers = ", ".join(f"trainers.{program}" for program in names)
+            raise UsageError(f"{word} is an option of no trainer of this sweep ({trainers}); nothing was run")
         for program in takers:
-            given[program].append(word)
-    return given
+            program_options[program].append(word)
+    return program_options
 
 
 def _words(program: str, folder: Path, options: Sequence[str]) -> list[str]:
@@ -250,39 +251,39 @@ def _words(program: str, folder: Path, options: Sequence[str]) -> list[str]:
     """
     kind = _settings(program)
     with tempfile.TemporaryDirectory() as place:
-        wanted = _flat(asdict(parse(kind, [*options, "--out", place], program=program)[0]))
-    begun = (folder / SETTINGS_FILE).exists() and (folder / "checkpoints").exists()
-    if not begun and not (folder / RESULT_FILE).exists():
+        now = _flat(asdict(parse(kind, [*options, "--out", place], program=program)[0]))
+    resumable = (folder / SETTINGS_FILE).exists() and (folder / "checkpoints").exists()
+    if not resumable and not (folder / RESULT_FILE).exists():
         return [*options, "--out", str(folder)]
-    found = _flat(asdict(read_settings(kind, folder)))
-    odd = [name for name in {**wanted, **found} if wanted.get(name) != found.get(name) and name != "out"]
+    before = _flat(asdict(read_settings(kind, folder)))
+    odd = [name for name in {**now, **before} if now.get(name) != before.get(name) and name != "out"]
     free = [name for name in getattr(kind, "ON_RESUME", ()) if name in odd]
     rest = [name for name in odd if name not in free]
     if set(rest) - {"preset"}:  # the name of a preset alone is nothing
-        told = [f"{name} is {found.get(name)!r:.40} there and {wanted.get(name)!r:.40} here" for name in rest[:3]]
+        notes = [f"{name} is {before.get(name)!r:.40} there and {now.get(name)!r:.40} here" for name in rest[:3]]
         more = f", and {len(rest) - 3} more" if len(rest) > 3 else ""
         raise UsageError(
-            f"{folder} holds a run of other settings: {', '.join(told)}{more}; name another folder with --out"
+            f"{folder} holds a run of other settings: {', '.join(notes)}{more}; name another folder with --out"
         )
-    renewed = [word for name in free for word in (f"--{name.replace('_', '-')}", str(wanted[name]))]
+    renewed = [word for name in free for word in (f"--{name.replace('_', '-')}", str(now[name]))]
     return ["--resume", str(folder), *renewed]
 
 
 def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     """Return settings by their full names, those within JSON texts too: env.arguments.top_k."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name, value in table.items():
         with contextlib.suppress(ValueError, TypeError):
             value = json.loads(value)
-        found |= _flat(value, f"{above}{name}.") if isinstance(value, dict) else {f"{above}{name}": value}
-    return found
+        settings |= _flat(value, f"{above}{name}.") if isinstance(value, dict) else {f"{above}{name}": value}
+    return settings
 
 
 def _help(program: str, name: str, common: Sequence[str], cells: Sequence[Cell], notes: Sequence[str]) -> str:
-    """Return which runs a sweep consists of."""
+    """Return the help text of a sweep, which lists its runs."""
     lines = [f"{name}: {len(cells)} runs of trainers.{program}, all with {shlex.join(common)}"]
     others = {cell: f" (trainers.{cell.program})" for cell in cells if cell.program != program}
-    lines += [f"  {_told(cell)}{others.get(cell, '')}: {shlex.join(cell.options)}" for cell in cells]
+    lines += [f"  {_label(cell)}{others.get(cell, '')}: {shlex.join(cell.options)}" for cell in cells]
     lines.append("--out FOLDER holds all runs, --seeds 0,1,2 runs each with every seed; any other option holds for all")
     lines.append("runs whose trainer has it:")
     commands = [f"python -m trainers.{each} --help" for each in sorted({cell.program for cell in cells})]
@@ -297,59 +298,59 @@ def table_of(results: Mapping[Cell, Summary], layout: Layout | None = None) -> s
     mean of them stands behind, with the lowest and the highest.
     """
     figures = _figures(results, layout or Layout())
-    shown: dict[str, dict[str, str]] = {row: {} for row in figures}
+    table: dict[str, dict[str, str]] = {row: {} for row in figures}
     for row, by_seed in figures.items():
         values: dict[str, list[float]] = {}
-        for seed, found in by_seed.items():
-            for column, summary in found.items():
-                shown[row][f"{column} seed {seed}".strip() if seed else column] = _entry(summary)
+        for seed, cells in by_seed.items():
+            for column, summary in cells.items():
+                table[row][f"{column} seed {seed}".strip() if seed else column] = _entry(summary)
                 if seed:
                     values.setdefault(column, []).append(summary["success"])
         for column, rates in values.items():
             if None in rates:
                 continue
-            told = f"{sum(rates) / len(rates):.1%} ({min(rates):.1%} to {max(rates):.1%})"
-            shown[row][f"{column} mean of {len(rates)} seeds".strip()] = told
-    columns = list(dict.fromkeys(name for row in shown.values() for name in row))
+            text = f"{sum(rates) / len(rates):.1%} ({min(rates):.1%} to {max(rates):.1%})"
+            table[row][f"{column} mean of {len(rates)} seeds".strip()] = text
+    columns = list(dict.fromkeys(name for row in table.values() for name in row))
     lines = ["| method | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
     lines += [
-        f"| {row} | " + " | ".join(told.get(column, "") for column in columns) + " |" for row, told in shown.items()
+        f"| {row} | " + " | ".join(texts.get(column, "") for column in columns) + " |" for row, texts in table.items()
     ]
     return "\n".join(lines)
 
 
 def _figures(results: Mapping[Cell, Summary], layout: Layout) -> dict[str, dict[str, dict[str, Summary]]]:
-    """Return what was measured, by row, seed and column, with the averages of a row that is whole.
+    """Return the summaries by row, seed and column, with the averages of a row that is whole.
 
     A run that pooled its domains itself has a micro average with an interval, which stays.
     """
     figures: dict[str, dict[str, dict[str, Summary]]] = {}
     for cell, result in results.items():
-        for row, column, found in (
+        for row, column, summary in (
             _of_sets(cell, result, layout) if layout.sets else _parts(cell, result, layout.average)
         ):
-            figures.setdefault(row, {}).setdefault(cell.seed, {})[column] = found
+            figures.setdefault(row, {}).setdefault(cell.seed, {})[column] = summary
     if not layout.average:
         return figures
-    questions, every = dict(layout.sets.values()), [found for row in figures.values() for found in row.values()]
-    whole = list(questions) or list(dict.fromkeys(column for found in every for column in found if column != MICRO))
-    for found in every:
-        if any(column not in found or found[column]["success"] is None for column in whole):
+    questions, every = dict(layout.sets.values()), [cells for row in figures.values() for cells in row.values()]
+    whole = list(questions) or list(dict.fromkeys(column for cells in every for column in cells if column != MICRO))
+    for cells in every:
+        if any(column not in cells or cells[column]["success"] is None for column in whole):
             continue
-        weights = {column: questions.get(column) or found[column]["tasks"] for column in whole}
-        total = sum(weight * found[column]["success"] for column, weight in weights.items())
-        if MICRO not in found:
-            found[MICRO] = {"success": total / sum(weights.values())}
-        found[MACRO] = {"success": sum(found[column]["success"] for column in whole) / len(whole)}
+        weights = {column: questions.get(column) or cells[column]["tasks"] for column in whole}
+        total = sum(weight * cells[column]["success"] for column, weight in weights.items())
+        if MICRO not in cells:
+            cells[MICRO] = {"success": total / sum(weights.values())}
+        cells[MACRO] = {"success": sum(cells[column]["success"] for column in whole) / len(whole)}
     return figures
 
 
 def _of_sets(cell: Cell, result: Summary, layout: Layout) -> Iterator[tuple[str, str, Summary]]:
     """Yield row, column and figures of every set on which a run was tested; feedback is there where messages were counted."""
     for name, (column, _) in layout.sets.items():
-        for found in (result["tests"].get(name), result["tests"].get(name + BARE)):
-            if found:
-                yield f"{cell.row}, {'with' if 'feedback/messages' in found else 'without'} feedback", column, found
+        for summary in (result["tests"].get(name), result["tests"].get(name + BARE)):
+            if summary:
+                yield f"{cell.row}, {'with' if 'feedback/messages' in summary else 'without'} feedback", column, summary
 
 
 def _parts(cell: Cell, result: Summary, by_row: bool) -> Iterator[tuple[str, str, Summary]]:
@@ -362,25 +363,25 @@ def _parts(cell: Cell, result: Summary, by_row: bool) -> Iterator[tuple[str, str
             continue
         row = f"{cell.row}, {way}" if by_row and way else cell.row
         column, kinds = cell.column if by_row else f"{cell.column} {way}".strip(), after.get("kinds", {})
-        for kind, found in kinds.items():
-            yield row, f"{column} {kind}".strip(), found
+        for kind, summary in kinds.items():
+            yield row, f"{column} {kind}".strip(), summary
         whole = MICRO if by_row else f"{column} overall".strip()
         yield row, whole if kinds else column, after
 
 
-def _told(cell: Cell) -> str:
-    """Return which run a line on the screen is about."""
+def _label(cell: Cell) -> str:
+    """Return the label of a cell's run: row, column and seed."""
     return ", ".join(part for part in (cell.row, cell.column, cell.seed and f"seed {cell.seed}") if part)
 
 
-def _entry(found: Summary) -> str:
+def _entry(summary: Summary) -> str:
     """Return a figure as the table prints it; nothing where outside faults left none."""
-    if found["success"] is None:
+    if summary["success"] is None:
         return ""
-    if "interval" not in found:
-        return f"{found['success']:.1%}"
-    low, high = found["interval"]
-    return f"{found['success']:.1%} [{low:.1%}, {high:.1%}]"
+    if "interval" not in summary:
+        return f"{summary['success']:.1%}"
+    low, high = summary["interval"]
+    return f"{summary['success']:.1%} [{low:.1%}, {high:.1%}]"
 
 
 def main() -> None:

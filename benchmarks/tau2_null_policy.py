@@ -9,7 +9,7 @@ from agent_envs.envs.tau2.toolkit import Domain
 
 @dataclass(frozen=True)
 class NullPolicyScore:
-    """How many tasks of a split an empty conversation passes.
+    """The number of tasks of a split that an empty conversation passes.
 
     Attributes:
         passed: by `reward_without_nl`.

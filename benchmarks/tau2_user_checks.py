@@ -90,61 +90,62 @@ _COMMON = frozenset(
     "make more much need only other please some than that their them then there these they this want wants what when where "
     "which will with would your yours you're able tell told issue customer service contact contacting".split()
 )
-_ENOUGH_ASKED, _STEM, _TOLD = 3, 5, 0.3
+_ENOUGH_REQUESTS, _STEM, _MENTION_SHARE = 3, 5, 0.3
 
 
-def checked(task: Tau2Task, lines: Sequence[Line], ended: str, domain: Domain) -> list[tuple[str, int, str]]:
-    """Return what a user did in a conversation that it had no cause for: of which kind, in which line, and in words."""
+def find_faults(task: Tau2Task, lines: Sequence[Line], ended: str, domain: Domain) -> list[tuple[str, int, str]]:
+    """Return a user's faults in a conversation: actions and claims without a cause, each with kind, line and words."""
     lines, past = tuple(lines), len(task.history)
     start = past if lines[:past] == task.history else 0
-    found = [*_closing(task, lines, ended), *_actions(lines, start, domain)]
+    faults = [*_closing(task, lines, ended), *_actions(lines, start, domain)]
     if domain.user is not None:
         for place, line in enumerate(lines):
             if line.sender == "user" and not line.calls and place >= start:
-                found += [
+                faults += [
                     ("ungrounded", place, f"says {what!r}")
-                    for what in ungrounded(line.text, task.scenario, lines[:place])
+                    for what in ungrounded_claims(line.text, task.scenario, lines[:place])
                 ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(faults))
 
 
 def episode_faults(core: Any) -> list[tuple[str, int, str]]:
-    """Return the same of an episode of tau2 that is over."""
+    """Return a user's faults in an episode of tau2 that is over."""
     task, dialogue = core.opened(core.episode.task)[0], core.episode.state
-    return checked(task, dialogue.lines, dialogue.ended, core.rules.domain)
+    return find_faults(task, dialogue.lines, dialogue.ended, core.rules.domain)
 
 
 def _closing(task: Tau2Task, lines: tuple[Line, ...], ended: str) -> Iterator[tuple[str, int, str]]:
     last = len(lines) - 1
     if ended != "user_stop" or not lines or lines[last].calls:
         return
-    if _TRANSFER in lines[last].text and not _handed(lines[:last]):
+    if _TRANSFER in lines[last].text and not _hands_over(lines[:last]):
         yield "unwarranted_transfer", last, "gives itself up to a transfer that nobody spoke of"
         return
-    yield from (("stopped_early", last, why) for why in early(task, lines, last))
+    yield from (("stopped_early", last, why) for why in early_reasons(task, lines, last))
 
 
 def _actions(lines: tuple[Line, ...], start: int, domain: Domain) -> Iterator[tuple[str, int, str]]:
     """Yield the changes on its phone that nobody asked for."""
     tools = domain.user.tools if domain.user is not None else {}
-    words, told = list[str](), ""
+    words, speech = list[str](), ""
     for place, line in enumerate(lines):
         if line.sender == "assistant" and not line.calls:
             words += [
                 line.text,
-                *([told] if refers(line.text) else []),
+                *([speech] if refers(line.text) else []),
             ]  # "turn it off": what the user has just told of
         if line.sender == "user" and not line.calls:
-            told = line.text
+            speech = line.text
         if line.sender == "user" and place >= start:
             writes = [call.name for call in line.calls if call.name in tools and tools[call.name].writes]
             yield from (
-                ("unasked_action", place, f"uses {name}, which nobody asked for") for name in unasked(writes, words)
+                ("unasked_action", place, f"uses {name}, which nobody asked for")
+                for name in unasked_tools(writes, words)
             )
 
 
-def early(task: Tau2Task, lines: tuple[Line, ...], last: int) -> Iterator[str]:
-    """Yield why a user's last message, which ends the conversation, comes too early.
+def early_reasons(task: Tau2Task, lines: tuple[Line, ...], last: int) -> Iterator[str]:
+    """Yield the reasons why a user ends the conversation too early with its last message.
 
     Args:
         task: what the user was told.
@@ -156,45 +157,45 @@ def early(task: Tau2Task, lines: tuple[Line, ...], last: int) -> Iterator[str]:
     if not any(line.sender == "assistant" for line in lines[first:last]):
         yield "ends the conversation before the agent has answered"
         return
-    if _handed(before):
+    if _hands_over(before):
         return
     words = _bare(lines[last].text)
     gives_up = bool(_GIVES_UP.search(words))
     question = "" if gives_up else _open_question(before, words)
     if question:
         yield question
-    said = " ".join(_bare(line.text) for line in lines if line.sender == "user" and not line.calls)
+    speech = " ".join(_bare(line.text) for line in lines if line.sender == "user" and not line.calls)
     if task.script is None:
-        if not _told(_reason(task), said, 0.0):
+        if not _overlaps(_reason(task), speech, 0.0):
             yield "ends the conversation and never said why it called"
-    elif not gives_up and _progressed(lines[first:last]):
-        untold = [want for want in task.script.wants if not want.only_if_refused and not _want_told(want, said)]
+    elif not gives_up and _makes_progress(lines[first:last]):
+        untold = [want for want in task.script.wants if not want.only_if_refused and not _mentions(want, speech)]
         for want in untold:
             yield f"ends the conversation and never asked for this: {want.say[:100]}"
 
 
 def _open_question(before: tuple[Line, ...], words: str) -> str:
-    """Return what is wrong with stopping on an agent's last message, or ""."""
+    """Describe the open question of an agent's last message, on which a user stops, or return ""."""
     place = max((at for at, line in enumerate(before) if line.sender == "assistant" and not line.calls), default=-1)
     if place < 0 or any(line.sender == "user" for line in before[place:]):  # it did on the phone what it was asked for
         return ""
-    asked = understood(before[place].text)
-    if asked.closes or asked.probes or asked.transfers or asked.offers_transfer:
+    request = understood(before[place].text)
+    if request.closes or request.probes or request.transfers or request.offers_transfer:
         return ""
-    if asked.asks and not asked.topics:
+    if request.asks and not request.topics:
         agrees = not words or (bool(_YES.search(words)) and not _NO.search(words))
         return "ends the conversation with the yes for which the agent waits before it acts" if agrees else ""
-    if asked.topics and not asked.refuses and not _pestered(before, asked):
-        return f"ends the conversation while the agent asks for {', '.join(asked.topics)}"
+    if request.topics and not request.refuses and not _asks_often(before, request):
+        return f"ends the conversation while the agent asks for {', '.join(request.topics)}"
     return ""
 
 
-def _pestered(before: tuple[Line, ...], asked: Understood) -> bool:
-    heard = [understood(line.text) for line in before if line.sender == "assistant" and not line.calls]
-    return sum(set(one.topics) >= set(asked.topics) for one in heard) >= _ENOUGH_ASKED
+def _asks_often(before: tuple[Line, ...], request: Understood) -> bool:
+    messages = [understood(line.text) for line in before if line.sender == "assistant" and not line.calls]
+    return sum(set(one.topics) >= set(request.topics) for one in messages) >= _ENOUGH_REQUESTS
 
 
-def _handed(lines: tuple[Line, ...]) -> bool:
+def _hands_over(lines: tuple[Line, ...]) -> bool:
     for line in lines:
         if line.sender != "assistant":
             continue
@@ -206,24 +207,24 @@ def _handed(lines: tuple[Line, ...]) -> bool:
     return False
 
 
-def _progressed(lines: tuple[Line, ...]) -> bool:
+def _makes_progress(lines: tuple[Line, ...]) -> bool:
     """Return whether the agent ever brought something about, refused something, or asked whether there is more."""
-    heard = (understood(line.text) for line in lines if line.sender == "assistant" and not line.calls)
-    return any(one.completes or one.closes or one.refuses for one in heard)
+    messages = (understood(line.text) for line in lines if line.sender == "assistant" and not line.calls)
+    return any(one.completes or one.closes or one.refuses for one in messages)
 
 
 def _reason(task: Tau2Task) -> str:
     return task.instructions if isinstance(task.instructions, str) else task.instructions.reason_for_call
 
 
-def _want_told(want: Want, said: str) -> bool:
-    return _told(want.say, said, _TOLD)
+def _mentions(want: Want, speech: str) -> bool:
+    return _overlaps(want.say, speech, _MENTION_SHARE)
 
 
-def _told(text: str, said: str, share: float) -> bool:
-    """Return whether more than a share of a text's words of meaning were said; a text with few of them counts as told."""
-    wanted = _stems(text)
-    return len(wanted) < 3 or len(wanted & _stems(said)) > share * len(wanted)
+def _overlaps(text: str, speech: str, share: float) -> bool:
+    """Return whether a speech has more than a share of a text's content words; a text with fewer than three has it."""
+    stems = _stems(text)
+    return len(stems) < 3 or len(stems & _stems(speech)) > share * len(stems)
 
 
 def _stems(text: str) -> set[str]:
@@ -236,7 +237,7 @@ def _bare(text: str) -> str:
     return text[:LONGEST].lower().replace("\u2019", "'").strip()
 
 
-def unasked(calls: Sequence[str], words: Iterable[str]) -> Iterator[str]:
+def unasked_tools(calls: Sequence[str], words: Iterable[str]) -> Iterator[str]:
     """Yield the writing tools among a user's calls that none of an agent's texts asks for or touches on.
 
     Args:
@@ -245,8 +246,8 @@ def unasked(calls: Sequence[str], words: Iterable[str]) -> Iterator[str]:
     """
     texts = tuple(words)
     for name in dict.fromkeys(calls):
-        touched = any(_touched(name, text[:20_000].lower()) for text in texts)
-        if not touched and not any(name in _asked(text[-LONGEST:]) for text in texts):
+        touched = any(_touches(name, text[:20_000].lower()) for text in texts)
+        if not touched and not any(name in _requested_tools(text[-LONGEST:]) for text in texts):
             yield name
 
 
@@ -255,36 +256,36 @@ def refers(text: str) -> bool:
     return bool(_REFERS.search(text[:20_000].lower()))
 
 
-def _touched(name: str, text: str) -> bool:
+def _touches(name: str, text: str) -> bool:
     if name in text or name not in _TOUCHED:
         return True
     parts = [part for part in _SENTENCE.split(text) if _TOUCHED[name].search(part)]
     return any(not _FORBIDDEN[name].search(part) for part in parts)
 
 
-def _asked(text: str) -> set[str]:
+def _requested_tools(text: str) -> set[str]:
     return {step.tool for request in requests(text) for step in plan(request)}
 
 
-def ungrounded(text: str, scenario: str, before: Sequence[Line]) -> Iterator[str]:
-    """Yield what a user says it did or saw on its phone though none of its tools was used for it.
+def ungrounded_claims(text: str, scenario: str, before: Sequence[Line]) -> Iterator[str]:
+    """Yield a user's claims about actions or readings of its phone for which none of its tools was used.
 
     Args:
         text: what it says.
         scenario: what it was told at the start, which it may repeat.
         before: the lines before.
     """
-    said, told = text[:20_000].lower().replace("\u2019", "'"), scenario.lower()
+    speech, briefing = text[:20_000].lower().replace("\u2019", "'"), scenario.lower()
     used = {call.name for line in before if line.sender == "user" for call in line.calls}
     for spoken, plain, tools in _SPOKEN:
-        found = spoken.search(said)
-        if found is not None and not used.intersection(tools) and not plain.search(told):
-            yield found[0]
-    bar = _BAR.search(said)
-    if bar is not None and not _BAR.search(told) and not _shown(before):
+        claim = spoken.search(speech)
+        if claim is not None and not used.intersection(tools) and not plain.search(briefing):
+            yield claim[0]
+    bar = _BAR.search(speech)
+    if bar is not None and not _BAR.search(briefing) and not _has_status_bar(before):
         yield bar[0]
 
 
-def _shown(before: Sequence[Line]) -> bool:
+def _has_status_bar(before: Sequence[Line]) -> bool:
     replies = (reply for line in before for reply in line.results if reply.requestor == "user")
     return any("status bar" in reply.content.lower() for reply in replies)

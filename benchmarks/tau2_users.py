@@ -72,21 +72,21 @@ def rates(domain: str, kind: str, tasks: int, trials: int) -> dict[str, Any]:
             turns += len(result.trajectory.turns)
             faults += bool(episode_faults(env.unwrapped))
     seconds = time.process_time() - started
-    found: dict[str, Any] = {"episodes": len(values), "cpu_seconds": round(seconds, 1), "turns": turns}
-    found |= {"success": success_rate(values, names).text(), "user_faults": faults}
+    figures: dict[str, Any] = {"episodes": len(values), "cpu_seconds": round(seconds, 1), "turns": turns}
+    figures |= {"success": success_rate(values, names).text(), "user_faults": faults}
     for level in ("easy", "medium", "hard"):
-        chosen = [place for place, one in enumerate(kinds) if one == level]
-        found[level] = success_rate([values[p] for p in chosen], [names[p] for p in chosen]).text()
+        places = [place for place, one in enumerate(kinds) if one == level]
+        figures[level] = success_rate([values[p] for p in places], [names[p] for p in places]).text()
     if trials > 1:
-        found |= {f"pass^{k}": pass_rate(pass_hat_k, values, names, k).text() for k in range(1, trials + 1)}
-    return found
+        figures |= {f"pass^{k}": pass_rate(pass_hat_k, values, names, k).text() for k in range(1, trials + 1)}
+    return figures
 
 
-def nobody(domain: str, tasks: int) -> dict[str, Any]:
+def score_nobody(domain: str, tasks: int) -> dict[str, Any]:
     """Score an empty conversation on the same tasks, and on the official ones."""
-    source, made = GeneratedSource(domain), generated_domain(domain)
+    source, world = GeneratedSource(domain), generated_domain(domain)
     passed = sum(
-        idle_score(made, tau2_task(source.get("test", place), domain)).reward_without_nl for place in range(tasks)
+        idle_score(world, tau2_task(source.get("test", place), domain)).reward_without_nl for place in range(tasks)
     )
     floor = null_policy_score(load_domain(domain), OfficialSource(domain), "base")
     return {
@@ -163,15 +163,15 @@ def behaviour(domain: str, user: Any, persona: Any, tasks: int) -> dict[str, flo
     wish, wrong = _STRANGE[domain]
     sums = dict.fromkeys(("told", "polite", "pushback", "refuses", "repairs", "spread"), 0.0)
     for place in range(tasks):
-        said = [_opening(env, place, "0"), *(_answer(env, _ASK) for _ in range(2))]
-        sums["told"] += len(set(_FIGURES.findall(" ".join(said)))) / len(said)
+        messages = [_opening(env, place, "0"), *(_answer(env, _ASK) for _ in range(2))]
+        sums["told"] += len(set(_FIGURES.findall(" ".join(messages)))) / len(messages)
         for name, text in (("pushback", f"So you want me to {wish}, is that right?"), ("refuses", f"Shall I {wish}?")):
             _opening(env, place, name)
-            said.append(_answer(env, text))
-            sums[name] += not _YES.search(said[-1])
+            messages.append(_answer(env, text))
+            sums[name] += not _YES.search(messages[-1])
         _opening(env, place, "repairs")
         answer = _answer(env, f"I have {wrong}, as you asked. Is there anything else?")
-        sums["polite"] += sum(map(bool, map(_POLITE.search, (*said, answer)))) / (len(said) + 1)
+        sums["polite"] += sum(map(bool, map(_POLITE.search, (*messages, answer)))) / (len(messages) + 1)
         sums["repairs"] += "###" not in answer and "thank" not in answer.lower()
         sums["spread"] += len({_opening(env, place, str(key)) for key in range(_KEYS)}) / _KEYS
     return {name: round(total / tasks, 3) for name, total in sums.items()}
@@ -196,37 +196,37 @@ def leaks(domain: str, tasks: int) -> dict[str, float]:
     for name, words in _LAZY.items():
         out = there = 0
         for place in range(tasks):
-            told = _opening(env, place, "leaks")
+            transcript = _opening(env, place, "leaks")
             want = read_script(env.unwrapped.episode.task.data["user_script"]).wants[0]
-            details = [fact.say for fact in want.facts if not tokens(fact.say) <= tokens(told)]
+            details = [fact.say for fact in want.facts if not tokens(fact.say) <= tokens(transcript)]
             for _ in range(_TURNS):
-                told += f" {_answer(env, words.format(want.say))}"
-            out += sum(tokens(detail) <= tokens(told) for detail in details)
+                transcript += f" {_answer(env, words.format(want.say))}"
+            out += sum(tokens(detail) <= tokens(transcript) for detail in details)
             there += len(details)
         shares[name] = round(out / there, 3) if there else 0.0
     return shares
 
 
 def solved(domain: str, tasks: int) -> dict[str, int]:
-    """Return how many of the first test tasks of two worlds the solver and the heuristic solve."""
+    """Count the first test tasks of two worlds that the solver and the heuristic solve."""
     counts = {}
     for kind, world in ((kind, world) for kind in ("solver", "heuristic") for world in (0, 5)):
         env = gym.make(f"agent_envs/Tau2{domain.title()}-v0", **({"world": world} if world else {}))
-        played = (
+        results = (
             agent_envs.run_episode(env, CompanionPolicy(kind), seed=0, task=place, split="test")
             for place in range(tasks)
         )
-        counts[f"{kind}, world {world}"] = sum(bool(result.success) for result in played)
+        counts[f"{kind}, world {world}"] = sum(bool(result.success) for result in results)
     return counts
 
 
 def lazy(domain: str, tasks: int) -> dict[str, int]:
-    """Return how many test tasks agents solve that do not work."""
+    """Count the test tasks that agents without effort solve."""
     env = gym.make(f"agent_envs/Tau2{domain.title()}-v0")
     counts = {}
     for kind, policy in (("random", CompanionPolicy("random")), ("null", NullPolicy())):
-        played = (agent_envs.run_episode(env, policy, seed=0, task=place, split="test") for place in range(tasks))
-        counts[kind] = sum(bool(result.success) for result in played)
+        results = (agent_envs.run_episode(env, policy, seed=0, task=place, split="test") for place in range(tasks))
+        counts[kind] = sum(bool(result.success) for result in results)
     for name in ("shall I do what you want?", "asks for all topics"):
         counts[name] = 0
         for place in range(tasks):
@@ -238,7 +238,7 @@ def lazy(domain: str, tasks: int) -> dict[str, int]:
 
 
 def speed(domain: str, tasks: int) -> int:
-    """Return how many messages that it never saw the customer answers in a CPU-second, the environment's step included."""
+    """Return the customer's answers to new messages per CPU-second, the environment's step included."""
     env = gym.make(f"agent_envs/Tau2{domain.title()}-v0")
     answered, seconds = 0, 0.0
     for place in range(tasks):
@@ -259,7 +259,7 @@ def _opening(env: Any, place: int, key: str) -> str:
 
 
 def _answer(env: Any, text: str) -> str:
-    """Return what the user says to a text, "" once the conversation is over."""
+    """Send a text and return the user's answer, "" once the conversation is over."""
     if env.unwrapped.episode.over:
         return ""
     _, _, _, _, info = env.step(text)
@@ -281,33 +281,33 @@ def main() -> None:
         ("speed", "messages a second"),
     ):
         parser.add_argument(f"--{name}", action="store_true", help=f"measure {doc}, and nothing else")
-    chosen = parser.parse_args()
+    args = parser.parse_args()
     for measure in (solved, leaks, lazy, speed):
-        if getattr(chosen, measure.__name__):
+        if getattr(args, measure.__name__):
             for domain in DOMAINS:
-                print(domain, json.dumps(measure(domain, min(chosen.tasks, 60))), flush=True)
+                print(domain, json.dumps(measure(domain, min(args.tasks, 60))), flush=True)
             return
-    if chosen.behaviour:
-        persona = json.loads(chosen.persona) if chosen.persona.startswith("{") else chosen.persona
+    if args.behaviour:
+        persona = json.loads(args.persona) if args.persona.startswith("{") else args.persona
         for domain in DOMAINS:
-            print(domain, json.dumps(behaviour(domain, chosen.behaviour, persona, min(chosen.tasks, 100))), flush=True)
+            print(domain, json.dumps(behaviour(domain, args.behaviour, persona, min(args.tasks, 100))), flush=True)
         return
-    found: dict[str, Any] = {"crowd": crowd(chosen.crowd)}
-    print(json.dumps(found, indent=1))
+    figures: dict[str, Any] = {"crowd": crowd(args.crowd)}
+    print(json.dumps(figures, indent=1))
     for domain in DOMAINS:
-        found[domain] = {"nobody": nobody(domain, chosen.tasks)}
-        for kind, tasks, trials in (("solver", chosen.tasks, 1), ("heuristic", chosen.trials_tasks, TRIALS)):
-            found[domain][kind] = rates(domain, kind, tasks, trials)
-            print(domain, kind, json.dumps(found[domain][kind]), flush=True)
-        print(domain, "nobody", json.dumps(found[domain]["nobody"]), flush=True)
-    if chosen.out:
+        figures[domain] = {"nobody": score_nobody(domain, args.tasks)}
+        for kind, tasks, trials in (("solver", args.tasks, 1), ("heuristic", args.trials_tasks, TRIALS)):
+            figures[domain][kind] = rates(domain, kind, tasks, trials)
+            print(domain, kind, json.dumps(figures[domain][kind]), flush=True)
+        print(domain, "nobody", json.dumps(figures[domain]["nobody"]), flush=True)
+    if args.out:
         record = {
-            "command": f"python -m benchmarks.tau2_users --tasks {chosen.tasks} --trials-tasks {chosen.trials_tasks} "
-            f"--crowd {chosen.crowd}",
+            "command": f"python -m benchmarks.tau2_users --tasks {args.tasks} --trials-tasks {args.trials_tasks} "
+            f"--crowd {args.crowd}",
             "versions": {"python": platform.python_version(), "agent_envs": agent_envs.__version__},
-            **found,
+            **figures,
         }
-        chosen.out.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+        args.out.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

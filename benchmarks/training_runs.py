@@ -43,10 +43,10 @@ def report_seeds(preset: str, count: int = REPORTED) -> tuple[int, ...]:
     Raises:
         UsageError: the digest has not so many.
     """
-    drawn = _seeds_of(preset)[:count]
-    if len(drawn) < count:
-        raise UsageError(f"report_seeds: the sha256 of {preset!r} gives {len(drawn)} seeds, not {count}")
-    return drawn
+    seeds = _seeds_of(preset)[:count]
+    if len(seeds) < count:
+        raise UsageError(f"report_seeds: the sha256 of {preset!r} gives {len(seeds)} seeds, not {count}")
+    return seeds
 
 
 def _seeds_of(preset: str) -> tuple[int, ...]:
@@ -56,8 +56,8 @@ def _seeds_of(preset: str) -> tuple[int, ...]:
     return tuple(number for number in numbers if number >= 10)
 
 
-def seeds_told(preset: str, seeds: Sequence[int]) -> str:
-    """Return what a reader must know of the seeds of figures: whether settings were chosen on them."""
+def describe_seeds(preset: str, seeds: Sequence[int]) -> str:
+    """Describe the origin of the seeds of figures: whether settings were chosen on them."""
     if tuple(seeds) == report_seeds(preset, len(seeds)):
         return f"drawn after the settings were fixed, from the sha256 of {preset!r}"
     if set(seeds) <= set(rule := _seeds_of(preset)):
@@ -66,7 +66,7 @@ def seeds_told(preset: str, seeds: Sequence[int]) -> str:
     return "settings were chosen on some of them" if set(seeds) & set(CHOSEN_ON) else "given on the command line"
 
 
-def trained(program: str, options: Sequence[str], seed: int, folder: Path) -> dict[str, Any]:
+def run_training(program: str, options: Sequence[str], seed: int, folder: Path) -> dict[str, Any]:
     """Run `python -m trainers.PROGRAM` to its end on one torch thread, or on to it, and return its result.
 
     Args:
@@ -77,15 +77,15 @@ def trained(program: str, options: Sequence[str], seed: int, folder: Path) -> di
     """
     result = folder / "result.json"
     if not result.exists():
-        begun = (folder / "settings.json").exists() and (folder / "checkpoints").exists()
-        words = ["--resume", str(folder)] if begun else [*options, "--seed", str(seed), "--out", str(folder)]
+        resumable = (folder / "settings.json").exists() and (folder / "checkpoints").exists()
+        words = ["--resume", str(folder)] if resumable else [*options, "--seed", str(seed), "--out", str(folder)]
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / "log.txt").open("a", encoding="utf-8") as log:
             command = [sys.executable, "-m", f"trainers.{program}", *words]
             quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
             run_trainer(command, quiet, log)
-    found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
-    return found
+    summary: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
+    return summary
 
 
 def run_trainer(command: Sequence[str], env: Mapping[str, str], log: IO[str]) -> None:
@@ -115,7 +115,7 @@ def run_trainer(command: Sequence[str], env: Mapping[str, str], log: IO[str]) ->
 
 
 def end_trainers_with_us() -> None:
-    """Have SIGTERM, Ctrl-C and a terminal that closes end the trainers that run, and then this process by that signal."""
+    """Make SIGTERM, Ctrl-C and a terminal that closes end the trainers that run, and then this process by that signal."""
 
     def end(number: int, frame: object) -> None:
         _STOPPED_BY.append(number)
@@ -138,10 +138,10 @@ def _signal(trainer: subprocess.Popen[bytes], number: int) -> None:
 
 
 def about(command: str) -> dict[str, str]:
-    """Return what a file of figures says of its machine and versions."""
+    """Return the provenance of a file of figures: command, machine and versions."""
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} shared cores, one thread a run"
-    told = {"command": command, "machine": machine, "python": platform.python_version()}
-    return told | {name: version(name) for name in ("torch", "transformers", "numpy")}
+    provenance = {"command": command, "machine": machine, "python": platform.python_version()}
+    return provenance | {name: version(name) for name in ("torch", "transformers", "numpy")}
 
 
 def with_points_on_a_line(text: str) -> str:
@@ -149,10 +149,10 @@ def with_points_on_a_line(text: str) -> str:
     return re.sub(r"\[\s+(-?[\d.e+-]+),\s+(-?[\d.e+-]+)\s+\]", r"[\1, \2]", text)
 
 
-def write(tables: Mapping[str, Any], out: Path, name: str, told: Mapping[str, Any]) -> None:
+def write(tables: Mapping[str, Any], out: Path, name: str, provenance: Mapping[str, Any]) -> None:
     """Write tables into a file of figures under a name; those of a file that is there already stay where none is new."""
     old = json.loads(out.read_text(encoding="utf-8")).get(name, {}) if out.exists() else {}
-    table = {"about": dict(told), name: {**old, **tables}}
+    table = {"about": dict(provenance), name: {**old, **tables}}
     out.write_text(with_points_on_a_line(json.dumps(table, indent=1)) + "\n", encoding="utf-8")
 
 
@@ -179,29 +179,29 @@ def over_seeds(values: Mapping[int, float]) -> dict[str, Any]:
     return {"by_seed": by_seed, "mean": round(mean, 4), "interval": interval}
 
 
-def told_over_seeds(values: Mapping[int, float]) -> dict[str, Any]:
+def summarise_shares(values: Mapping[int, float]) -> dict[str, Any]:
     """Return `over_seeds` of shares, the interval within [0, 1], and the worst seed: the first with the lowest value."""
-    worst, told = min(values, key=lambda seed: values[seed]), over_seeds(values)
-    told["interval"] = told["interval"] and [min(1.0, max(0.0, bound)) for bound in told["interval"]]
-    return told | {"worst": {"seed": worst, "value": round(values[worst], 4)}}
+    worst, summary = min(values, key=lambda seed: values[seed]), over_seeds(values)
+    summary["interval"] = summary["interval"] and [min(1.0, max(0.0, bound)) for bound in summary["interval"]]
+    return summary | {"worst": {"seed": worst, "value": round(values[worst], 4)}}
 
 
 def mean_line(row: dict[str, Any]) -> str:
-    """Return what `told_over_seeds` gave of a success in words, in per cent."""
+    """Format a result of `summarise_shares` as text, in per cent."""
     bounds = row["interval"] and " [{:.1f}, {:.1f}]".format(*(100 * min(1.0, max(0.0, x)) for x in row["interval"]))
     worst = f"worst {100 * row['worst']['value']:.1f} (seed {row['worst']['seed']})"
     count = len(row["by_seed"])
     return f"mean of {count} seed{'s' * (count > 1)} {100 * row['mean']:.1f} %{bounds or ', no interval'}, {worst}"
 
 
-def ahead(one: Mapping[int, float], other: Mapping[int, float]) -> dict[str, Any] | None:
-    """Return by how much the second is ahead of the first over the seeds that both have; None where there is none."""
+def lead_over_seeds(one: Mapping[int, float], other: Mapping[int, float]) -> dict[str, Any] | None:
+    """Return the lead of the second over the first on the seeds that both have; None where there is none."""
     seeds = one.keys() & other.keys()
     return over_seeds({seed: other[seed] - one[seed] for seed in seeds}) if seeds else None
 
 
 def points(row: dict[str, Any]) -> str:
-    """Return what `ahead` or `over_seeds` gave in words, in points of per cent."""
+    """Format a result of `lead_over_seeds` or `over_seeds` as text, in points of per cent."""
     seeds = ", ".join(row["by_seed"])
     bounds = row["interval"] and " [{:+.1f}, {:+.1f}]".format(*(100 * bound for bound in row["interval"]))
     return f"{100 * row['mean']:+.1f}{bounds or ', no interval'} (seed{'s' * (len(row['by_seed']) > 1)} {seeds})"

@@ -69,8 +69,8 @@ def _node(row: dict[str, Any]) -> Node:
     return Compare((one, other), tuple((sign, _node(child)) for sign, child in row["branches"].items()), row["implied"])
 
 
-def drawn(path: Path) -> str:
-    """Return the picture of the tree of a file; that of a policy as it plays tells what it would cost without waste."""
+def draw_tree_file(path: Path) -> str:
+    """Draw the tree of a file as SVG text; that of an unpruned policy notes its cost without waste."""
     tree = read_tree(path)
     if path.stem.endswith("-pruned"):
         return drawing(tree, title=f"{tree.name}: the policy without implied comparisons")
@@ -142,12 +142,12 @@ class _Layout:
         swaps, rest = chain(node)
         if isinstance(rest, End):
             box = _Box(
-                _named(swaps, rest), "bad" if rest.wrong else "good", -1, HEAD + ROW * (self.rows + 0.5), _order(rest)
+                _label(swaps, rest), "bad" if rest.wrong else "good", -1, HEAD + ROW * (self.rows + 0.5), _order(rest)
             )
             self.rows += 1
         elif swaps:
             following = self.place(rest, column + 1)
-            box = _Box(_spelled(swaps), "swap", column, following.y, "", (("", following),))
+            box = _Box(_spell(swaps), "swap", column, following.y, "", (("", following),))
         else:
             children = tuple((sign, self.place(child, column + 1)) for sign, child in rest.branches)
             middle = (children[0][1].y + children[-1][1].y) / 2
@@ -156,7 +156,7 @@ class _Layout:
         return box
 
     def columns(self) -> tuple[list[float], float]:
-        """Return where each column starts, that of the ends last, and where this one ends."""
+        """Return the left edge of each column, that of the ends last, and the right edge of that one."""
         count = max((box.column for box in self.boxes), default=-1) + 1
         starts = [MARGIN]
         for column in [*range(count), -1]:
@@ -170,14 +170,14 @@ def _wide(text: str) -> float:
     return len(text) * LETTER
 
 
-def _spelled(swaps: Sequence[Names]) -> str:
+def _spell(swaps: Sequence[Names]) -> str:
     words = ", ".join(f"swap {one} {other}" for one, other in swaps[:MOST_SWAPS])
     return words + (f" and {len(swaps) - MOST_SWAPS} more" if len(swaps) > MOST_SWAPS else "")
 
 
-def _named(swaps: Sequence[Names], end: End) -> str:
+def _label(swaps: Sequence[Names], end: End) -> str:
     """Return the label of an end."""
-    label = _spelled(swaps) or "none"
+    label = _spell(swaps) or "none"
     if end.truncated:
         label += ", cut off"
     return f"{label}; {len(end.wrong)} of {len(end.wrong) + len(end.sorted)} wrong" if end.wrong else label
@@ -249,7 +249,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="RUN/trees")
     for path in sorted(parser.parse_args().folder.glob("*.json")):
-        path.with_suffix(".svg").write_text(drawn(path), encoding="utf-8")
+        path.with_suffix(".svg").write_text(draw_tree_file(path), encoding="utf-8")
         print(path.with_suffix(".svg"))
 
 

@@ -42,10 +42,10 @@ def cost(length: int, repeats: int = REPEATS) -> float:
 
 def main() -> None:
     """Measure all lengths."""
-    found = {length: cost(length) for length in LENGTHS}
-    for length, microseconds in found.items():
+    costs = {length: cost(length) for length in LENGTHS}
+    for length, microseconds in costs.items():
         print(f"{length:>6} turns: {microseconds:.1f} us")
-    print(f"largest over smallest: {max(found.values()) / min(found.values()):.2f}")
+    print(f"largest over smallest: {max(costs.values()) / min(costs.values()):.2f}")
 
 
 if __name__ == "__main__":

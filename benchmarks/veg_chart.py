@@ -30,7 +30,7 @@ NOTE = (
 
 @dataclass(frozen=True)
 class Picture:
-    """What a group's picture says and shows.
+    """The title and rows of a group's picture.
 
     Attributes:
         title: above all panels.
@@ -56,11 +56,11 @@ PICTURES = {
 }
 
 
-def draw(found: dict[str, list[dict[str, Any]]], path: Path, picture: Picture, script: float) -> None:
+def draw(experiments: dict[str, list[dict[str, Any]]], path: Path, picture: Picture, script: float) -> None:
     """Draw a line for each experiment, the mean over its seeds, and a thin one for each seed.
 
     Args:
-        found: of each experiment, what `figures_of` returns for its seeds.
+        experiments: of each one, what `figures_of` returns for its seeds.
         path: of the file.
         picture: what it says and shows.
         script: success of following good hints word for word.
@@ -68,7 +68,7 @@ def draw(found: dict[str, list[dict[str, Any]]], path: Path, picture: Picture, s
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    rows = [(title, [name for name in names if name in found]) for title, names in picture.rows]
+    rows = [(title, [name for name in names if name in experiments]) for title, names in picture.rows]
     rows = [(title, names) for title, names in rows if names]
     figure = Figure(figsize=(15.5, 0.9 + 3.9 * len(rows)), layout="constrained")
     FigureCanvasAgg(figure)
@@ -76,16 +76,16 @@ def draw(found: dict[str, list[dict[str, Any]]], path: Path, picture: Picture, s
     figure.text(0.01, 1 - 0.4 / figure.get_figheight(), NOTE, fontsize=9, va="top", color="#444444")
     parts = figure.subfigures(len(rows), 1, squeeze=False)[:, 0]
     for part, (title, names) in zip(parts, rows, strict=True):
-        draw_row(part, title, {name: found[name] for name in names}, script)
+        draw_row(part, title, {name: experiments[name] for name in names}, script)
     figure.savefig(path, dpi=110)
 
 
-def draw_row(part: Any, title: str, found: dict[str, list[dict[str, Any]]], script: float) -> None:
+def draw_row(part: Any, title: str, experiments: dict[str, list[dict[str, Any]]], script: float) -> None:
     """Draw the panels of some experiments, with their legend beside."""
     part.suptitle(title, fontsize=11, x=0.01, ha="left")
     axes = part.subplots(1, len(PANELS), sharex=True)
     for axis, (metric, label, scale, unit) in zip(axes, PANELS, strict=True):
-        for name, rows in found.items():
+        for name, rows in experiments.items():
             draw_line(axis, [curve_of(row, metric) for row in rows], scale, STYLES[name])
         if metric == "eval/success":
             axis.axhline(100 * script, color="#555555", lw=1.5, ls=":", label="the script alone")
@@ -103,12 +103,12 @@ def draw_row(part: Any, title: str, found: dict[str, list[dict[str, Any]]], scri
 def draw_line(axis: Any, curves: Sequence[Curve], scale: float, style: tuple[str, str, str]) -> None:
     """Draw the curves of the seeds of an experiment and their mean; the legend says how many seeds there are."""
     label, colour, dashes = style
-    known = [smooth(curve) for curve in curves if curve]
-    for curve in known:
+    lines = [smooth(curve) for curve in curves if curve]
+    for curve in lines:
         axis.plot([x for x, _ in curve], [scale * y for _, y in curve], color=colour, alpha=0.35, lw=0.8)
-    mean = mean_of(known)
-    told = f"{label} ({len(known)} seed{'s' * (len(known) > 1)})"
-    axis.plot([x for x, _ in mean], [scale * y for _, y in mean], color=colour, ls=dashes, lw=2.2, label=told)
+    mean = mean_of(lines)
+    legend = f"{label} ({len(lines)} seed{'s' * (len(lines) > 1)})"
+    axis.plot([x for x, _ in mean], [scale * y for _, y in mean], color=colour, ls=dashes, lw=2.2, label=legend)
 
 
 def curve_of(row: dict[str, Any], metric: str) -> Curve:

@@ -47,7 +47,7 @@ def measured_plan(settings: VEGSettings, rows: Sequence[WrapperRow], count: int,
 
 
 class Follower:
-    """Does what the last hint says."""
+    """A policy that follows the last hint."""
 
     name, batch = "follower", 1
 
@@ -65,26 +65,26 @@ def hint_of(messages: Sequence[Mapping[str, Any]]) -> str:
     return str(messages[-1]["content"]).removeprefix(FEEDBACK_MARK)
 
 
-def looked_up(hint: str, messages: Sequence[Mapping[str, Any]]) -> str:
-    """Search for what a hint of Search QA names, or answer with what the documents tell of the fact that it names."""
+def look_up(hint: str, messages: Sequence[Mapping[str, Any]]) -> str:
+    """Search for the subject of a hint of Search QA, or answer with the fact that it names, from the documents."""
     fact, name = _FACT.search(hint), _NAME.search(hint)
     if name is not None:
         return f"<search>{fact[1] if fact else name[1]}</search>"
     question = asked(fact[1]) if fact else None
-    shown = [one for message in messages for one in documents(str(message["content"]))]
-    found = follow(question.sides[0], shown).value if question is not None else ""
-    return f"<answer>{found or 'unknown'}</answer>"
+    passages = [one for message in messages for one in documents(str(message["content"]))]
+    answer = follow(question.sides[0], passages).value if question is not None else ""
+    return f"<answer>{answer or 'unknown'}</answer>"
 
 
-def said(hint: str, messages: Sequence[Mapping[str, Any]]) -> str:
-    """Say or call what a hint of tau2 says, word for word."""
+def obey_hint(hint: str, messages: Sequence[Mapping[str, Any]]) -> str:
+    """Return the message or call that a hint of tau2 names, word for word."""
     step = _STEP.search(hint)
     if step is None:
         return hint
     return step[2] if step[1] == "Say: " else step[2].removesuffix(".")
 
 
-FOLLOWERS = {"SearchQA": looked_up, "Tau2Telecom": said}
+FOLLOWERS = {"SearchQA": look_up, "Tau2Telecom": obey_hint}
 
 
 def script_as_agent(folder: Path) -> dict[str, Any]:

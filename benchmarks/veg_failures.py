@@ -18,26 +18,26 @@ TEMPERATURES = {"as_measured": -1.0, "greedy": 0.0}
 
 
 def failures(folder: Path) -> dict[str, Any]:
-    """Return how a trained policy's test episodes end, with feedback and without, sampled and greedy; kept beside the run."""
-    kept = folder / "failures.json"
-    if kept.exists():
-        found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
-        return found
+    """Return the shares of a trained policy's test episodes by ending, with feedback and without; stored beside the run."""
+    path = folder / "failures.json"
+    if path.exists():
+        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return record
     from benchmarks.veg_episodes import measured_plan, run_settings
     from trainers.environments import wrapper_rows
     from trainers.trained_agent import TrainedAgent
 
     settings = run_settings(folder)
     core = core_of(gym.make(full_id(settings.env.id), **json.loads(settings.env.arguments)))
-    told: dict[str, Any] = {}
+    shares: dict[str, Any] = {}
     for way, feedback in WAYS.items():
         plan = measured_plan(settings, wrapper_rows(json.dumps(settings.stack(feedback)), way), TASKS, "failures")
         for name, temperature in TEMPERATURES.items():
             results = list(TrainedAgent(str(folder), temperature=temperature).play(plan).values())
             golds = [core.source.get(settings.env.test_split, r.trajectory.header.task_id).gold for r in results]
-            told[f"{way}, {name}"] = ends(results, golds)
-    kept.write_text(json.dumps(told) + "\n", encoding="utf-8")
-    return told
+            shares[f"{way}, {name}"] = ends(results, golds)
+    path.write_text(json.dumps(shares) + "\n", encoding="utf-8")
+    return shares
 
 
 def ends(results: Sequence[EpisodeResult], golds: Sequence[Sequence[str]]) -> dict[str, float]:
@@ -47,9 +47,9 @@ def ends(results: Sequence[EpisodeResult], golds: Sequence[Sequence[str]]) -> di
 
 
 def end_of(result: EpisodeResult, gold: Sequence[str]) -> str:
-    """Return how an episode ended; what feedback says counts as shown by nobody."""
+    """Classify the end of an episode; text of feedback does not count as an observation."""
     if result.success:
         return "solved"
     turns = result.trajectory.turns
-    shown = " ".join(m.content for turn in turns for m in turn.observation if m.author != "feedback")
-    return "shown, not answered" if any(answer in shown for answer in gold) else "never shown"
+    observations = " ".join(m.content for turn in turns for m in turn.observation if m.author != "feedback")
+    return "shown, not answered" if any(answer in observations for answer in gold) else "never shown"

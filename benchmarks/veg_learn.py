@@ -25,14 +25,14 @@ from typing import Any
 
 from benchmarks.training_runs import (
     about,
-    ahead,
+    describe_seeds,
     end_trainers_with_us,
+    lead_over_seeds,
     percent,
     points,
     report_seeds,
-    seeds_told,
-    told_over_seeds,
-    trained,
+    run_training,
+    summarise_shares,
     with_points_on_a_line,
 )
 
@@ -94,46 +94,46 @@ EXPERIMENTS = (
     Experiment("sparse-grpo", (*SPARSE, "--feedback", "none"), "sparse"),
     Experiment("sparse-veg", SPARSE, "sparse"),
 )
-KNOWN = {experiment.name: experiment for experiment in EXPERIMENTS}
+BY_NAME = {experiment.name: experiment for experiment in EXPERIMENTS}
 FIRST = {group: next(row.name for row in EXPERIMENTS if row.group == group) for group in {e.group for e in EXPERIMENTS}}
 
-Found = dict[str, list[dict[str, Any]]]
+RunsByName = dict[str, list[dict[str, Any]]]
 
 
 def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
-    """Return what is kept of a run."""
+    """Return a run's figures and curves for the results file."""
     from trainers.training.metrics import METRICS_FILE, read_metrics
 
     rows = read_metrics(folder / METRICS_FILE)
-    kept = ("seed", "before", "after", *SIDES, "bare", "steps", "env_steps", "sampled_tokens", "cpu_seconds")
-    found = {name: result[name] for name in kept if name in result}
-    found["curves"] = {
+    fields = ("seed", "before", "after", *SIDES, "bare", "steps", "env_steps", "sampled_tokens", "cpu_seconds")
+    figures = {name: result[name] for name in fields if name in result}
+    figures["curves"] = {
         name: [[row["env_steps"], round(row[name], 4)] for row in rows if name in row] for name in CURVES
     }
     settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
     episodes = settings["tasks_per_step"] * settings["group_size"]
-    found["cost"] = {
+    figures["cost"] = {
         "episodes": episodes * len(rows),
         "env_steps": result["env_steps"],
         "sampled_tokens": result["sampled_tokens"],
         "trained_on_tokens": round(rows[-1]["num_tokens"]),
         "feedback_calls": round(sum(row.get("feedback/messages", 0.0) for row in rows) * episodes),
     }
-    return found
+    return figures
 
 
-def compared(one: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return how far the second is ahead of the first, paired by seed: as each was trained, then on equal sides."""
-    told: dict[str, Any] = {}
+def compare_by_seed(one: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the lead of the second over the first, paired by seed: as each was trained, then on equal sides."""
+    gaps: dict[str, Any] = {}
     for name, (side, what) in COMPARISONS.items():
-        gap = ahead(*({row["seed"]: row[side]["success"] for row in rows} for rows in (one, other)))
+        gap = lead_over_seeds(*({row["seed"]: row[side]["success"] for row in rows} for rows in (one, other)))
         if gap is not None:
-            told[name] = {"what": what, **gap}
-    return told
+            gaps[name] = {"what": what, **gap}
+    return gaps
 
 
-def told(name: str, result: dict[str, Any]) -> str:
-    """Return one line a run."""
+def describe_run(name: str, result: dict[str, Any]) -> str:
+    """Format a run's result as one line."""
     sides = ", ".join(f"{side.removeprefix('after_').replace('_', ' ')} {percent(result[side])}" for side in SIDES)
     bare = result.get("bare", result)["before"]
     cost = (
@@ -142,20 +142,20 @@ def told(name: str, result: dict[str, Any]) -> str:
     return f"{name:13} seed {result['seed']}: before, without feedback {percent(bare)}; after, {sides}; {cost}"
 
 
-def tables_of(found: Found, runs: Path) -> dict[str, Any]:
-    """Return what is told of each experiment: its seeds, how far it is ahead of GRPO, how it fails, and what it would cost."""
+def tables_of(runs_by_name: RunsByName, runs: Path) -> dict[str, Any]:
+    """Return the table of each experiment: its seeds, its lead over GRPO, its failures, and its price with a paid model."""
     from benchmarks.veg_failures import failures
     from benchmarks.veg_price import price_of
 
     tables: dict[str, Any] = {}
-    for name, rows in found.items():
-        table = tables[name] = {"command": f"python -m trainers.veg {' '.join(KNOWN[name].options)}"}
-        first = FIRST[KNOWN[name].group]
-        if name != first and (gaps := compared(found.get(first, ()), rows)):
+    for name, rows in runs_by_name.items():
+        table = tables[name] = {"command": f"python -m trainers.veg {' '.join(BY_NAME[name].options)}"}
+        first = FIRST[BY_NAME[name].group]
+        if name != first and (gaps := compare_by_seed(runs_by_name.get(first, ()), rows)):
             table["ahead_of_grpo"] = gaps
-        table["seeds_are"] = seeds_told(KNOWN[name].preset, [row["seed"] for row in rows])
+        table["seeds_are"] = describe_seeds(BY_NAME[name].preset, [row["seed"] for row in rows])
         table["success"] = {
-            side: told_over_seeds({row["seed"]: row[side]["success"] for row in rows}) for side in ("after", *SIDES)
+            side: summarise_shares({row["seed"]: row[side]["success"] for row in rows}) for side in ("after", *SIDES)
         }
         table["seeds"] = rows
         if name in EXPLAINED:
@@ -165,19 +165,19 @@ def tables_of(found: Found, runs: Path) -> dict[str, Any]:
     return tables
 
 
-def scripts_of(found: Found, runs: Path) -> dict[str, Any]:
-    """Return, by group, what following good hints alone earns on the test tasks of its runs."""
+def scripts_of(runs_by_name: RunsByName, runs: Path) -> dict[str, Any]:
+    """Return, by group, the success of following good hints alone on the test tasks of its runs."""
     from benchmarks.veg_episodes import script_as_agent
 
-    told: dict[str, Any] = {}
-    for name, rows in found.items():
-        if KNOWN[name].group not in told:
-            told[KNOWN[name].group] = script_as_agent(runs / f"{name}-{rows[0]['seed']}")
-    return told
+    scripts: dict[str, Any] = {}
+    for name, rows in runs_by_name.items():
+        if BY_NAME[name].group not in scripts:
+            scripts[BY_NAME[name].group] = script_as_agent(runs / f"{name}-{rows[0]['seed']}")
+    return scripts
 
 
 def summary(tables: dict[str, Any], scripts: dict[str, Any]) -> str:
-    """Return what is printed at the end: every comparison with what it is, success on both sides, and the script alone."""
+    """Return the text of the last printout: every comparison with its meaning, success on both sides, and the script alone."""
     lines = []
     for name, (_, what) in COMPARISONS.items():
         lines.append(f"ahead of GRPO, {name} ({what}), in points:")
@@ -195,22 +195,22 @@ def summary(tables: dict[str, Any], scripts: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def write(found: Found, out: Path, runs: Path) -> None:
+def write(runs_by_name: RunsByName, out: Path, runs: Path) -> None:
     """Print and write the figures, and draw the pictures."""
     from benchmarks.veg_chart import PICTURES, draw
 
-    tables, scripts = tables_of(found, runs), scripts_of(found, runs)
+    tables, scripts = tables_of(runs_by_name, runs), scripts_of(runs_by_name, runs)
     print(summary(tables, scripts))
-    told = about("python -m benchmarks.veg_learn --out benchmarks/results/veg.json")
-    told["intervals"] = (
+    provenance = about("python -m benchmarks.veg_learn --out benchmarks/results/veg.json")
+    provenance["intervals"] = (
         "of a run: over its test tasks; of means and differences: Student's over seeds, None for one seed or equal ones"
     )
     old = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {"script_as_agent": {}, "experiments": {}}
-    kept = {name: {**old[name], **new} for name, new in (("script_as_agent", scripts), ("experiments", tables))}
-    table = {"about": told, "starts": STARTS, **kept}
+    sections = {name: {**old[name], **new} for name, new in (("script_as_agent", scripts), ("experiments", tables))}
+    table = {"about": provenance, "starts": STARTS, **sections}
     out.write_text(with_points_on_a_line(json.dumps(table, indent=1)) + "\n", encoding="utf-8")
     for group, picture in PICTURES.items():
-        lines = {name: rows for name, rows in found.items() if KNOWN[name].group == group}
+        lines = {name: rows for name, rows in runs_by_name.items() if BY_NAME[name].group == group}
         if lines:
             draw(lines, out.with_name(f"{out.stem}-{group}.png"), picture, scripts[group]["success"])
 
@@ -218,7 +218,7 @@ def write(found: Found, out: Path, runs: Path) -> None:
 def main() -> None:
     """Train, print, write the figures, and draw the curves."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", choices=list(KNOWN), help="default: all; may be repeated")
+    parser.add_argument("--only", action="append", choices=list(BY_NAME), help="default: all; may be repeated")
     parser.add_argument("--seeds", type=int, nargs="+", help="default: five that follow from each preset's name")
     parser.add_argument("--runs", type=Path, default=Path("runs/veg-learn"), help="where the runs are kept")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each on one core")
@@ -227,22 +227,22 @@ def main() -> None:
         "--out", type=Path, help="write the figures here (its other experiments stay), curves beside it"
     )
     args = parser.parse_args()
-    chosen = [experiment for experiment in EXPERIMENTS if experiment.name in (args.only or KNOWN)]
-    wanted = [
+    selection = [experiment for experiment in EXPERIMENTS if experiment.name in (args.only or BY_NAME)]
+    plan = [
         (row, seed, args.runs / f"{row.name}-{seed}")
-        for row in chosen
+        for row in selection
         for seed in args.seeds or report_seeds(row.preset)
     ]
     if args.finished:
-        wanted = [row for row in wanted if (row[2] / "result.json").exists()]
-    found: Found = {}
+        plan = [row for row in plan if (row[2] / "result.json").exists()]
+    runs_by_name: RunsByName = {}
     with ThreadPoolExecutor(args.jobs) as pool:
-        results = pool.map(lambda row: trained("veg", row[0].options, *row[1:]), wanted)
-        for (experiment, _, folder), result in zip(wanted, results, strict=True):
-            print(told(experiment.name, result), flush=True)
-            found.setdefault(experiment.name, []).append(figures_of(folder, result))
+        results = pool.map(lambda row: run_training("veg", row[0].options, *row[1:]), plan)
+        for (experiment, _, folder), result in zip(plan, results, strict=True):
+            print(describe_run(experiment.name, result), flush=True)
+            runs_by_name.setdefault(experiment.name, []).append(figures_of(folder, result))
     if args.out:
-        write(found, args.out, args.runs)
+        write(runs_by_name, args.out, args.runs)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ class Priced:
         self._voice = voice
 
     def speak(self, moment: Moment) -> tuple[str, dict[str, int]]:
-        """Speak as the other one."""
+        """Return the wrapped voice's words, and the usage that a chat model would have had."""
         text, _ = self._voice.speak(moment)
         prompt = read_templates("").messages(moment.mode, moment.talk, moment.tools, moment.prefill)
         sent = sum(len(message["content"]) for message in prompt)
@@ -59,9 +59,9 @@ def price_of(folder: Path) -> dict[str, Any]:
 
     settings = run_settings(folder)
     rows = [
-        (name.replace("VerbalFeedback", f"{__name__}:PricedFeedback"), given)
+        (name.replace("VerbalFeedback", f"{__name__}:PricedFeedback"), arguments)
         for row in settings.stack("scripted:good")
-        for name, given in row.items()
+        for name, arguments in row.items()
     ]
     plan = measured_plan(settings, rows, settings.evaluation.test_tasks, "test")
     results = list(TrainedAgent(str(folder)).play(plan).values())

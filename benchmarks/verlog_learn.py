@@ -38,15 +38,15 @@ from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy
 from benchmarks.training_runs import (
     about,
-    ahead,
+    describe_seeds,
     end_trainers_with_us,
+    lead_over_seeds,
     mean_line,
     percent,
     points,
     report_seeds,
-    seeds_told,
-    told_over_seeds,
-    trained,
+    run_training,
+    summarise_shares,
     with_points_on_a_line,
 )
 from trainers.command_line import load_preset
@@ -71,7 +71,7 @@ ABLATIONS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 LIMITS = (16, 64)
 STOPPED = "the critic has not settled"  # as trainers.verlog says it
-KEPT = (
+FIELDS = (
     "seed",
     "before",
     "after",
@@ -100,15 +100,15 @@ def built_in(agent: str, limit: int, tasks: int, preset: str = PRESET) -> dict[s
     """Return the success of a built-in agent on the test tasks that runs of a preset are measured on."""
     where = load_preset(VerlogSettings, "verlog", preset).env
     env: Any = gym.make(full_id(where.id), **json.loads(where.arguments) | {"max_turns": limit})
-    played = tasks_measured(env.unwrapped.source, "test", tasks)
-    ends = [run_episode(env, CompanionPolicy(agent), seed=task, split="test", task=task) for task in played]
-    rate = success_rate([float(end.success) for end in ends], list(map(str, played)), list(map(str, played)))
+    test_tasks = tasks_measured(env.unwrapped.source, "test", tasks)
+    ends = [run_episode(env, CompanionPolicy(agent), seed=task, split="test", task=task) for task in test_tasks]
+    rate = success_rate([float(end.success) for end in ends], list(map(str, test_tasks)), list(map(str, test_tasks)))
     turns = statistics.mean(len(end.trajectory.turns) for end in ends)
-    return {"success": rate.value, "interval": [rate.low, rate.high], "tasks": len(played), "turns": turns}
+    return {"success": rate.value, "interval": [rate.low, rate.high], "tasks": len(test_tasks), "turns": turns}
 
 
 def greedy(folder: Path) -> dict[str, Any]:
-    """Return what a run's model does on the run's test tasks where it says what is likeliest."""
+    """Return the success of a run's model on the run's test tasks with greedy decoding."""
     from trainers.trained_agent import TrainedAgent
 
     settings = json.loads((folder / "settings.json").read_text(encoding="utf-8"))
@@ -124,24 +124,24 @@ def curve_of(folder: Path, result: Mapping[str, Any]) -> Curve:
     return [(0.0, result["before"]["success"]), *way, (float(result["env_steps"]), result["after"]["success"])]
 
 
-def explained(folder: Path) -> list[float]:
+def explained_variance(folder: Path) -> list[float]:
     """Return the critic's explained variance, step by step; nothing where there is no critic."""
     rows = read_metrics(folder / METRICS_FILE)
     return [round(row["explained_variance"], 4) for row in rows if "explained_variance" in row]
 
 
-def smallest_shown(gap: Mapping[str, Any] | None) -> float | None:
-    """Return the half-width of a difference's interval: a smaller one could not have been told from none by this design."""
+def half_width(gap: Mapping[str, Any] | None) -> float | None:
+    """Return the half-width of a difference's interval, the smallest difference that this design could tell from none."""
     values = list(gap["by_seed"].values()) if gap else []
     if len(values) < 2:
         return None
     return round(t_quantile(0.975, len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values)), 4)
 
 
-def trained_or_stopped(program: str, options: Sequence[str], seed: int, folder: Path) -> dict[str, Any] | None:
+def run_or_stop(program: str, options: Sequence[str], seed: int, folder: Path) -> dict[str, Any] | None:
     """Return the result of a run; None where the check of its warm-up stopped it."""
     try:
-        return trained(program, options, seed, folder)
+        return run_training(program, options, seed, folder)
     except subprocess.CalledProcessError:
         if STOPPED not in (folder / "log.txt").read_text(encoding="utf-8"):
             raise
@@ -149,29 +149,31 @@ def trained_or_stopped(program: str, options: Sequence[str], seed: int, folder: 
 
 
 def table_of(
-    found: Results, runs: Path, tasks: int, stopped: Mapping[str, Sequence[int]] = EMPTY, preset: str = PRESET
+    results_by_arm: Results, runs: Path, tasks: int, stopped: Mapping[str, Sequence[int]] = EMPTY, preset: str = PRESET
 ) -> dict[str, Any]:
     """Return the figures; `stopped` are seeds by arm that the check of the warm-up stopped."""
     arms: dict[str, Any] = {}
-    for arm, results in found.items():
+    for arm, results in results_by_arm.items():
         failed = {"stopped_by_its_check": list(stopped[arm])} if arm in stopped else {}
         if not results:
             arms[arm] = failed
             continue
         after = {seed: row["after"]["success"] for seed, row in results.items()}
         before = {seed: row["before"]["success"] for seed, row in results.items()}
-        gap = ahead({seed: row["after"]["success"] for seed, row in found.get("Verlog", {}).items()}, after)
-        own = {} if arm == "Verlog" else {"ahead_of_verlog": gap, "smallest_difference_shown": smallest_shown(gap)}
+        gap = lead_over_seeds(
+            {seed: row["after"]["success"] for seed, row in results_by_arm.get("Verlog", {}).items()}, after
+        )
+        own = {} if arm == "Verlog" else {"ahead_of_verlog": gap, "smallest_difference_shown": half_width(gap)}
         arms[arm] = {
-            "seeds_are": seeds_told(preset, list(results)),
-            "before": told_over_seeds(before),
-            "after": told_over_seeds(after),
+            "seeds_are": describe_seeds(preset, list(results)),
+            "before": summarise_shares(before),
+            "after": summarise_shares(after),
             **own,
             **failed,
             "greedy": {str(seed): greedy(folder_of(runs, arm, seed)) for seed in results},
-            "seeds": [{key: row[key] for key in KEPT if key in row} for row in results.values()],
+            "seeds": [{key: row[key] for key in FIELDS if key in row} for row in results.values()],
             "curves": {str(seed): curve_of(folder_of(runs, arm, seed), row) for seed, row in results.items()},
-            "explained_variance": {str(seed): explained(folder_of(runs, arm, seed)) for seed in results},
+            "explained_variance": {str(seed): explained_variance(folder_of(runs, arm, seed)) for seed in results},
         }
     agents = {
         f"{agent}, {limit} turns": built_in(agent, limit, tasks, preset)
@@ -231,18 +233,18 @@ def main() -> None:
     arms = ARMS | (ABLATIONS if args.ablations else {})
     arms = {name: (ARMS | ABLATIONS)[name] for name in args.only} if args.only else arms
     unchecked = ("--warmup.no-check",) if args.no_check else ()
-    wanted = [(arm, seed, folder_of(args.runs, arm, seed)) for seed in seeds for arm in arms]
+    plan = [(arm, seed, folder_of(args.runs, arm, seed)) for seed in seeds for arm in arms]
     if args.finished:
-        wanted = [row for row in wanted if (row[2] / "result.json").exists()]
-    found: Results = {}
+        plan = [row for row in plan if (row[2] / "result.json").exists()]
+    results_by_arm: Results = {}
     stopped: dict[str, list[int]] = {}
     with ThreadPoolExecutor(args.jobs) as pool:
         program = {
             arm: (name, ("--preset", args.preset, *unchecked, *options)) for arm, (name, options) in arms.items()
         }
-        results = pool.map(lambda row: trained_or_stopped(*program[row[0]], *row[1:]), wanted)
-        for (arm, seed, _), result in zip(wanted, results, strict=True):
-            own = found.setdefault(arm, {})
+        results = pool.map(lambda row: run_or_stop(*program[row[0]], *row[1:]), plan)
+        for (arm, seed, _), result in zip(plan, results, strict=True):
+            own = results_by_arm.setdefault(arm, {})
             if result is None:
                 stopped.setdefault(arm, []).append(seed)
                 print(f"{arm:14} seed {seed}: stopped by its check", flush=True)
@@ -251,13 +253,13 @@ def main() -> None:
             sides = f"{percent(result['before'])} -> {percent(result['after'])}"
             cost = f"{result['env_steps']:,} environment steps, {result['cpu_seconds'] / 60:.1f} CPU-minutes"
             print(f"{arm:14} seed {seed}: {sides}; {cost}", flush=True)
-    table = table_of(found, args.runs, args.tasks, stopped, args.preset)
+    table = table_of(results_by_arm, args.runs, args.tasks, stopped, args.preset)
     for arm, row in table["arms"].items():
         gap, failed = row.get("ahead_of_verlog"), row.get("stopped_by_its_check", ())
-        told = [f"after: {mean_line(row['after'])}"] if "after" in row else []
-        told += [f"ahead of Verlog by {points(gap)}"] if gap else []
-        told += [f"stopped by its check: seeds {', '.join(map(str, failed))}"] if failed else []
-        print(f"{arm:14} {'; '.join(told)}")
+        notes = [f"after: {mean_line(row['after'])}"] if "after" in row else []
+        notes += [f"ahead of Verlog by {points(gap)}"] if gap else []
+        notes += [f"stopped by its check: seeds {', '.join(map(str, failed))}"] if failed else []
+        print(f"{arm:14} {'; '.join(notes)}")
     for agent, row in table["built_in"].items():
         print(f"{agent}: {percent(row)}")
     if args.out:
@@ -268,13 +270,13 @@ def main() -> None:
             + [word for arm in args.only or () for word in ("--only", arm)]
         )
         words += ["--seeds", *map(str, args.seeds)] if args.seeds else []
-        told = about(
+        provenance = about(
             shlex.join(
                 ["python", "-m", "benchmarks.verlog_learn", *words, "--out", f"benchmarks/results/{args.out.name}"]
             )
         )
         args.out.write_text(
-            with_points_on_a_line(json.dumps({"about": told, **table}, indent=1)) + "\n", encoding="utf-8"
+            with_points_on_a_line(json.dumps({"about": provenance, **table}, indent=1)) + "\n", encoding="utf-8"
         )
         draw(table, args.out.with_suffix(".png"))
 

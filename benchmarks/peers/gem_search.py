@@ -30,12 +30,12 @@ def main() -> None:
         started, steps = time.process_time(), 0
         while time.process_time() - started < 1.0:
             env.reset()
-            kept: tuple[Turn, ...] = ()
+            turns: tuple[Turn, ...] = ()
             for turn in TURNS:
                 text, reward, terminated, truncated, info = env.step(turn)
                 if records:
-                    row = Turn(len(kept) + 1, turn, text, reward, terminated or truncated, tuple(info.items()))
-                    kept = (*kept, row)
+                    row = Turn(len(turns) + 1, turn, text, reward, terminated or truncated, tuple(info.items()))
+                    turns = (*turns, row)
                 steps += 1
         best = max(best, steps / (time.process_time() - started))
     print(json.dumps({"steps_per_cpu_second": best}))

@@ -60,12 +60,12 @@ def main() -> None:
         started, cpu = time.perf_counter(), time.process_time()
         tracker = EvaluationTracker(output_path=str(folder / "out"))
         manager = TaskManager(include_path=str(folder), include_defaults=False)
-        found = lm_eval.simple_evaluate(
+        results = lm_eval.simple_evaluate(
             model="dummy", tasks=["forty_two"], task_manager=manager, log_samples=True, evaluation_tracker=tracker,
             bootstrap_iters=0,
         )  # fmt: skip
-        samples = found.pop("samples")
-        tracker.save_results_aggregated(results=found, samples=samples)
+        samples = results.pop("samples")
+        tracker.save_results_aggregated(results=results, samples=samples)
         tracker.save_results_samples(task_name="forty_two", samples=samples["forty_two"])
         cpu, wall = time.process_time() - cpu, time.perf_counter() - started
     row = {

@@ -23,12 +23,12 @@ def main() -> None:
         while time.process_time() - started < 1.0:
             env = SearchEnv(config, extras)
             env.init([{"role": "user", "content": "question?"}])
-            kept: tuple[Turn, ...] = ()
+            turns: tuple[Turn, ...] = ()
             for turn in TURNS:
                 out = env.step(turn)
                 if records:
                     info = tuple(out["metadata"].items())
-                    kept = (*kept, Turn(len(kept) + 1, turn, out["observations"], out["reward"], out["done"], info))
+                    turns = (*turns, Turn(len(turns) + 1, turn, out["observations"], out["reward"], out["done"], info))
                 steps += 1
         best = max(best, steps / (time.process_time() - started))
     print(json.dumps({"steps_per_cpu_second": best}))

@@ -29,14 +29,14 @@ from trl.trainer import grpo_trainer
 class World:
     """An environment whose one tool always shows the same text."""
 
-    shown = ""
+    observation = ""
 
     def reset(self, **row: Any) -> None:
-        """Forget nothing: there is no state."""
+        """Reset nothing: there is no state."""
 
     def look(self) -> str:
         """Look at what there is."""
-        return self.shown
+        return self.observation
 
 
 class Marks(TrainerCallback):
@@ -47,7 +47,7 @@ class Marks(TrainerCallback):
         self.peak = 0.0
 
     def on_step_end(self, *args: Any, **kwargs: Any) -> None:
-        """Note them."""
+        """Record the clock and the peak memory."""
         if torch.cuda.is_available():
             torch.cuda.synchronize()
         self.ends.append(clock())
@@ -55,7 +55,7 @@ class Marks(TrainerCallback):
 
 
 class Rollouts:
-    """Wraps TRL's generation of a batch: what it costs, and how many tokens come of it."""
+    """Wraps TRL's generation of a batch, and records its costs and tokens."""
 
     def __init__(self, trainer: GRPOTrainer) -> None:
         self.costs: list[float] = []
@@ -66,13 +66,13 @@ class Rollouts:
     def __call__(self, prompts: list[Any]) -> Any:
         """Generate, and count."""
         started = clock()
-        found = self._generate(prompts)
+        output = self._generate(prompts)
         self.costs.append(clock() - started)
-        prompt_ids, completion_ids, tool_mask = found[:3]
+        prompt_ids, completion_ids, tool_mask = output[:3]
         sampled = sum(map(sum, tool_mask)) if tool_mask else sum(map(len, completion_ids))
         self.sampled.append(int(sampled))
         self.tokens.append(sum(map(len, prompt_ids)) + sum(map(len, completion_ids)))
-        return found
+        return output
 
 
 def clock() -> float:
@@ -88,12 +88,12 @@ def peak_mb() -> float:
 
 
 def reward(completions: list[list[dict[str, str]]], **columns: Any) -> list[float]:
-    """Return the share of the letter a in what was said last."""
-    return [said[-1]["content"].count("a") / max(1, len(said[-1]["content"])) for said in completions]
+    """Return the share of the letter a in the last message."""
+    return [messages[-1]["content"].count("a") / max(1, len(messages[-1]["content"])) for messages in completions]
 
 
 def call(tokenizer: Any, ids: list[int], prefix: Any = None, tools: Any = None) -> dict[str, Any]:
-    """Read whatever was said as a call of the tool."""
+    """Parse any response as a call of the tool."""
     calls = [{"type": "function", "function": {"name": "look", "arguments": {}}}]
     return {"role": "assistant", "content": tokenizer.decode(ids, skip_special_tokens=True), "tool_calls": calls}
 
@@ -107,10 +107,10 @@ def trainer_of(cell: dict[str, Any]) -> GRPOTrainer:
         tokenizer.response_template = {}  # TRL asks only whether there is one; `call` reads responses
         grpo_trainer.parse_response = call
         # No end token is sampled, so ours closes a turn with one that TRL leaves out: one character makes up for it.
-        World.shown = cell["text"] + "."
+        World.observation = cell["text"] + "."
         more["environment_factory"] = World
     rows = cell["groups"] * cell["group_size"]
-    longest = cell["turns"] * (cell["sampled"] + len(World.shown) + 64)
+    longest = cell["turns"] * (cell["sampled"] + len(World.observation) + 64)
     settings = GRPOConfig(
         output_dir=tempfile.mkdtemp(),
         max_steps=cell["steps"],
@@ -146,7 +146,7 @@ def main() -> None:
     print(f"before training: {peak_mb():.0f} MB", file=sys.stderr)
     trainer.train()
     steps = [end - start for start, end in zip(marks.ends, marks.ends[1:], strict=False)]
-    found = {
+    figures = {
         "step": statistics.median(steps),
         "steps": steps,
         "generation": statistics.median(rollouts.costs[1:]),
@@ -155,7 +155,7 @@ def main() -> None:
         "peak_mb": marks.peak,
         "versions": {"trl": trl.__version__, "transformers": transformers.__version__, "torch": torch.__version__},
     }
-    print("\n" + json.dumps(found))
+    print("\n" + json.dumps(figures))
 
 
 if __name__ == "__main__":

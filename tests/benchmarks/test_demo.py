@@ -10,7 +10,7 @@ import pytest
 from agent_envs.base.errors import UsageError
 from agent_envs.core.registry import TABLE
 from benchmarks import demo, demo_board, demo_model
-from benchmarks.demo_log import BUDGET, MEASURED, TASKS, Log, Step, by_share, expected, read_log
+from benchmarks.demo_log import BUDGET, MEASURED, TASKS, Log, Step, by_share, estimate_seconds, read_log
 from benchmarks.demo_model import MODEL
 from benchmarks.training_runs import report_seeds
 from tests import ROOT
@@ -24,15 +24,15 @@ HEAD = {"demo": "1"}
 def test_the_measured_demo_is_the_planned_one_and_kept_within_its_budget(monkeypatch):
     monkeypatch.delenv("AGENT_ENVS_DATA", raising=False)
     head, rows = read_log(MEASURED)
-    planned = [(step.name, step.share, step.episodes) for step in demo.planned(TASKS, full=False)]
+    planned = [(step.name, step.share, step.episodes) for step in demo.plan_steps(TASKS, full=False)]
     assert [(row["step"], row["share"], row["episodes"]) for row in rows] == planned
     assert head["tasks"] == TASKS and not head["full"] and head["data"] == ""
     sums = by_share(rows)
     assert all(0 < sums[share] <= most for share, most in BUDGET.items()) and sum(BUDGET.values()) == 120
-    plan = demo.planned(TASKS, full=False)
-    assert sum(expected(plan).values()) == pytest.approx(sum(sums.values()))
-    longer = expected(demo.planned(2 * TASKS, full=False))
-    assert longer["searchqa-world-random"] == pytest.approx(2 * expected(plan)["searchqa-world-random"])
+    plan = demo.plan_steps(TASKS, full=False)
+    assert sum(estimate_seconds(plan).values()) == pytest.approx(sum(sums.values()))
+    longer = estimate_seconds(demo.plan_steps(2 * TASKS, full=False))
+    assert longer["searchqa-world-random"] == pytest.approx(2 * estimate_seconds(plan)["searchqa-world-random"])
 
 
 def test_the_model_that_the_demo_begins_with_is_small_and_comes_from_its_command():
@@ -59,21 +59,21 @@ def test_every_environment_is_played_by_random_heuristic_and_solver(monkeypatch)
 @needs("[envs]")
 def test_the_full_demo_has_the_rest(monkeypatch):
     monkeypatch.delenv("AGENT_ENVS_DATA", raising=False)
-    short, full = (demo.planned(*how) for how in ((TASKS, False), (demo.FULL_TASKS, True)))
+    short, full = (demo.plan_steps(*how) for how in ((TASKS, False), (demo.FULL_TASKS, True)))
     assert {step.name for step in full} - {step.name for step in short} == {"sorting"}
     assert sum(step.episodes for step in full) > 2 * sum(step.episodes for step in short)
 
 
 def test_a_log_accounts_for_every_step_and_a_killed_demo_goes_on(tmp_path):
     done, path = [], tmp_path / "log.jsonl"
-    log = demo.begun(tmp_path, HEAD, STEPS)
+    log = demo.open_log(tmp_path, HEAD, STEPS)
     log.run("play", lambda tell: done.append("play"))
     (tmp_path / "runs").mkdir()
     with pytest.raises(KeyboardInterrupt):
         log.run("learn", killed)
     log.close()
     assert [row["step"] for row in read_log(path)[1]] == ["play"]
-    log = demo.begun(tmp_path, HEAD, STEPS)
+    log = demo.open_log(tmp_path, HEAD, STEPS)
     assert log.missing == ["learn", "page"] and (tmp_path / "runs").is_dir()
     for name in log.steps:
         log.run(name, lambda tell, name=name: (tell(0.5), done.append(name)))
@@ -100,7 +100,7 @@ def test_what_cannot_go_on_is_played_again(tmp_path, why):
     if why == "damaged":
         path = tmp_path / "log.jsonl"
         path.write_text(path.read_text().replace("play", "stay") + "more")
-    again = demo.begun(tmp_path, HEAD if why != "another plan" else {"demo": "2"}, STEPS)
+    again = demo.open_log(tmp_path, HEAD if why != "another plan" else {"demo": "2"}, STEPS)
     assert list(again.rows) == [] and not (tmp_path / "runs").exists() and (tmp_path / "mine").exists()
     again.close()
     assert read_log(tmp_path / "log.jsonl")[0] == again_head(why)

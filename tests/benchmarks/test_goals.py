@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from benchmarks import calibration, goals, growth
-from benchmarks.goals import Goal, Round, lost, measured, table
+from benchmarks.goals import Goal, Round, lost_goals, measure_goals, table
 from tests import ROOT
 
 DEPENDENCIES = "direct dependencies of a core install"
@@ -33,19 +33,19 @@ def row_of(goal, figures, units=None):
     ],
 )
 def test_a_goal_that_was_met_is_lost_beyond_the_noise(before, rounds, gone):
-    assert lost({"fast": row_of(FAST, before)}, {"fast": row_of(FAST, rounds)}) == gone
+    assert lost_goals({"fast": row_of(FAST, before)}, {"fast": row_of(FAST, rounds)}) == gone
 
 
 def test_what_may_not_grow_is_lost_upwards():
-    assert lost({"small": row_of(SMALL, [4])}, {"small": row_of(SMALL, [6, 6.1, 6.2])}) == ["small"]
-    assert lost({"small": row_of(SMALL, [4])}, {"small": row_of(SMALL, [1, 1.1, 1.2])}) == []
+    assert lost_goals({"small": row_of(SMALL, [4])}, {"small": row_of(SMALL, [6, 6.1, 6.2])}) == ["small"]
+    assert lost_goals({"small": row_of(SMALL, [4])}, {"small": row_of(SMALL, [1, 1.1, 1.2])}) == []
 
 
 def test_a_row_that_cannot_be_measured_says_why_and_is_not_lost():
     absent = Goal("fast", 100, True, lambda: "the peer is not here")
-    rows = measured([absent, SMALL], 2)
+    rows = measure_goals([absent, SMALL], 2)
     assert rows["fast"]["not measured"] == "the peer is not here" and rows["small"]["rounds"] == [4, 4]
-    assert lost({"fast": row_of(FAST, [120])}, rows) == []
+    assert lost_goals({"fast": row_of(FAST, [120])}, rows) == []
     assert "the peer is not here" in table(rows) and "met" in table(rows)
 
 
@@ -57,7 +57,7 @@ def test_a_slower_machine_loses_no_goal_and_slower_code_does_on_any_machine(slow
     assert now["value"] == pytest.approx(before["value"] * code, rel=1e-3) and before["value"] == 22.22
     assert now["measured"][1] == pytest.approx(9_000 / slower / code, rel=1e-3)
     assert now["calibration us"] == [5_000 * slower] * 3
-    assert lost({"step": before}, {"step": now}) == (["step"] if code > 1 else [])
+    assert lost_goals({"step": before}, {"step": now}) == (["step"] if code > 1 else [])
     assert f"where a unit is {5_000 * slower:g} us" in table({"step": now})
 
 
@@ -75,7 +75,7 @@ def test_a_round_in_which_the_calibration_drifts_is_void():
 
 def test_a_run_without_a_sound_round_is_neither_judged_nor_written(tmp_path, monkeypatch, capsys):
     out, units = tmp_path / "goals.json", iter((5_000, 9_000))
-    monkeypatch.setattr(goals, "KEPT", out)
+    monkeypatch.setattr(goals, "RESULTS_FILE", out)
     monkeypatch.setattr(goals, "GOALS", (STEP,))
     monkeypatch.setattr(calibration, "play", lambda: {"part": next(units)})
     monkeypatch.setattr("sys.argv", ["goals", "--rounds", "1", "--out", str(out)])
@@ -86,7 +86,7 @@ def test_a_run_without_a_sound_round_is_neither_judged_nor_written(tmp_path, mon
 def test_the_calibration_is_played_before_and_after_a_measurement():
     calls = []
     goal = Goal("step", 25, False, lambda: calls.append("measure") or 9_000, unit="steps per CPU-s")
-    measured([goal, SMALL], 2, lambda: calls.append("play") or {"part": 5_000.0})
+    measure_goals([goal, SMALL], 2, lambda: calls.append("play") or {"part": 5_000.0})
     assert calls == ["play", "measure", "play"] * 2
     assert calibration.unit_of([{"a": 1.0, "b": 100.0}, {"a": 10.0, "b": 10.0}]) == pytest.approx(10)
     assert calibration.drift_of([]) == 1 and calibration.drift_of([{"a": 4.0}, {"a": 5.0}]) == pytest.approx(1.25)
@@ -98,7 +98,7 @@ def test_what_was_not_measured_now_stays_as_it_was_kept(tmp_path, monkeypatch):
     out = tmp_path / "goals.json"
     kept = row_of(FAST, [120]) | {"once met": True}
     out.write_text(json.dumps({"rows": {"fast": kept, "a goal of before": kept}}), "utf-8")
-    monkeypatch.setattr(goals, "KEPT", out)
+    monkeypatch.setattr(goals, "RESULTS_FILE", out)
     monkeypatch.setattr(goals, "GOALS", (Goal("fast", 100, True, lambda: "the peer is not here"), SMALL))
     monkeypatch.setattr("sys.argv", ["goals", "--rounds", "1", "--out", str(out)])
     assert goals.main() == 0
@@ -109,7 +109,7 @@ def test_what_was_not_measured_now_stays_as_it_was_kept(tmp_path, monkeypatch):
 
 def test_a_lost_goal_is_told_by_the_exit_code_and_written_until_it_is_met_again(tmp_path, monkeypatch):
     out = tmp_path / "goals.json"
-    monkeypatch.setattr(goals, "KEPT", out)
+    monkeypatch.setattr(goals, "RESULTS_FILE", out)
     monkeypatch.setattr("sys.argv", ["goals", "--rounds", "1", "--out", str(out)])
     for value, code in ((120.0, 0), (50.0, 1), (51.0, 1), (101.0, 0)):
         monkeypatch.setattr(goals, "GOALS", (Goal("fast", 100, True, lambda value=value: value),))
@@ -120,7 +120,7 @@ def test_a_lost_goal_is_told_by_the_exit_code_and_written_until_it_is_met_again(
 
 def test_rows_that_are_left_out_stay_as_they_were_kept(tmp_path, monkeypatch):
     out = tmp_path / "goals.json"
-    monkeypatch.setattr(goals, "KEPT", out)
+    monkeypatch.setattr(goals, "RESULTS_FILE", out)
     monkeypatch.setattr(goals, "GOALS", (Goal("fast", 100, True, lambda: 120.0), SMALL))
     for words in ([], ["--only", "small"]):
         monkeypatch.setattr("sys.argv", ["goals", "--rounds", "1", "--out", str(out), *words])
@@ -130,7 +130,7 @@ def test_rows_that_are_left_out_stay_as_they_were_kept(tmp_path, monkeypatch):
 
 def test_a_goal_that_was_missed_by_noise_once_can_still_be_lost(tmp_path, monkeypatch):
     out = tmp_path / "goals.json"
-    monkeypatch.setattr(goals, "KEPT", out)
+    monkeypatch.setattr(goals, "RESULTS_FILE", out)
     monkeypatch.setattr("sys.argv", ["goals", "--rounds", "3", "--out", str(out)])
     for values, code in (((120, 120, 120), 0), ((80, 99, 130), 0), ((50, 50, 51), 1)):
         left = iter(values)
@@ -148,14 +148,14 @@ def test_the_command_ends_with_one_where_a_goal_that_was_met_is_lost(tmp_path, c
     (tmp_path / "benchmarks" / "results").mkdir(parents=True)
     row = {"value": 9.0, "rounds": [9.0], "goal": 9, "more is better": False, "met": True}
     kept = json.dumps({"rows": {DEPENDENCIES: row}})
-    (tmp_path / goals.KEPT).write_text(kept, "utf-8")
-    command = [sys.executable, "-m", "benchmarks.goals", "--only", DEPENDENCIES, "--out", str(goals.KEPT)]
+    (tmp_path / goals.RESULTS_FILE).write_text(kept, "utf-8")
+    command = [sys.executable, "-m", "benchmarks.goals", "--only", DEPENDENCIES, "--out", str(goals.RESULTS_FILE)]
     ran = subprocess.run(
         command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
     )
     assert ran.returncode == code, ran.stderr
     assert (f"LOST: {DEPENDENCIES}" in ran.stderr) == ("MISSED" in ran.stdout) == bool(code)
-    now = json.loads((tmp_path / goals.KEPT).read_text("utf-8"))["rows"][DEPENDENCIES]
+    now = json.loads((tmp_path / goals.RESULTS_FILE).read_text("utf-8"))["rows"][DEPENDENCIES]
     assert now["value"] == count and now.get("lost", False) == bool(code)
 
 

@@ -42,7 +42,7 @@ def test_the_page_holds_what_the_script_computes():
 
 
 def test_every_cost_comes_from_the_file_that_it_names(monkeypatch):
-    real, before = large_run.kept, costs()
+    real, before = large_run.load, costs()
 
     def doubled(value):
         if isinstance(value, dict):
@@ -54,7 +54,7 @@ def test_every_cost_comes_from_the_file_that_it_names(monkeypatch):
     moved = set()
     for file in sorted({cost.file for cost in before.values()}):
         monkeypatch.setattr(
-            large_run, "kept", lambda name, file=file: doubled(real(name)) if name == file else real(name)
+            large_run, "load", lambda name, file=file: doubled(real(name)) if name == file else real(name)
         )
         after = costs()
         changed = {name for name in before if after[name].value != before[name].value}
@@ -100,7 +100,7 @@ def test_figures_have_three_digits():
 
 
 def test_the_charts_go_to_the_largest_sizes_and_their_exponents_are_of_their_points():
-    found = large_run.kept("growth.json")
+    found = large_run.load("growth.json")
     assert "--small" not in found["command"]
     ends = {name: [int(size) for size in row["points"]] for name, row in found["rows"].items()}
     assert {name: (sizes[0], sizes[-1]) for name, sizes in ends.items()} == {

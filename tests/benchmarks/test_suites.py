@@ -7,7 +7,7 @@ import pytest
 
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.evaluation.suites.suite import load_suite, suite_names
-from benchmarks.suites import Measured, line_of, main, play, table_of
+from benchmarks.suites import Measurement, line_of, main, play, table_of
 from tests import ROOT
 
 RESULTS = json.loads((ROOT / "benchmarks" / "results" / "suites.json").read_text(encoding="utf-8"))
@@ -26,7 +26,7 @@ def suite():
 def test_shares_are_weighted_as_the_score_is(suite):
     both = {"random": (NO, NO, NO, YES), "heuristic": (NO, YES, NO, YES), "solver": (YES, YES, YES, YES)}
     alone = {"random": (NO, NO, YES, YES), "solver": (YES, YES, YES, NO)}
-    rows = [Measured(entry, ends) for entry, ends in zip(suite.entries, (both, alone), strict=True)]
+    rows = [Measurement(entry, ends) for entry, ends in zip(suite.entries, (both, alone), strict=True)]
     table = table_of(suite, rows)
     assert rows[0].alike(("random", "heuristic", "solver")) == 0.25 and rows[1].alike(("random", "solver")) == 0.25
     assert table["alike"] == 0.25 and table["alike_without_gold"] == 0.75 and table["entries_with_heuristic"] == 1
@@ -37,10 +37,10 @@ def test_shares_are_weighted_as_the_score_is(suite):
 def test_only_an_entry_with_both_agents_at_nothing_is_to_be_dropped(suite):
     entry = suite.entries[0]
     none, all_ = (NO,) * 4, (YES,) * 4
-    assert Measured(entry, {"random": none, "heuristic": none, "solver": all_}).dropped
-    assert not Measured(entry, {"random": none, "solver": all_}).dropped
-    assert not Measured(entry, {"random": none, "heuristic": none, "solver": (*all_[1:], NO)}).dropped
-    assert not Measured(entry, {"random": none, "heuristic": (YES, *none[1:]), "solver": all_}).dropped
+    assert Measurement(entry, {"random": none, "heuristic": none, "solver": all_}).dropped
+    assert not Measurement(entry, {"random": none, "solver": all_}).dropped
+    assert not Measurement(entry, {"random": none, "heuristic": none, "solver": (*all_[1:], NO)}).dropped
+    assert not Measurement(entry, {"random": none, "heuristic": (YES, *none[1:]), "solver": all_}).dropped
 
 
 def test_an_entry_is_played_by_every_agent_that_its_environment_has(suite):

@@ -11,7 +11,7 @@ from agent_envs.envs.tau2.task_schema import read_task
 from agent_envs.envs.tau2.task_states import initial_world
 from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
 from agent_envs.envs.tau2.user_script import UserScript, Want
-from benchmarks.tau2_user_checks import KINDS, checked
+from benchmarks.tau2_user_checks import KINDS, find_faults
 from tests.benchmarks import tau2_user_cases as written
 from tests.benchmarks.tau2_user_cases import AIRLINE, RETAIL, SHORT, TELECOM, cases
 from tests.rows import each_row
@@ -36,7 +36,7 @@ def faults(row, *said, script=None):
         names = [tool["function"]["name"] for tool in rules.tools_of(dialogue.turn)]
         parsed = read_action(text, names)
         dialogue = spoke(rules, dialogue, getattr(parsed, "text", ""), getattr(parsed, "calls", ()))
-    return checked(replace(task, script=script), dialogue.lines, dialogue.ended, domain), dialogue.lines
+    return find_faults(replace(task, script=script), dialogue.lines, dialogue.ended, domain), dialogue.lines
 
 
 @each_row(("kind", "what", "row", "said"), CAUGHT)
@@ -70,4 +70,4 @@ def test_any_words_are_borne(text):
     task = replace(read_task(TELECOM, "telecom"), script=LAMP)
     for side in ("user", "assistant"):
         lines = (Line("assistant", "Hello?"), Line(side, text), Line("user", text))
-        assert all(kind in KINDS for kind, _, _ in checked(task, lines, "user_stop", builtin_domain("telecom")))
+        assert all(kind in KINDS for kind, _, _ in find_faults(task, lines, "user_stop", builtin_domain("telecom")))

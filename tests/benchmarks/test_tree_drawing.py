@@ -9,7 +9,7 @@ import pytest
 
 from baselines.sorting import SortingAgent
 from benchmarks import earl_learn
-from benchmarks.tree_drawing import COLOURS, DARK, LETTER, LIGHT, STYLE, drawing, drawn, read_tree
+from benchmarks.tree_drawing import COLOURS, DARK, LETTER, LIGHT, STYLE, draw_tree_file, drawing, read_tree
 from tests.trainers.figures.test_decision_tree import COMPARE, SWAP, A, B, C, Scripted, played, tree_of
 from trainers.figures.decision_tree import decision_trees
 from trainers.figures.tree_files import extracted, tree_text
@@ -147,7 +147,7 @@ def test_a_run_is_extracted(tmp_path):
     first = {path: path.read_bytes() for path in (tmp_path / "trees").iterdir()}
     assert extracted(episodes[::-1], tmp_path / "trees") == rows
     assert first == {path: path.read_bytes() for path in (tmp_path / "trees").iterdir()}
-    picture = drawn(tmp_path / "trees" / "sort-3-ascending.json")
+    picture = draw_tree_file(tmp_path / "trees" / "sort-3-ascending.json")
     assert "without implied comparisons: 2.6667; with the fewest swaps: 1.1667" in picture
     for path, tree in zip(sorted((tmp_path / "trees").glob("*g.json")), decision_trees(episodes), strict=True):
         assert read_tree(path) == tree
@@ -158,5 +158,5 @@ def test_the_benchmark_draws_the_tree_of_a_run_on_four_items(tmp_path, monkeypat
     monkeypatch.setattr(earl_learn, "IMAGES", tmp_path)
     earl_learn.draw({"sort4": [tmp_path / "run"]}, [], tmp_path / "earl.json")
     picture = (tmp_path / "sort-4-tree.svg").read_text()
-    assert picture == drawn(tmp_path / "run" / "trees" / "sort-4-ascending.json")
+    assert picture == draw_tree_file(tmp_path / "run" / "trees" / "sort-4-ascending.json")
     earl_learn.draw({"countdown": [tmp_path]}, [], tmp_path / "earl.json")  # where nothing sorts there is no tree

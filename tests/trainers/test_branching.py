@@ -10,7 +10,7 @@ import pytest
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolResult
 from agent_envs.core.trajectory import TrajectoryTree, Turn
-from benchmarks.arpo_bound import ScriptedLockstep, calling, exponent, planned, saved
+from benchmarks.arpo_bound import ScriptedLockstep, call_savings, exponent, plan_of, script_of_calls
 from trainers.arpo_parts.branching import AFTERWARDS, ONLINE, BranchingSettings, Node, chance_of
 from trainers.arpo_parts.growing import grow
 
@@ -43,7 +43,7 @@ def drawn(seed, origin, turn):
 
 def trees_of(settings, seed=0, tasks=1, leaves=8, fails=lambda origin, turn: False):
     lanes = ScriptedLockstep(wild(seed), fails)
-    return grow(planned(tasks, leaves, str(seed)), lanes, settings, V), lanes
+    return grow(plan_of(tasks, leaves, str(seed)), lanes, settings, V), lanes
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -83,7 +83,7 @@ def test_what_a_task_decides_depends_on_no_other_task():
     settings = BranchingSettings("released", roots=4, tokens=3)
     several, _ = trees_of(settings, tasks=5)
     lanes = ScriptedLockstep(wild(0))
-    alone = grow(planned(5, 8, "0")[16:24], lanes, settings, V)[0]
+    alone = grow(plan_of(5, 8, "0")[16:24], lanes, settings, V)[0]
     assert alone.decisions == several[2].decisions and alone.leaves() == several[2].leaves()
 
 
@@ -184,9 +184,9 @@ def test_rules_that_nobody_knows_are_refused():
 
 
 def test_nodes_may_be_all_turns_where_there_are_no_tools():
-    script = calling(3)
+    script = script_of_calls(3)
     lanes = ScriptedLockstep(lambda origin, turn: replace(script(origin, turn), results=()))
-    plan = planned(1, 4)
+    plan = plan_of(1, 4)
     (tree,) = grow(plan, lanes, BranchingSettings("early", roots=2), V)
     assert len(tree.roots) == 4 and not tree.decisions
     (tree,) = grow(plan, lanes, BranchingSettings("early", roots=2, after="turn"), V)
@@ -195,8 +195,8 @@ def test_nodes_may_be_all_turns_where_there_are_no_tools():
 
 def test_the_simulated_savings_lie_under_the_bound():
     """With 16 leaves from 8 roots half of the calls at most, and only if every fork comes after the last call."""
-    assert saved(1, 1.0, tasks=5) == 0.5 and saved(2, 1.0, tasks=5) == 0.25
-    found = [saved(calls, 0.5, tasks=150) for calls in (1, 2, 3, 6)]
+    assert call_savings(1, 1.0, tasks=5) == 0.5 and call_savings(2, 1.0, tasks=5) == 0.25
+    found = [call_savings(calls, 0.5, tasks=150) for calls in (1, 2, 3, 6)]
     assert found == pytest.approx([0.25, 0.35, 0.26, 0.13], abs=0.03) and max(found) <= 0.5
     assert exponent(0.5, sizes=(4, 8), tasks=20) == pytest.approx(2.1, abs=0.3)
 
@@ -204,7 +204,7 @@ def test_the_simulated_savings_lie_under_the_bound():
 def grown_eagerly(leaves, roots, beam, calls=3):
     """Return the one tree of a task whose every node forks as often as it may."""
     settings = BranchingSettings("random", roots=roots, beam=beam, chance=1.0)
-    (tree,) = grow(planned(1, leaves), ScriptedLockstep(calling(calls)), settings, V)
+    (tree,) = grow(plan_of(1, leaves), ScriptedLockstep(script_of_calls(calls)), settings, V)
     return tree
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from benchmarks.reading_load import eval_trip, lines, reached, step_trip, table
+from benchmarks.reading_load import eval_trip, find_modules, lines, step_trip, table
 from tests.trainers.forked import returned
 
 MOST = 6_500
@@ -31,12 +31,12 @@ def test_importing_grpo_loads_little_and_nothing_of_earl_and_veg():
     loaded = returned(loaded_by_grpo)
     assert not [name for name in loaded if name.startswith(("trainers.earl", "trainers.veg", "trainers.tiny"))]
     assert lines(loaded) <= MOST, f"importing trainers.grpo loads {lines(loaded)} lines, and may load {MOST}"
-    assert loaded == reached("trainers.grpo"), "the table is of what is loaded"
+    assert loaded == find_modules("trainers.grpo"), "the table is of what is loaded"
 
 
 def test_what_is_loaded_at_use_is_counted_beside():
-    assert "trainers.engines.hf" in reached("trainers.grpo", at_use=True) - reached("trainers.grpo")
-    assert "trainers.earl_parts.expa_head" in reached("trainers.earl")
+    assert "trainers.engines.hf" in find_modules("trainers.grpo", at_use=True) - find_modules("trainers.grpo")
+    assert "trainers.earl_parts.expa_head" in find_modules("trainers.earl")
     assert table().startswith("| trainer |") and "| `veg` |" in table()
 
 

@@ -8,13 +8,13 @@ import pytest
 from agent_envs.base.errors import UsageError
 from benchmarks import earl_learn, learn, veg_learn
 from benchmarks.training_runs import (
-    ahead,
+    describe_seeds,
+    lead_over_seeds,
     mean_line,
     over_seeds,
     points,
     report_seeds,
-    seeds_told,
-    told_over_seeds,
+    summarise_shares,
     with_points_on_a_line,
     write,
 )
@@ -23,7 +23,7 @@ from trainers.command_line import PRESETS
 
 def test_three_seeds_have_students_interval():
     """Gaps 0.1, 0.2, 0.3: mean 0.2, standard deviation 0.1, half-width 4.303 x 0.1 / sqrt(3)."""
-    told = ahead({0: 0.5, 1: 0.5, 2: 0.5}, {2: 0.8, 1: 0.7, 0: 0.6})
+    told = lead_over_seeds({0: 0.5, 1: 0.5, 2: 0.5}, {2: 0.8, 1: 0.7, 0: 0.6})
     half = 4.3027 * 0.1 / math.sqrt(3)
     assert told["by_seed"] == {"0": 0.1, "1": 0.2, "2": 0.3} and told["mean"] == 0.2
     assert told["interval"] == pytest.approx([0.2 - half, 0.2 + half], abs=1e-4)
@@ -40,9 +40,9 @@ def test_any_number_of_seeds_from_two_on_has_an_interval(count, quantile):
 
 
 def test_seeds_are_paired_by_their_number():
-    told = ahead({0: 0.5, 1: 0.9}, {0: 0.5, 2: 0.4})
+    told = lead_over_seeds({0: 0.5, 1: 0.9}, {0: 0.5, 2: 0.4})
     assert told["by_seed"] == {"0": 0.0} and told["mean"] == 0.0 and told["interval"] is None
-    assert ahead({0: 0.5}, {1: 0.5}) is None
+    assert lead_over_seeds({0: 0.5}, {1: 0.5}) is None
 
 
 def test_seeds_that_agree_claim_no_certainty():
@@ -72,10 +72,10 @@ def test_reported_seeds_follow_from_the_presets_name_and_no_setting_was_tried_on
 
 
 def test_a_reader_is_told_which_seeds_settings_were_chosen_on():
-    assert "drawn after" in seeds_told("tiny-sort4", report_seeds("tiny-sort4"))
-    assert "chosen on" in seeds_told("tiny-sort4", (0, 1, 2)) and "given" in seeds_told("tiny-sort4", (77, 78))
+    assert "drawn after" in describe_seeds("tiny-sort4", report_seeds("tiny-sort4"))
+    assert "chosen on" in describe_seeds("tiny-sort4", (0, 1, 2)) and "given" in describe_seeds("tiny-sort4", (77, 78))
     later = report_seeds("tiny-sort4", 8)[5:]
-    assert seeds_told("tiny-sort4", later).startswith("numbers 6, 7, 8 of the seeds that follow from the sha256")
+    assert describe_seeds("tiny-sort4", later).startswith("numbers 6, 7, 8 of the seeds that follow from the sha256")
 
 
 def test_every_learning_benchmark_reports_on_those_seeds(monkeypatch, capsys):
@@ -83,7 +83,7 @@ def test_every_learning_benchmark_reports_on_those_seeds(monkeypatch, capsys):
         begun = []
         monkeypatch.setattr(
             module,
-            "trained",
+            "run_training",
             lambda name, options, seed, folder, begun=begun: begun.append((name, options, seed)) or 1 / 0,
         )
         monkeypatch.setattr("sys.argv", [module.__name__])
@@ -94,7 +94,7 @@ def test_every_learning_benchmark_reports_on_those_seeds(monkeypatch, capsys):
 
 
 def test_the_worst_seed_is_named():
-    told = told_over_seeds({20257: 0.8, 6764: 0.75, 30831: 0.75})
+    told = summarise_shares({20257: 0.8, 6764: 0.75, 30831: 0.75})
     assert told["worst"] == {"seed": 6764, "value": 0.75} and told["mean"] == 0.7667
     assert mean_line(told).endswith("worst 75.0 (seed 6764)") and mean_line(told).startswith("mean of 3 seeds 76.7 % [")
 

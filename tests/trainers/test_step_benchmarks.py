@@ -10,8 +10,8 @@ from transformers import AutoTokenizer
 
 from benchmarks import grpo_world
 from benchmarks.gpu_step import CONFIG, PARAMETERS, use
-from benchmarks.grpo_step import OURS, cheapest, compared, table, write
-from benchmarks.grpo_world import CLOSING, WRAPPING, Shape, measured, prompts, save_model, text
+from benchmarks.grpo_step import OURS, cheapest, compare_sides, table, write
+from benchmarks.grpo_world import CLOSING, WRAPPING, Shape, prompts, run_json, save_model, text
 from tests import ROOT
 from tests.trainers.forked import ended, run_module, started
 
@@ -30,7 +30,7 @@ def test_a_cell_plays_and_trains_on_as_many_tokens_as_its_shape_says(tmp_path: P
     cell = asdict(shape) | {"model": str(tmp_path), "groups": 2, "group_size": 3, "steps": 2}
     (tmp_path / "cell.json").write_text(json.dumps(cell | {"checkpointing": False, "dtype": "float32"}), "utf-8")
     monkeypatch.setattr(grpo_world.subprocess, "run", run_module)
-    found = measured([*OURS, str(tmp_path / "cell.json")])
+    found = run_json([*OURS, str(tmp_path / "cell.json")])
     row = 30 + 3 * 5 + 2 * (CLOSING + WRAPPING + 11)
     assert found["sampled"] == 6 * 3 * 5
     assert abs(found["tokens"] - 6 * row) <= 6 * 2  # an end token drawn by chance needs no closing one
@@ -68,7 +68,7 @@ def cell_of(step: float, tokens: float = 100.0) -> dict[str, Any]:
 
 def test_ratios_are_those_of_rounds_and_targets_are_told() -> None:
     rounds = [{"ours": cell_of(1.0), "trl": cell_of(2.0)}, {"ours": cell_of(2.0), "trl": cell_of(6.0)}]
-    found = compared(rounds, Shape(1, 1, 1, 1, target=2.6))
+    found = compare_sides(rounds, Shape(1, 1, 1, 1, target=2.6))
     assert found["sides"]["trl"]["cpu/ours"] == 2.5  # not 4 / 1.5
     assert found["reached"] == {"cpu": False, "memory": True}
     assert "missed in cpu" in table({"a row": found})
@@ -83,7 +83,7 @@ def test_the_peer_is_the_cheapest_configuration_of_those_that_played_on() -> Non
     }
     assert cheapest(first) == "trl, checkpointing"
     rounds = [first, *({"ours": cell_of(1.0), cheapest(first): cell_of(step)} for step in (1.7, 2.1))]
-    found = compared(rounds, Shape(1, 1, 1, 1, target=2))
+    found = compare_sides(rounds, Shape(1, 1, 1, 1, target=2))
     assert found["peer"] == "trl, checkpointing"
     assert found["sides"][found["peer"]]["cpu/ours of rounds"] == [1.9, 1.7, 2.1]
     assert found["sides"]["trl"]["cpu/ours of rounds"] == [3.0]
@@ -112,7 +112,7 @@ def test_the_page_quotes_the_kept_figures_of_four_turns() -> None:
 
 def test_unequal_work_is_no_comparison() -> None:
     with pytest.raises(SystemExit, match="not equal work"):
-        compared([{"ours": cell_of(1.0), "trl": cell_of(2.0, tokens=102)}], Shape(1, 1, 1, 1, 1.0))
+        compare_sides([{"ours": cell_of(1.0), "trl": cell_of(2.0, tokens=102)}], Shape(1, 1, 1, 1, 1.0))
 
 
 def test_the_use_of_a_gpu_counts_every_token_four_times_forward() -> None:

@@ -8,7 +8,7 @@ import torch
 
 from agent_envs.base.messages import ToolResult
 from agent_envs.core.trajectory import Header, Trajectory, Turn
-from benchmarks.arpo_bound import ScriptedLockstep, planned
+from benchmarks.arpo_bound import ScriptedLockstep, plan_of
 from tests.trainers.conftest import make_model
 from trainers import grpo
 from trainers.advantages import group_advantages
@@ -42,7 +42,7 @@ def value_of(script_of, rule, bits, roots, leaves):
             weight *= chance if bit else 1 - chance
         script = script_of(dict(zip(bits, outcome, strict=True)))
         settings = BranchingSettings(f"callable:{__name__}:{rule}", roots=roots, tokens=1)
-        (tree,) = grow(planned(1, leaves), ScriptedLockstep(script), settings, 10)
+        (tree,) = grow(plan_of(1, leaves), ScriptedLockstep(script), settings, 10)
         found = [(row.trajectory.total_reward, share) for row, share in tree.leaves()]
         assert len(tree.roots) == roots and len(found) == leaves
         means[0] += weight * sum(reward * share for reward, share in found) / roots

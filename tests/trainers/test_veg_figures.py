@@ -15,7 +15,7 @@ from agent_envs.rollout.run_many import run_many
 from agent_envs.wrappers import VerbalFeedback
 from agent_envs.wrappers.feedback_prompts import read_templates
 from benchmarks import veg_chart, veg_learn
-from benchmarks.veg_episodes import Follower, hint_of, looked_up, measured_plan, said, script_as_agent
+from benchmarks.veg_episodes import Follower, hint_of, look_up, measured_plan, obey_hint, script_as_agent
 from benchmarks.veg_failures import end_of, ends
 from benchmarks.veg_price import CHARACTERS, PricedFeedback
 from trainers.command_line import load_preset, write_settings
@@ -32,7 +32,7 @@ def row(seed, after, with_feedback, without):
 def test_each_as_it_was_trained_is_the_first_comparison():
     """GRPO is measured as trained without feedback, VEG with it: not the same column."""
     grpo, veg = [row(0, 0.8, 0.6, 0.8), row(1, 0.6, 0.3, 0.6)], [row(0, 0.7, 0.7, 0.5), row(1, 0.7, 0.7, 0.4)]
-    told = veg_learn.compared(grpo, veg)
+    told = veg_learn.compare_by_seed(grpo, veg)
     assert list(told) == ["as_trained", "both_with_feedback", "both_without"]
     assert [part["by_seed"] for part in told.values()] == [
         {"0": -0.1, "1": 0.1},
@@ -44,11 +44,11 @@ def test_each_as_it_was_trained_is_the_first_comparison():
 
 
 def test_only_seeds_that_both_have_are_compared():
-    told = veg_learn.compared(
+    told = veg_learn.compare_by_seed(
         [row(0, 0.5, 0.5, 0.5), row(1, 0.9, 0.9, 0.9)], [row(2, 0.4, 0.4, 0.4), row(0, 0.75, 0.5, 0.5)]
     )
     assert told["as_trained"]["by_seed"] == {"0": 0.25} and told["as_trained"]["interval"] is None
-    assert veg_learn.compared([row(0, 0.5, 0.5, 0.5)], [row(1, 0.5, 0.5, 0.5)]) == {}
+    assert veg_learn.compare_by_seed([row(0, 0.5, 0.5, 0.5)], [row(1, 0.5, 0.5, 0.5)]) == {}
 
 
 def test_the_comparisons_are_printed_with_what_they_are(tmp_path):
@@ -139,12 +139,12 @@ def test_a_follower_does_what_the_last_hint_says():
         "content": '<information>Doc 1(Title: "Norstad") Norstad lies in the region called Morrick.</information>',
     }
     hint = "One fact is missing: In which region does Norstad lie? Look up Norstad with other words."
-    assert looked_up(hint, []) == "<search>In which region does Norstad lie?</search>"
-    assert looked_up("Nothing is known of Ana Vilks yet. Look up Ana Vilks.", []) == "<search>Ana Vilks</search>"
+    assert look_up(hint, []) == "<search>In which region does Norstad lie?</search>"
+    assert look_up("Nothing is known of Ana Vilks yet. Look up Ana Vilks.", []) == "<search>Ana Vilks</search>"
     last = "The documents tell the last fact: In which region does Norstad lie? Answer now with that alone."
-    assert looked_up(last, [shown]) == "<answer>Morrick</answer>" and looked_up(last, []) == "<answer>unknown</answer>"
-    assert said("It is not known who that is. Say: What is your e-mail?", []) == "What is your e-mail?"
-    assert said('Nothing may be done before. Call find(name="A. B").', []) == 'find(name="A. B")'
+    assert look_up(last, [shown]) == "<answer>Morrick</answer>" and look_up(last, []) == "<answer>unknown</answer>"
+    assert obey_hint("It is not known who that is. Say: What is your e-mail?", []) == "What is your e-mail?"
+    assert obey_hint('Nothing may be done before. Call find(name="A. B").', []) == 'find(name="A. B")'
     assert hint_of([shown, {"role": "user", "content": "Feedback: Call x()."}]) == "Call x()."
 
 
@@ -176,7 +176,7 @@ def test_an_end_is_told_by_what_the_environment_showed():
 
 def test_experiments_begin_with_grpo_in_each_group():
     assert veg_learn.FIRST == {"searchqa": "grpo", "sparse": "sparse-grpo"}
-    assert all("none" in veg_learn.KNOWN[name].options for name in veg_learn.FIRST.values())
+    assert all("none" in veg_learn.BY_NAME[name].options for name in veg_learn.FIRST.values())
 
 
 def test_finished_runs_alone_are_taken(tmp_path, monkeypatch, capsys):

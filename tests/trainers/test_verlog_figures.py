@@ -81,7 +81,7 @@ def test_a_seed_that_its_check_stopped_has_failed_and_ends_nothing(rows, monkeyp
 
 
 def test_one_seed_could_have_shown_nothing():
-    assert verlog_learn.smallest_shown({"by_seed": {"7": 0.1}}) is None and verlog_learn.smallest_shown(None) is None
+    assert verlog_learn.half_width({"by_seed": {"7": 0.1}}) is None and verlog_learn.half_width(None) is None
 
 
 @needs("[babyai]")
