@@ -39,7 +39,7 @@ from agent_envs.services.recording import Recording
 from agent_envs.tools.retrieval.build import make_retriever
 from benchmarks.qa_candidates import (
     FAULT,
-    KEPT,
+    PASSED,
     Candidate,
     Examiner,
     Picker,
@@ -236,7 +236,7 @@ class _Maker:
 
     def _take(self, candidate: Candidate) -> Candidate:
         """Count a candidate, and keep it unless it asks what was asked before or enough are kept."""
-        if candidate.fate == KEPT:
+        if candidate.fate == PASSED:
             if any(same(candidate, other) for other in self._candidates):
                 candidate = replace(candidate, fate="asked before")
             elif len(self._candidates) < self._config.count:

@@ -25,7 +25,7 @@ from agent_envs.services.recording import CallSite, ExternalPort
 from agent_envs.tools.retrieval.bm25 import STOP_WORDS
 
 SHARES = {"train": 1_700, "dev": 300, "test": 300}  # of the paper's 2,300
-KEPT = "kept"
+PASSED = "kept"
 FAULT = "fault"
 MOST_ANSWER_WORDS = 20
 MOST_ANSWER_CHARACTERS = 400
@@ -183,7 +183,7 @@ class Examiner:
             used = [section for section in sections if section.id in ids]
             fate = self._doubt(question, answer, used, replace(site, ordinal=1), usage)
             ids = ids if fate else self._needed(question, answer, used, site, usage)
-        return Candidate(place, fate or KEPT, question, answer, ids, dict(usage))
+        return Candidate(place, fate or PASSED, question, answer, ids, dict(usage))
 
     def _ask(
         self, port: ExternalPort, prompt: str, site: CallSite, usage: Counter[str], **values: Any

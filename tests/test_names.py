@@ -13,10 +13,11 @@ STORED = "fields of the scripted customer's state, which snapshots hold by these
 ALLOWED = {
     "agent_envs/envs/tau2/users/mind.py": ("asked told owed seen", STORED),
     "agent_envs/envs/tau2/users/device_words.py": ("told", STORED),
+    "benchmarks/grpo_world.py": ("shown", "a key of benchmarks/results/grpo_step.json"),
 }
 # package: (participles as names, first lines that begin with a sentence) that are left
 HELD = {
-    "agent_envs": (856, 210), "trainers": (400, 65), "leaderboard": (0, 0), "baselines": (0, 0), "benchmarks": (296, 82),
+    "agent_envs": (856, 210), "trainers": (400, 65), "leaderboard": (0, 0), "baselines": (0, 0), "benchmarks": (1, 0),
 }  # fmt: skip
 
 

@@ -7,6 +7,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.needs import require
+
+require("[train]")
+
 from baselines.sorting import SortingAgent
 from benchmarks import earl_learn
 from benchmarks.tree_drawing import COLOURS, DARK, LETTER, LIGHT, STYLE, draw_tree_file, drawing, read_tree
