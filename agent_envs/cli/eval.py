@@ -239,7 +239,7 @@ def _alone(context: typer.Context) -> None:
 
 
 def _finish(play: Callable[[Any], "Result"], folder: Path, title: str, as_json: bool) -> None:
-    from agent_envs.base.progress import progress_bar
+    from agent_envs.base.terminal import progress_bar
 
     finished = False
     try:

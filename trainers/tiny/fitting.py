@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium as gym
 from transformers import PreTrainedTokenizerFast
 
-from agent_envs.base.progress import stage_lines
+from agent_envs.base.terminal import stage_lines
 from agent_envs.core.registry import full_id
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.core.wrapper_stack import core_of

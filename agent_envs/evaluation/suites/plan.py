@@ -11,8 +11,8 @@ import gymnasium as gym
 from pydantic import ValidationError
 
 from agent_envs.base.errors import AgentEnvsError, DataMissing, MissingExtra, UsageError
-from agent_envs.base.progress import stage_lines
 from agent_envs.base.serialization import canonical_json
+from agent_envs.base.terminal import stage_lines
 from agent_envs.core.env import TurnEnv, companion
 from agent_envs.core.registry import NAMESPACE, full_id, spec_json
 from agent_envs.core.wrapper_stack import core_of

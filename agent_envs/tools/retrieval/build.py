@@ -10,8 +10,8 @@ from agent_envs.base import caches as cache
 from agent_envs.base.caches import Uncopied
 from agent_envs.base.documents import Corpus, Hit, Retriever
 from agent_envs.base.errors import UsageError
-from agent_envs.base.progress import stage_lines
 from agent_envs.base.serialization import sha256_text
+from agent_envs.base.terminal import stage_lines
 from agent_envs.services.recording import Recording
 from agent_envs.tools.retrieval.bm25 import BM25Retriever, BM25Settings
 from agent_envs.tools.retrieval.dense import DenseRetriever, split_dense
