@@ -33,8 +33,7 @@ from agent_envs.base.errors import (
     Unsolvable,
     UsageError,
 )
-from agent_envs.base.messages import Message, ToolCall, ToolResult
-from agent_envs.base.spaces import Utterance
+from agent_envs.base.messages import Message, ToolCall, ToolResult, Utterance
 from agent_envs.base.version import VERSION
 from agent_envs.core.env import Episode, Outcome, Task, TurnEnv, TurnWrapper, register_companions
 from agent_envs.core.registry import env_ids, make_vec, register_all, spec_json

@@ -20,7 +20,7 @@ from agent_envs.core.builtin_agents import companion
 from agent_envs.core.env import TurnEnv
 from agent_envs.core.trajectory import Turn
 from agent_envs.core.wrapper_stack import core_of
-from agent_envs.evaluation.runs.episode_numbers import outcome_of, valid_turn
+from agent_envs.evaluation.runs.measures import outcome_of, valid_turn
 from agent_envs.evaluation.statistics.paired import compare_paired
 from agent_envs.evaluation.statistics.rates import Rate, success_rate
 from agent_envs.rollout.episode_runner import EpisodeResult

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from agent_envs.base.errors import AgentEnvsError
 from agent_envs.base.jsonl_log import Journal
 from agent_envs.core.trajectory import Trajectory, TrajectoryTree
-from agent_envs.evaluation.runs.episode_numbers import tool_calls, valid_turn
+from agent_envs.evaluation.runs.measures import tool_calls, valid_turn
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.policy import origin_of
 from agent_envs.rollout.run_log import Planned

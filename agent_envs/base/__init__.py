@@ -2,10 +2,9 @@
 
 Modules, in reading order:
     errors: the exceptions, from `UsageError` to `EnvFault`, an infrastructure error that never becomes a reward.
-    messages: chat messages with role and author, tool calls, tool results, and their text.
+    messages: chat messages with role and author, tool calls, tool results, their text, and `Utterance`, the space of all texts.
     protocol: the parsers from a policy's text to an action: tags, marked answers, JSON tool calls, labels; stop strings.
     tool_schema: the `@tool` decorator: JSON schemas from signatures, checked arguments, and a `Toolkit` that executes calls.
-    spaces: `Utterance`, the Gymnasium space of all strings, for actions and observations.
     documents: passages, corpora in memory, hits, and the `Retriever` interface.
     serialization, type_checks: canonical JSON, sha256 digests, encoding of stored state, and the check of its field types.
     jsonl_log: appending rows to a JSONL file so that a kill loses none, and the file lock; the rows are their writers'.

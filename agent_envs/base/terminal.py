@@ -25,6 +25,9 @@ MAX_CHARACTERS = 200_000
 WIDE = 180
 
 
+LINE_SECONDS = 10.0
+
+
 def visible(text: str) -> str:
     """Return a text as it may be shown: bounded, without control characters, with characters that hide text named."""
     if len(text) > MAX_CHARACTERS:
@@ -111,9 +114,6 @@ def _widths(cells: list[list[str]], room: int) -> list[int]:
     while sum(widths) > room >= sum(least):
         widths[max((place for place, width in enumerate(widths) if width > least[place]), key=widths.__getitem__)] -= 1
     return widths if sum(widths) <= room else []
-
-
-LINE_SECONDS = 10.0
 
 
 @contextlib.contextmanager

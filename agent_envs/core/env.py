@@ -28,10 +28,9 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from agent_envs.base.errors import UsageError
-from agent_envs.base.messages import Message, text_of
+from agent_envs.base.messages import Message, Utterance, text_of
 from agent_envs.base.protocol import LabelProtocol, MarkedAnswerProtocol, TagProtocol
 from agent_envs.base.serialization import canonical_json, decode_state, digest, encode_state, plain_value
-from agent_envs.base.spaces import Utterance
 from agent_envs.core.builtin_agents import companion, register_companions
 from agent_envs.core.episode import Episode, Outcome, extended, legal_text
 from agent_envs.core.rewards import RewardSpec

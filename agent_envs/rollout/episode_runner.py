@@ -14,9 +14,9 @@ from agent_envs.core.episode import border_notes
 from agent_envs.core.snapshot import Snapshot, fork, restore, snapshot
 from agent_envs.core.trajectory import Header, Task, Trajectory, Turn
 from agent_envs.core.wrapper_stack import core_of, shown_messages, turn_wrappers, wrapper_usage
-from agent_envs.rollout.context import Context
 from agent_envs.rollout.policy import (
     CompanionPolicy,
+    Context,
     Policy,
     Reply,
     Request,

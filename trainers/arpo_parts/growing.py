@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_envs.core.trajectory import Turn
-from agent_envs.evaluation.runs.episode_numbers import tool_calls
+from agent_envs.evaluation.runs.measures import tool_calls
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.lockstep import Lane, Lockstep
 from agent_envs.rollout.run_log import Planned

@@ -17,8 +17,7 @@ import gymnasium as gym
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.jsonl_log import read_journal
 from agent_envs.core.wrapper_stack import core_of
-from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers, numbers_of
-from agent_envs.evaluation.runs.measures import Measures
+from agent_envs.evaluation.runs.measures import EpisodeNumbers, Measures, numbers_of
 from agent_envs.evaluation.runs.pilot import asks_a_model, estimate, pilot_first
 from agent_envs.evaluation.runs.run_folder import (
     Played,

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
-from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
+from agent_envs.evaluation.runs.measures import EpisodeNumbers
 from agent_envs.evaluation.runs.run_folder import Prices, Settings
 from agent_envs.evaluation.runs.suite_feedback import feedback_models
 from agent_envs.evaluation.suites.suite import Suite

@@ -29,8 +29,7 @@ from agent_envs.base.serialization import canonical_json
 from agent_envs.base.strict_model import Strict
 from agent_envs.base.version import VERSION
 from agent_envs.datasets.corpora import write_atomically
-from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers, numbers_of
-from agent_envs.evaluation.runs.measures import KeptNumbers, Measures
+from agent_envs.evaluation.runs.measures import EpisodeNumbers, KeptNumbers, Measures, numbers_of
 from agent_envs.evaluation.runs.suite_feedback import feedback_prices
 from agent_envs.evaluation.suites import suite as suites
 from agent_envs.evaluation.suites.plan import Notes

@@ -17,7 +17,7 @@ from agent_envs.envs.tau2.env import SOURCES
 from agent_envs.envs.tau2.official import official_bytes
 from agent_envs.envs.tau2.partners import PLAYERS
 from agent_envs.envs.tau2.turn_taking import GREETING
-from agent_envs.evaluation.runs.episode_numbers import tool_calls
+from agent_envs.evaluation.runs.measures import tool_calls
 from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.services.chat import ScriptedChat
 from tests.envs.tau2.hashes import original_hash

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from agent_envs.base.errors import EnvFault
-from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
 from agent_envs.evaluation.runs.evaluate import evaluate, resume
+from agent_envs.evaluation.runs.measures import EpisodeNumbers
 from agent_envs.evaluation.runs.pilot import EPISODES, asks_a_model, estimate, pilot_first
 from agent_envs.evaluation.runs.run_folder import Prices, Settings, open_run, prices_of
 from agent_envs.evaluation.runs.suite_feedback import feedback_named, with_feedback
