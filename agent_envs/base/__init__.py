@@ -9,7 +9,7 @@ Modules, in reading order:
     serialization, type_checks: canonical JSON, sha256 digests, encoding of stored state, and the check of its field types.
     jsonl_log: appending rows to a JSONL file so that a kill loses none, and the file lock; the rows are their writers'.
     strict_model: the pydantic base of what is read from files: exact types, no unknown keys.
-    caches: the cache folder (`AGENT_ENVS_CACHE`), and values that threads of a process share.
+    caches: the cache folder (`AGENT_ENVS_CACHE`), rows kept there, atomic writes, and values that threads of a process share.
     terminal: printing, tables, escaping of control and hidden characters; progress bars on standard error; checks of names.
     arguments: checks of the arguments of constructors, with one form of error.
     version: the version number of the package, and the digest of its files.

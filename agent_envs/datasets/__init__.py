@@ -8,7 +8,7 @@ Modules, in reading order:
     listing: the rows of `agent-envs data list` and the files of `data path`.
     readers, safe_rows: `Question` from files in many formats (FlashRAG, NQ, HotpotQA, ...); bounded JSONL, CSV and TSV.
     reasoning_sets: readers of GSM8K, MATH, AIME, WebWalkerQA, GAIA, HLE, xBench-DeepSearch.
-    corpora: `FileCorpus`, memory-mapped passages of a JSONL file; atomic writes; rows that are kept.
+    corpora: `FileCorpus`, memory-mapped passages of a JSONL file.
     world/: generated fictional worlds: passages and multi-hop questions, with answers and oracle searches.
     seeded: `SeededSource`, the base of all sources that make their tasks from seeds; streams of draws, splits, ids.
     word_problems: generated arithmetic word problems; word_problem_wordings.json.

@@ -17,11 +17,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
+from agent_envs.base.caches import write_atomically
 from agent_envs.base.errors import UsageError
 from agent_envs.base.terminal import MAX_CHARACTERS, visible
 from agent_envs.core.conversation_view import ConversationView
 from agent_envs.core.trajectory import Trajectory
-from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.html.message_html import ConversationPage, grouped, passage, stretch
 from agent_envs.evaluation.html.rendered_states import AROUND, MOST_BYTES, data_url, fitting
 from agent_envs.evaluation.report.charts import (

@@ -5,9 +5,8 @@ run spent, as far as its journal and its recording tell. What simulated users an
 
 Modules, in reading order:
     evaluate: `evaluate` and `resume`; agents by name (`make_agent`); the cost limit (`--max-cost`) on an agent's replies.
-    pilot: calls, tokens and dollars of a run with a model, estimated from its first episodes.
     run_folder: the files of a run: config.json (settings, identity), suite.json, journal.jsonl, externals.jsonl, results.json.
-    suite_feedback: `--feedback`, prices and cost of feedback models, and the cost limit on them.
+    costs: `--feedback`, prices and cost of feedback models, the limit on them; the estimate from a run's first episodes.
     measures: one episode as numbers, how it ended, and what its family tells of it; numbers of large runs are kept.
     summary: success (by label, too), pass^k, returns, metrics, outcomes, tokens and cost by entry, and the suite's score.
 """

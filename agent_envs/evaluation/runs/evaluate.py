@@ -17,8 +17,17 @@ import gymnasium as gym
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.jsonl_log import read_journal
 from agent_envs.core.wrapper_stack import core_of
+from agent_envs.evaluation.runs.costs import (
+    asks_a_model,
+    check_priced,
+    estimate,
+    feedback_cost,
+    feedback_models,
+    pilot_first,
+    prices_of,
+    recorded_counts,
+)
 from agent_envs.evaluation.runs.measures import EpisodeNumbers, Measures, numbers_of
-from agent_envs.evaluation.runs.pilot import asks_a_model, estimate, pilot_first
 from agent_envs.evaluation.runs.run_folder import (
     Played,
     Prices,
@@ -26,11 +35,9 @@ from agent_envs.evaluation.runs.run_folder import (
     Settings,
     claim,
     open_run,
-    prices_of,
     same_identity,
     save_results,
 )
-from agent_envs.evaluation.runs.suite_feedback import check_priced, feedback_cost, feedback_models, recorded_counts
 from agent_envs.evaluation.runs.summary import Summary, averages_of, measured, score_of, summarise, total_cost
 from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suites.plan import entry_env, notes_on, plan_of

@@ -19,6 +19,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
 
+from agent_envs.base.caches import keep_rows, kept_rows, place_of
 from agent_envs.base.errors import AgentEnvsError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import Answer, Call, Malformed, Say
@@ -28,7 +29,6 @@ from agent_envs.core.builtin_agents import companion_of
 from agent_envs.core.registry import env_ids, full_id
 from agent_envs.core.trajectory import Task, Trajectory, Turn
 from agent_envs.core.wrapper_stack import core_of
-from agent_envs.datasets.corpora import keep_rows, kept_rows, place_of
 from agent_envs.evaluation.suites.plan import NOT_HERE, entry_env
 from agent_envs.evaluation.suites.suite import Entry, Suite
 from agent_envs.rollout.episode_runner import EpisodeResult
