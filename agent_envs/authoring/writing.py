@@ -18,8 +18,8 @@ import gymnasium as gym
 
 from agent_envs.base.arguments import choice
 from agent_envs.base.errors import UsageError
+from agent_envs.core.env import core_of
 from agent_envs.core.registry import NAMESPACE, TABLE, full_id, row_of, spec_json
-from agent_envs.core.wrapper_stack import core_of
 
 # Templates of a package or a family, and of a package with expanded actions; each is the file of its name but for these two.
 PARTS = ("init", "env", "tasks", "scoring", "solver", "heuristic", "prompt")

@@ -19,11 +19,10 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
+from agent_envs.core.env import core_of, wrapper_usage
 from agent_envs.core.trajectory import Header, Trajectory
-from agent_envs.core.wrapper_stack import core_of, wrapper_usage
-from agent_envs.rollout.episode_runner import EpisodeResult, EpisodeWalk
+from agent_envs.rollout.episode_runner import EpisodeResult, EpisodeWalk, Planned
 from agent_envs.rollout.policy import Policy, Reply, check_actions, checked_replies, traits_of
-from agent_envs.rollout.run_log import Planned
 from agent_envs.services.run_services import Services
 
 

@@ -17,8 +17,7 @@ from gymnasium.spaces import OneOf
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import FEEDBACK_MARK
-from agent_envs.core.env import TurnEnv, companion
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.env import TurnEnv, companion, core_of
 
 Row = dict[str, Any]
 

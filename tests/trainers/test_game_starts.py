@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import gymnasium as gym
 
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.env import core_of
 from agent_envs.envs.text_games.scoring import facts_of
 from agent_envs.evaluation.runs.measures import valid_turn
 from agent_envs.rollout.episode_runner import EpisodeResult

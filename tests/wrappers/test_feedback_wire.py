@@ -11,8 +11,8 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import EnvFault, UsageError, replay, run_episode, spec_json
-from agent_envs.rollout.run_log import Planned, RunLog
-from agent_envs.rollout.run_many import run_many
+from agent_envs.rollout.episode_runner import Planned
+from agent_envs.rollout.run_many import RunLog, run_many
 from agent_envs.services.chat import AnthropicChat, OpenAIChat
 from agent_envs.services.chat.prices import cost_of, load_prices
 from agent_envs.services.recording import Recording, read_answers

@@ -22,7 +22,7 @@ from agent_envs.evaluation.runs.measures import FAILURES, UNPLAYED, EpisodeNumbe
 from agent_envs.evaluation.runs.run_folder import Run, Spool, open_run
 from agent_envs.evaluation.suites.suite import Suite
 from agent_envs.rollout.episode_runner import EpisodeResult
-from agent_envs.rollout.run_log import result_of
+from agent_envs.rollout.run_many import result_of
 
 Progress = Callable[[int, int, float], None]
 

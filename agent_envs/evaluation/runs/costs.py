@@ -16,7 +16,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.evaluation.runs.measures import EpisodeNumbers
 from agent_envs.evaluation.runs.run_folder import Prices, Settings
 from agent_envs.evaluation.suites.suite import Feedback, Suite
-from agent_envs.rollout.run_log import Planned
+from agent_envs.rollout.episode_runner import Planned
 from agent_envs.services.chat import make_chat_model
 from agent_envs.services.chat.named import is_chat_name
 from agent_envs.services.chat.prices import Price, PriceTable, cost_of, load_prices

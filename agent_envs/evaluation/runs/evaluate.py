@@ -16,7 +16,7 @@ import gymnasium as gym
 
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.jsonl_log import read_journal
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.env import core_of
 from agent_envs.evaluation.runs.costs import (
     asks_a_model,
     check_priced,
@@ -43,9 +43,8 @@ from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suites.plan import entry_env, notes_on, plan_of
 from agent_envs.evaluation.suites.suite import Suite
 from agent_envs.rollout.chat_policy import ChatPolicy
-from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, Policy, Reply, Request, check_actions, traits_of
-from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
 from agent_envs.services.chat.http import HttpChat
 from agent_envs.services.chat.named import FORMS, is_chat_name, make_chat_model

@@ -33,7 +33,7 @@ from agent_envs.evaluation.runs.measures import EpisodeNumbers, KeptNumbers, Mea
 from agent_envs.evaluation.suites import suite as suites
 from agent_envs.evaluation.suites.plan import Notes
 from agent_envs.rollout.episode_runner import EpisodeResult
-from agent_envs.rollout.run_log import UNFINISHED, RunLog, read_rows, result_of
+from agent_envs.rollout.run_many import UNFINISHED, RunLog, read_rows, result_of
 from agent_envs.services.chat.named import is_chat_name
 from agent_envs.services.chat.prices import Price
 from agent_envs.wrappers.feedback_costs import PREFIX

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from agent_envs import UsageError
-from agent_envs.core.wrapper_stack import shown_messages
+from agent_envs.core.env import shown_messages
 from agent_envs.evaluation.html.view import write_view
 from agent_envs.evaluation.report.compare import compare_entries
 from agent_envs.evaluation.report.report import report_on
