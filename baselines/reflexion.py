@@ -17,7 +17,7 @@ import gymnasium as gym
 
 import agent_envs  # noqa: F401 - registers the ids
 from agent_envs.base.errors import AgentEnvsError
-from agent_envs.core.registry import spec_json
+from agent_envs.core.env import spec_json
 from agent_envs.rollout.episode_runner import Planned
 from agent_envs.rollout.policy import Request
 from agent_envs.rollout.run_many import run_many

@@ -134,7 +134,7 @@ def played(env_id: str, tasks: int, most: int, act: str) -> float:
     """Return steps per CPU-second of recorded play, resets included; what one task is made of is kept, as in training."""
     import gymnasium as gym
 
-    from agent_envs.core.env import companion
+    from agent_envs.core.registry import companion
     from benchmarks.search_steps import rate
 
     env = gym.make(env_id)

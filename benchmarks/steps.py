@@ -111,7 +111,7 @@ def expa_row(env: Any) -> dict[str, Any]:
 
 def recorded(env: Any, player: str) -> Plan:
     """Return what the solver or random legal play does in the first test tasks."""
-    from agent_envs.core.env import companion
+    from agent_envs.core.registry import companion
 
     act = companion(env, {"solver": "solver", "random": "sampler"}[player])
     assert act is not None

@@ -16,8 +16,8 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.errors import UsageError
-from agent_envs.core.builtin_agents import companion
 from agent_envs.core.env import TurnEnv, core_of
+from agent_envs.core.registry import companion
 from agent_envs.core.trajectory import Turn
 from agent_envs.evaluation.runs.measures import outcome_of, valid_turn
 from agent_envs.evaluation.statistics.paired import compare_paired

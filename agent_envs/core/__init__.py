@@ -6,8 +6,7 @@ Modules, in reading order:
     rewards: rewards by name, made of bounded terms over typed turns.
     trajectory: tasks and their sources and splits, turns, trajectories, trees of branches, transcripts.
     snapshot: snapshot, restore and fork of a whole wrapper stack, and snapshots as bytes.
-    builtin_agents: companions of a class: the oracle policy (solver), random policy (sampler), heuristic, labels, metrics.
     conversation_view: all sides of a conversation, for the pages of finished runs.
     pages: docstrings of classes that have a page in common.
-    registry: the table of environment ids, registration with Gymnasium, vector environments, specs as JSON.
+    registry: the table of environment ids; the companions of a class: oracle policy (solver), random policy, heuristic, labels.
 """

@@ -30,16 +30,14 @@ from gymnasium.utils import RecordConstructorArgs
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message, Utterance, text_of
 from agent_envs.base.protocol import LabelProtocol, MarkedAnswerProtocol, TagProtocol
-from agent_envs.base.serialization import canonical_json, decode_state, digest, encode_state, plain_value
-from agent_envs.core.builtin_agents import companion, register_companions
+from agent_envs.base.serialization import canonical_json, decode_state, digest, encode_state, plain_value, stays_here
 from agent_envs.core.episode import Episode, Outcome, extended, legal_text
 from agent_envs.core.rewards import RewardSpec
 from agent_envs.core.trajectory import Header, Task, TaskSource, Trajectory, transcript
 from agent_envs.services.run_services import Services
 
 __all__ = [
-    "INFO_KEYS", "Episode", "InfoKey", "Outcome", "Task", "TaskSource", "TurnEnv", "TurnWrapper", "companion",
-    "register_companions",
+    "INFO_KEYS", "Episode", "InfoKey", "Outcome", "Task", "TaskSource", "TurnEnv", "TurnWrapper",
 ]  # fmt: skip
 _signature = lru_cache(maxsize=64)(inspect.signature)  # of a constructor: to find it takes a fifth of a `make`
 RESET_OPTIONS = ("task", "split", "episode_key")
@@ -349,3 +347,24 @@ def wrapper_messages(env: gym.Env[Any, Any]) -> list[Message]:
 def wrapper_usage(env: gym.Env[Any, Any]) -> dict[str, int]:
     """Return what the wrappers of a stack used in the episode, by name."""
     return {name: count for wrapper in turn_wrappers(env) for name, count in wrapper.usage.items()}
+
+
+def spec_json(env: gym.Env[Any, Any]) -> str:
+    """Return the JSON text that makes this very stack again: `gymnasium.make(EnvSpec.from_json(text))`.
+
+    Raises:
+        UsageError: it was not made by `gymnasium.make`, or an argument cannot travel; the message names it.
+    """
+    core = env.unwrapped
+    if env.spec is None:
+        raise UsageError(
+            f"{core}: no spec; make it with gymnasium.make(id, ...), then spec_json knows how to repeat it"
+        )
+    stuck = [name for name, value in core.arguments.items() if stays_here(value)] if isinstance(core, TurnEnv) else []
+    for wrapper in env.spec.additional_wrappers:
+        if wrapper.kwargs is None:
+            stuck.append(f"{wrapper.name} (it must be a gymnasium.utils.RecordConstructorArgs)")
+        stuck += [f"{wrapper.name}({name})" for name, value in (wrapper.kwargs or {}).items() if stays_here(value)]
+    if stuck:
+        raise UsageError(f"{env.spec.id}: {', '.join(stuck)} cannot travel as JSON; name the collaborator by a string")
+    return env.spec.to_json()

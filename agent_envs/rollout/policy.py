@@ -17,7 +17,8 @@ from gymnasium.spaces import OneOf
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import FEEDBACK_MARK
-from agent_envs.core.env import TurnEnv, companion, core_of
+from agent_envs.core.env import TurnEnv, core_of
+from agent_envs.core.registry import companion
 
 Row = dict[str, Any]
 

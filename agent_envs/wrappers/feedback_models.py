@@ -14,8 +14,8 @@ from agent_envs.base.caches import SharedCache, Uncopied, shared
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.messages import Message
 from agent_envs.base.serialization import digest
-from agent_envs.core.builtin_agents import companion
 from agent_envs.core.env import core_of
+from agent_envs.core.registry import companion
 from agent_envs.core.trajectory import Header
 from agent_envs.rollout.episode_runner import turn_seed
 from agent_envs.services.chat import ChatModel, ChatPort, ChatReply, ChatRequest, ask, chat_port, make_chat_model

@@ -11,7 +11,7 @@ import pytest
 
 import agent_envs
 from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
-from agent_envs.core.registry import spec_json
+from agent_envs.core.env import spec_json
 from agent_envs.evaluation.runs.evaluate import make_agent
 from agent_envs.rollout.episode_runner import Planned, run_episode
 from agent_envs.rollout.policy import Request

@@ -25,9 +25,8 @@ from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import Answer, Call, Malformed, Say
 from agent_envs.base.serialization import sha256_file
 from agent_envs.base.type_checks import misfit
-from agent_envs.core.builtin_agents import companion_of
 from agent_envs.core.env import core_of
-from agent_envs.core.registry import env_ids, full_id
+from agent_envs.core.registry import companion_of, env_ids, full_id
 from agent_envs.core.trajectory import Task, Trajectory, Turn
 from agent_envs.evaluation.suites.plan import NOT_HERE, entry_env
 from agent_envs.evaluation.suites.suite import Entry, Suite

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from agent_envs.base.errors import AgentEnvsError, DataMissing, MissingExtra, UsageError
 from agent_envs.base.serialization import digest
-from agent_envs.core.builtin_agents import companion
 from agent_envs.core.env import core_of, shown_messages
 from agent_envs.core.episode import border_notes
+from agent_envs.core.registry import companion
 from agent_envs.core.snapshot import fork
 from agent_envs.core.trajectory import Header, Trajectory, Turn
 from agent_envs.evaluation.runs.run_folder import Played

@@ -288,7 +288,7 @@ def test_hostile_labels_are_shown_as_they_stand(tmp_path):
 @pytest.fixture
 def wrong():
     """A function that gives Wrong its companions; they are gone again after the test."""
-    from agent_envs.core.builtin_agents import _COMPANIONS
+    from agent_envs.core.registry import _COMPANIONS
 
     name = f"{Wrong.__module__}:{Wrong.__qualname__}"
 
