@@ -36,8 +36,8 @@ from agent_envs.base.errors import (
 from agent_envs.base.messages import Message, ToolCall, ToolResult, Utterance
 from agent_envs.base.version import VERSION
 from agent_envs.core.env import Episode, Outcome, Task, TurnEnv, TurnWrapper, spec_json
+from agent_envs.core.episode import Reward, RewardSpec, Term
 from agent_envs.core.registry import env_ids, make_vec, register_all, register_companions
-from agent_envs.core.rewards import Reward, RewardSpec, Term
 from agent_envs.core.snapshot import Snapshot, fork, register_snapshot, restore, snapshot
 from agent_envs.core.trajectory import Trajectory, TrajectoryTree, Turn
 from agent_envs.rollout.episode_runner import (

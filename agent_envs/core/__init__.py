@@ -2,8 +2,7 @@
 
 Modules, in reading order:
     env: `TurnEnv`, an environment whose step is one turn; info keys; the base and the stack of wrappers. Read it first.
-    episode: an episode as one immutable value, the outcome of an action, the cap on an action's length.
-    rewards: rewards by name, made of bounded terms over typed turns.
+    episode: an episode as one immutable value, the outcome of an action; rewards by name, of bounded terms over typed turns.
     trajectory: tasks and their sources and splits, turns, trajectories, trees of branches, transcripts.
     snapshot: snapshot, restore and fork of a whole wrapper stack, and snapshots as bytes.
     conversation_view: all sides of a conversation, for the pages of finished runs.

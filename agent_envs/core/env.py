@@ -31,8 +31,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message, Utterance, text_of
 from agent_envs.base.protocol import LabelProtocol, MarkedAnswerProtocol, TagProtocol
 from agent_envs.base.serialization import canonical_json, decode_state, digest, encode_state, plain_value, stays_here
-from agent_envs.core.episode import Episode, Outcome, extended, legal_text
-from agent_envs.core.rewards import RewardSpec
+from agent_envs.core.episode import Episode, Outcome, RewardSpec, extended, legal_text
 from agent_envs.core.trajectory import Header, Task, TaskSource, Trajectory, transcript
 from agent_envs.services.run_services import Services
 

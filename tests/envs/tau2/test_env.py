@@ -9,7 +9,7 @@ import pytest
 import agent_envs
 from agent_envs import DataMissing, EnvFault, UsageError, fork, restore, snapshot
 from agent_envs.base.serialization import canonical_json, encode_state
-from agent_envs.core.rewards import Reward
+from agent_envs.core.episode import Reward
 from agent_envs.core.snapshot import Snapshot
 from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.database import Changes
