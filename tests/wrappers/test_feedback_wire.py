@@ -18,8 +18,7 @@ from agent_envs.services.chat.prices import cost_of, load_prices
 from agent_envs.services.recording import Recording, read_answers
 from agent_envs.services.run_services import Services
 from agent_envs.wrappers import VerbalFeedback
-from agent_envs.wrappers.feedback_costs import feedback_usage
-from agent_envs.wrappers.feedback_models import ChatFeedback
+from agent_envs.wrappers.feedback_models import ChatFeedback, feedback_usage
 from agent_envs.wrappers.feedback_prompts import read_templates
 from tests.servers import FaultServer
 from tests.services.chat.wire import AnthropicWire, OpenAIWire, Said

@@ -14,7 +14,7 @@ from agent_envs.evaluation.runs.summary import NO_RESULT, Spread, Summary, figur
 from agent_envs.evaluation.statistics.paired import minimum_detectable
 from agent_envs.evaluation.statistics.rates import Rate, rerun_interval
 from agent_envs.evaluation.suites.suite import ADHOC
-from agent_envs.wrappers.feedback_costs import feedback_usage
+from agent_envs.wrappers.feedback_models import feedback_usage
 
 MOST_ENTRIES = 6  # that have a curve each
 DETECTABLE = (

@@ -22,7 +22,7 @@ from agent_envs.services.chat.named import is_chat_name
 from agent_envs.services.chat.prices import Price, PriceTable, cost_of, load_prices
 from agent_envs.services.chat.spending import Counts
 from agent_envs.services.recording import read_answers
-from agent_envs.wrappers.feedback_costs import PREFIX, feedback_usage
+from agent_envs.wrappers.feedback_models import PREFIX, feedback_usage
 from agent_envs.wrappers.feedback_prompts import EPSILON, read_templates
 
 NONE = "none"

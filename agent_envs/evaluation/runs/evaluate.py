@@ -52,8 +52,7 @@ from agent_envs.services.chat.prices import Price, check_limit, cost_of
 from agent_envs.services.chat.spending import Budget, Counts, Limits, RunBudgets
 from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
-from agent_envs.wrappers.feedback_costs import PREFIX
-from agent_envs.wrappers.feedback_models import PORT
+from agent_envs.wrappers.feedback_models import PORT, PREFIX
 
 BUILT_IN = ("random", "heuristic", "solver", "null")
 # Agents of a checkout by short names: the class, and the option that is what stands behind the colon.

@@ -36,7 +36,7 @@ from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_many import UNFINISHED, RunLog, read_rows, result_of
 from agent_envs.services.chat.named import is_chat_name
 from agent_envs.services.chat.prices import Price
-from agent_envs.wrappers.feedback_costs import PREFIX
+from agent_envs.wrappers.feedback_models import PREFIX
 
 CLOSE = 1e-6  # what rewards and the sums of their terms may differ by
 CONFIG_SCHEMA: Literal["agent-envs/config@1"] = "agent-envs/config@1"
