@@ -12,7 +12,7 @@ Modules, in reading order:
     world/: generated fictional worlds: passages and multi-hop questions, with answers and oracle searches.
     seeded: `SeededSource`, the base of all sources that make their tasks from seeds; streams of draws, splits, ids.
     word_problems: generated arithmetic word problems; word_problem_wordings.json.
-    gsm8k, calculation_trees, rescaling: GSM8K problems traced to their numbers, as trees, and with larger numbers.
+    gsm8k, calculation_trees: GSM8K problems traced to their numbers, as trees, and with larger numbers.
     number_words: numbers in English words, written and parsed.
 """
 
