@@ -33,18 +33,24 @@ from agent_envs.base.errors import (
     Unsolvable,
     UsageError,
 )
-from agent_envs.base.messages import Message, ToolCall, ToolResult
-from agent_envs.base.spaces import Utterance
+from agent_envs.base.messages import Message, ToolCall, ToolResult, Utterance
 from agent_envs.base.version import VERSION
-from agent_envs.core.env import Episode, Outcome, Task, TurnEnv, TurnWrapper, register_companions
-from agent_envs.core.registry import env_ids, make_vec, register_all, spec_json
-from agent_envs.core.rewards import Reward, RewardSpec, Term
+from agent_envs.core.env import Episode, Outcome, Task, TurnEnv, TurnWrapper, spec_json
+from agent_envs.core.episode import Reward, RewardSpec, Term
+from agent_envs.core.registry import env_ids, make_vec, register_all, register_companions
 from agent_envs.core.snapshot import Snapshot, fork, register_snapshot, restore, snapshot
 from agent_envs.core.trajectory import Trajectory, TrajectoryTree, Turn
-from agent_envs.rollout.episode_runner import EpisodeResult, EpisodeWalk, record_turn, replay, run_episode, solve
+from agent_envs.rollout.episode_runner import (
+    EpisodeResult,
+    EpisodeWalk,
+    Planned,
+    record_turn,
+    replay,
+    run_episode,
+    solve,
+)
 from agent_envs.rollout.policy import Policy, Reply, Request
-from agent_envs.rollout.run_log import Planned, RunLog
-from agent_envs.rollout.run_many import run_many
+from agent_envs.rollout.run_many import RunLog, run_many
 
 if TYPE_CHECKING:
     from agent_envs.checker import check_turn_env

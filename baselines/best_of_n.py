@@ -18,11 +18,11 @@ import gymnasium as gym
 import agent_envs  # noqa: F401 - registers the ids
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.jsonl_log import Journal, read_journal
-from agent_envs.base.progress import progress_bar
-from agent_envs.core.registry import spec_json
+from agent_envs.base.terminal import progress_bar
+from agent_envs.core.env import spec_json
 from agent_envs.evaluation.runs.evaluate import make_agent
+from agent_envs.rollout.episode_runner import Planned
 from agent_envs.rollout.policy import Policy
-from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
 
 

@@ -17,9 +17,9 @@ import gymnasium as gym
 
 import agent_envs  # noqa: F401 - registers the ids
 from agent_envs.base.errors import AgentEnvsError
-from agent_envs.core.registry import spec_json
+from agent_envs.core.env import spec_json
+from agent_envs.rollout.episode_runner import Planned
 from agent_envs.rollout.policy import Request
-from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
 from baselines.best_of_n import named_options
 from baselines.chat_agent import TurnModel

@@ -24,9 +24,8 @@ import gymnasium as gym
 
 import agent_envs  # noqa: F401 - registers the ids
 from agent_envs.base.errors import AgentEnvsError, DataMissing, UsageError
-from agent_envs.base.progress import progress_bar
-from agent_envs.base.terminal import print_table, show
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.base.terminal import print_table, progress_bar, show
+from agent_envs.core.env import core_of
 from agent_envs.evaluation.runs.evaluate import Result, evaluate
 from agent_envs.evaluation.runs.run_folder import Settings
 from agent_envs.evaluation.statistics.rates import weighted_rate

@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs import Reply, Request
-from agent_envs.core.env import companion
+from agent_envs.core.registry import companion
 from agent_envs.rollout.policy import CompanionPolicy
 
 TURNS = 4

@@ -18,9 +18,8 @@ from typing import Any
 
 from agent_envs.base.messages import ToolResult
 from agent_envs.core.trajectory import Header, Trajectory, Turn
-from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.policy import origin_of
-from agent_envs.rollout.run_log import Planned
 from benchmarks.training_runs import about
 from trainers.arpo_parts.branching import BranchingSettings
 from trainers.arpo_parts.growing import Tree, grow

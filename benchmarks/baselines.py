@@ -20,11 +20,11 @@ from typing import Any
 import gymnasium as gym
 
 import agent_envs  # noqa: F401 - registers the ids
-from agent_envs.core.registry import spec_json
+from agent_envs.core.env import spec_json
 from agent_envs.evaluation.statistics.paired import compare_paired
 from agent_envs.evaluation.statistics.rates import success_rate
+from agent_envs.rollout.episode_runner import Planned
 from agent_envs.rollout.policy import Policy
-from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
 from baselines.agents import agent_class
 from baselines.chat_agent import TurnModel

@@ -26,9 +26,8 @@ import gymnasium as gym
 from agent_envs import __version__
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest
-from agent_envs.core.env import companion
-from agent_envs.core.registry import NAMESPACE, TABLE
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.env import core_of
+from agent_envs.core.registry import NAMESPACE, TABLE, companion
 from agent_envs.evaluation.html.page import render
 from agent_envs.evaluation.html.view import write_view
 from agent_envs.evaluation.runs.evaluate import Result, evaluate, result_of_run

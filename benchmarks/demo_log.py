@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs.base.jsonl_log import Journal, read_journal
-from agent_envs.base.progress import stage_lines
+from agent_envs.base.terminal import stage_lines
 
 BUDGET = {"evaluation": 55, "training": 40, "board": 15, "page": 10}  # CPU-seconds of `make demo`, by share
 MEASURED = Path(__file__).parent / "results" / "demo.jsonl"  # the log of a `make demo` on one machine

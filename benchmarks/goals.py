@@ -134,7 +134,7 @@ def play_rate(env_id: str, tasks: int, most: int, act: str) -> float:
     """Return steps per CPU-second of recorded play, resets included; a task's data stays in the cache, as in training."""
     import gymnasium as gym
 
-    from agent_envs.core.env import companion
+    from agent_envs.core.registry import companion
     from benchmarks.search_steps import rate
 
     env = gym.make(env_id)

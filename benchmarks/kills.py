@@ -22,7 +22,7 @@ from typing import Any
 
 from agent_envs import Reply, Request
 from agent_envs.base.jsonl_log import read_journal
-from agent_envs.base.progress import progress_bar
+from agent_envs.base.terminal import progress_bar
 from benchmarks.agents import script
 
 TASKS, TRIALS, CONCURRENCY = 40, 2, 4

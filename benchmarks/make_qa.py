@@ -21,14 +21,13 @@ from typing import Annotated, Any
 
 import typer
 
+from agent_envs.base.caches import write_atomically
 from agent_envs.base.documents import Retriever
 from agent_envs.base.errors import AgentEnvsError, BudgetSpent, EnvFault, UsageError
 from agent_envs.base.jsonl_log import Journal, read_journal
-from agent_envs.base.progress import stage_lines
 from agent_envs.base.serialization import canonical_json
-from agent_envs.base.terminal import print_result, print_table, show
+from agent_envs.base.terminal import print_result, print_table, show, stage_lines
 from agent_envs.cli.options import two_interrupts
-from agent_envs.datasets.corpora import write_atomically
 from agent_envs.envs.legal_search.library import Library
 from agent_envs.envs.legal_search.published import FORMAT, LIBRARIES, load_library
 from agent_envs.grading.text_answers import parse_number, without_thousands

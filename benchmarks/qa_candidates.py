@@ -15,7 +15,7 @@ from agent_envs.base.errors import EnvFault
 from agent_envs.base.serialization import digest
 from agent_envs.envs.legal_search.library import Library, Section
 from agent_envs.envs.legal_search.outcomes import abstains
-from agent_envs.evaluation.runs.suite_feedback import recorded_counts
+from agent_envs.evaluation.runs.costs import recorded_counts
 from agent_envs.grading.text_answers import normalise_answer
 from agent_envs.services.chat import ChatModel, ChatRequest, ask
 from agent_envs.services.chat.prices import PriceTable, check_limit

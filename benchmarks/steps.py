@@ -111,7 +111,7 @@ def expa_row(env: Any) -> dict[str, Any]:
 
 def record_plan(env: Any, player: str) -> Plan:
     """Record the actions of the solver or of random legal play in the first test tasks."""
-    from agent_envs.core.env import companion
+    from agent_envs.core.registry import companion
 
     act = companion(env, {"solver": "solver", "random": "sampler"}[player])
     assert act is not None

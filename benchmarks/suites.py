@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs.base.errors import DataMissing, MissingExtra, Unsolvable
-from agent_envs.base.progress import progress_bar
-from agent_envs.core.builtin_agents import companion
+from agent_envs.base.terminal import progress_bar
+from agent_envs.core.registry import companion
 from agent_envs.evaluation.suites.plan import entry_env, first_tasks, plan_of
 from agent_envs.evaluation.suites.suite import DEMO, Entry, Suite, load_suite, suite_names
 from agent_envs.rollout.episode_runner import run_episode

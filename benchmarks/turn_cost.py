@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs import EpisodeWalk, Reply
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.env import core_of
 
 LENGTHS = (10, 100, 1_000, 3_000)
 STRETCH, REPEATS = 20, 15

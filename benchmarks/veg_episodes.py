@@ -10,12 +10,12 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs.base.messages import FEEDBACK_MARK
+from agent_envs.core.env import core_of
 from agent_envs.core.registry import full_id
-from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.search_qa.chains import asked, documents, follow
 from agent_envs.evaluation.statistics.rates import success_rate
+from agent_envs.rollout.episode_runner import Planned
 from agent_envs.rollout.policy import Reply, Request
-from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
 from trainers.command_line import read_settings
 from trainers.environments import WrapperRow, environment_spec, tasks_of_step

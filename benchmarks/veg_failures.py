@@ -8,8 +8,8 @@ from typing import Any
 
 import gymnasium as gym
 
+from agent_envs.core.env import core_of
 from agent_envs.core.registry import full_id
-from agent_envs.core.wrapper_stack import core_of
 from agent_envs.rollout.episode_runner import EpisodeResult
 
 TASKS = 256

@@ -13,8 +13,7 @@ import gymnasium as gym
 
 from agent_envs.services.chat.prices import cost_of, load_prices
 from agent_envs.wrappers import VerbalFeedback
-from agent_envs.wrappers.feedback_costs import feedback_usage
-from agent_envs.wrappers.feedback_models import FeedbackModel, Moment
+from agent_envs.wrappers.feedback_models import FeedbackModel, Moment, feedback_usage
 from agent_envs.wrappers.feedback_prompts import read_templates
 
 CHARACTERS = 4  # a token, about, of English text

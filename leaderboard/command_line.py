@@ -9,10 +9,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from agent_envs.base.caches import write_atomically
 from agent_envs.base.errors import AgentEnvsError, UsageError
-from agent_envs.base.progress import progress_bar
-from agent_envs.base.terminal import print_result, print_table, show
-from agent_envs.datasets.corpora import write_atomically
+from agent_envs.base.terminal import print_result, print_table, progress_bar, show
 from agent_envs.evaluation.report.charts import points
 from agent_envs.evaluation.statistics.paired import p_text
 from agent_envs.evaluation.submission.provenance import unanswered

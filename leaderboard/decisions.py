@@ -13,7 +13,8 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import Journal, read_journal
-from agent_envs.base.strict_model import Strict, one_line
+from agent_envs.base.strict_model import Strict
+from agent_envs.base.terminal import one_line
 from agent_envs.evaluation.submission.models import Label
 from agent_envs.evaluation.suites.suite import Hex, first_fault
 

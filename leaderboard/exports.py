@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import agent_envs
+from agent_envs.base.caches import write_atomically
 from agent_envs.base.errors import MissingExtra, UsageError
-from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.submission.replaying import places_of
 from leaderboard.standings import Entrant, Outcomes
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from agent_envs.base.errors import MissingExtra, UsageError
 from agent_envs.base.terminal import visible
+from agent_envs.core.env import core_of
 from agent_envs.core.trajectory import Trajectory
-from agent_envs.core.wrapper_stack import core_of
 from agent_envs.evaluation.submission.replaying import Checked, Place
 from agent_envs.evaluation.suites.plan import entry_env
 from agent_envs.evaluation.suites.suite import Suite

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import agent_envs
+from agent_envs.base.caches import write_atomically
 from agent_envs.base.version import code_digest
-from agent_envs.datasets.corpora import write_atomically
-from agent_envs.evaluation.html.index_page import LinkedPages
-from agent_envs.evaluation.html.page import Bar, Cell, Page, RenderedTranscript, Table
+from agent_envs.evaluation.html.page import Bar, Cell, LinkedPages, Page, RenderedTranscript, Table
 from agent_envs.evaluation.report.charts import Forest, points
 from agent_envs.evaluation.statistics.paired import p_text
 from agent_envs.evaluation.statistics.rates import Rate

@@ -13,12 +13,12 @@ from typing import Annotated, Literal
 import gymnasium as gym
 from pydantic import Field, ValidationError
 
+from agent_envs.base.caches import write_atomically
 from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import Journal, read_journal
 from agent_envs.base.serialization import sha256_text
 from agent_envs.base.strict_model import Strict
-from agent_envs.core.wrapper_stack import core_of
-from agent_envs.datasets.corpora import write_atomically
+from agent_envs.core.env import core_of
 from agent_envs.evaluation.submission.models import Label
 from agent_envs.evaluation.suites.plan import entry_env
 from agent_envs.evaluation.suites.suite import Entry, Hex, Suite, first_fault, read_suite, suite_text

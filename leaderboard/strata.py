@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from agent_envs.evaluation.html.page import Cell, Table
-from agent_envs.evaluation.runs.by_label import natural
-from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
-from agent_envs.evaluation.runs.measures import Measures
+from agent_envs.evaluation.runs.measures import EpisodeNumbers, Measures
+from agent_envs.evaluation.runs.summary import natural
 from agent_envs.evaluation.statistics.rates import success_rate
 from agent_envs.evaluation.suites.suite import Suite, suite_names
 from leaderboard.standings import Row

@@ -12,12 +12,11 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from agent_envs.base.caches import cache_dir
+from agent_envs.base.caches import cache_dir, write_atomically
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest
 from agent_envs.base.version import code_digest
 from agent_envs.core.trajectory import Trajectory
-from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.html.page import Cell, RenderedTranscript, Transcript, draw
 from agent_envs.evaluation.html.replayed_view import ReplayReader
 from agent_envs.evaluation.submission.episode_rows import EpisodeRow, row_text

@@ -12,7 +12,7 @@ from typing import Any
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest, sha256_file
 from agent_envs.base.version import code_digest
-from agent_envs.evaluation.runs.episode_numbers import UNPLAYED
+from agent_envs.evaluation.runs.measures import UNPLAYED
 from agent_envs.evaluation.runs.summary import averages_of
 from agent_envs.evaluation.statistics.rates import Rate, success_rate, weighted_rate
 from agent_envs.evaluation.submission.episode_rows import EpisodeRow

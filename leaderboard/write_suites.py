@@ -15,8 +15,8 @@ import gymnasium as gym
 
 import agent_envs.evaluation.suites
 from agent_envs.base.errors import DataMissing
+from agent_envs.core.env import core_of
 from agent_envs.core.registry import NAMESPACE, full_id, row_of
-from agent_envs.core.wrapper_stack import core_of
 from agent_envs.evaluation.suites.plan import tasks_of
 from agent_envs.evaluation.suites.suite import DEMO, Average, Entry, Suite, suite_text
 

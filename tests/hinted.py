@@ -11,7 +11,7 @@ from agent_envs import fork
 from agent_envs.base.errors import Unsolvable
 from agent_envs.base.messages import Message
 from agent_envs.base.protocol import Malformed
-from agent_envs.core.env import companion
+from agent_envs.core.registry import companion
 from agent_envs.rollout.policy import Request
 from agent_envs.wrappers.scripted_feedback import QUALITIES
 

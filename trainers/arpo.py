@@ -30,7 +30,7 @@ from typing import Any, Literal
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.jsonl_log import Journal
-from agent_envs.evaluation.runs.episode_numbers import tool_calls
+from agent_envs.evaluation.runs.measures import tool_calls
 from agent_envs.rollout.lockstep import Lockstep
 from trainers import advantages as adv
 from trainers.arpo_parts.branching import BranchingSettings, deltas

@@ -42,9 +42,9 @@ from typing import Any, ClassVar
 import torch
 
 from agent_envs.base.errors import UsageError
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.env import core_of
 from agent_envs.envs.expa import ExpandedActionEnv
-from agent_envs.rollout.run_log import Planned
+from agent_envs.rollout.episode_runner import Planned
 from trainers import losses
 from trainers.batching import MicroBatch, Row, in_parts
 from trainers.command_line import one_line_errors, option, parse, read_settings

@@ -12,9 +12,8 @@ import gymnasium as gym
 
 from agent_envs.base.errors import BudgetSpent, UsageError
 from agent_envs.core.trajectory import Trajectory
-from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.policy import Reply, Request, origin_of
-from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
 from agent_envs.services.run_services import Services
 from trainers.contracts import Engine, Prefix, Sampling, TokenSequence

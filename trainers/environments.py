@@ -18,9 +18,8 @@ from gymnasium.envs.registration import EnvSpec
 
 from agent_envs import wrappers as known
 from agent_envs.base.errors import UsageError
-from agent_envs.core.env import TaskSource, TurnEnv
-from agent_envs.core.registry import full_id, spec_json
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.env import TaskSource, TurnEnv, core_of, spec_json
+from agent_envs.core.registry import full_id
 from agent_envs.envs.expa import ExpandedActionEnv
 from agent_envs.evaluation.suites.plan import ceiling_note
 from trainers.settings import (

@@ -16,15 +16,13 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.errors import UsageError
-from agent_envs.core.builtin_agents import companion
-from agent_envs.core.env import TurnEnv
+from agent_envs.core.env import TurnEnv, core_of
+from agent_envs.core.registry import companion
 from agent_envs.core.trajectory import Turn
-from agent_envs.core.wrapper_stack import core_of
-from agent_envs.evaluation.runs.episode_numbers import outcome_of, valid_turn
+from agent_envs.evaluation.runs.measures import outcome_of, valid_turn
 from agent_envs.evaluation.statistics.paired import compare_paired
 from agent_envs.evaluation.statistics.rates import Rate, success_rate
-from agent_envs.rollout.episode_runner import EpisodeResult
-from agent_envs.rollout.run_log import Planned
+from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.wrappers.memory import acting_span, acting_tags
 from trainers.environments import (
     Settings,

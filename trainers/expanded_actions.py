@@ -8,7 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.env import core_of
 from agent_envs.envs.expa import ExpandedActionEnv
 
 

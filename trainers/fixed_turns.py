@@ -12,10 +12,9 @@ from typing import Any
 
 from agent_envs.base.errors import AgentEnvsError
 from agent_envs.core.trajectory import Turn
-from agent_envs.evaluation.runs.episode_numbers import valid_turn
-from agent_envs.rollout.episode_runner import EpisodeWalk
+from agent_envs.evaluation.runs.measures import valid_turn
+from agent_envs.rollout.episode_runner import EpisodeWalk, Planned
 from agent_envs.rollout.lockstep import Lane, Lockstep
-from agent_envs.rollout.run_log import Planned
 from trainers.contracts import TokenSequence
 from trainers.engine_policy import EnginePolicy
 from trainers.environments import tasks_at

@@ -24,7 +24,7 @@ from agent_envs.base.errors import BudgetSpent, UsageError
 from agent_envs.base.serialization import digest
 from agent_envs.core.registry import full_id
 from agent_envs.core.trajectory import Trajectory
-from agent_envs.rollout.run_log import Planned
+from agent_envs.rollout.episode_runner import Planned
 from trainers.command_line import write_result
 from trainers.contracts import Engine, TokenSequence
 from trainers.costs import Costs, Paid, curve_points, in_words

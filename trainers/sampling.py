@@ -20,12 +20,11 @@ from typing import Any, Protocol
 from agent_envs.base.errors import AgentEnvsError
 from agent_envs.base.jsonl_log import Journal
 from agent_envs.core.trajectory import Trajectory, TrajectoryTree
-from agent_envs.evaluation.runs.episode_numbers import tool_calls, valid_turn
-from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.evaluation.runs.measures import tool_calls, valid_turn
+from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.policy import origin_of
-from agent_envs.rollout.run_log import Planned
 from agent_envs.services.run_services import Services
-from agent_envs.wrappers.feedback_costs import feedback_usage
+from agent_envs.wrappers.feedback_models import feedback_usage
 from trainers.contracts import TokenSequence
 from trainers.environments import TrainEnvironment, tasks_at, tasks_of_step
 from trainers.tokens import drift as drifted

@@ -27,8 +27,8 @@ from safetensors.torch import load_file
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import FEEDBACK_MARK
 from agent_envs.base.serialization import plain_value
+from agent_envs.core.env import core_of
 from agent_envs.core.registry import full_id
-from agent_envs.core.wrapper_stack import core_of
 from agent_envs.rollout.policy import Reply, Request
 from agent_envs.services.chat.named import is_chat_name
 from agent_envs.wrappers import Memory

@@ -35,7 +35,7 @@ import torch
 from accelerate.utils import gather_object
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
-from agent_envs.base.progress import stage_lines
+from agent_envs.base.terminal import stage_lines
 from agent_envs.wrappers.turns import allowance
 from trainers import losses
 from trainers.advantages import DualDiscounts, dual_discount_gae

@@ -18,8 +18,8 @@ import gymnasium as gym
 
 from agent_envs.base.arguments import choice
 from agent_envs.base.errors import UsageError
-from agent_envs.core.registry import NAMESPACE, TABLE, full_id, row_of, spec_json
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.env import core_of, spec_json
+from agent_envs.core.registry import NAMESPACE, TABLE, full_id, row_of
 
 # Templates of a package or a family, and of a package with expanded actions; each is the file of its name but for these two.
 PARTS = ("init", "env", "tasks", "scoring", "solver", "heuristic", "prompt")
@@ -32,7 +32,7 @@ import gymnasium as gym
 from agent_envs import register_companions
 
 gym.register(id="{id}", entry_point="{entry}")"""
-INSIDE = "\nfrom agent_envs.core.env import register_companions\n"
+INSIDE = "\nfrom agent_envs.core.registry import register_companions\n"
 SUMMARY = "Find a hidden whole number by comparing, then answer."
 # Where a new id and a new family are entered: what opens the list, and what closes it.
 TABLE_OF_IDS = ("TABLE: tuple[Row, ...] = (", "\n)\n")

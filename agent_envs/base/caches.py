@@ -1,12 +1,19 @@
-"""Caches: the folder of downloads and indexes, and values that a process makes once, shares among threads and never copies."""
+"""Caches: their folder, files that are whole at any time, and values that a process makes once and shares among threads."""
 
+import contextlib
+import hashlib
+import json
 import os
 import sys
+import tempfile
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
-from typing import Generic, Self, TypeAlias, TypeVar
+from typing import Any, BinaryIO, Generic, Self, TypeAlias, TypeVar
+
+from agent_envs.base.serialization import digest
+from agent_envs.base.version import code_digest
 
 Value = TypeVar("Value")
 
@@ -21,6 +28,7 @@ class Shared(Generic[Value]):
 
 SharedCache: TypeAlias = OrderedDict[Hashable, Shared[Value]]
 
+MOST_FILES = 32  # of a folder
 _CACHES_LOCK = threading.Lock()
 
 
@@ -65,3 +73,49 @@ def cache_dir() -> Path:
         return Path.home() / "Library" / "Caches" / "agent_envs"
     shared = os.environ.get("XDG_CACHE_HOME")
     return (Path(shared) if shared else Path.home() / ".cache") / "agent_envs"
+
+
+def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Write a file so that a reader, or a second writer, sees the old bytes or the new ones and never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)  # a temporary file is its maker's alone; this one is as any other
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def place_of(folder: str, *sources: Any) -> Path:
+    """Return the file of what was computed from `sources`, plain JSON, by this code."""
+    return cache_dir() / folder / f"{digest([*sources, code_digest()])[:32]}.json"
+
+
+def keep_rows(path: Path, rows: Sequence[Any]) -> None:
+    """Keep plain rows, and forget what was kept first beside them; without a cache that can be written nothing is kept."""
+    text = _sealed(path, json.dumps(rows).encode())
+    with contextlib.suppress(OSError):  # then it is computed each time
+        write_atomically(path, lambda file: file.write(text))
+        files = sorted(path.parent.glob("*.json"), key=lambda kept: kept.stat().st_mtime)
+        for old in files[:-MOST_FILES]:
+            old.unlink(missing_ok=True)
+
+
+def kept_rows(path: Path) -> list[Any]:
+    """Return the rows that were kept under this name, none where the file is not there or not as it was written."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return []
+    rows = json.loads(data)[1] if data == _sealed(path, data[68:-1]) else []
+    return rows if isinstance(rows, list) else []
+
+
+def _sealed(path: Path, rows: bytes) -> bytes:
+    """Return a file's text: rows behind a digest, which covers the name as well: it tells of what they are."""
+    return b'["%b",%b]' % (hashlib.sha256(path.name.encode() + rows).hexdigest().encode(), rows)

@@ -1,17 +1,19 @@
-"""Messages, tool calls and tool results are frozen, and each message knows who wrote it.
-
-`role` is what a chat template needs; `author` is who wrote the text. Rewards and training masks read the author, never
-the role: a retrieved passage may travel in a `user` message, and it is still not the policy's word.
-"""
+"""Messages, tool calls and tool results are chat messages with an author; `Utterance` is the space of all strings."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
+
+import numpy as np
+from gymnasium.spaces import Space
 
 from agent_envs.base.serialization import state_type
 
 Role = Literal["system", "user", "assistant", "tool"]
 Author = Literal["environment", "policy", "user", "tool", "feedback"]
 FEEDBACK_MARK = "Feedback: "  # what a message of feedback begins with, for those who see no author
+
+
+_WORDS = "search answer the a of in who what when where first last yes no move left right one two three".split()
 
 
 @state_type
@@ -73,3 +75,38 @@ def text_of(messages: tuple[Message, ...]) -> str:
     if len(messages) == 1:
         return messages[0].content
     return "\n\n".join([message.content for message in messages])
+
+
+class Utterance(Space[str]):
+    """Every Python string, of any length, lone surrogates included.
+
+    `sample` draws a short printable text; it is there for Gymnasium's machinery, not as a sensible policy.
+    """
+
+    def __init__(self, seed: int | np.random.Generator | None = None) -> None:
+        super().__init__(shape=None, dtype=None, seed=seed)
+
+    def sample(self, mask: None = None, probability: None = None) -> str:
+        """Return one to eight random words; masks have no meaning here."""
+        if mask is not None or probability is not None:
+            raise ValueError("Utterance has no mask and no probability: it holds all strings")
+        count = int(self.np_random.integers(1, 9))
+        return " ".join(_WORDS[int(self.np_random.integers(len(_WORDS)))] for _ in range(count))
+
+    def contains(self, x: Any) -> bool:
+        """Return whether `x` is a string."""
+        return isinstance(x, str)
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        """Strings have no fixed-size vector."""
+        return False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Utterance)
+
+    def __hash__(self) -> int:
+        return hash("Utterance")
+
+    def __repr__(self) -> str:
+        return "Utterance()"

@@ -14,9 +14,9 @@ from gymnasium.utils.env_checker import check_env
 from agent_envs.base.errors import UsageError
 from agent_envs.checker.env_under_test import CheckFailed, EnvUnderTest, play, step_digest
 from agent_envs.checker.processes import agents_play, run_child
-from agent_envs.core.env import INFO_KEYS, companion
+from agent_envs.core.env import INFO_KEYS, core_of
+from agent_envs.core.registry import companion
 from agent_envs.core.snapshot import Snapshot, fork, restore, snapshot
-from agent_envs.core.wrapper_stack import core_of
 from agent_envs.rollout.episode_runner import replay, run_episode
 from agent_envs.rollout.policy import CompanionPolicy
 

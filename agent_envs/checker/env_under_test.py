@@ -14,10 +14,9 @@ from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import sha256_text, stays_here
-from agent_envs.core.env import TurnEnv, companion
-from agent_envs.core.registry import spec_json
+from agent_envs.core.env import TurnEnv, core_of, spec_json
+from agent_envs.core.registry import companion
 from agent_envs.core.snapshot import Snapshot, fork, snapshot
-from agent_envs.core.wrapper_stack import core_of
 
 HOOKS = {"solver": ("env",), "sampler": ("env", "rng"), "heuristic": ("request",)}  # and how they are called
 

@@ -9,9 +9,8 @@ from gymnasium.spaces import Discrete, OneOf
 
 from agent_envs.base.protocol import Malformed
 from agent_envs.checker.env_under_test import CheckFailed, EnvUnderTest
-from agent_envs.core.env import TurnEnv
+from agent_envs.core.env import TurnEnv, core_of
 from agent_envs.core.snapshot import fork
-from agent_envs.core.wrapper_stack import core_of
 
 MOST_STEPS = 24
 UNKNOWN_IDS = (-1, -7, 10**6, 2**70, -(2**70), np.int64(-1), np.int64(10**6))

@@ -10,7 +10,7 @@ from typing import Any
 
 from agent_envs.checker.env_under_test import CheckFailed, EnvUnderTest
 from agent_envs.checker.expanded import hostile_id, takes_ids
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.env import core_of
 
 SECONDS_A_STEP = 30.0
 IDS = 0.4  # of the steps, where there are expanded actions

@@ -23,8 +23,8 @@ import gymnasium as gym
 
 from agent_envs.base.serialization import digest
 from agent_envs.checker.env_under_test import CheckFailed, CheckSkipped, EnvUnderTest, Script, make_again, play
+from agent_envs.core.env import core_of
 from agent_envs.core.snapshot import Snapshot, restore
-from agent_envs.core.wrapper_stack import core_of
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from agent_envs.base.serialization import encode_state
 from agent_envs.checker.env_under_test import CheckFailed, CheckSkipped, EnvUnderTest
-from agent_envs.core.env import TurnEnv, companion
+from agent_envs.core.env import TurnEnv, core_of
 from agent_envs.core.episode import Episode, Outcome
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.registry import companion
 from agent_envs.rollout.episode_runner import run_episode, solve
 from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, Policy
 

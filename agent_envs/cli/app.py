@@ -72,8 +72,8 @@ def show_page(env_id: EnvId, as_json: Json = False, arg: Arguments = None) -> No
     import inspect
     from dataclasses import asdict
 
+    from agent_envs.core.env import core_of
     from agent_envs.core.trajectory import transcript
-    from agent_envs.core.wrapper_stack import core_of
     from agent_envs.rollout.episode_runner import run_episode
     from agent_envs.rollout.policy import CompanionPolicy
 

@@ -46,7 +46,7 @@ def data_get(
     source: Annotated[Source, typer.Option(help="Where from.")] = Source.hub,
 ) -> None:
     """Download a data set's split, or a corpus, and print where it is."""
-    from agent_envs.base.progress import byte_bar
+    from agent_envs.base.terminal import byte_bar
     from agent_envs.datasets.download import get
 
     with byte_bar(name) as progress:

@@ -90,8 +90,8 @@ def evaluate_agent(
 
     A run that was stopped, by Ctrl-C or a kill too, goes on with --resume RUN; after --max-cost, with --out and a larger one.
     """
+    from agent_envs.evaluation.runs.costs import feedback_named
     from agent_envs.evaluation.runs.run_folder import Settings
-    from agent_envs.evaluation.runs.suite_feedback import feedback_named
 
     sys.path.insert(0, "")
     if resume is not None:
@@ -117,8 +117,7 @@ def evaluate_agent(
 
 def _tell_plan(suite: "Suite", settings: "Settings", yes: bool) -> None:
     """Say how much a chat model is to play; all of it with one that has a price needs a word of yours."""
-    from agent_envs.evaluation.runs.pilot import asks_a_model
-    from agent_envs.evaluation.runs.run_folder import prices_of
+    from agent_envs.evaluation.runs.costs import asks_a_model, prices_of
 
     prices = prices_of(suite, settings)
     if not asks_a_model(suite, settings, prices):
@@ -171,7 +170,7 @@ def _check_out(out: Path | None) -> None:
 
 
 def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Advice") -> "Suite":
-    from agent_envs.evaluation.runs.suite_feedback import with_feedback
+    from agent_envs.evaluation.runs.costs import with_feedback
     from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, first_tasks, playable_part
     from agent_envs.evaluation.suites.suite import DEMO, load_suite
 
@@ -239,7 +238,7 @@ def _alone(context: typer.Context) -> None:
 
 
 def _finish(play: Callable[[Any], "Result"], folder: Path, title: str, as_json: bool) -> None:
-    from agent_envs.base.progress import progress_bar
+    from agent_envs.base.terminal import progress_bar
 
     finished = False
     try:

@@ -94,7 +94,7 @@ def view(
     as_json: Json = False,
 ) -> None:
     """Write a run's transcripts as static pages, and print the path of the first."""
-    from agent_envs.base.progress import progress_bar
+    from agent_envs.base.terminal import progress_bar
     from agent_envs.evaluation.html.view import write_view
 
     with progress_bar(f"pages of {run}", quiet=as_json) as progress:

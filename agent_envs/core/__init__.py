@@ -1,14 +1,11 @@
 """The core holds the contract of a turn-based environment: episodes, rewards, trajectories, snapshots and the registry of ids.
 
 Modules, in reading order:
-    env: `TurnEnv`, an environment whose step is one turn; the info keys and the base of wrappers. Read it first.
-    episode: an episode as one immutable value, the outcome of an action, the cap on an action's length.
-    rewards: rewards by name, made of bounded terms over typed turns.
+    env: `TurnEnv`, an environment whose step is one turn; info keys; the base and the stack of wrappers. Read it first.
+    episode: an episode as one immutable value, the outcome of an action; rewards by name, of bounded terms over typed turns.
     trajectory: tasks and their sources and splits, turns, trajectories, trees of branches, transcripts.
     snapshot: snapshot, restore and fork of a whole wrapper stack, and snapshots as bytes.
-    builtin_agents: companions of a class: the oracle policy (solver), random policy (sampler), heuristic, labels, metrics.
-    wrapper_stack: the environment at the core of a wrapper stack, and what its wrappers showed and used.
     conversation_view: all sides of a conversation, for the pages of finished runs.
     pages: docstrings of classes that have a page in common.
-    registry: the table of environment ids, registration with Gymnasium, vector environments, specs as JSON.
+    registry: the table of environment ids; the companions of a class: oracle policy (solver), random policy, heuristic, labels.
 """

@@ -28,19 +28,15 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from agent_envs.base.errors import UsageError
-from agent_envs.base.messages import Message, text_of
+from agent_envs.base.messages import Message, Utterance, text_of
 from agent_envs.base.protocol import LabelProtocol, MarkedAnswerProtocol, TagProtocol
-from agent_envs.base.serialization import canonical_json, decode_state, digest, encode_state, plain_value
-from agent_envs.base.spaces import Utterance
-from agent_envs.core.builtin_agents import companion, register_companions
-from agent_envs.core.episode import Episode, Outcome, extended, legal_text
-from agent_envs.core.rewards import RewardSpec
+from agent_envs.base.serialization import canonical_json, decode_state, digest, encode_state, plain_value, stays_here
+from agent_envs.core.episode import Episode, Outcome, RewardSpec, extended, legal_text
 from agent_envs.core.trajectory import Header, Task, TaskSource, Trajectory, transcript
 from agent_envs.services.run_services import Services
 
 __all__ = [
-    "INFO_KEYS", "Episode", "InfoKey", "Outcome", "Task", "TaskSource", "TurnEnv", "TurnWrapper", "companion",
-    "register_companions",
+    "INFO_KEYS", "Episode", "InfoKey", "Outcome", "Task", "TaskSource", "TurnEnv", "TurnWrapper",
 ]  # fmt: skip
 _signature = lru_cache(maxsize=64)(inspect.signature)  # of a constructor: to find it takes a fifth of a `make`
 RESET_OPTIONS = ("task", "split", "episode_key")
@@ -310,3 +306,64 @@ def _info(env: TurnEnv, episode: Episode) -> dict[str, Any]:
         "messages": [message.as_dict() for message in shown], "context": env.context, "prefill": "",
         "stop": list(env.stop), "events": list(events), **env._extras(episode),
     }  # fmt: skip
+
+
+def core_of(env: gym.Env[Any, Any]) -> TurnEnv:
+    """Return the TurnEnv at the core of a wrapper stack."""
+    if not isinstance(env.unwrapped, TurnEnv):
+        raise UsageError(f"this needs a TurnEnv at the core, not {env.unwrapped!r}")
+    return env.unwrapped
+
+
+def turn_wrappers(env: gym.Env[Any, Any]) -> list[TurnWrapper]:
+    """Return our wrappers of a stack, from the outermost in."""
+    wrappers: list[TurnWrapper] = []
+    while isinstance(env, gym.Wrapper):
+        wrappers += [env] if isinstance(env, TurnWrapper) else []
+        env = env.env
+    return wrappers
+
+
+def shown_messages(env: gym.Env[Any, Any], info: dict[str, Any]) -> tuple[Message, ...]:
+    """Return the messages of `info`, with authors where the environment or a wrapper wrote them as they stand."""
+    episode = core_of(env).episode
+    turns = episode.turns if info["context"] == "replace" else episode.turns[-1:]
+    written = () if turns and info["context"] == "append" else episode.prompt
+    known = {(m.role, m.content): m for m in (*written, *(m for turn in turns for m in turn.observation))}
+    known |= {(m.role, m.content): m for m in wrapper_messages(env)}
+    rows = []
+    for row in info["messages"]:
+        plain = Message(row["role"], row["content"], "policy" if row["role"] == "assistant" else "environment")
+        rows.append(known.get((row["role"], row["content"]), plain))
+    return tuple(rows)
+
+
+def wrapper_messages(env: gym.Env[Any, Any]) -> list[Message]:
+    """Return what the wrappers of a stack showed in the episode, beside the environment."""
+    return [message for wrapper in turn_wrappers(env) for message in wrapper.said]
+
+
+def wrapper_usage(env: gym.Env[Any, Any]) -> dict[str, int]:
+    """Return what the wrappers of a stack used in the episode, by name."""
+    return {name: count for wrapper in turn_wrappers(env) for name, count in wrapper.usage.items()}
+
+
+def spec_json(env: gym.Env[Any, Any]) -> str:
+    """Return the JSON text that makes this very stack again: `gymnasium.make(EnvSpec.from_json(text))`.
+
+    Raises:
+        UsageError: it was not made by `gymnasium.make`, or an argument cannot travel; the message names it.
+    """
+    core = env.unwrapped
+    if env.spec is None:
+        raise UsageError(
+            f"{core}: no spec; make it with gymnasium.make(id, ...), then spec_json knows how to repeat it"
+        )
+    stuck = [name for name, value in core.arguments.items() if stays_here(value)] if isinstance(core, TurnEnv) else []
+    for wrapper in env.spec.additional_wrappers:
+        if wrapper.kwargs is None:
+            stuck.append(f"{wrapper.name} (it must be a gymnasium.utils.RecordConstructorArgs)")
+        stuck += [f"{wrapper.name}({name})" for name, value in (wrapper.kwargs or {}).items() if stays_here(value)]
+    if stuck:
+        raise UsageError(f"{env.spec.id}: {', '.join(stuck)} cannot travel as JSON; name the collaborator by a string")
+    return env.spec.to_json()

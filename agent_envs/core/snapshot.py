@@ -22,8 +22,7 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, RecordEpisodeS
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import decode_state, digest, kept_text, stored_text
 from agent_envs.base.type_checks import attribute_fits, misfit
-from agent_envs.core.env import Episode, TurnWrapper
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.env import Episode, TurnWrapper, core_of
 
 FORMAT, OLD_FORMAT = "agent-envs/snapshot@2", "agent-envs/snapshot@1"
 Get = Callable[[Any], Any]

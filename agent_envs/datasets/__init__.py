@@ -8,11 +8,11 @@ Modules, in reading order:
     listing: the rows of `agent-envs data list` and the files of `data path`.
     readers, safe_rows: `Question` from files in many formats (FlashRAG, NQ, HotpotQA, ...); bounded JSONL, CSV and TSV.
     reasoning_sets: readers of GSM8K, MATH, AIME, WebWalkerQA, GAIA, HLE, xBench-DeepSearch.
-    corpora: `FileCorpus`, memory-mapped passages of a JSONL file; atomic writes; rows that are kept.
+    corpora: `FileCorpus`, memory-mapped passages of a JSONL file.
     world/: generated fictional worlds: passages and multi-hop questions, with answers and oracle searches.
     seeded: `SeededSource`, the base of all sources that make their tasks from seeds; streams of draws, splits, ids.
     word_problems: generated arithmetic word problems; word_problem_wordings.json.
-    gsm8k, calculation_trees, rescaling: GSM8K problems traced to their numbers, as trees, and with larger numbers.
+    gsm8k, calculation_trees: GSM8K problems traced to their numbers, as trees, and with larger numbers.
     number_words: numbers in English words, written and parsed.
 """
 

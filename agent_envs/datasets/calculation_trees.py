@@ -1,9 +1,18 @@
-"""Annotated calculations are trees: read from text, evaluated exactly, written down again with other numbers."""
+"""Annotated calculations are trees: read from text, evaluated exactly, written down again with other numbers.
 
+`rescale` gives a traced word problem new, larger numbers, under which the text still makes sense. What holds of the original
+numbers goes on to hold: their order, the sign of every intermediate value, every value that is whole, and 1 stays 1. So a part
+stays smaller than its whole and nothing is cut up that was not.
+"""
+
+import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import lcm
+
+from agent_envs.datasets.word_problems import RESULT_LIMIT, WordProblem
 
 Tree = int | tuple[str, "Tree", "Tree"]
 """A place in a list of operands, or (operator, left, right)."""
@@ -11,6 +20,10 @@ Tree = int | tuple[str, "Tree", "Tree"]
 _TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d+)?|\.\d+)|([-+*/()]))")
 _RANK = {"+": 1, "-": 1, "*": 2, "/": 2}
 _LONGEST = 200
+
+
+_GROWTHS = 12
+_VARIATIONS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +151,108 @@ def divisors(tree: Tree, operands: Sequence[Fraction]) -> list[Fraction]:
         return []
     found = divisors(tree[1], operands) + divisors(tree[2], operands)
     return [*found, values(tree[2], operands, [])] if tree[0] == "/" else found
+
+
+def rescale(chain: Chain, rng: random.Random, digits: int = 6) -> WordProblem:
+    """Return the problem with other numbers, each of at most `digits` digits or as long as the original's longest.
+
+    Starts from the original numbers and takes only steps that keep what must hold, a fixed number of them, so that it
+    always ends with a valid problem; how large its numbers are differs from problem to problem.
+    """
+    scaling = _Scaling(chain, rng, digits)
+    for _ in range(_GROWTHS):
+        scaling.grow()
+    scaling.vary()
+    return _problem(chain, scaling.numbers)
+
+
+def _problem(chain: Chain, numbers: list[int]) -> WordProblem:
+    pieces, end = [], 0
+    for (start, stop), number in zip(chain.places, numbers, strict=True):
+        grouped = "," in chain.question[start:stop]
+        pieces += [chain.question[end:start], f"{number:,}" if grouped else str(number)]
+        end = stop
+    question = "".join(pieces) + chain.question[end:]
+    operands = [Fraction(number) for number in numbers]
+    steps = []
+    for tree in chain.trees:
+        steps.append(render(tree, [str(operand) for operand in operands]))
+        operands.append(values(tree, operands, []))
+    given = tuple(str(number) for number in numbers)
+    return WordProblem(question, given, tuple(steps), str(operands[-1]), chain.id.partition("-")[0])
+
+
+def _signs(chain: Chain, numbers: list[int]) -> list[tuple[int, bool]] | None:
+    """Return (sign, whole) of every value in the calculation, or None where a value is too large or does not exist."""
+    operands = [Fraction(number) for number in numbers]
+    found: list[Fraction] = []
+    try:
+        for tree in chain.trees:
+            operands.append(values(tree, operands, found))
+    except ZeroDivisionError:
+        return None
+    if any(abs(value) >= RESULT_LIMIT for value in found):
+        return None
+    return [((value > 0) - (value < 0), value.denominator == 1) for value in found]
+
+
+class _Scaling:
+    """The numbers on their way up."""
+
+    def __init__(self, chain: Chain, rng: random.Random, digits: int) -> None:
+        self.chain = chain
+        self.rng = rng
+        self.numbers = list(chain.numbers)
+        self.signs = _signs(chain, self.numbers)
+        self.order = sorted(range(len(self.numbers)), key=self.numbers.__getitem__)
+        self.top = max(10**digits - 1, *self.numbers)
+
+    def grow(self) -> None:
+        """Multiply some of the numbers by one factor."""
+        movable = [place for place in self.order if self.numbers[place] > 1]
+        if not movable:
+            return
+        chosen = self.rng.sample(movable, self.rng.randint(1, len(movable)))
+        most = self.top // max(self.numbers[place] for place in chosen)
+        if most >= 2:
+            factor = self._draw(2, most)
+            self._accept([n * factor if place in chosen else n for place, n in enumerate(self.numbers)])
+
+    def vary(self) -> None:
+        """Replace one number after the other, the largest first, by another one between its neighbours in size."""
+        for rank in reversed(range(len(self.order))):
+            place = self.order[rank]
+            number = self.numbers[place]
+            low = self.numbers[self.order[rank - 1]] + 1 if rank else 2
+            high = self.numbers[self.order[rank + 1]] - 1 if rank + 1 < len(self.order) else self.top
+            if number < 2 or high < max(low, 2):
+                continue
+            stride = self._stride()
+            for _ in range(_VARIATIONS):
+                changed = number + stride * ((self._draw(max(low, 2), high) - number) // stride)
+                if low <= changed <= high and self._accept(
+                    [*self.numbers[:place], changed, *self.numbers[place + 1 :]]
+                ):
+                    break
+
+    def _draw(self, low: int, high: int) -> int:
+        """Return a number of the range, its count of digits uniform."""
+        size = self.rng.randint(len(str(low)), len(str(high)))
+        return self.rng.randint(max(low, 10 ** (size - 1)), min(high, 10**size - 1))
+
+    def _stride(self) -> int:
+        """Return what a number can be moved by and divisions stay exact."""
+        operands = [Fraction(number) for number in self.numbers]
+        found: list[Fraction] = []
+        for tree in self.chain.trees:
+            found += divisors(tree, operands)
+            operands.append(values(tree, operands, []))
+        stride = lcm(*(abs(value.numerator) for value in found))
+        return stride if stride <= self.top else 1
+
+    def _accept(self, numbers: list[int]) -> bool:
+        ordered = all(numbers[a] < numbers[b] for a, b in zip(self.order, self.order[1:], strict=False))
+        if not ordered or _signs(self.chain, numbers) != self.signs:
+            return False
+        self.numbers = numbers
+        return True

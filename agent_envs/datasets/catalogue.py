@@ -11,10 +11,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from agent_envs.base.caches import cache_dir
+from agent_envs.base.caches import cache_dir, write_atomically
 from agent_envs.base.errors import DataMissing, UsageError
 from agent_envs.base.serialization import sha256_file
-from agent_envs.datasets.corpora import FileCorpus, write_atomically
+from agent_envs.datasets.corpora import FileCorpus
 from agent_envs.datasets.published import CORPORA, DATASETS, MIXTURES, PROBLEMS, DataSet, ProblemSet, Published
 from agent_envs.datasets.readers import ENDINGS, Question, read_file
 from agent_envs.datasets.seeded import SPLITS

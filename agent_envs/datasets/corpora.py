@@ -1,25 +1,20 @@
 """A corpus in a JSONL file is memory-mapped: millions of passages cost the RAM of the pages that are touched."""
 
-import contextlib
 import hashlib
 import json
 import mmap
 import operator
-import os
-import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from agent_envs.base.caches import Uncopied, cache_dir
+from agent_envs.base.caches import Uncopied, cache_dir, write_atomically
 from agent_envs.base.documents import Passage
 from agent_envs.base.errors import DataMissing, UsageError
-from agent_envs.base.serialization import digest
-from agent_envs.base.version import code_digest
 
 Progress = Callable[[int, int], None]
 """Called with the bytes handled so far and their total, -1 where it is unknown."""
@@ -29,22 +24,6 @@ Offsets = npt.NDArray[np.int64]
 _SCAN_BYTES = 8 << 20
 _LOOKED_AT_ROWS = 3
 _QUESTION_KEYS = {"question", "golden_answers", "answer", "answers", "Question"}
-
-
-def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file so that a reader, or a second writer, sees the old bytes or the new ones and never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)  # a temporary file is its maker's alone; this one is as any other
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
 
 
 def _scan(path: Path, progress: Progress | None) -> tuple[Offsets, str]:
@@ -187,36 +166,3 @@ class FileCorpus(Uncopied):
             return UsageError(f"{self.path} is a question file, not a corpus ({where} has the keys {keys})")
         wanted = "{id, title, text} or {id, contents}, all texts"
         return UsageError(f"{self.path}, {where}: a passage needs {wanted}; found the keys {keys}")
-
-
-MOST_FILES = 32  # of a folder
-
-
-def place_of(folder: str, *sources: Any) -> Path:
-    """Return the file of what was computed from `sources`, plain JSON, by this code."""
-    return cache_dir() / folder / f"{digest([*sources, code_digest()])[:32]}.json"
-
-
-def keep_rows(path: Path, rows: Sequence[Any]) -> None:
-    """Keep plain rows, and forget what was kept first beside them; without a cache that can be written nothing is kept."""
-    text = _sealed(path, json.dumps(rows).encode())
-    with contextlib.suppress(OSError):  # then it is computed each time
-        write_atomically(path, lambda file: file.write(text))
-        files = sorted(path.parent.glob("*.json"), key=lambda kept: kept.stat().st_mtime)
-        for old in files[:-MOST_FILES]:
-            old.unlink(missing_ok=True)
-
-
-def kept_rows(path: Path) -> list[Any]:
-    """Return the rows that were kept under this name, none where the file is not there or not as it was written."""
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return []
-    rows = json.loads(data)[1] if data == _sealed(path, data[68:-1]) else []
-    return rows if isinstance(rows, list) else []
-
-
-def _sealed(path: Path, rows: bytes) -> bytes:
-    """Return a file's text: rows behind a digest, which covers the name as well: it tells of what they are."""
-    return b'["%b",%b]' % (hashlib.sha256(path.name.encode() + rows).hexdigest().encode(), rows)

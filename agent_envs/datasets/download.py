@@ -16,12 +16,12 @@ from typing import Any, BinaryIO, Literal
 
 import httpx
 
-from agent_envs.base.caches import cache_dir
+from agent_envs.base.caches import cache_dir, write_atomically
 from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
 from agent_envs.base.jsonl_log import try_lock
 from agent_envs.base.serialization import sha256_file
 from agent_envs.datasets.catalogue import download_path, record_sha256, recorded_sha256
-from agent_envs.datasets.corpora import Progress, write_atomically
+from agent_envs.datasets.corpora import Progress
 from agent_envs.datasets.manual_sources import MANUAL_SOURCES
 from agent_envs.datasets.published import CORPORA, DATASETS, MIXTURES, PROBLEMS, Published
 

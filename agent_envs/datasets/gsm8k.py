@@ -18,9 +18,8 @@ from itertools import combinations, product
 from math import prod
 from pathlib import Path
 
-from agent_envs.datasets.calculation_trees import Chain, Tree, leaves, parse, substitute, values
+from agent_envs.datasets.calculation_trees import Chain, Tree, leaves, parse, rescale, substitute, values
 from agent_envs.datasets.catalogue import find_problems
-from agent_envs.datasets.rescaling import rescale
 from agent_envs.datasets.safe_rows import json_lines
 from agent_envs.grading.text_answers import without_thousands
 

@@ -15,9 +15,9 @@ from agent_envs.base.arguments import whole_numbers
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.serialization import plain_value
-from agent_envs.core.registry import NAMESPACE, full_id, spec_json
+from agent_envs.core.env import core_of, spec_json
+from agent_envs.core.registry import NAMESPACE, full_id
 from agent_envs.core.snapshot import fork
-from agent_envs.core.wrapper_stack import core_of
 from agent_envs.services.chat import ChatReply
 from agent_envs.services.chat.conversation import read_native_call
 

@@ -13,11 +13,9 @@ from typing import Any, Literal
 import gymnasium as gym
 
 from agent_envs.base.errors import UsageError
-from agent_envs.base.messages import ToolCall
+from agent_envs.base.messages import ToolCall, Utterance
 from agent_envs.base.protocol import LabelProtocol, ToolCallProtocol
-from agent_envs.base.spaces import Utterance
-from agent_envs.core.env import TurnEnv
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.env import TurnEnv, core_of
 from agent_envs.tools.forms import json_or_text
 from agent_envs.tools.native_tags import ANSWER, text_tool
 

@@ -1,12 +1,10 @@
 """A rollout plays episodes of a policy in an environment: one alone, or many with a journal that a killed run resumes from.
 
 Modules, in reading order:
-    context: the conversation that a policy reads, which grows in place.
-    policy: the `Policy` protocol, its traits, requests and replies, and the built-in agents (solver, random, heuristic, null).
+    policy: the `Policy` protocol, its traits, the conversation that it reads, requests and replies, and the built-in agents.
     episode_runner: one episode turn by turn, or to its end, its replay from a trajectory, and `solve` by the oracle policy.
     lockstep: environments that step together, one call of the policy a round; forks, retries after infrastructure errors.
-    run_many: many episodes: concurrency, a spent budget, what is kept when the reader leaves.
-    run_log: the rows of a run's journal.jsonl: planned episodes, finished ones, resuming under the same settings.
+    run_many: many episodes: concurrency, a spent budget, the rows of journal.jsonl, resuming under the same settings.
     typed: `TypedActions`, what a person types (names, numbers, forms, plain text) as actions of any id.
     chat_policy: a chat model as the policy; its temperature and tokens are `ChatOptions` of `services/chat/model`.
 """

@@ -10,13 +10,13 @@ import gymnasium as gym
 from agent_envs.base.errors import ReplayMismatch, Unsolvable, UsageError
 from agent_envs.base.protocol import Say
 from agent_envs.base.serialization import digest
+from agent_envs.core.env import core_of, shown_messages, turn_wrappers, wrapper_usage
 from agent_envs.core.episode import border_notes
 from agent_envs.core.snapshot import Snapshot, fork, restore, snapshot
 from agent_envs.core.trajectory import Header, Task, Trajectory, Turn
-from agent_envs.core.wrapper_stack import core_of, shown_messages, turn_wrappers, wrapper_usage
-from agent_envs.rollout.context import Context
 from agent_envs.rollout.policy import (
     CompanionPolicy,
+    Context,
     Policy,
     Reply,
     Request,
@@ -29,6 +29,18 @@ from agent_envs.rollout.policy import (
 _ASKED = ("prefill", "stop", "context", "success")  # of the newest info: what requests and the record read
 _REPLAYED = ("index", "action", "parsed", "observation", "results", "reward", "terms", "terminated", "truncated", "events",
              "context")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One planned episode: the spec as JSON (see `spec_json`), the task, and the seed."""
+
+    key: str
+    spec: str
+    task: int | str
+    split: str
+    seed: int
+    trial: int = 0
 
 
 @dataclass(frozen=True)

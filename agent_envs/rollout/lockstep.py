@@ -19,11 +19,10 @@ import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
+from agent_envs.core.env import core_of, wrapper_usage
 from agent_envs.core.trajectory import Header, Trajectory
-from agent_envs.core.wrapper_stack import core_of, wrapper_usage
-from agent_envs.rollout.episode_runner import EpisodeResult, EpisodeWalk
+from agent_envs.rollout.episode_runner import EpisodeResult, EpisodeWalk, Planned
 from agent_envs.rollout.policy import Policy, Reply, check_actions, checked_replies, traits_of
-from agent_envs.rollout.run_log import Planned
 from agent_envs.services.run_services import Services
 
 
@@ -33,11 +32,12 @@ class Lane:
 
     Attributes:
         item: the episode, as planned.
-        walk: of the episode; None where its reset failed.
+        walk: of the episode; None where its reset failed, and while it waits for another attempt.
         actor: the policy of this one episode, where the policy `needs_env`.
         fault: the outside fault that ended it; such an episode has no reward.
         error: what else ended it: a spent budget, or a bug.
         attempts: the faults of earlier attempts at it.
+        not_before: when the next attempt begins, on the clock of `time.monotonic`.
         usage: tokens by name, over all attempts.
         agent_seconds: the policy's part of its time.
     """
@@ -49,6 +49,7 @@ class Lane:
     fault: str = ""
     error: Exception | None = None
     attempts: list[str] = field(default_factory=list)
+    not_before: float = 0.0
     usage: Counter[str] = field(default_factory=Counter)
     agent_seconds: float = 0.0
     started: float = field(default_factory=time.perf_counter)
@@ -56,7 +57,7 @@ class Lane:
     @property
     def over(self) -> bool:
         """Whether the episode has ended, or failed."""
-        return self.walk is None or bool(self.fault) or self.error is not None or self.walk.over
+        return bool(self.fault) or self.error is not None or (self.walk is not None and self.walk.over)
 
     @property
     def origin(self) -> str:
@@ -90,7 +91,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
         """Take who plays.
 
         Args:
-            policy: who plays; one that `needs_env` plays right where lanes step one at a time.
+            policy: who plays; with one that `needs_env` lanes step one at a time.
             services: what stands before the outside services of environments.
             threads: how many environments may step at a time.
             attempts: at an episode that outside faults end.
@@ -128,8 +129,15 @@ class Lockstep(AbstractContextManager["Lockstep"]):
                 drop(lane.origin)
 
     def step(self, lanes: Sequence[Lane]) -> None:
-        """Let every lane that is not over take a turn. BudgetSpent where nothing may be paid any more."""
+        """Let every lane take a turn that is not over and does not wait. BudgetSpent where nothing may be paid any more."""
         going = sorted((lane for lane in lanes if not lane.over), key=lambda lane: lane.origin)
+        if self._traits.needs_env and len(going) > 1:
+            raise UsageError(f"agent {self._policy.name} needs_env: its lanes step one at a time, not {len(going)}")
+        waiting = [lane for lane in going if lane.walk is None]
+        if waiting and len(waiting) == len(going):
+            time.sleep(max(0.0, min(lane.not_before for lane in waiting) - time.monotonic()))
+        self._each([lane for lane in waiting if lane.not_before <= time.monotonic()], self._reset)
+        going = [lane for lane in going if lane.walk is not None and not lane.over]
         try:
             replies = self._replies(going) if going else []
         except Exception as error:  # noqa: BLE001 - it ends each of them, as an error of its own would
@@ -195,7 +203,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
         elif error.retryable and count < self._attempts and lane.origin == lane.item.key:
             lane.attempts.append(error.cause)
             jitter = random.Random(f"{lane.item.key}:{count}").random()
-            time.sleep(self._pause_seconds * 2 ** (count - 1) * (0.5 + jitter))  # the others of its set wait for it
-            self._attempt(self._reset, lane)
+            lane.not_before = time.monotonic() + self._pause_seconds * 2 ** (count - 1) * (0.5 + jitter)
+            lane.walk = None  # the next attempt begins in a later step, and the others of its set go on meanwhile
         else:
             lane.fault = error.cause or "a fault without a cause"

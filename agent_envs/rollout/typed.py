@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.env import core_of
 from agent_envs.tools.forms import filled
 
 Read = Callable[[str], str]  # a prompt -> the next line; EOFError where there is none

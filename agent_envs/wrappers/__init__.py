@@ -6,9 +6,8 @@ Modules, in reading order:
     turns: `TurnLimit`, which truncates an episode, and `ForcedAnswer`, which prefills the answer (naive retrieval at 0 turns).
     memory: `Memory`, a bounded context: the task and the last turns.
     feedback: `VerbalFeedback`, verbal epsilon-greedy (VEG): explore or exploit before every turn.
-    feedback_models: the sources of feedback, a script or a chat model: recordings, empty replies asked again, cleaned text.
+    feedback_models: the sources of feedback, a script or a chat model: recordings, cleaned text, cost and its limits.
     feedback_prompts, feedback_templates/: the prompts of a feedback model, and the cut of long conversations.
-    feedback_costs: what feedback costs: prices, token usage, call and cost limits.
     scripted_feedback: scripted feedback of a family: wordings, slots, qualities (good, weak, misleading).
 """
 

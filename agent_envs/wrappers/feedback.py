@@ -18,13 +18,11 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import FEEDBACK_MARK, Message
 from agent_envs.base.protocol import Say
 from agent_envs.base.serialization import canonical_json, state_type
-from agent_envs.core.env import TurnWrapper
+from agent_envs.core.env import TurnWrapper, core_of, shown_messages, turn_wrappers
 from agent_envs.core.snapshot import Snapshot, restore, snapshot
 from agent_envs.core.trajectory import Header, Turn
-from agent_envs.core.wrapper_stack import core_of, shown_messages, turn_wrappers
 from agent_envs.services.chat import ChatModel
-from agent_envs.wrappers.feedback_costs import PREFIX, feedback_limits
-from agent_envs.wrappers.feedback_models import Moment, added, chance_key, make_feedback_model
+from agent_envs.wrappers.feedback_models import PREFIX, Moment, added, chance_key, feedback_limits, make_feedback_model
 from agent_envs.wrappers.feedback_prompts import EPSILON, read_templates
 from agent_envs.wrappers.memory import Memory
 

@@ -1,4 +1,8 @@
-"""Feedback comes from a family's script, or from a chat model behind the port (live, recorded or replayed)."""
+"""Feedback comes from a family's script, or from a chat model behind the port (live, recorded or replayed).
+
+That of a chat model costs tokens and dollars, which are counted under names of their own and limited: for one environment and
+its forks, or over all environments of a run that limit the same model alike (`Services` hand the budgets of a run down).
+"""
 
 import random
 import re
@@ -6,24 +10,25 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import gymnasium as gym
 
+from agent_envs.base.arguments import number, whole_number
 from agent_envs.base.caches import SharedCache, Uncopied, shared
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.messages import Message
 from agent_envs.base.serialization import digest
-from agent_envs.core.builtin_agents import companion
+from agent_envs.core.env import core_of
+from agent_envs.core.registry import companion
 from agent_envs.core.trajectory import Header
-from agent_envs.core.wrapper_stack import core_of
 from agent_envs.rollout.episode_runner import turn_seed
 from agent_envs.services.chat import ChatModel, ChatPort, ChatReply, ChatRequest, ask, chat_port, make_chat_model
 from agent_envs.services.chat.conversation import clean
 from agent_envs.services.chat.named import FORMS, is_chat_model, is_chat_name
 from agent_envs.services.chat.spending import Budget, Charged, Limits, Metered
 from agent_envs.services.recording import CallSite, Recording, asks_anew
-from agent_envs.wrappers.feedback_costs import feedback_budget
 from agent_envs.wrappers.feedback_prompts import Templates
 from agent_envs.wrappers.scripted_feedback import QUALITIES
 
@@ -37,6 +42,9 @@ _NUDGE = "(Your last reply was empty. Write the advice now, in plain words.)"
 _SENTENCE_END = re.compile(r"[.!?](?=\s)")
 
 Given = tuple[str, dict[str, int]]  # a message and the tokens that it took
+
+
+PREFIX = "feedback_"  # of the names in an episode's usage
 
 
 @dataclass(frozen=True)
@@ -238,3 +246,32 @@ def _counted(reply: ChatReply) -> Counter[str]:
 def added(before: tuple[tuple[str, int], ...], more: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     """Return counts by name, summed, in the order of their names."""
     return tuple(sorted((Counter(dict(before)) + Counter(more)).items()))
+
+
+def feedback_usage(usage: Mapping[str, int]) -> dict[str, int]:
+    """Return the part of an episode's usage that its feedback took, under the plain names."""
+    return {name.removeprefix(PREFIX): count for name, count in usage.items() if name.startswith(PREFIX)}
+
+
+def feedback_limits(max_calls: int, max_cost: float) -> Limits:
+    """Return limits as a wrapper is given them, 0 for none; raises UsageError where one is no such number."""
+    whole_number("VerbalFeedback", "max_calls", max_calls, 0)
+    return Limits(max_calls, number("VerbalFeedback", "max_cost", max_cost, 0))
+
+
+def feedback_budget(model: str, limits: Limits, prices: str) -> Budget:
+    """Return a new budget for a model; `prices` is the path of a table, "" for the package's.
+
+    Raises UsageError: dollars are limited and no price is known for the model.
+    """
+    if not limits.usd:
+        return Budget(limits)
+    from agent_envs.services.chat.prices import load_prices
+
+    price = load_prices(Path(prices) if prices else None).price(model)
+    if price is None:
+        raise UsageError(
+            f"VerbalFeedback: max_cost={limits.usd}: no price is known for {model!r}; give prices=FILE, a table as "
+            "docs/veg.md shows one, or limit the calls with max_calls"
+        )
+    return Budget(limits, {model: price})

@@ -7,9 +7,8 @@ import gymnasium as gym
 from agent_envs.base.arguments import choice, whole_number
 from agent_envs.base.messages import Message
 from agent_envs.base.protocol import Answer, Call, LabelProtocol, Malformed, Say
-from agent_envs.core.env import TurnEnv, TurnWrapper
+from agent_envs.core.env import TurnEnv, TurnWrapper, wrapper_messages
 from agent_envs.core.trajectory import Turn
-from agent_envs.core.wrapper_stack import wrapper_messages
 
 KEEP = ("turns", "actions")
 _NOBODY = ("", "")

@@ -21,8 +21,9 @@ from gymnasium.wrappers import TimeLimit
 from agent_envs.base.arguments import whole_number
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message, text_of
-from agent_envs.core.env import TurnEnv, TurnWrapper, companion
+from agent_envs.core.env import TurnEnv, TurnWrapper
 from agent_envs.core.episode import MAX_ACTION_CHARACTERS
+from agent_envs.core.registry import companion
 
 
 def allowance(env: gym.Env[Any, Any]) -> tuple[int, str]:

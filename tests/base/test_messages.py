@@ -9,7 +9,7 @@ import pytest
 from agent_envs import EnvFault, Message, ToolCall, UsageError, register_companions
 from agent_envs.base.documents import MemoryCorpus, Passage
 from agent_envs.base.messages import text_of
-from agent_envs.core.builtin_agents import companion
+from agent_envs.core.registry import companion
 from agent_envs.services.chat import ChatReply, ChatRequest, ScriptedChat
 from tests.toy import ID, Guess, solver
 

@@ -11,11 +11,10 @@ import pytest
 
 import agent_envs
 from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
-from agent_envs.core.registry import spec_json
+from agent_envs.core.env import spec_json
 from agent_envs.evaluation.runs.evaluate import make_agent
-from agent_envs.rollout.episode_runner import run_episode
+from agent_envs.rollout.episode_runner import Planned, run_episode
 from agent_envs.rollout.policy import Request
-from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
 from agent_envs.services.chat import AnthropicChat, ChatReply, ChatRequest, OpenAIChat, ScriptedChat
 from agent_envs.services.chat.prices import Price

@@ -6,7 +6,7 @@ import gymnasium as gym
 import pytest
 
 import agent_envs
-from agent_envs.core.builtin_agents import KINDS, companion
+from agent_envs.core.registry import KINDS, companion
 from tests import ROOT
 
 STYLE = {

@@ -15,7 +15,7 @@ import agent_envs
 from agent_envs import UsageError
 from agent_envs.base.serialization import digest
 from agent_envs.checker.env_under_test import EnvUnderTest, step_digest
-from agent_envs.core.builtin_agents import companion
+from agent_envs.core.registry import companion
 from agent_envs.envs.expa import DiscreteActions
 from agent_envs.tau2 import dual_control
 from agent_envs.wrappers import ForcedAnswer, Memory, TurnLimit, VerbalFeedback

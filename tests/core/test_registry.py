@@ -10,8 +10,7 @@ from gymnasium.envs.registration import EnvSpec
 
 import agent_envs
 from agent_envs import UsageError, env_ids, fork, make_vec, spec_json
-from agent_envs.core.env import companion
-from agent_envs.core.registry import NAMESPACE, TABLE, full_id, register_all, row_of
+from agent_envs.core.registry import NAMESPACE, TABLE, companion, full_id, register_all, row_of
 from agent_envs.wrappers import Memory
 from tests import ROOT
 from tests.needs import needs

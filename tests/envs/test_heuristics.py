@@ -8,8 +8,7 @@ import pytest
 
 import agent_envs
 from agent_envs.base.protocol import Answer
-from agent_envs.core.env import companion
-from agent_envs.core.registry import TABLE
+from agent_envs.core.registry import TABLE, companion
 from agent_envs.envs.expa.actions import LANGUAGE
 from agent_envs.rollout.policy import CompanionPolicy, Reply, Request
 from agent_envs.wrappers.turns import ForcedAnswer

@@ -14,8 +14,7 @@ import gymnasium as gym
 
 import agent_envs
 from agent_envs.base.serialization import canonical_json, digest
-from agent_envs.core.env import companion
-from agent_envs.core.registry import TABLE, Row, row_of
+from agent_envs.core.registry import TABLE, Row, companion, row_of
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.rollout.policy import CompanionPolicy
 

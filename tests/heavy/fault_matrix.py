@@ -18,8 +18,7 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs import EpisodeResult, Planned, Reply, Request, run_many, spec_json
-from agent_envs.base.progress import progress_bar
-from agent_envs.base.terminal import print_table
+from agent_envs.base.terminal import print_table, progress_bar
 from agent_envs.rollout.chat_policy import ChatPolicy
 from agent_envs.services.chat import AnthropicChat, OpenAIChat, OpenAIText
 from agent_envs.tools.retrieval.build import make_retriever

@@ -16,7 +16,7 @@ import pytest
 
 import agent_envs
 import tests.envs.tau2.recorded  # noqa: F401 - makes a recorded user known
-from agent_envs.core.builtin_agents import companion
+from agent_envs.core.registry import companion
 from agent_envs.evaluation.html.page import Page, Table, Transcript, write_page
 from agent_envs.evaluation.html.report_page import write_comparison, write_report
 from agent_envs.evaluation.html.view import write_view

@@ -11,8 +11,7 @@ import gymnasium as gym
 import agent_envs
 from agent_envs import task_rows
 from agent_envs.base.protocol import Answer, Call, Say
-from agent_envs.core.builtin_agents import companion
-from agent_envs.core.registry import full_id
+from agent_envs.core.registry import companion, full_id
 
 # One id a family, native calls and tags both where it has both, and a limit that a script can reach.
 FAMILIES = {

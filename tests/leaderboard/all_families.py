@@ -8,9 +8,10 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs.base.errors import Unsolvable
+from agent_envs.core.env import core_of
 from agent_envs.core.registry import TABLE
-from agent_envs.core.wrapper_stack import core_of
-from agent_envs.evaluation.runs.run_folder import Run, Settings, claim, prices_of
+from agent_envs.evaluation.runs.costs import prices_of
+from agent_envs.evaluation.runs.run_folder import Run, Settings, claim
 from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.suites.plan import plan_of, tasks_of
 from agent_envs.evaluation.suites.suite import Entry, Suite

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from agent_envs.base.errors import UsageError
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.env import core_of
 from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.suites.plan import entry_env, plan_of
 from agent_envs.evaluation.suites.suite import Suite, load_suite, suite_text

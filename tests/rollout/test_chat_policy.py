@@ -17,13 +17,12 @@ from agent_envs.base.errors import EnvFault
 from agent_envs.base.messages import Message, ToolCall, ToolResult
 from agent_envs.base.protocol import Call, Malformed, Say, ToolCallProtocol
 from agent_envs.base.tool_schema import Toolkit, tool
-from agent_envs.core.env import Outcome, Task, TurnEnv, register_companions
-from agent_envs.core.registry import spec_json
-from agent_envs.core.rewards import RewardSpec, Term
+from agent_envs.core.env import Outcome, Task, TurnEnv, spec_json
+from agent_envs.core.episode import RewardSpec, Term
+from agent_envs.core.registry import register_companions
 from agent_envs.rollout.chat_policy import ChatPolicy
-from agent_envs.rollout.episode_runner import run_episode
+from agent_envs.rollout.episode_runner import Planned, run_episode
 from agent_envs.rollout.policy import Request
-from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
 from agent_envs.services.chat import AnthropicChat, ChatReply, ChatRequest, OpenAIChat, OpenAIText, ScriptedChat
 from agent_envs.services.chat.named import make_chat_model

@@ -6,7 +6,7 @@ from dataclasses import replace
 import gymnasium as gym
 import pytest
 
-import agent_envs.rollout.context as context
+import agent_envs.rollout.policy as context
 from agent_envs import EpisodeWalk, Reply, Request, TrajectoryTree, UsageError, run_episode
 from agent_envs.rollout.episode_runner import turn_seed
 from agent_envs.wrappers import Memory

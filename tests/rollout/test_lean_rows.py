@@ -11,9 +11,9 @@ from agent_envs.base.jsonl_log import Journal, read_journal, read_places
 from agent_envs.base.messages import Message, ToolCall, ToolResult
 from agent_envs.base.protocol import Answer, Call, Malformed, Say
 from agent_envs.core.trajectory import Header, Trajectory, Turn
-from agent_envs.rollout import run_log
-from agent_envs.rollout.episode_runner import EpisodeResult
-from agent_envs.rollout.run_log import OLD_SCHEMA, Planned, RunJournal, RunLog, read_rows, result_of
+from agent_envs.rollout import run_many
+from agent_envs.rollout.episode_runner import EpisodeResult, Planned
+from agent_envs.rollout.run_many import OLD_SCHEMA, RunJournal, RunLog, read_rows, result_of
 from tests import ROOT
 
 STORED = ROOT / "tests" / "stored" / "run" / "journal.jsonl"
@@ -155,7 +155,7 @@ def test_references_lead_to_no_other_reference_to_no_later_row_and_to_no_own_tex
     chain, own, cycle = [begin, 0], [path.stat().st_size, 1], [path.stat().st_size, 0]
     for texts in ([chain], [own, TEXT], [cycle], [[path.stat().st_size + 1, 0]]):
         for known in (256, 0):  # the same whether the earlier row is at hand or read again
-            monkeypatch.setattr(run_log, "KNOWN_ROWS", known)
+            monkeypatch.setattr(run_many, "KNOWN_ROWS", known)
             path.write_bytes(b"".join(lines))
             with Journal(path) as journal:
                 journal.append(with_texts(first, texts))
@@ -179,10 +179,10 @@ def test_texts_that_are_no_list_are_refused_in_their_row_and_behind_a_reference(
 
 
 def test_few_rows_are_held_however_many_a_row_refers_to(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_log, "KNOWN_ROWS", 2)
+    monkeypatch.setattr(run_many, "KNOWN_ROWS", 2)
     path = tmp_path / "j"
     with Journal(path) as journal:
-        journal.append({"schema": run_log.RUN_SCHEMA})
+        journal.append({"schema": run_many.RUN_SCHEMA})
         row = {"trajectory": {"texts": [TEXT]}}
         starts = [journal.append(with_texts(row, [f"{TEXT} {number}"])) for number in range(6)]
         journal.append(with_texts(row, [[start, 0] for start in (*starts, *starts)]))

@@ -271,7 +271,60 @@ def test_a_fork_that_fails_is_not_played_from_the_start(monkeypatch):
         monkeypatch.setattr(Guess, "step", failing)
         lockstep.step([lane, fork])
         assert fork.fault == "down" and fork.over and fork.result().status == "fault"
-        assert not lane.over and lane.attempts == ["down"] and not lane.walk.turns
+        assert not lane.over and lane.attempts == ["down"] and lane.walk is None
+        lockstep.step([lane])
+        assert len(lane.walk.turns) == 1
+
+
+class Clock:
+    """A clock that only sleeping moves."""
+
+    def __init__(self):
+        self.now, self.naps = 100.0, []
+        self.perf_counter = self.monotonic = lambda: self.now
+
+    def sleep(self, seconds):
+        self.naps.append(seconds)
+        self.now += seconds
+
+
+def test_a_lane_waits_for_its_next_attempt_alone_and_nobody_sleeps_while_another_can_step(monkeypatch):
+    clock, step = Clock(), Guess.step
+    monkeypatch.setattr("agent_envs.rollout.lockstep.time", clock)
+    failing = {"k0"}
+
+    def failing_step(env, action):
+        if env.episode.header.episode_key in failing:
+            raise EnvFault("down")
+        return step(env, action)
+
+    monkeypatch.setattr(Guess, "step", failing_step)
+    policy = Luck(2)
+    with Lockstep(policy, attempts=3, pause_seconds=10.0) as lockstep:
+        lanes = one, two = lockstep.begin(toy_plan(2))
+        for _ in range(2):
+            lockstep.step(lanes)
+        assert len(two.walk.turns) == 2 and not one.over and one.attempts == ["down"] and not clock.naps
+        failing.clear()
+        clock.now += 15.0  # the longest pause before a second attempt: it begins, and the other has not stood still
+        lockstep.step(lanes)
+        assert (len(one.walk.turns), len(two.walk.turns)) == (1, 3) and not clock.naps
+        failing.add("k0")
+        lockstep.step(lanes)
+        assert two.over and not one.over and one.attempts == ["down"] * 2 and not clock.naps
+        failing.clear()
+        lockstep.step(lanes)  # nobody else is left to play: now it is waited for
+        assert len(clock.naps) == 1 and 10.0 <= clock.naps[0] <= 30.0 and len(one.walk.turns) == 1
+    assert policy.sizes == [2, 1, 2, 2, 1]
+
+
+def test_a_policy_that_needs_the_environment_steps_one_lane_at_a_time():
+    with Lockstep(CompanionPolicy("random")) as lockstep:
+        lanes = one, _ = lockstep.begin(toy_plan(2))
+        with pytest.raises(UsageError, match="agent random needs_env: its lanes step one at a time, not 2"):
+            lockstep.step(lanes)
+        lockstep.step([one])
+        assert len(one.walk.turns) == 1
 
 
 def test_the_first_error_of_a_round_is_raised_once_all_lanes_have_stepped(monkeypatch):

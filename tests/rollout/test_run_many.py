@@ -13,8 +13,7 @@ import pytest
 from agent_envs import EnvFault, Planned, Reply, UsageError, run_many, spec_json
 from agent_envs.base.jsonl_log import Journal, read_journal
 from agent_envs.rollout.policy import CompanionPolicy
-from agent_envs.rollout.run_log import read_rows
-from agent_envs.rollout.run_many import FAULT_ATTEMPTS
+from agent_envs.rollout.run_many import FAULT_ATTEMPTS, read_rows
 from tests import ROOT
 from tests.toy import ID
 

@@ -13,8 +13,8 @@ import pytest
 from agent_envs import Message, Outcome, RewardSpec, Task, Term, TurnEnv, register_companions, spec_json
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.protocol import Answer
+from agent_envs.rollout.episode_runner import Planned
 from agent_envs.rollout.policy import Reply
-from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
 from agent_envs.services.chat import AnthropicChat, OpenAIChat, ScriptedChat, chat_port
 from agent_envs.services.judges import MAX_ANSWER_CHARACTERS, ModelJudge, Verdict

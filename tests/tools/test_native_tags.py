@@ -10,8 +10,7 @@ import agent_envs
 from agent_envs import UsageError
 from agent_envs.base.messages import Message, ToolCall
 from agent_envs.base.protocol import Answer, Call, Malformed, MarkedAnswerProtocol, TagProtocol
-from agent_envs.core.env import companion
-from agent_envs.core.registry import TABLE
+from agent_envs.core.registry import TABLE, companion
 from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.tools.native_tags import NativeTags, in_tags, replied
 from agent_envs.wrappers import ForcedAnswer

@@ -6,8 +6,8 @@ import gymnasium as gym
 import pytest
 import torch
 
+from agent_envs.core.env import core_of
 from agent_envs.core.registry import full_id
-from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.tool_reasoning.env import ToolReasoning
 from benchmarks.sweeps import read_sweep, sweep_names
 from trainers.advantages import turn_advantages

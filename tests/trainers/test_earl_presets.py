@@ -7,8 +7,8 @@ import gymnasium as gym
 import pytest
 
 from agent_envs.base.errors import UsageError
+from agent_envs.core.env import core_of
 from agent_envs.core.registry import full_id
-from agent_envs.core.wrapper_stack import core_of
 from benchmarks.sweeps import read_sweep, sweep_names
 from trainers import earl
 from trainers.command_line import PRESETS, load_preset, preset_names

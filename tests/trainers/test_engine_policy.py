@@ -6,8 +6,8 @@ import gymnasium as gym
 import pytest
 import torch
 
-from agent_envs.core.registry import spec_json
-from agent_envs.evaluation.runs.episode_numbers import tool_calls
+from agent_envs.core.env import spec_json
+from agent_envs.evaluation.runs.measures import tool_calls
 from agent_envs.wrappers import ForcedAnswer, Memory
 from tests.trainers.players import SEARCH, player
 from trainers.batching import Row, micro_batches

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agent_envs.base.errors import UsageError
-from agent_envs.rollout.run_log import Planned
+from agent_envs.rollout.episode_runner import Planned
 from benchmarks.sweeps import read_sweep
 from tests.trainers.players import player
 from trainers.command_line import parse

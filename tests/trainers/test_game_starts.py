@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import gymnasium as gym
 
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.env import core_of
 from agent_envs.envs.text_games.scoring import facts_of
-from agent_envs.evaluation.runs.episode_numbers import valid_turn
+from agent_envs.evaluation.runs.measures import valid_turn
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.wrappers import Memory
 from agent_envs.wrappers.memory import acting_tags

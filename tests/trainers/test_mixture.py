@@ -9,7 +9,7 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.errors import UsageError
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.env import core_of
 from tests.trainers.test_training_run import curve
 from trainers.command_line import parse
 from trainers.earl import EARLSettings

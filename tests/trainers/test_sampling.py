@@ -9,7 +9,7 @@ import torch
 
 from agent_envs import EnvFault
 from agent_envs.base.errors import AgentEnvsError
-from agent_envs.core.registry import spec_json
+from agent_envs.core.env import spec_json
 from agent_envs.wrappers import ForcedAnswer, Memory
 from tests.toy import ID as GUESS
 from tests.trainers.players import SEARCH, player

@@ -11,8 +11,8 @@ import pytest
 
 import trainers
 from agent_envs.base.errors import UsageError
+from agent_envs.core.env import core_of
 from agent_envs.core.registry import full_id
-from agent_envs.core.wrapper_stack import core_of
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
 from agent_envs.base.errors import UsageError
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.env import core_of
 from agent_envs.datasets.world import closed_vocabulary
 from agent_envs.envs.expa.sorting.env import Order
 from agent_envs.rollout.episode_runner import run_episode

@@ -8,9 +8,9 @@ import gymnasium as gym
 import pytest
 
 from agent_envs.base.jsonl_log import read_journal
+from agent_envs.core.env import core_of
 from agent_envs.core.registry import full_id
 from agent_envs.core.trajectory import Trajectory
-from agent_envs.core.wrapper_stack import core_of
 from benchmarks.sweeps import Cell, read_sweep, sweep_names, table_of
 from trainers import veg
 from trainers.command_line import load_preset, parse, preset_names

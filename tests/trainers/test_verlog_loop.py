@@ -8,8 +8,8 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import AgentEnvsError
+from agent_envs.core.env import core_of
 from agent_envs.core.registry import full_id
-from agent_envs.core.wrapper_stack import core_of
 from benchmarks.sweeps import read_sweep, sweep_names
 from tests.needs import needs
 from tests.trainers.test_verlog import a_run, advantages_of, curve, point, run

@@ -19,8 +19,8 @@ from agent_envs import (
     spec_json,
 )  # fmt: skip
 from agent_envs.base.messages import FEEDBACK_MARK
+from agent_envs.core.env import shown_messages
 from agent_envs.core.trajectory import Trajectory, transcript
-from agent_envs.core.wrapper_stack import shown_messages
 from agent_envs.rollout.episode_runner import record_turn
 from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.wrappers import VerbalFeedback

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agent_envs import fork, register_companions, spec_json
 from agent_envs.core.trajectory import Header, TrajectoryTree
-from agent_envs.rollout.run_log import Planned
+from agent_envs.rollout.episode_runner import Planned
 from agent_envs.rollout.run_many import run_many
 from agent_envs.wrappers import VerbalFeedback
 from agent_envs.wrappers.feedback import drawn

@@ -13,8 +13,7 @@ from agent_envs.services.chat.prices import Price, cost_of, load_prices
 from agent_envs.services.recording import Recording, read_answers
 from agent_envs.services.run_services import Services
 from agent_envs.wrappers import Memory, VerbalFeedback
-from agent_envs.wrappers.feedback_costs import feedback_usage
-from agent_envs.wrappers.feedback_models import MOST_CHARACTERS, REMEMBERED, readable
+from agent_envs.wrappers.feedback_models import MOST_CHARACTERS, REMEMBERED, feedback_usage, readable
 from agent_envs.wrappers.feedback_prompts import MOST_CONVERSATION
 from tests import ROOT
 from tests.rows import each_row

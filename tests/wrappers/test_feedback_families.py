@@ -13,9 +13,8 @@ from agent_envs.base.protocol import Say
 from agent_envs.base.serialization import encode_state
 from agent_envs.checker import check_turn_env
 from agent_envs.checker.reward_leaks import CANARY, NUMBER, _replaced
-from agent_envs.core.env import companion
-from agent_envs.core.registry import row_of
-from agent_envs.core.wrapper_stack import shown_messages
+from agent_envs.core.env import shown_messages
+from agent_envs.core.registry import companion, row_of
 from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.wrappers import VerbalFeedback
 from agent_envs.wrappers.feedback_prompts import read_templates

@@ -11,15 +11,14 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import EnvFault, UsageError, replay, run_episode, spec_json
-from agent_envs.rollout.run_log import Planned, RunLog
-from agent_envs.rollout.run_many import run_many
+from agent_envs.rollout.episode_runner import Planned
+from agent_envs.rollout.run_many import RunLog, run_many
 from agent_envs.services.chat import AnthropicChat, OpenAIChat
 from agent_envs.services.chat.prices import cost_of, load_prices
 from agent_envs.services.recording import Recording, read_answers
 from agent_envs.services.run_services import Services
 from agent_envs.wrappers import VerbalFeedback
-from agent_envs.wrappers.feedback_costs import feedback_usage
-from agent_envs.wrappers.feedback_models import ChatFeedback
+from agent_envs.wrappers.feedback_models import ChatFeedback, feedback_usage
 from agent_envs.wrappers.feedback_prompts import read_templates
 from tests.servers import FaultServer
 from tests.services.chat.wire import AnthropicWire, OpenAIWire, Said

@@ -11,8 +11,7 @@ import pytest
 from agent_envs import env_ids
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message
-from agent_envs.core.builtin_agents import companion_of, register_companions
-from agent_envs.core.registry import TABLE
+from agent_envs.core.registry import TABLE, companion_of, register_companions
 from agent_envs.datasets.world import closed_vocabulary
 from agent_envs.wrappers.scripted_feedback import MODES, MOST, QUALITIES, Wordings, scripted
 from tests.hinted import half_able, play

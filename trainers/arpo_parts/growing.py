@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_envs.core.trajectory import Turn
-from agent_envs.evaluation.runs.episode_numbers import tool_calls
-from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.evaluation.runs.measures import tool_calls
+from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.lockstep import Lane, Lockstep
-from agent_envs.rollout.run_log import Planned
 from trainers.arpo_parts.branching import AFTERWARDS, BranchingSettings, Node, chance_of, numbers_of, tool_before
 
 

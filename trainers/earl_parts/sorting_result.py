@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs.base.errors import UsageError
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.env import core_of
 from agent_envs.envs.expa.sorting.tasks import SortData
-from agent_envs.rollout.run_log import Planned
+from agent_envs.rollout.episode_runner import Planned
 from trainers.environments import Settings
 from trainers.figures.decision_tree import permutation_tasks
 from trainers.figures.tree_files import extracted

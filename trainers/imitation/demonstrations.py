@@ -13,8 +13,8 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs.base.errors import Unsolvable, UsageError
+from agent_envs.core.env import core_of
 from agent_envs.core.trajectory import Trajectory
-from agent_envs.core.wrapper_stack import core_of
 from agent_envs.rollout.episode_runner import run_episode, solve
 from agent_envs.rollout.policy import CompanionPolicy, Reply, Request
 from agent_envs.wrappers.turns import allowance

@@ -10,8 +10,8 @@ import gymnasium as gym
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import Journal, read_journal
+from agent_envs.core.env import core_of
 from agent_envs.core.trajectory import Trajectory
-from agent_envs.core.wrapper_stack import core_of
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import Reply, Request
 from trainers.environments import tasks_of_step

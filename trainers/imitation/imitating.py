@@ -11,7 +11,7 @@ from itertools import pairwise
 import torch
 
 from agent_envs.base.errors import UsageError
-from agent_envs.base.progress import stage_lines
+from agent_envs.base.terminal import stage_lines
 from agent_envs.core.trajectory import Trajectory
 from trainers.batching import MicroBatch, Row
 from trainers.contracts import TokenSequence

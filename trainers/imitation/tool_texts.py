@@ -17,8 +17,8 @@ import gymnasium as gym
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message
+from agent_envs.core.env import core_of
 from agent_envs.core.trajectory import Header, Trajectory, Turn
-from agent_envs.core.wrapper_stack import core_of
 
 MOST_CHARACTERS = 2_000_000  # of a row
 _RESULT = re.compile(r"<result>(.*?)</result>", re.DOTALL)

@@ -11,10 +11,10 @@ from typing import Any
 import gymnasium as gym
 from transformers import PreTrainedTokenizerFast
 
-from agent_envs.base.progress import stage_lines
+from agent_envs.base.terminal import stage_lines
+from agent_envs.core.env import core_of
 from agent_envs.core.registry import full_id
 from agent_envs.core.trajectory import Trajectory
-from agent_envs.core.wrapper_stack import core_of
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy, Reply, Request
 from trainers.environments import WrapperRow, spread_task, wrapped

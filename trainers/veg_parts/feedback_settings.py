@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from agent_envs.base.errors import UsageError
 from agent_envs.services.chat import make_chat_model
 from agent_envs.services.chat.named import is_chat_name
-from agent_envs.wrappers.feedback_costs import feedback_limits
+from agent_envs.wrappers.feedback_models import feedback_limits
 from agent_envs.wrappers.feedback_prompts import read_templates
 from trainers.costs import Costs
 

@@ -14,7 +14,7 @@ Modules, in reading order:
     prompt.md: the prompts of all ids.
 """
 
-from agent_envs.core.env import register_companions
+from agent_envs.core.registry import register_companions
 from agent_envs.envs.expa.actions import (
     ExpandedAction,
     ExternalEnvironment,

@@ -14,10 +14,9 @@ import numpy as np
 from gymnasium.spaces import Discrete, OneOf
 
 from agent_envs.base.arguments import whole_number
-from agent_envs.base.messages import Message, ToolResult
+from agent_envs.base.messages import Message, ToolResult, Utterance
 from agent_envs.base.protocol import Malformed, Say
 from agent_envs.base.serialization import state_type
-from agent_envs.base.spaces import Utterance
 from agent_envs.core.env import Episode, Outcome, Task, TaskSource, TurnEnv
 from agent_envs.core.episode import MAX_ACTION_CHARACTERS, cut_text, legal_text
 from agent_envs.envs.expa.actions import (

@@ -9,7 +9,7 @@ from agent_envs.base.messages import Message
 from agent_envs.base.protocol import Answer, Say
 from agent_envs.core import pages
 from agent_envs.core.env import Episode, Outcome
-from agent_envs.core.rewards import RewardSpec
+from agent_envs.core.episode import RewardSpec
 from agent_envs.core.trajectory import Task, TaskSource, Trajectory, Turn
 from agent_envs.envs.expa.actions import ExternalEnvironment
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.env import core_of
 from agent_envs.envs.expa.actions import END, LANGUAGE
 from agent_envs.envs.expa.calculator import solver as calculator
 from agent_envs.envs.expa.expanded_env import ExpandedActionEnv

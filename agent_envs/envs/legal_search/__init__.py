@@ -20,7 +20,7 @@ Modules, in reading order:
     prompt.md, prompt_json.md: the prompt of each protocol.
 """
 
-from agent_envs.core.env import register_companions
+from agent_envs.core.registry import register_companions
 
 register_companions(
     "agent_envs.envs.legal_search.env:LegalSearch",

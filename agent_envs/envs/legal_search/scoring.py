@@ -11,7 +11,7 @@ from functools import partial
 
 from agent_envs.base.arguments import choice, number
 from agent_envs.base.errors import UsageError
-from agent_envs.core.rewards import RewardSpec, Term
+from agent_envs.core.episode import RewardSpec, Term
 from agent_envs.core.trajectory import Task, Trajectory
 from agent_envs.envs.legal_search.outcomes import Ended, Evidence, ended_of, scenario_of
 from agent_envs.envs.legal_search.tasks import LegalScenario

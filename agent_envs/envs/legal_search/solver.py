@@ -3,8 +3,8 @@
 import random
 import re
 
-from agent_envs.core.builtin_agents import refuse_live_service
 from agent_envs.core.env import Episode, TurnEnv
+from agent_envs.core.registry import refuse_live_service
 from agent_envs.envs.legal_search import tools
 from agent_envs.envs.legal_search.env import LegalSearch
 from agent_envs.envs.legal_search.outcomes import scenario_of

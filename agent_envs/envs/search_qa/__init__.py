@@ -9,7 +9,7 @@ Modules, in reading order:
     prompt.md, prompt_json.md, feedback.json: the prompts, in tags and for native calls, and the wordings of scripted feedback.
 """
 
-from agent_envs.core.env import register_companions
+from agent_envs.core.registry import register_companions
 
 register_companions(
     "agent_envs.envs.search_qa.env:SearchQA",

@@ -11,7 +11,7 @@ import re
 from agent_envs.base.arguments import choice, number
 from agent_envs.base.errors import UsageError
 from agent_envs.base.protocol import Answer
-from agent_envs.core.rewards import RewardSpec, Term
+from agent_envs.core.episode import RewardSpec, Term
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.grading.text_answers import contains_answer_characters, exact_match, says_unknown, token_f1
 

@@ -3,8 +3,8 @@
 import random
 import re
 
-from agent_envs.core.builtin_agents import refuse_live_service
 from agent_envs.core.env import TurnEnv
+from agent_envs.core.registry import refuse_live_service
 from agent_envs.envs.search_qa.env import SearchQA, SearchState
 from agent_envs.envs.search_qa.tasks import Scenario
 from agent_envs.grading.text_answers import exact_match, token_f1

@@ -26,7 +26,7 @@ Modules, in reading order:
 
 from typing import TYPE_CHECKING, Any
 
-from agent_envs.core.env import register_companions
+from agent_envs.core.registry import register_companions
 
 if TYPE_CHECKING:
     from agent_envs.envs.tau2.aec import DualControl

@@ -9,8 +9,7 @@ from gymnasium.spaces import Dict
 from pettingzoo import AECEnv  # type: ignore[import-untyped]
 
 from agent_envs.base.errors import UsageError
-from agent_envs.base.messages import Message, text_of
-from agent_envs.base.spaces import Utterance
+from agent_envs.base.messages import Message, Utterance, text_of
 from agent_envs.core.episode import legal_text
 from agent_envs.core.trajectory import Task
 from agent_envs.envs.tau2.agent_view import SideView, errors_of

@@ -11,7 +11,7 @@ from typing import Any
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolResult
-from agent_envs.core.rewards import RewardSpec, Term
+from agent_envs.core.episode import RewardSpec, Term
 from agent_envs.core.trajectory import Trajectory, Turn
 from agent_envs.envs.tau2.dialogue import STOPS, Dialogue
 from agent_envs.envs.tau2.evaluation import NL_ASSERTION, Evaluation, evaluate

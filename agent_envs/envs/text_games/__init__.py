@@ -14,6 +14,6 @@ Modules, in reading order:
     muted_stdout: what third-party code prints is dropped.
 """
 
-from agent_envs.core.env import register_companions
+from agent_envs.core.registry import register_companions
 
 register_companions("agent_envs.envs.text_games.game:TextGame", sampler="agent_envs.envs.text_games.game:random_action")

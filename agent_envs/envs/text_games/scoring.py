@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent_envs.base.messages import ToolResult
-from agent_envs.core.rewards import RewardSpec, Term
+from agent_envs.core.episode import RewardSpec, Term
 from agent_envs.core.trajectory import Trajectory, Turn
 
 MOVE = "move"  # the name of the typed result that every turn of a game carries

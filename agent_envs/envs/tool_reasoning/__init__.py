@@ -16,7 +16,7 @@ Modules, in reading order:
     prompt.md, prompt_json.md, reader.md: the prompts of the two protocols, and of the model that sums pages up.
 """
 
-from agent_envs.core.env import register_companions
+from agent_envs.core.registry import register_companions
 
 register_companions(
     "agent_envs.envs.tool_reasoning.env:ToolReasoning",

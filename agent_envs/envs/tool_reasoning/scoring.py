@@ -14,7 +14,7 @@ from fractions import Fraction
 from agent_envs.base.arguments import choice
 from agent_envs.base.messages import ToolResult
 from agent_envs.base.protocol import Answer, Call
-from agent_envs.core.rewards import RewardSpec, Term
+from agent_envs.core.episode import RewardSpec, Term
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.envs.tool_reasoning.actions import PYTHON, SEARCH, TOOLS
 from agent_envs.grading.math import boxed

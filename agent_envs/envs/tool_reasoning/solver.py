@@ -10,8 +10,8 @@ import random
 import re
 
 from agent_envs.base.protocol import Call
-from agent_envs.core.builtin_agents import refuse_live_service
 from agent_envs.core.env import Episode, TurnEnv
+from agent_envs.core.registry import refuse_live_service
 from agent_envs.envs.tool_reasoning.actions import BROWSE, PYTHON, SEARCH
 from agent_envs.envs.tool_reasoning.calls import ToolReasoningState
 from agent_envs.envs.tool_reasoning.content import ToolReasoningScenario

@@ -1,10 +1,12 @@
 """`render` makes one HTML file of facts, tables, curves and transcripts: no script, no network, equal bytes each time.
 
+`LinkedPages` are pages that link to each other, in a folder with a list of them, so that nothing else is replaced.
 What stands in a page was written by models and strangers. Every value passes `visible` and Jinja2's autoescaping, only the
 drawings of `charts` (numbers) are markup, and a content security policy forbids everything but the one style sheet.
 """
 
 import base64
+import contextlib
 import hashlib
 import os
 import re
@@ -17,11 +19,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
+from agent_envs.base.caches import write_atomically
 from agent_envs.base.errors import UsageError
 from agent_envs.base.terminal import MAX_CHARACTERS, visible
 from agent_envs.core.conversation_view import ConversationView
 from agent_envs.core.trajectory import Trajectory
-from agent_envs.datasets.corpora import write_atomically
 from agent_envs.evaluation.html.message_html import ConversationPage, grouped, passage, stretch
 from agent_envs.evaluation.html.rendered_states import AROUND, MOST_BYTES, data_url, fitting
 from agent_envs.evaluation.report.charts import (
@@ -38,8 +40,8 @@ from agent_envs.evaluation.report.charts import (
 )
 
 __all__ = [
-    "Bar", "Cell", "Curve", "Page", "Picture", "RenderedTranscript", "Stack", "Table", "Transcript", "draw", "render",
-    "visible", "write_page",
+    "Bar", "Cell", "Curve", "LinkedPages", "Page", "Picture", "RenderedTranscript", "Stack", "Table", "Transcript", "draw",
+    "render", "visible", "write_page",
 ]  # fmt: skip
 
 AUTHORS = ("environment", "policy", "tool", "user", "feedback")
@@ -49,6 +51,10 @@ SHORTER = ((20_000, 1_000), (4_000, 400), (1_000, 200), (300, 60))
 _ANCHOR = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,79}")
 _LINK = re.compile(r"((?:\.\./)?(?:[a-z0-9_-]{1,80}/)?[a-z0-9_-]{1,80}\.html)?(?:#([A-Za-z][A-Za-z0-9_.-]{0,89}))?")
 _NUMBER = re.compile(r"(?:< )?[-+−]?[0-9][0-9.,]*(e[-+]?[0-9]+)?( ?%)?")
+
+
+MARKER = ".agent-envs-pages"
+_NAME = re.compile(r"(?:[a-z0-9_-]{1,80}/)?[a-z0-9_-]{1,80}\.html")
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,3 +271,63 @@ def _reward(value: float, signed: bool = True) -> str:
     if value == 0:
         return "0"
     return f"{value:+.4g}".replace("-", "−") if signed else f"{value:.4g}".replace("-", "−")
+
+
+class LinkedPages:
+    """A folder of pages, which are written in any order."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make the folder, or take one of an earlier site and remove that site's pages.
+
+        Raises:
+            UsageError: it cannot be made, or holds files and no list of pages.
+        """
+        self.folder = folder
+        self._marker = folder / MARKER
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            # A run that somebody sent may hold links that lead anywhere.
+            if folder.is_symlink() or self._marker.is_symlink():
+                raise UsageError(f"{folder} is a link, or holds one in place of a list of pages: choose another folder")
+            empty = next(folder.iterdir(), None) is None
+        except OSError as error:
+            raise UsageError(f"{folder} cannot hold pages: {error}") from error
+        if not empty:
+            self._remove_old()
+        self._marker.write_text("", encoding="ascii")
+
+    def write(self, name: str, page: Page) -> Path:
+        """Write a page under a name like `index.html` or `pages/0001.html` and return its path.
+
+        Raises:
+            UsageError: the name is malformed or taken, by a file that is not ours too; or as `page.render`.
+        """
+        path = self.folder / name
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"site: {name[:80]!r} is no name of a page")
+        if path.parent.is_symlink() or path.is_symlink() or path.exists():
+            raise UsageError(
+                f"{path} is there already and no page of an earlier view: move it, or choose another folder"
+            )
+        html = render(page)
+        # Listed first: a page that a kill leaves behind is known as ours.
+        with self._marker.open("a", encoding="ascii") as file_list:
+            file_list.write(f"{name}\n")
+        path.parent.mkdir(exist_ok=True)
+        with path.open("xb") as written:  # which follows no link
+            written.write(html)
+        return path
+
+    def _remove_old(self) -> None:
+        if not self._marker.is_file():
+            raise UsageError(f"{self.folder} is not empty and holds no pages of an earlier view: choose another folder")
+        names = self._marker.read_text(encoding="utf-8", errors="replace").splitlines()
+        folders = set()
+        for name in filter(_NAME.fullmatch, names):
+            path = self.folder / name
+            if path.is_file() and not path.is_symlink() and not path.parent.is_symlink():
+                path.unlink()
+            folders.add(path.parent)
+        for folder in sorted(folders - {self.folder}):
+            with contextlib.suppress(OSError):  # it holds somebody's file, and stays
+                folder.rmdir()

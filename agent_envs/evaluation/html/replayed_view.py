@@ -12,10 +12,10 @@ from pathlib import Path
 from types import TracebackType
 
 from agent_envs.base.errors import EnvFault, ReplayMismatch
-from agent_envs.core.builtin_agents import companion
 from agent_envs.core.conversation_view import ConversationView, ViewEntry
+from agent_envs.core.env import core_of
+from agent_envs.core.registry import companion
 from agent_envs.core.trajectory import Task, Trajectory
-from agent_envs.core.wrapper_stack import core_of
 from agent_envs.evaluation.html.rendered_states import Painter, draws
 from agent_envs.evaluation.runs.measures import EntryTasks
 from agent_envs.evaluation.suites.plan import NOT_HERE

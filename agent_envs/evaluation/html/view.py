@@ -13,17 +13,15 @@ from pathlib import Path
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.protocol import Answer
 from agent_envs.base.serialization import canonical_json
-from agent_envs.evaluation.html.index_page import LinkedPages
-from agent_envs.evaluation.html.page import Cell, Curve, Page, RenderedTranscript, Table, Transcript, draw
+from agent_envs.evaluation.html.page import Cell, Curve, LinkedPages, Page, RenderedTranscript, Table, Transcript, draw
 from agent_envs.evaluation.html.replayed_view import ReplayedEpisode, ReplayReader
 from agent_envs.evaluation.report.report import curves_of, result_notes, tables_of, title_of
-from agent_envs.evaluation.runs.episode_numbers import FAILURES, UNPLAYED, EpisodeNumbers
 from agent_envs.evaluation.runs.evaluate import Result, result_from
-from agent_envs.evaluation.runs.measures import Measures
+from agent_envs.evaluation.runs.measures import FAILURES, UNPLAYED, EpisodeNumbers, Measures
 from agent_envs.evaluation.runs.run_folder import Run, Spool, open_run
 from agent_envs.evaluation.suites.suite import Suite
 from agent_envs.rollout.episode_runner import EpisodeResult
-from agent_envs.rollout.run_log import result_of
+from agent_envs.rollout.run_many import result_of
 
 Progress = Callable[[int, int, float], None]
 

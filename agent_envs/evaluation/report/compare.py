@@ -7,10 +7,9 @@ from statistics import fmean
 from typing import Any
 
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.runs.by_label import figure, known_interval, metric_names, rate_of
-from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
-from agent_envs.evaluation.runs.measures import Measures
+from agent_envs.evaluation.runs.measures import EpisodeNumbers, Measures
 from agent_envs.evaluation.runs.run_folder import Run
+from agent_envs.evaluation.runs.summary import figure, known_interval, metric_names, rate_of
 from agent_envs.evaluation.statistics.paired import Paired, compare_paired, holm
 from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suites.suite import Entry, named_changes

@@ -7,16 +7,14 @@ from typing import Any
 from agent_envs.base.terminal import visible
 from agent_envs.evaluation.report.charts import Cell, Curve, Stack, Table, histogram
 from agent_envs.evaluation.report.turn_limits import LimitRow, limit_rows
-from agent_envs.evaluation.runs.by_label import Spread, figure
-from agent_envs.evaluation.runs.episode_numbers import FAILURES, EpisodeNumbers
 from agent_envs.evaluation.runs.evaluate import Result, result_of_run
-from agent_envs.evaluation.runs.measures import Measures
+from agent_envs.evaluation.runs.measures import FAILURES, EpisodeNumbers, Measures
 from agent_envs.evaluation.runs.run_folder import Run
-from agent_envs.evaluation.runs.summary import NO_RESULT, Summary
+from agent_envs.evaluation.runs.summary import NO_RESULT, Spread, Summary, figure
 from agent_envs.evaluation.statistics.paired import minimum_detectable
 from agent_envs.evaluation.statistics.rates import Rate, rerun_interval
 from agent_envs.evaluation.suites.suite import ADHOC
-from agent_envs.wrappers.feedback_costs import feedback_usage
+from agent_envs.wrappers.feedback_models import feedback_usage
 
 MOST_ENTRIES = 6  # that have a curve each
 DETECTABLE = (

@@ -7,8 +7,8 @@ from typing import Any
 
 from agent_envs.base.serialization import canonical_json
 from agent_envs.evaluation.report.charts import Curve, Point
-from agent_envs.evaluation.runs.by_label import metric_interval, metric_names, rate_of
-from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
+from agent_envs.evaluation.runs.measures import EpisodeNumbers
+from agent_envs.evaluation.runs.summary import metric_interval, metric_names, rate_of
 from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suites.suite import Entry, Suite
 

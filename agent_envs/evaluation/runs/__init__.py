@@ -5,11 +5,8 @@ run spent, as far as its journal and its recording tell. What simulated users an
 
 Modules, in reading order:
     evaluate: `evaluate` and `resume`; agents by name (`make_agent`); the cost limit (`--max-cost`) on an agent's replies.
-    pilot: calls, tokens and dollars of a run with a model, estimated from its first episodes.
     run_folder: the files of a run: config.json (settings, identity), suite.json, journal.jsonl, externals.jsonl, results.json.
-    suite_feedback: `--feedback`, prices and cost of feedback models, and the cost limit on them.
-    episode_numbers: one episode as numbers, and how it ended: solved, wrong answer, out of turns, fault, budget.
-    measures: labels of tasks and metrics of episodes, as the environment's family gives them; numbers of large runs are kept.
-    by_label: success rates by label; means, intervals and quantiles of metrics.
-    summary: success, pass^k, returns, outcomes, tokens and cost by entry, and the suite's score.
+    costs: `--feedback`, prices and cost of feedback models, the limit on them; the estimate from a run's first episodes.
+    measures: one episode as numbers, how it ended, and what its family tells of it; numbers of large runs are kept.
+    summary: success (by label, too), pass^k, returns, metrics, outcomes, tokens and cost by entry, and the suite's score.
 """

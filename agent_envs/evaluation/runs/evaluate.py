@@ -16,10 +16,18 @@ import gymnasium as gym
 
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.jsonl_log import read_journal
-from agent_envs.core.wrapper_stack import core_of
-from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers, numbers_of
-from agent_envs.evaluation.runs.measures import Measures
-from agent_envs.evaluation.runs.pilot import asks_a_model, estimate, pilot_first
+from agent_envs.core.env import core_of
+from agent_envs.evaluation.runs.costs import (
+    asks_a_model,
+    check_priced,
+    estimate,
+    feedback_cost,
+    feedback_models,
+    pilot_first,
+    prices_of,
+    recorded_counts,
+)
+from agent_envs.evaluation.runs.measures import EpisodeNumbers, Measures, numbers_of
 from agent_envs.evaluation.runs.run_folder import (
     Played,
     Prices,
@@ -27,19 +35,16 @@ from agent_envs.evaluation.runs.run_folder import (
     Settings,
     claim,
     open_run,
-    prices_of,
     same_identity,
     save_results,
 )
-from agent_envs.evaluation.runs.suite_feedback import check_priced, feedback_cost, feedback_models, recorded_counts
 from agent_envs.evaluation.runs.summary import Summary, averages_of, measured, score_of, summarise, total_cost
 from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suites.plan import entry_env, notes_on, plan_of
 from agent_envs.evaluation.suites.suite import Suite
 from agent_envs.rollout.chat_policy import ChatPolicy
-from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, Policy, Reply, Request, check_actions, traits_of
-from agent_envs.rollout.run_log import Planned
 from agent_envs.rollout.run_many import run_many
 from agent_envs.services.chat.http import HttpChat
 from agent_envs.services.chat.named import FORMS, is_chat_name, make_chat_model
@@ -47,8 +52,7 @@ from agent_envs.services.chat.prices import Price, check_limit, cost_of
 from agent_envs.services.chat.spending import Budget, Counts, Limits, RunBudgets
 from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
-from agent_envs.wrappers.feedback_costs import PREFIX
-from agent_envs.wrappers.feedback_models import PORT
+from agent_envs.wrappers.feedback_models import PORT, PREFIX
 
 BUILT_IN = ("random", "heuristic", "solver", "null")
 # Agents of a checkout by short names: the class, and the option that is what stands behind the colon.

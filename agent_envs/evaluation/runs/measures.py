@@ -1,14 +1,17 @@
-"""`Measures` finds what a family says of an episode beside success: labels of its task and metrics of what was played.
+"""`EpisodeNumbers` holds what tables need of one episode, so that a run of ten thousand holds no transcript.
 
-Both are companions of the environment's class (`register_companions`) and are computed when a run is read, from the same
-trajectories whether they were just played or come from a journal. Journals hold no tasks: those are fetched from the source
-of the entry's environment, which is made only where the class has such companions and a task is wanted. The numbers of a
-large run are kept in the cache folder (`KeptNumbers`) for as long as journal, settings and code are the same.
+`Measures` finds what a family says of it beside success: labels of its task and metrics of what was played. Both are
+companions of the environment's class (`register_companions`) and are computed when a run is read, from the same trajectories
+whether they were just played or come from a journal. Journals hold no tasks: those are fetched from the source of the entry's
+environment, which is made only where the class has such companions and a task is wanted. The numbers of a large run are kept
+in the cache folder (`KeptNumbers`) for as long as journal, settings and code are the same.
 """
 
+import json
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,21 +19,130 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
 
+from agent_envs.base.caches import keep_rows, kept_rows, place_of
 from agent_envs.base.errors import AgentEnvsError
+from agent_envs.base.messages import ToolCall
+from agent_envs.base.protocol import Answer, Call, Malformed, Say
 from agent_envs.base.serialization import sha256_file
 from agent_envs.base.type_checks import misfit
-from agent_envs.core.builtin_agents import companion_of
-from agent_envs.core.registry import env_ids, full_id
-from agent_envs.core.trajectory import Task, Trajectory
-from agent_envs.core.wrapper_stack import core_of
-from agent_envs.datasets.corpora import keep_rows, kept_rows, place_of
-from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers, missing
+from agent_envs.core.env import core_of
+from agent_envs.core.registry import companion_of, env_ids, full_id
+from agent_envs.core.trajectory import Task, Trajectory, Turn
 from agent_envs.evaluation.suites.plan import NOT_HERE, entry_env
 from agent_envs.evaluation.suites.suite import Entry, Suite
+from agent_envs.rollout.episode_runner import EpisodeResult
+
+FAILURES = {
+    "solved": "the task was solved",
+    "wrong answer": "the episode ended with an answer that is not right",
+    "out of turns": "the turns were used up",
+    "unreadable": "the turns were used up, and at least half of them held no readable action",
+    "not achieved": "the episode ended by the task's own rules, without success and without an answer",
+    "fault": "an outside service failed for good",
+    "budget": "the cost limit was reached",
+    "missing": "it was not played",
+}
+UNPLAYED = ("fault", "budget", "missing")
+
 
 Companion = Callable[[Any], Any]
-
 MOST_TASKS = 256  # kept of an entry: trials of a task lie near each other in a journal
+LEAST = 1_000  # episodes: a smaller run is read in less than the start of a process takes
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeNumbers:
+    """What counts of one planned episode."""
+
+    entry: str  # label of the suite's entry
+    task: str
+    cluster: str
+    trial: int
+    status: str  # `terminated`, `truncated`, `fault`, `budget` or `missing`
+    outcome: str  # one of `FAILURES`
+    success: bool = False  # by the suite's predicate; False where it was not played to its end
+    total_reward: float = 0.0  # undiscounted return
+    turns: int = 0  # actions of the policy
+    valid: int = 0  # of them, those that were readable and carried out as meant
+    calls: int = 0  # tool calls that were carried out
+    prose: int = 0  # characters that the policy wrote beside its actions: its reasoning
+    usage: dict[str, int] = field(default_factory=dict)  # tokens by name
+    seconds: float = 0.0  # wall time
+    agent_seconds: float = 0.0  # the policy's part of it
+    attempts: int = 0  # how many attempts failed before this one
+    fault: str = ""  # what failed
+    labels: dict[str, str] = field(default_factory=dict)  # of its task, as the family names them
+    metrics: dict[str, float] = field(default_factory=dict)  # as the family counts them; none before its end
+
+    @property
+    def played(self) -> bool:
+        """Whether the episode came to an end of its own."""
+        return self.status not in UNPLAYED
+
+
+def missing(entry: Entry, task: str, cluster: str, trial: int) -> EpisodeNumbers:
+    """Return the numbers of a planned episode that was not played."""
+    return EpisodeNumbers(entry.label, task, cluster, trial, "missing", "missing")
+
+
+def numbers_of(entry: Entry, cluster: str, trial: int, result: EpisodeResult) -> EpisodeNumbers:
+    """Return the numbers of a result."""
+    trajectory = result.trajectory
+    turns = trajectory.turns
+    success = result.status not in UNPLAYED and entry.solved(trajectory)
+    return EpisodeNumbers(
+        entry=entry.label, task=trajectory.header.task_id, cluster=cluster, trial=trial, status=result.status,
+        outcome=outcome_of(result, success), success=success, total_reward=trajectory.total_reward, turns=len(turns),
+        valid=sum(map(valid_turn, turns)), calls=tool_calls(turns).total(), prose=sum(map(_prose, turns)),
+        usage=result.usage, seconds=result.seconds, agent_seconds=result.agent_seconds, attempts=len(result.attempts),
+        fault=result.fault,
+    )  # fmt: skip
+
+
+def tool_calls(turns: Iterable[Turn]) -> Counter[str]:
+    """Return how often each tool was carried out."""
+    results = [item for turn in turns for item in turn.results]
+    return Counter(item.name for item in results if item.call_id and not item.error)
+
+
+def valid_turn(turn: Turn) -> bool:
+    """Return whether an action was readable and carried out as meant."""
+    return not turn.events and not isinstance(turn.parsed, Malformed) and not any(item.error for item in turn.results)
+
+
+def outcome_of(result: EpisodeResult, success: bool) -> str:
+    """Return how an episode ended: a key of `FAILURES`."""
+    if result.status in UNPLAYED:
+        return result.status
+    if success:
+        return "solved"
+    turns = result.trajectory.turns
+    if result.status == "truncated":
+        return "unreadable" if 2 * sum(map(valid_turn, turns)) <= len(turns) else "out of turns"
+    return "wrong answer" if isinstance(turns[-1].parsed, Answer) else "not achieved"
+
+
+def _prose(turn: Turn) -> int:
+    if not isinstance(turn.action, str):
+        return 0
+    payload = 0
+    if isinstance(turn.parsed, Say):  # what is said, or the name of an action behind its reasoning
+        payload = len(turn.action) if turn.parsed.text.strip() == turn.action.strip() else len(turn.parsed.text)
+    elif isinstance(turn.parsed, Answer):
+        payload = len(turn.parsed.text)
+    elif isinstance(turn.parsed, Call):
+        payload = sum(map(_payload, turn.parsed.calls))
+    return max(len(turn.action) - payload, 0)
+
+
+def _payload(call: ToolCall) -> int:
+    try:
+        values = json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):  # no environment writes such a call; a run's file may hold one
+        return len(call.arguments)
+    return sum(len(value) if isinstance(value, str) else len(str(value)) for value in values.values())
 
 
 class Measures:
@@ -164,7 +276,6 @@ class EntryTasks:
             return None
 
 
-LEAST = 1_000  # episodes: a smaller run is read in less than the start of a process takes
 _NAMES = [field.name for field in fields(EpisodeNumbers)]
 
 

@@ -23,22 +23,20 @@ from typing import IO, Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, ValidationError
 
+from agent_envs.base.caches import write_atomically
 from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import Journal
 from agent_envs.base.serialization import canonical_json
 from agent_envs.base.strict_model import Strict
 from agent_envs.base.version import VERSION
-from agent_envs.datasets.corpora import write_atomically
-from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers, numbers_of
-from agent_envs.evaluation.runs.measures import KeptNumbers, Measures
-from agent_envs.evaluation.runs.suite_feedback import feedback_prices
+from agent_envs.evaluation.runs.measures import EpisodeNumbers, KeptNumbers, Measures, numbers_of
 from agent_envs.evaluation.suites import suite as suites
 from agent_envs.evaluation.suites.plan import Notes
 from agent_envs.rollout.episode_runner import EpisodeResult
-from agent_envs.rollout.run_log import UNFINISHED, RunLog, read_rows, result_of
+from agent_envs.rollout.run_many import UNFINISHED, RunLog, read_rows, result_of
 from agent_envs.services.chat.named import is_chat_name
-from agent_envs.services.chat.prices import Price, load_prices
-from agent_envs.wrappers.feedback_costs import PREFIX
+from agent_envs.services.chat.prices import Price
+from agent_envs.wrappers.feedback_models import PREFIX
 
 CLOSE = 1e-6  # what rewards and the sums of their terms may differ by
 CONFIG_SCHEMA: Literal["agent-envs/config@1"] = "agent-envs/config@1"
@@ -65,14 +63,6 @@ class Prices:
     agent: Price | None = None  # the agent's price; None where it has none
     feedback: Mapping[str, Price] = dataclass_field(default_factory=dict)  # of its models, by their names in the suite
     date: str = ""  # of the table of prices
-
-
-def prices_of(suite: suites.Suite, settings: Settings) -> Prices:
-    """Return the prices that a table gives for a suite's models and its agent."""
-    table = load_prices(Path(settings.prices) if settings.prices else None)
-    model = settings.agent_options.get("model")  # of an agent over a chat model
-    price = table.price(settings.agent) or (table.price(model) if isinstance(model, str) else None)
-    return Prices(price, feedback_prices(suite, table), table.date)
 
 
 class Identity(Strict):

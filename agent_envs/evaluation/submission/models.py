@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
-from agent_envs.base.strict_model import Strict, one_line, shown_safely
+from agent_envs.base.strict_model import Strict
+from agent_envs.base.terminal import one_line, shown_safely
 from agent_envs.evaluation.suites.suite import Hex, Suite
 from agent_envs.services.chat.prices import Price
 

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import read_journal
-from agent_envs.base.progress import progress_bar
 from agent_envs.base.serialization import sha256_file
-from agent_envs.core.builtin_agents import companion_of
+from agent_envs.base.terminal import progress_bar
+from agent_envs.core.registry import companion_of
 from agent_envs.core.trajectory import Header, Trajectory
 from agent_envs.evaluation.runs.measures import class_of
 from agent_envs.evaluation.runs.run_folder import Played, Run, Spool, open_run

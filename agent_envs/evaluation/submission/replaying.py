@@ -14,11 +14,11 @@ from pydantic import ValidationError
 
 from agent_envs.base.errors import AgentEnvsError, DataMissing, MissingExtra, UsageError
 from agent_envs.base.serialization import digest
-from agent_envs.core.builtin_agents import companion
+from agent_envs.core.env import core_of, shown_messages
 from agent_envs.core.episode import border_notes
+from agent_envs.core.registry import companion
 from agent_envs.core.snapshot import fork
 from agent_envs.core.trajectory import Header, Trajectory, Turn
-from agent_envs.core.wrapper_stack import core_of, shown_messages
 from agent_envs.evaluation.runs.run_folder import Played
 from agent_envs.evaluation.submission.episode_rows import EpisodeRow, chain_of, row_of, row_text
 from agent_envs.evaluation.suites.plan import NOT_HERE, entry_env

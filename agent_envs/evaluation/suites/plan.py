@@ -11,13 +11,12 @@ import gymnasium as gym
 from pydantic import ValidationError
 
 from agent_envs.base.errors import AgentEnvsError, DataMissing, MissingExtra, UsageError
-from agent_envs.base.progress import stage_lines
 from agent_envs.base.serialization import canonical_json
-from agent_envs.core.env import TurnEnv, companion
-from agent_envs.core.registry import NAMESPACE, full_id, spec_json
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.base.terminal import stage_lines
+from agent_envs.core.env import TurnEnv, core_of, spec_json
+from agent_envs.core.registry import NAMESPACE, companion, full_id
 from agent_envs.evaluation.suites.suite import ADHOC, Entry, Feedback, Suite, first_fault, seed_of
-from agent_envs.rollout.run_log import Planned
+from agent_envs.rollout.episode_runner import Planned
 from agent_envs.wrappers import ForcedAnswer, TurnLimit, VerbalFeedback
 
 # Why no environment is made.

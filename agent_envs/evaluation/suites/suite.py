@@ -23,7 +23,8 @@ from pydantic import (
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import canonical_json, digest
-from agent_envs.base.strict_model import Strict, one_line
+from agent_envs.base.strict_model import Strict
+from agent_envs.base.terminal import one_line
 from agent_envs.core.trajectory import Trajectory
 
 SUITE_SCHEMA: Literal["agent-envs/suite@1"] = "agent-envs/suite@1"

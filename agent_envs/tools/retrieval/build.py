@@ -10,13 +10,14 @@ from agent_envs.base import caches as cache
 from agent_envs.base.caches import Uncopied
 from agent_envs.base.documents import Corpus, Hit, Retriever
 from agent_envs.base.errors import UsageError
-from agent_envs.base.progress import stage_lines
 from agent_envs.base.serialization import sha256_text
+from agent_envs.base.terminal import stage_lines
 from agent_envs.services.recording import Recording
 from agent_envs.tools.retrieval.bm25 import BM25Retriever, BM25Settings
 from agent_envs.tools.retrieval.dense import DenseRetriever, split_dense
 from agent_envs.tools.retrieval.index_files import Progress
 from agent_envs.tools.retrieval.okapi_reference import RankBM25Retriever
+from agent_envs.tools.retrieval.remote import RemoteRetriever, split_name
 from agent_envs.tools.retrieval.static import StaticRetriever
 from agent_envs.tools.retrieval.tantivy_index import TantivyRetriever
 from agent_envs.tools.web import WEB_FORMS, WebSearch, is_web_search
@@ -28,6 +29,7 @@ SILENT_BUILD = 5_000  # passages; a larger index takes seconds
 RETRIEVERS = (
     "bm25", "bm25_okapi", "rank_bm25", "tantivy", "static", "minilm-faiss", "dense", "hybrid", "random", "empty", "oracle",
 )  # fmt: skip
+INDEXES = ("bm25", "bm25_okapi", "rank_bm25", "tantivy", "static", "oracle")  # of those, what `_indexed` makes
 MODEL_FORMS = ("minilm-faiss/KIND", "dense:MODEL[/KIND]", "hybrid[:RETRIEVER][=KEYWORD,SEMANTIC]")
 REMOTE_FORMS = ("search_r1@URL", "skyrl@URL")
 
@@ -210,14 +212,14 @@ def make_retriever(
     if name == "random":
         return RandomRetriever(corpus)
     folder = cache_dir or cache.cache_dir()
-    hybrid, dense = split_hybrid(name), split_dense(name)
+    hybrid = split_hybrid(name)
     if hybrid is not None:
         engines = [_indexed("bm25", corpus, folder, progress)]
         engines.append(make_retriever(hybrid[0], corpus, cache_dir=folder, progress=progress, recording=recording))
         return HybridRetriever(corpus, engines, hybrid[1], name=name)
-    if dense is not None:
-        return DenseRetriever(corpus, *dense, cache_dir=folder, progress=progress, recording=recording)
-    return _indexed(name, corpus, folder, progress)
+    if name in INDEXES or (dense := split_dense(name)) is None:
+        return _indexed(name, corpus, folder, progress)
+    return DenseRetriever(corpus, *dense, cache_dir=folder, progress=progress, recording=recording)
 
 
 class Built(NamedTuple):
@@ -263,19 +265,15 @@ def is_outside(name: object) -> bool:
 
     Raises UsageError: it does, and its URL is none, or one that may not be recorded.
     """
-    from agent_envs.tools.retrieval.remote import split_name
-
-    return isinstance(name, str) and (is_web_search(name) or split_name(name) is not None)
+    return isinstance(name, str) and name not in RETRIEVERS and (is_web_search(name) or split_name(name) is not None)
 
 
 def _outside(name: str, recording: Recording | None) -> Retriever | None:
     """Return the server or the search of the web that a name names; None for one in process."""
-    if "@" in name:
-        from agent_envs.tools.retrieval.remote import RemoteRetriever, split_name
-
-        server = split_name(name)
-        if server is not None:
-            return RemoteRetriever(*server, recording=recording)
+    if name in RETRIEVERS:
+        return None
+    if (server := split_name(name)) is not None:
+        return RemoteRetriever(*server, recording=recording)
     return WebSearch(name, recording=recording) if is_web_search(name) else None
 
 

@@ -8,9 +8,9 @@ Modules, in reading order:
     providers: requests to Serper (Google), Brave and SearXNG, and the parser of their answers.
     reader: `PageReader`, which opens a URL: deadline, retries, redirects, cap on bytes, errors in words.
     url_policy: the URLs that may be opened: public hosts, ports, private networks refused (SSRF), hosts that are exempt.
-    page: `WebPage`: title, text, links and error of a page.
+    page: `WebPage`: title, text, links and error of a page; text laid out in lines within a length.
     html_text: HTML as readable text with links, and the tokenizer of tags below it.
-    lines, text: text laid out in lines within a length, and the cleaning of unsound characters.
+    text: the cleaning of unsound characters.
 """
 
 from agent_envs.tools.web.page import WebPage

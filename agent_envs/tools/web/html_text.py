@@ -12,8 +12,16 @@ from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 
-from agent_envs.tools.web.lines import LINE, PARAGRAPH, SPACE, Lines
-from agent_envs.tools.web.page import MAX_LINK_CHARACTERS, MAX_LINKS, MAX_TITLE_CHARACTERS, WebPage
+from agent_envs.tools.web.page import (
+    LINE,
+    MAX_LINK_CHARACTERS,
+    MAX_LINKS,
+    MAX_TITLE_CHARACTERS,
+    PARAGRAPH,
+    SPACE,
+    Lines,
+    WebPage,
+)
 from agent_envs.tools.web.text import one_line
 from agent_envs.tools.web.url_policy import MAX_URL_CHARACTERS
 

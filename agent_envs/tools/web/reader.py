@@ -15,8 +15,7 @@ from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.services.http import RETRYABLE_STATUSES, HttpReply, TransportFault, shared_client, wait_seconds_of
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.tools.web.html_text import page_of_html
-from agent_envs.tools.web.lines import bounded
-from agent_envs.tools.web.page import WebPage
+from agent_envs.tools.web.page import WebPage, bounded
 from agent_envs.tools.web.text import one_line
 from agent_envs.tools.web.url_policy import MAX_URL_CHARACTERS, Unopenable, UrlPolicy, url_policy_for
 

@@ -8,8 +8,8 @@ import gymnasium as gym
 import pytest
 
 import agent_envs
-from agent_envs.core.builtin_agents import companion
 from agent_envs.core.conversation_view import Check, ConversationView, ViewEntry
+from agent_envs.core.registry import companion
 from agent_envs.envs.tau2.database import frozen
 from agent_envs.envs.tau2.scoring import result_of
 from agent_envs.envs.tau2.solver import random_action

@@ -9,7 +9,7 @@ import pytest
 import agent_envs
 from agent_envs import DataMissing, EnvFault, UsageError, fork, restore, snapshot
 from agent_envs.base.serialization import canonical_json, encode_state
-from agent_envs.core.rewards import Reward
+from agent_envs.core.episode import Reward
 from agent_envs.core.snapshot import Snapshot
 from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.database import Changes
@@ -17,7 +17,7 @@ from agent_envs.envs.tau2.env import SOURCES
 from agent_envs.envs.tau2.official import official_bytes
 from agent_envs.envs.tau2.partners import PLAYERS
 from agent_envs.envs.tau2.turn_taking import GREETING
-from agent_envs.evaluation.runs.episode_numbers import tool_calls
+from agent_envs.evaluation.runs.measures import tool_calls
 from agent_envs.rollout.policy import CompanionPolicy
 from agent_envs.services.chat import ScriptedChat
 from tests.envs.tau2.hashes import original_hash
@@ -230,7 +230,7 @@ def test_the_reward_is_the_product_and_no_tool_can_forge_it():
     assert terminated and not info["success"] and info["reward_terms"]["db"] == 0.0
     spec, trajectory = env.unwrapped.reward_spec, env.unwrapped.trajectory
     assert spec(trajectory) == Reward(0.0, tuple(info["reward_terms"].items()))
-    found = agent_envs.core.env.companion(env, "metrics")(trajectory)
+    found = agent_envs.core.registry.companion(env, "metrics")(trajectory)
     assert (found["db"], found["communicate"], found["without_nl"]) == (0.0, 0.0, 0.0)
 
 

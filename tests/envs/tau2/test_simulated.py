@@ -8,8 +8,8 @@ import pytest
 import agent_envs
 from agent_envs import EnvFault, UsageError, fork, restore, snapshot
 from agent_envs.base.jsonl_log import read_journal
+from agent_envs.core.env import core_of
 from agent_envs.core.snapshot import Snapshot
-from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.tau2.scoring import MARK, metrics
 from agent_envs.envs.tau2.users.chat import ChatPartner
 from agent_envs.rollout.policy import CompanionPolicy, NullPolicy

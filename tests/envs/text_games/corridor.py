@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, replace
 
 from agent_envs.base.serialization import state_type
-from agent_envs.core.env import register_companions
+from agent_envs.core.registry import register_companions
 from agent_envs.envs.text_games.game import Action, Moved, TextGame
 from agent_envs.envs.text_games.seeded import Content, GameSource
 

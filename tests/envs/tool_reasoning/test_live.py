@@ -14,8 +14,7 @@ from agent_envs.evaluation.runs.evaluate import evaluate
 from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, entry_env, plan_of
 from agent_envs.rollout.policy import CompanionPolicy, Reply
-from agent_envs.rollout.run_log import RunLog
-from agent_envs.rollout.run_many import run_many
+from agent_envs.rollout.run_many import RunLog, run_many
 from agent_envs.services.recording import Recording, read_answers
 from agent_envs.services.run_services import Services
 from tests.servers import FaultServer

@@ -11,8 +11,7 @@ import pytest
 
 from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Header, Task
-from agent_envs.evaluation.html.index_page import MARKER, LinkedPages
-from agent_envs.evaluation.html.page import Page
+from agent_envs.evaluation.html.page import MARKER, LinkedPages, Page
 from agent_envs.evaluation.html.replayed_view import ReplayReader
 from agent_envs.evaluation.html.view import write_view
 from agent_envs.evaluation.runs.evaluate import Result, evaluate

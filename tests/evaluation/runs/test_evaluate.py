@@ -10,10 +10,10 @@ from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.messages import ToolCall, ToolResult
 from agent_envs.base.protocol import Answer, Call, Malformed, Say
 from agent_envs.core.trajectory import Header, Trajectory, Turn
-from agent_envs.evaluation.runs.episode_numbers import FAILURES, missing, numbers_of
+from agent_envs.evaluation.runs.costs import feedback_named, with_feedback
 from agent_envs.evaluation.runs.evaluate import FAULTS_IN_A_ROW, evaluate, greet_models, result_from, resume
+from agent_envs.evaluation.runs.measures import FAILURES, missing, numbers_of
 from agent_envs.evaluation.runs.run_folder import Prices, Settings, open_run
-from agent_envs.evaluation.runs.suite_feedback import feedback_named, with_feedback
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, plan_of
 from agent_envs.evaluation.suites.suite import Average, Entry, Suite
 from agent_envs.rollout.episode_runner import EpisodeResult

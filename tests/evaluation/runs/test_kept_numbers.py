@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from agent_envs.base import caches
 from agent_envs.base.caches import cache_dir
-from agent_envs.datasets import corpora
 from agent_envs.evaluation.runs import measures, run_folder
 from agent_envs.evaluation.runs.evaluate import Settings, evaluate, result_of_run, resume
 from agent_envs.evaluation.runs.run_folder import open_run
@@ -67,7 +67,7 @@ def spoiled(path):
         b"\xff" * 200,
     )
     yield data.replace(b"true", b"false", 1) if b"true" in data else data.replace(b"false", b"true", 1)
-    yield corpora._sealed(path.with_name("of-another-package.json"), data[68:-1])
+    yield caches._sealed(path.with_name("of-another-package.json"), data[68:-1])
     rows = json.loads(data)[1]
     others = [
         [],
@@ -92,7 +92,7 @@ def spoiled(path):
     }
     others += [[[*row[:at], value, *row[at + 1 :]] for row in rows] for at, value in
                ((measures._NAMES.index(name), value) for name, value in wrong.items())]  # fmt: skip
-    yield from (corpora._sealed(path, json.dumps(other).encode()) for other in others)
+    yield from (caches._sealed(path, json.dumps(other).encode()) for other in others)
 
 
 def test_a_file_of_kept_numbers_that_is_not_as_it_was_written_is_not_believed(folder):

@@ -11,9 +11,9 @@ from agent_envs import EnvFault, Reply, register_companions
 from agent_envs.evaluation.html.view import write_view
 from agent_envs.evaluation.report.compare import compare_entries, compare_runs
 from agent_envs.evaluation.report.report import report_on
-from agent_envs.evaluation.runs.by_label import natural
 from agent_envs.evaluation.runs.evaluate import evaluate, result_of_run, resume
 from agent_envs.evaluation.runs.run_folder import Settings, open_run
+from agent_envs.evaluation.runs.summary import natural
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from tests.evaluation.html.test_view import checked, texts
 from tests.hostile_texts import HOSTILE, MARKUP
@@ -288,7 +288,7 @@ def test_hostile_labels_are_shown_as_they_stand(tmp_path):
 @pytest.fixture
 def wrong():
     """A function that gives Wrong its companions; they are gone again after the test."""
-    from agent_envs.core.builtin_agents import _COMPANIONS
+    from agent_envs.core.registry import _COMPANIONS
 
     name = f"{Wrong.__module__}:{Wrong.__qualname__}"
 

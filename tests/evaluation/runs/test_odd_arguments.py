@@ -7,8 +7,7 @@ import pytest
 
 from agent_envs import UsageError, register_companions
 from agent_envs.evaluation.html.replayed_view import ReplayReader
-from agent_envs.evaluation.runs.episode_numbers import missing
-from agent_envs.evaluation.runs.measures import Measures
+from agent_envs.evaluation.runs.measures import Measures, missing
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, entry_env
 from tests.toy import Guess, sampler, solver
 

@@ -5,11 +5,18 @@ import time
 import pytest
 
 from agent_envs.base.errors import EnvFault
-from agent_envs.evaluation.runs.episode_numbers import EpisodeNumbers
+from agent_envs.evaluation.runs.costs import (
+    EPISODES,
+    asks_a_model,
+    estimate,
+    feedback_named,
+    pilot_first,
+    prices_of,
+    with_feedback,
+)
 from agent_envs.evaluation.runs.evaluate import evaluate, resume
-from agent_envs.evaluation.runs.pilot import EPISODES, asks_a_model, estimate, pilot_first
-from agent_envs.evaluation.runs.run_folder import Prices, Settings, open_run, prices_of
-from agent_envs.evaluation.runs.suite_feedback import feedback_named, with_feedback
+from agent_envs.evaluation.runs.measures import EpisodeNumbers
+from agent_envs.evaluation.runs.run_folder import Prices, Settings, open_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, plan_of
 from agent_envs.evaluation.suites.suite import Suite
 from agent_envs.rollout.chat_policy import ChatPolicy

@@ -7,8 +7,9 @@ from agent_envs.base.errors import EnvFault
 from agent_envs.base.messages import Message, ToolCall
 from agent_envs.base.protocol import Answer, Malformed
 from agent_envs.core.trajectory import Header, Trajectory, Turn
+from agent_envs.evaluation.runs.costs import prices_of
 from agent_envs.evaluation.runs.evaluate import make_agent
-from agent_envs.evaluation.runs.run_folder import Played, Settings, claim, prices_of
+from agent_envs.evaluation.runs.run_folder import Played, Settings, claim
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, plan_of
 from agent_envs.evaluation.suites.suite import Entry, seed_of
 from agent_envs.rollout.episode_runner import EpisodeResult

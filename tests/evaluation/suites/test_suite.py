@@ -8,9 +8,9 @@ import gymnasium as gym
 import pytest
 
 from agent_envs.base.errors import DataMissing, MissingExtra, UsageError
+from agent_envs.core.env import core_of
 from agent_envs.core.registry import TABLE
 from agent_envs.core.trajectory import Header, Trajectory, Turn
-from agent_envs.core.wrapper_stack import core_of
 from agent_envs.evaluation.runs.summary import averages_of
 from agent_envs.evaluation.statistics.rates import Rate, weighted_rate
 from agent_envs.evaluation.suites import plan

@@ -17,7 +17,7 @@ from agent_envs.evaluation.runs.evaluate import evaluate, resume
 from agent_envs.evaluation.runs.run_folder import Settings
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.rollout.chat_policy import ChatPolicy
-from agent_envs.rollout.run_log import Planned
+from agent_envs.rollout.episode_runner import Planned
 from agent_envs.rollout.run_many import run_many
 from agent_envs.services.chat import ChatReply, ChatRequest, OpenAIChat, ScriptedChat, ask, chat_port
 from agent_envs.services.chat.prices import Price, cost_of

@@ -8,7 +8,7 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import UsageError, run_episode
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.env import core_of
 from agent_envs.envs.expa.sorting import algorithms
 from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, able_sizes
 from agent_envs.rollout.policy import Reply

@@ -13,13 +13,12 @@ import torch
 from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.errors import EnvFault
+from agent_envs.core.env import core_of
 from agent_envs.core.snapshot import fork, restore
 from agent_envs.core.trajectory import Trajectory
-from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa import ExpandedActionEnv
-from agent_envs.rollout.episode_runner import EpisodeResult, record_turn
+from agent_envs.rollout.episode_runner import EpisodeResult, Planned, record_turn
 from agent_envs.rollout.policy import Reply
-from agent_envs.rollout.run_log import Planned
 from trainers.contracts import TokenSequence
 from trainers.earl_parts.counterfactual.optimisation import CounterfactualSettings, draw_position, uniform_of
 from trainers.earl_parts.counterfactual.positions import free_places, position_logweights, text_logweights

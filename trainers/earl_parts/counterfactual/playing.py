@@ -7,11 +7,10 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs.base.errors import UsageError
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.env import core_of
 from agent_envs.envs.expa import ExpandedActionEnv
-from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.lockstep import Lane, Lockstep
-from agent_envs.rollout.run_log import Planned
 from trainers.contracts import TokenSequence
 from trainers.earl_parts.counterfactual.interventions import BRANCH, Interventions
 from trainers.earl_parts.expanded.player import ExpandedPlayer

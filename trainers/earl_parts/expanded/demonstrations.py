@@ -12,8 +12,8 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs.base.errors import UsageError
+from agent_envs.core.env import core_of
 from agent_envs.core.trajectory import Trajectory
-from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa.actions import END, LANGUAGE
 from agent_envs.envs.expa.expanded_env import ExpandedActionEnv
 from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, Moves, able_sizes

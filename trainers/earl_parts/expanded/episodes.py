@@ -11,13 +11,12 @@ import gymnasium as gym
 
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.messages import Message
+from agent_envs.core.env import core_of, shown_messages, wrapper_usage
 from agent_envs.core.snapshot import Snapshot, snapshot
 from agent_envs.core.trajectory import Header, Trajectory, Turn
-from agent_envs.core.wrapper_stack import core_of, shown_messages, wrapper_usage
 from agent_envs.envs.expa import ExpandedActionEnv
-from agent_envs.rollout.episode_runner import EpisodeResult, record_turn, turn_seed
+from agent_envs.rollout.episode_runner import EpisodeResult, Planned, record_turn, turn_seed
 from agent_envs.rollout.policy import Reply
-from agent_envs.rollout.run_log import Planned
 from trainers.contracts import TokenSequence
 from trainers.earl_parts.expanded.sequences import END, ExpandedChat, ExpandedTokens
 

@@ -16,10 +16,9 @@ import torch
 from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.errors import UsageError
+from agent_envs.core.env import core_of
 from agent_envs.core.trajectory import Trajectory
-from agent_envs.core.wrapper_stack import core_of
-from agent_envs.rollout.episode_runner import EpisodeResult
-from agent_envs.rollout.run_log import Planned
+from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.services.run_services import Services
 from trainers.contracts import Sampling, TokenSequence
 from trainers.earl_parts.expa_head import language_model

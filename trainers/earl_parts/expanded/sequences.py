@@ -13,8 +13,8 @@ import gymnasium as gym
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message
 from agent_envs.base.protocol import Malformed
+from agent_envs.core.env import core_of
 from agent_envs.core.trajectory import Trajectory, Turn
-from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa import ExpandedActionEnv, VocabularyRow, expanded_vocabulary
 from trainers.contracts import TokenSequence
 from trainers.tokens import ChatTokenizer

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from agent_envs.base.arguments import choice
 from agent_envs.base.protocol import Answer, marked_answer
-from agent_envs.core.rewards import RewardSpec, Term
+from agent_envs.core.episode import RewardSpec, Term
 from agent_envs.core.trajectory import Task, Trajectory
 from agent_envs.envs.expa.calculator.countdown import check
 from agent_envs.envs.expa.generated import CalcData

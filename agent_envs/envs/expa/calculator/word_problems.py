@@ -11,9 +11,8 @@ from agent_envs.base.arguments import choice, whole_number
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest
 from agent_envs.core.trajectory import Task, TaskSource
-from agent_envs.datasets.calculation_trees import Chain
+from agent_envs.datasets.calculation_trees import Chain, rescale
 from agent_envs.datasets.gsm8k import load_gsm8k
-from agent_envs.datasets.rescaling import rescale
 from agent_envs.datasets.seeded import SPLITS, SeededSource, in_split, stream
 from agent_envs.datasets.word_problems import WordProblem, word_problem
 from agent_envs.envs.expa.calculator.arithmetic import ArithmeticSource

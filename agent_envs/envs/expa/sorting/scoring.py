@@ -10,7 +10,7 @@ from math import factorial
 
 from agent_envs.base.arguments import choice
 from agent_envs.base.protocol import Answer
-from agent_envs.core.rewards import RewardSpec, Term
+from agent_envs.core.episode import RewardSpec, Term
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.envs.expa.problem import ended, said, task_of
 from agent_envs.envs.expa.sorting.environments import SYMBOLS

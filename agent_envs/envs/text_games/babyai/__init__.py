@@ -14,7 +14,7 @@ Modules, in reading order:
     prompt.md: the prompt.
 """
 
-from agent_envs.core.env import register_companions
+from agent_envs.core.registry import register_companions
 
 register_companions(
     "agent_envs.envs.text_games.babyai.env:BabyAI",

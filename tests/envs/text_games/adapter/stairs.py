@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
 
-from agent_envs.core.env import register_companions
+from agent_envs.core.registry import register_companions
 from agent_envs.envs.text_games.adapter import TextAdapter, look_ahead
 
 

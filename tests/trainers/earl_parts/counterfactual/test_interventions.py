@@ -8,9 +8,9 @@ import pytest
 import torch
 from gymnasium.envs.registration import EnvSpec
 
+from agent_envs.core.env import core_of
 from agent_envs.core.trajectory import TrajectoryTree
-from agent_envs.core.wrapper_stack import core_of
-from agent_envs.rollout.run_log import Planned
+from agent_envs.rollout.episode_runner import Planned
 from tests.trainers.earl_parts.counterfactual.brute_force import brute_force, policy_logprobs_of, spoken
 from tests.trainers.earl_parts.expanded.players import player_for
 from trainers.batching import micro_batches

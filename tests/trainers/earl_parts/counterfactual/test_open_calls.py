@@ -7,7 +7,7 @@ import pytest
 import torch
 from gymnasium.envs.registration import EnvSpec
 
-from agent_envs.rollout.run_log import Planned
+from agent_envs.rollout.episode_runner import Planned
 from tests.trainers.players import player
 from trainers.contracts import TokenSequence
 from trainers.earl_parts.counterfactual.interventions import Interventions

@@ -14,7 +14,7 @@ import pytest
 from agent_envs import UsageError, replay
 from agent_envs.base.protocol import Malformed
 from agent_envs.base.serialization import digest
-from agent_envs.core.wrapper_stack import core_of
+from agent_envs.core.env import core_of
 from agent_envs.envs.expa.calculator.countdown import check
 from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS
 from agent_envs.rollout.episode_runner import run_episode

@@ -12,10 +12,9 @@ from gymnasium.envs.registration import EnvSpec
 from agent_envs import EnvFault, replay, restore
 from agent_envs.base.errors import UsageError
 from agent_envs.base.protocol import Malformed
-from agent_envs.core.registry import spec_json
+from agent_envs.core.env import core_of, spec_json
 from agent_envs.core.snapshot import fork
 from agent_envs.core.trajectory import TrajectoryTree
-from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa.expanded_env import ExpandedActionEnv
 from agent_envs.rollout.episode_runner import record_turn
 from agent_envs.rollout.policy import CompanionPolicy, Reply

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from agent_envs.base.progress import progress_bar
+from agent_envs.base.terminal import progress_bar
 
 
 class Terminal(io.StringIO):

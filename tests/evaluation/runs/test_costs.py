@@ -11,13 +11,13 @@ import sys
 import pytest
 
 from agent_envs import UsageError
-from agent_envs.core.wrapper_stack import shown_messages
+from agent_envs.core.env import shown_messages
 from agent_envs.evaluation.html.view import write_view
 from agent_envs.evaluation.report.compare import compare_entries
 from agent_envs.evaluation.report.report import report_on
+from agent_envs.evaluation.runs.costs import feedback_named, with_feedback
 from agent_envs.evaluation.runs.evaluate import evaluate, result_of_run, resume
 from agent_envs.evaluation.runs.run_folder import Settings, open_run
-from agent_envs.evaluation.runs.suite_feedback import feedback_named, with_feedback
 from agent_envs.evaluation.submission.episode_rows import messages_digest
 from agent_envs.evaluation.submission.models import Submission
 from agent_envs.evaluation.submission.pack import pack_run
@@ -202,7 +202,7 @@ def test_a_limit_needs_the_price_of_the_feedback(serve):
         f"--max-cost: no price is known for the feedback that --feedback {name} asks for; give a table"
     )
     for names in (name, f"{MODEL}@{serve(adviser())},{name}", f"none,{name}"):
-        for agent in ("random", "tests.evaluation.runs.test_suite_feedback:Local", MODEL):
+        for agent in ("random", "tests.evaluation.runs.test_costs:Local", MODEL):
             with pytest.raises(UsageError, match=unpriced):
                 evaluate(suite_of(names, limit=1), Settings(agent, max_cost_usd=1.0))
 
@@ -215,7 +215,7 @@ class Local(Instant):
 def test_an_agent_that_is_no_chat_model_needs_no_price_beside_priced_feedback(serve, tmp_path):
     server = adviser()
     suite = suite_of(f"{MODEL}@{serve(server)}", limit=3)
-    agent = "tests.evaluation.runs.test_suite_feedback:Local"
+    agent = "tests.evaluation.runs.test_costs:Local"
 
     def play(most):
         found = evaluate(suite, Settings(agent, max_cost_usd=most), folder=tmp_path / "run")
@@ -231,9 +231,7 @@ def test_an_agent_that_is_no_chat_model_needs_no_price_beside_priced_feedback(se
             evaluate(suite, Settings(agent, max_cost_usd=most))
 
 
-@pytest.mark.parametrize(
-    "agent", ["openai:llama@http://localhost:1", "tests.evaluation.runs.test_suite_feedback:chatting"]
-)
+@pytest.mark.parametrize("agent", ["openai:llama@http://localhost:1", "tests.evaluation.runs.test_costs:chatting"])
 def test_an_agent_that_is_a_chat_model_needs_its_price_beside_that_of_feedback(serve, agent):
     suite = suite_of(f"{MODEL}@{serve(adviser())}", limit=1)
     with pytest.raises(UsageError, match=f"--max-cost: no price is known for agent '{agent}'"):

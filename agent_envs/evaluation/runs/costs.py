@@ -1,24 +1,35 @@
-"""Feedback models are chosen and priced here: `--feedback`, and what it costs."""
+"""The cost of a run: the prices of feedback models, which `--feedback` names, and the estimate that a pilot gives.
 
+The first episodes of a run with a model are its pilot: they tell about how many calls, tokens and dollars it takes.
+"""
+
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from agent_envs.base.errors import UsageError
+from agent_envs.evaluation.runs.measures import EpisodeNumbers
+from agent_envs.evaluation.runs.run_folder import Prices, Settings
 from agent_envs.evaluation.suites.suite import Feedback, Suite
+from agent_envs.rollout.episode_runner import Planned
 from agent_envs.services.chat import make_chat_model
 from agent_envs.services.chat.named import is_chat_name
-from agent_envs.services.chat.prices import Price, PriceTable, cost_of
+from agent_envs.services.chat.prices import Price, PriceTable, cost_of, load_prices
 from agent_envs.services.chat.spending import Counts
 from agent_envs.services.recording import read_answers
-from agent_envs.wrappers.feedback_costs import feedback_usage
+from agent_envs.wrappers.feedback_models import PREFIX, feedback_usage
 from agent_envs.wrappers.feedback_prompts import EPSILON, read_templates
 
 NONE = "none"
 MOST_LABEL = 400  # characters, of an entry
+
+
+EPISODES = 3  # where a suite has one entry; of several one each, and more where three are not reached so
 
 
 def feedback_named(
@@ -84,6 +95,14 @@ def feedback_prices(suite: Suite, table: PriceTable) -> dict[str, Price]:
     return {name: price for name, price in found.items() if price is not None}
 
 
+def prices_of(suite: Suite, settings: Settings) -> Prices:
+    """Return the prices that a table gives for a suite's models and its agent."""
+    table = load_prices(Path(settings.prices) if settings.prices else None)
+    model = settings.agent_options.get("model")  # of an agent over a chat model
+    price = table.price(settings.agent) or (table.price(model) if isinstance(model, str) else None)
+    return Prices(price, feedback_prices(suite, table), table.date)
+
+
 def check_priced(suite: Suite, prices: Mapping[str, Price]) -> None:
     """Refuse a limit in dollars on a suite where a model that gives feedback has no price."""
     if missing := sorted(feedback_models(suite).keys() - prices.keys()):
@@ -109,3 +128,43 @@ def recorded_counts(path: Path, models: Iterable[str], prefix: str = "") -> Coun
             if row["port"] == prefix + name or row["port"].startswith(f"{prefix}{name}#"):  # a digest of its settings
                 used.update({"calls": 1, **row["response"].get("usage", {})})
     return counts
+
+
+def asks_a_model(suite: Suite, settings: Settings, prices: Prices) -> bool:
+    """Return whether a chat model plays or gives feedback, as far as names and prices tell."""
+    names = (settings.agent, str(settings.agent_options.get("model")))  # the second of an agent over a chat model
+    return any(map(is_chat_name, names)) or prices.agent is not None or bool(feedback_models(suite))
+
+
+def pilot_first(suite: Suite, plan: Sequence[Planned]) -> tuple[list[Planned], int]:
+    """Return a plan with its pilot first, the first trial of the first tasks of each entry, and how many belong to it."""
+    each = math.ceil(EPISODES / len(suite.entries))
+    entries = {key: entry.label for key, entry, *_ in suite.episodes()}
+    pilot = []
+    for _, items in groupby(plan, key=lambda item: entries[item.key]):
+        pilot += [item for item in items if item.trial == 0][:each]
+    keys = {item.key for item in pilot}
+    return [*pilot, *(item for item in plan if item.key not in keys)], len(pilot)
+
+
+def estimate(suite: Suite, pilot: Sequence[tuple[EpisodeNumbers, float | None]], most_usd: float | None) -> str:
+    """Return in words what a suite takes if its episodes are like those of the pilot, entry by entry.
+
+    With each stands what it cost in US dollars, None where no price is known; `most_usd` is the run's limit.
+    """
+    sums = dict.fromkeys(("calls", "input", "output", "usd"), 0.0)
+    for entry in suite.entries:
+        rows = [(item.usage, cost) for item, cost in pilot if item.entry == entry.label and item.played]
+        if not rows:
+            return f"no estimate: no episode of the pilot came to its end in {entry.label}"
+        for usage, cost in rows:
+            used = {name: float(usage.get(name, 0) + usage.get(PREFIX + name, 0)) for name in sums}
+            used["usd"] = math.nan if cost is None else cost
+            sums = {name: sums[name] + used[name] * len(entry.tasks) * suite.trials / len(rows) for name in sums}
+    price = "no price is known" if math.isnan(sums["usd"]) else f"{sums['usd']:.4f} USD"
+    short = most_usd is not None and sums["usd"] > most_usd
+    return (
+        f"estimate from {len(pilot)} episodes, which count: {sums['calls']:,.0f} calls, {sums['input']:,.0f} tokens in, "
+        f"{sums['output']:,.0f} out, {price} in all"
+        + (f"; --max-cost {most_usd:g} ends the run before that" if short else "")
+    )
