@@ -27,7 +27,6 @@ from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_log import Planned
 from agent_envs.wrappers.memory import acting_span, acting_tags
 from trainers.environments import (
-    Settings,
     Specs,
     environment_specs,
     further_tests,
@@ -36,6 +35,7 @@ from trainers.environments import (
     wrapper_rows,
 )
 from trainers.sampling import Group, Player, episode_means, plan_groups, play_groups, sampled_tokens
+from trainers.settings import RunSettings
 from trainers.training.optimise import one_budget
 
 WITHIN, BARE = "within", "bare"
@@ -192,7 +192,7 @@ class Evaluator:
         episodes: of the last test, as `Measurement.episodes`.
     """
 
-    def __init__(self, settings: Settings, player: Player, accelerator: Any) -> None:
+    def __init__(self, settings: RunSettings, player: Player, accelerator: Any) -> None:
         """Take the settings, who is measured, and accelerate's processes.
 
         Raises:

@@ -45,7 +45,6 @@ from trainers.evaluation import examined, in_words
 from trainers.expanded_actions import expanded_parts
 from trainers.fixed_turns import FixedTurns, LanePlan, Point, state_before
 from trainers.imitation import check_flaws, warm_start
-from trainers.rescoring import reference_of, with_reference
 from trainers.run import TrainingRun, open_run
 from trainers.settings import EnvironmentSettings, ReinforcementSettings, at_least_one, in_order, not_negative
 from trainers.training.critic import (
@@ -59,7 +58,7 @@ from trainers.training.critic import (
     with_targets,
 )
 from trainers.training.forward import token_logprobs
-from trainers.training.models import ReferenceModel
+from trainers.training.models import ReferenceModel, reference_of, with_reference
 from trainers.training.optimise import Optimiser, gradient_step, mean_by_name
 
 Batch = list[list[Point]]  # of lanes
@@ -320,7 +319,7 @@ def main() -> None:
     """Run the command line."""
     with one_line_errors("verlog"):
         settings, out = parse(VerlogSettings, program="verlog")
-        with open_run(settings, out, settings.steps * settings.epochs * settings.minibatches) as run:
+        with open_run(settings, out) as run:
             train(settings, run)
 
 

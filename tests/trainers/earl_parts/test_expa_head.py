@@ -11,7 +11,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.envs.expa import VocabularyRow
 from tests.trainers.conftest import VOCABULARY as V
 from trainers.earl_parts.expa_head import ExpandedHead, attach_head, load_head
-from trainers.training.heads import head_of
+from trainers.training.forward import head_of
 
 EOS = 2
 ROWS = (
