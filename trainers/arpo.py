@@ -36,12 +36,12 @@ from agent_envs.rollout.lockstep import Lockstep
 from trainers import advantages as adv
 from trainers.arpo_parts import BranchingSettings, Tree, deltas, grow, shared_once
 from trainers.batching import Row, in_parts
-from trainers.command_line import one_line_errors, parse, write_settings
+from trainers.command_line import write_settings
 from trainers.contracts import common_beginning
 from trainers.environments import tasks_of_step
 from trainers.grpo import GRPOSettings, bare_rows, credited, kept_rows, penalties, share_of_groups, update
 from trainers.imitation import warm_start
-from trainers.run import TrainingRun, open_run
+from trainers.run import TrainingRun, run_program
 from trainers.sampling import Group, group_of, group_stats, plan_groups, step_plan
 from trainers.settings import in_order
 from trainers.training.models import corrected, reference_of, with_reference
@@ -235,10 +235,7 @@ def keep_decisions(trees: Sequence[Tree], run: TrainingRun) -> None:
 
 def main() -> None:
     """Run the command line."""
-    with one_line_errors("arpo"):
-        settings, out = parse(ARPOSettings, program="arpo")
-        with open_run(settings, out) as run:
-            train(settings, run)
+    run_program("arpo", ARPOSettings, train)
 
 
 if __name__ == "__main__":

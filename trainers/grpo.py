@@ -36,9 +36,8 @@ from agent_envs.core.trajectory import Trajectory
 from trainers import advantages as adv
 from trainers import losses
 from trainers.batching import MicroBatch, Row, in_parts
-from trainers.command_line import one_line_errors, parse
 from trainers.imitation import check_flaws, warm_start
-from trainers.run import TrainingRun, open_run
+from trainers.run import TrainingRun, run_program
 from trainers.sampling import Group, group_stats, step_plan
 from trainers.settings import ReinforcementSettings, at_least_one, in_order, not_negative
 from trainers.training.forward import token_logprobs
@@ -261,10 +260,7 @@ def mean_loss(
 
 def main() -> None:
     """Run the command line."""
-    with one_line_errors("grpo"):
-        settings, out = parse(GRPOSettings, program="grpo")
-        with open_run(settings, out) as run:
-            train(settings, run)
+    run_program("grpo", GRPOSettings, train)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from accelerate.utils import gather_object
@@ -19,7 +19,7 @@ from accelerate.utils import gather_object
 from agent_envs.base.errors import BudgetSpent, UsageError
 from agent_envs.base.serialization import digest
 from agent_envs.rollout.run_log import Planned
-from trainers.command_line import write_result
+from trainers.command_line import one_line_errors, parse, write_result
 from trainers.costs import Costs, Paid, curve_points, in_words
 from trainers.environments import ceilings, members_of
 from trainers.evaluation import Evaluator, change_in_words
@@ -30,6 +30,8 @@ from trainers.training.checkpoints import Checkpoints, Part
 from trainers.training.metrics import METRICS_FILE, Metrics, read_metrics
 from trainers.training.models import leave_out, save_model
 from trainers.training.optimise import Optimiser, means_of_processes, one_budget, sums_of_processes
+
+S = TypeVar("S", bound=RunSettings)
 
 
 class TrainingRun:
@@ -340,3 +342,11 @@ def open_run(settings: RunSettings, out: Path, spending: Costs | None = None) ->
         raise run.stopped(end) from end
     finally:
         run.close()
+
+
+def run_program(program: str, kind: type[S], train: Callable[[S, TrainingRun], object]) -> None:
+    """Run a trainer's command line: read the settings of its kind, set the run up, and train."""
+    with one_line_errors(program):
+        settings, out = parse(kind, program=program)
+        with open_run(settings, out) as run:
+            train(settings, run)

@@ -18,11 +18,10 @@ from typing import ClassVar, Literal
 
 from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Trajectory
-from trainers.command_line import one_line_errors, parse
 from trainers.environments import tasks_of_step
 from trainers.imitation import check_flaws
 from trainers.imitation.imitating import accepted, direct_answers, imitation_step, recorded, rows_of, solved
-from trainers.run import TrainingRun, open_run
+from trainers.run import TrainingRun, run_program
 from trainers.settings import RunSettings, at_least_one, in_order
 
 
@@ -95,10 +94,7 @@ def episodes_of(settings: SFTSettings, run: TrainingRun) -> Iterator[Trajectory]
 
 def main() -> None:
     """Run the command line."""
-    with one_line_errors("sft"):
-        settings, out = parse(SFTSettings, program="sft")
-        with open_run(settings, out) as run:
-            train(settings, run)
+    run_program("sft", SFTSettings, train)
 
 
 if __name__ == "__main__":

@@ -40,12 +40,11 @@ from agent_envs.wrappers.turns import allowance
 from trainers import losses
 from trainers.advantages import DualDiscounts, dual_discount_gae
 from trainers.batching import MicroBatch, Row, in_parts
-from trainers.command_line import one_line_errors, parse
 from trainers.evaluation import examined, in_words
 from trainers.expanded_actions import expanded_parts
 from trainers.fixed_turns import FixedTurns, LanePlan, Point, state_before
 from trainers.imitation import check_flaws, warm_start
-from trainers.run import TrainingRun, open_run
+from trainers.run import TrainingRun, run_program
 from trainers.settings import EnvironmentSettings, ReinforcementSettings, at_least_one, in_order, not_negative
 from trainers.training.critic import (
     Critic,
@@ -317,10 +316,7 @@ def examination(settings: VerlogSettings, run: TrainingRun, when: str) -> None:
 
 def main() -> None:
     """Run the command line."""
-    with one_line_errors("verlog"):
-        settings, out = parse(VerlogSettings, program="verlog")
-        with open_run(settings, out) as run:
-            train(settings, run)
+    run_program("verlog", VerlogSettings, train)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Chat templates are found, rendered as text, and given messages in the shape that they take."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -88,30 +88,6 @@ def find_template(tokenizer: PreTrainedTokenizerBase, template: str) -> ChatTemp
     return ChatTemplate(source, named)
 
 
-def shaped(messages: Rows, folded: Collection[str], *, merge: bool, objects: bool) -> Rows:
-    """Return messages as a template takes them.
-
-    Args:
-        messages: any.
-        folded: roles that become `user`, in one message with the users' beside them.
-        merge: whether all users' messages in a row become one.
-        objects: whether the arguments of calls are objects, not JSON texts.
-    """
-    rows: Rows = []
-    joins = False
-    for message in messages:
-        foreign = message["role"] in folded
-        row = {"role": "user", "content": message["content"]} if foreign else dict(message)
-        row = with_objects(row) if objects else row
-        if rows and rows[-1]["role"] == row["role"] == "user" and (merge or joins or foreign):
-            rows[-1] = {"role": "user", "content": f"{rows[-1]['content']}\n\n{row['content']}"}
-            joins = joins or foreign
-        else:
-            rows.append(row)
-            joins = foreign
-    return rows
-
-
 def with_objects(message: dict[str, Any]) -> dict[str, Any]:
     """Return a message whose calls have objects as arguments, where they were JSON texts of objects."""
     if not message.get("tool_calls"):
@@ -153,10 +129,22 @@ class TemplateShape:
     takes_tools: bool
 
     def shape(self, messages: Rows, *, opening: bool) -> Rows:
-        """Return messages as the template takes them, in the opening or after it."""
+        """Return messages as the template takes them, in the opening or after it; what is folded joins the users' beside it."""
         system = "system" if opening else LATER_SYSTEM
         roles = {name.removeprefix("later ") for name in self.folded if name in (system, "tool")}
-        return shaped(messages, roles, merge=self.alternates, objects=self.objects)
+        rows: Rows = []
+        joins = False
+        for message in messages:
+            foreign = message["role"] in roles
+            row = {"role": "user", "content": message["content"]} if foreign else dict(message)
+            row = with_objects(row) if self.objects else row
+            if rows and rows[-1]["role"] == row["role"] == "user" and (self.alternates or joins or foreign):
+                rows[-1] = {"role": "user", "content": f"{rows[-1]['content']}\n\n{row['content']}"}
+                joins = joins or foreign
+            else:
+                rows.append(row)
+                joins = foreign
+        return rows
 
 
 def shape_of(template: ChatTemplate) -> TemplateShape:

@@ -88,15 +88,10 @@ class TokenScores(NamedTuple):
 
 
 def token_logprobs(
-    model: torch.nn.Module,
-    micro: MicroBatch,
-    temperature: float = 1.0,
-    *,
-    with_entropy: bool = True,
-    entropy_grad: bool = False,
+    model: torch.nn.Module, micro: MicroBatch, temperature: float = 1.0, **entropies: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the logprobs and entropies of `token_scores`."""
-    scores = token_scores(model, micro, temperature, with_entropy=with_entropy, entropy_grad=entropy_grad)
+    """Return the logprobs and entropies of `token_scores`, which says what else is given by name."""
+    scores = token_scores(model, micro, temperature, **entropies)
     return scores.logprobs, scores.entropies
 
 

@@ -204,6 +204,7 @@ def test_a_model_that_bends_its_logits_is_refused(tiny_model):
     model = tiny_model()
     model.lm_head.register_forward_hook(lambda module, args, output: output)
     attach_head(model, ROWS)
+    model = tiny_model()  # what a model does is tried once
     forward = model.forward
     model.forward = lambda **given: bent(forward(**given))
     with pytest.raises(UsageError, match="does more than a linear layer"):
