@@ -11,6 +11,11 @@ import gymnasium as gym
 from agent_envs.core.wrapper_stack import core_of
 from agent_envs.envs.expa import ExpandedActionEnv
 
+_PARTS = {
+    "player": "trainers.earl_parts.expanded.player",
+    "demonstrations": "trainers.earl_parts.expanded.demonstrations",
+}
+
 
 def expanded_parts(env: gym.Env[Any, Any] | str, part: str = "player") -> Any:
     """Return a module that plays or imitates an environment's expanded actions; None where all actions are text.
@@ -23,4 +28,4 @@ def expanded_parts(env: gym.Env[Any, Any] | str, part: str = "player") -> Any:
         expanded = env.partition("-v")[0].endswith("ExpA")
     else:
         expanded = isinstance(core_of(env), ExpandedActionEnv)
-    return import_module(f"trainers.earl_parts.expanded.{part}") if expanded else None
+    return import_module(_PARTS[part]) if expanded else None
