@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from accelerate.utils import gather_object
@@ -30,8 +30,6 @@ from trainers.training.checkpoints import Checkpoints, Part
 from trainers.training.metrics import METRICS_FILE, Metrics, read_metrics
 from trainers.training.models import leave_out, save_model
 from trainers.training.optimise import Optimiser, means_of_processes, one_budget, sums_of_processes
-
-S = TypeVar("S", bound=RunSettings)
 
 
 class TrainingRun:
@@ -344,7 +342,7 @@ def open_run(settings: RunSettings, out: Path, spending: Costs | None = None) ->
         run.close()
 
 
-def run_program(program: str, kind: type[S], train: Callable[[S, TrainingRun], object]) -> None:
+def run_program(program: str, kind: type[Any], train: Callable[[Any, TrainingRun], object]) -> None:
     """Run a trainer's command line: read the settings of its kind, set the run up, and train."""
     with one_line_errors(program):
         settings, out = parse(kind, program=program)
