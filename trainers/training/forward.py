@@ -232,10 +232,8 @@ class LinearHead:
 
     def __init__(self, linear: Any, temperature: float, with_entropy: bool = False, entropy_grad: bool = False) -> None:
         """Take the head, the temperature that targets were sampled at, and what becomes of entropies."""
-        self.linear = linear
-        self.temperature = temperature
-        self.with_entropy = with_entropy
-        self.entropy_grad = entropy_grad
+        self.linear, self.temperature = linear, temperature
+        self.with_entropy, self.entropy_grad = with_entropy, entropy_grad
         self.further: FurtherHead | None = None
 
     def in_chunks(self, states: torch.Tensor, targets: torch.Tensor, legal: torch.Tensor) -> list[torch.Tensor]:
