@@ -3,7 +3,7 @@
     python -m benchmarks.arpo_bound --out benchmarks/results/arpo_bound.json
 
 Episodes are scripted: each has the same number of calls and an answer after them, and nobody is asked for a token. The trees
-are those of `trainers.arpo_parts.growing`, with the rule `random` at a chance for every node. Told are the share of calls that
+are those of `trainers.arpo_parts`, with the rule `random` at a chance for every node. Told are the share of calls that
 are saved against whole rollouts, and how turns grow where leaves and calls grow together: the paper says that branching brings
 the cost of n rollouts of n tokens from O(n^2) to between O(n log n) and O(n^2).
 """
@@ -21,8 +21,7 @@ from agent_envs.core.trajectory import Header, Trajectory, Turn
 from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.policy import origin_of
 from benchmarks.training_runs import about
-from trainers.arpo_parts.branching import BranchingSettings
-from trainers.arpo_parts.growing import Tree, grow
+from trainers.arpo_parts import BranchingSettings, Tree, grow
 
 CALLS, CHANCES = (1, 2, 3, 4, 6), (0.5, 1.0)
 HEADER = Header("agent_envs/Scripted-v0", "", "0", "train", "", 0, "")

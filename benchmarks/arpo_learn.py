@@ -44,7 +44,7 @@ from benchmarks.training_runs import (
     summarise_shares,
     with_points_on_a_line,
 )
-from trainers.arpo_parts.branching import BranchingSettings, Node, chance_of
+from trainers.arpo_parts import BranchingSettings, Node, chance_of
 
 PRESET, CALLS, CHANCE = "tiny-searchqa", 20_000, 0.57
 START = ("--steps", "1", "--optim.learning-rate", "1e-12", "--evaluation.every", "0",

@@ -155,7 +155,7 @@ def measure(cell: dict[str, Any]) -> dict[str, Any]:
     gym.register(id="benchmarks/World-v0", entry_point="benchmarks.grpo_world:World")
     settings = settings_of(cell)
     marks: list[dict[str, float]] = []
-    with tempfile.TemporaryDirectory() as folder, open_run(settings, Path(folder) / "run", cell["steps"]) as run:
+    with tempfile.TemporaryDirectory() as folder, open_run(settings, Path(folder) / "run") as run:
         run.parts.engine.eos_ids = frozenset()  # type: ignore[attr-defined]
         original_end_step = run.end_step
         print(f"before training: {peak_mb():.0f} MB", file=sys.stderr)

@@ -171,7 +171,7 @@ def step_trip() -> Trip:
     trip = Trip()
     with _quietly() as folder:
         settings, out = parse(GRPOSettings, [*STEP, "--out", str(folder / "run")], program="grpo")
-        with open_run(settings, out, settings.steps) as run:
+        with open_run(settings, out) as run:
             end_step: Callable[..., None] = run.end_step
 
             def between(*values: Any, **named_values: Any) -> None:

@@ -206,15 +206,8 @@ def _choices(results: Mapping[Cell, Summary]) -> list[str]:
 
 def default_out(program: str, name: str, common: Sequence[str], words: Sequence[str]) -> str:
     """Return the folder of a sweep's runs where none is named: another preset has another one."""
-    preset, own = _last(words, "--preset"), _last(common, "--preset")
+    preset, own = option(list(words), "--preset"), option(list(common), "--preset")
     return f"runs/{program}-{name}" + (f"-{Path(preset).name.removesuffix('.toml')}" if preset not in ("", own) else "")
-
-
-def _last(words: Sequence[str], name: str) -> str:
-    last, left = "", list(words)
-    while value := option(left, name):
-        last = value
-    return last
 
 
 def _settings(program: str) -> type:

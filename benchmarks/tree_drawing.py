@@ -16,8 +16,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from agent_envs.envs.expa.sorting.environments import SYMBOLS
-from trainers.figures.decision_tree import Compare, End, Names, Node, Swap, Tree, chain, pruned
-from trainers.figures.tree_files import tree_text
+from trainers.figures.decision_tree import Compare, End, Names, Node, Swap, Tree, chain, pruned, tree_text
 
 ROW, BOX, GAP, PAD, MARGIN = 23.0, 18.0, 37.0, 8.0, 20.0
 LETTER = 7.25  # width of a letter at 12 pixels, in the widest of the fonts below

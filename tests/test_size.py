@@ -28,7 +28,7 @@ PARTS = {
     "evaluation, cli": (("evaluation", "cli"), 7_500, 7_500),
     "integrations": (("integrations",), 1_000, 1_000),
     "agent_envs": ((".",), 62_060, 62_060),  # with room for a family as `agent-envs new` writes it
-    "trainers": (("../trainers",), 13_600, 14_292),
+    "trainers": (("../trainers",), 13_600, 13_826),
     "leaderboard": (("../leaderboard",), 3_000, 3_000),
     "baselines": (("../baselines",), 4_000, 4_000),
     "benchmarks": (("../benchmarks",), 11_000, 11_000),

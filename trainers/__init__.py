@@ -16,15 +16,15 @@ Modules, in reading order:
     contracts: token sequences, sampling temperature, top-k and top-p, and the interface of an engine.
     settings: hyperparameters that trainers share: model, LoRA, optimiser, sampling, evaluation, log; what all have that play.
     command_line: presets, every setting as an option, `--resume`, settings.json and result.json.
-    run: a run around its loop and what it is made of: folder, checkpoints, resuming, result; model, engine, players.
+    run, run_parts: a run around its loop: folder, checkpoints, resuming, result; what it is made of: model, engine, players.
     environments: environments and mixtures of them made from settings, wrappers around them, which tasks are played.
+    episode_agents: agents that are made anew for each episode: solvers, and players that err on purpose.
     sampling: groups of episodes, planned over a mixture and played as a rollout batch onto trajectory trees; token drift.
     evaluation: success rate with confidence interval, paired gain; validation and test splits; what a policy writes.
     expanded_actions: how code that algorithms share reaches the parts of environments that have more actions than text.
     engine_policy: the policy that samples turns from an engine and keeps conversations as tokens.
     fixed_turns: batches of a fixed number of turns, played in lockstep; lanes go on from batch to batch.
     batching: rows of tokens into padded micro-batches within a token budget.
-    rescoring: log-probabilities of sampled tokens under the reference model and under the trainer's own.
     imitation/: the warm start, and the episodes that it and SFT imitate: solver with flaws, gold answers, own successes.
     costs: what a run pays to chat models: calls, tokens and US dollars over all resumes, and limits on them.
     trained_agent: a trained policy as an agent for `agent-envs eval`.
@@ -32,8 +32,8 @@ Modules, in reading order:
     tokens/: conversations as tokens, chat templates, control tokens.
     training/: models, LoRA, forward pass, optimiser, checkpoints, metrics, several processes.
     earl_parts/: EARL's own: expanded actions and their head, counterfactuals, figures of sorting policies.
-    veg_parts/: VEG's own: settings of verbal feedback.
-    arpo_parts/: ARPO's own: rules that say where a rollout branches, trees of rollouts, credit of their leaves.
+    veg_parts: VEG's own: settings of verbal feedback.
+    arpo_parts: ARPO's own: rules that say where a rollout branches, trees of rollouts, credit of their leaves.
     figures/: learning curves, and the decision trees of sorting policies.
     tiny/: tiny models and tokenizers made from nothing, and an environment for them, for tests and CPUs.
 """

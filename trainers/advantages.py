@@ -27,6 +27,7 @@ def group_advantages(
     scale: Scale = "group_std",
     baseline: Baseline = "mean",
     eps: float = 1e-4,
+    weights: Sequence[float] | None = None,
 ) -> torch.Tensor:
     """Return each row's reward against those of its group.
 
@@ -40,6 +41,8 @@ def group_advantages(
         scale: `group_std` divides by std + eps of the group, `batch_std` by that of all rewards together; ddof = 1.
         baseline: `mean` of the group, or the mean of the group's other rows.
         eps: added to the std; 1e-4 as in TRL (verl: 1e-6).
+        weights: of rows that are no equal sample of the policy, leaves of a tree: means and stds are weighted, and each
+            advantage is multiplied by its weight, of mean 1 in a group. A group's have any sum; their baseline is `mean`.
 
     Returns:
         Advantages (rows,).
@@ -49,7 +52,9 @@ def group_advantages(
     values = rewards.double()  # (rows,)
     members = _members(groups, len(values), values.device)
     sizes = members.sizes()
-    centred = values - members.total(values) / sizes
+    given = torch.ones_like(values) if weights is None else torch.tensor(weights, dtype=torch.float64)
+    shares = given * sizes / members.total(given)  # (rows,), 1 where none are given
+    centred = values - members.total(shares * values) / sizes
     if baseline == "leave_one_out":
         advantages = centred * sizes / (sizes - 1).clamp(min=1)
     elif baseline == "mean":
@@ -57,10 +62,12 @@ def group_advantages(
     else:
         raise UsageError(f"baseline={baseline!r}: mean or leave_one_out")
     if scale == "group_std":
-        advantages = advantages / ((members.total(centred**2) / (sizes - 1).clamp(min=1)).sqrt() + eps)
+        advantages = advantages / ((members.total(shares * centred**2) / (sizes - 1).clamp(min=1)).sqrt() + eps)
     elif scale == "batch_std" and len(values) > 1:
-        advantages = advantages / (values.std() + eps)
-    return torch.where(members.constant(values), 0.0, advantages).to(rewards.dtype)
+        everyone = values - (shares * values).sum() / len(values)
+        weighted = ((shares * everyone**2).sum() / (len(values) - 1)).sqrt()
+        advantages = advantages / ((values.std() if weights is None else weighted) + eps)
+    return torch.where(members.constant(values), 0.0, shares * advantages).to(rewards.dtype)
 
 
 def pad_turns(rewards: Sequence[Sequence[float]]) -> tuple[torch.Tensor, torch.Tensor]:

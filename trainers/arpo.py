@@ -26,6 +26,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
+from itertools import pairwise
 from typing import Any, Literal
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
@@ -33,18 +34,17 @@ from agent_envs.base.jsonl_log import Journal
 from agent_envs.evaluation.runs.measures import tool_calls
 from agent_envs.rollout.lockstep import Lockstep
 from trainers import advantages as adv
-from trainers.arpo_parts.branching import BranchingSettings, deltas
-from trainers.arpo_parts.growing import Tree, grow
-from trainers.arpo_parts.tree_credit import distinct_share, leaf_advantages, shared_once
+from trainers.arpo_parts import BranchingSettings, Tree, deltas, grow, shared_once
 from trainers.batching import Row, in_parts
-from trainers.command_line import one_line_errors, parse, write_settings
+from trainers.command_line import write_settings
+from trainers.contracts import common_beginning
 from trainers.environments import tasks_of_step
-from trainers.grpo import GRPOSettings, bare_rows, penalties, update
+from trainers.grpo import GRPOSettings, bare_rows, credited, kept_rows, penalties, share_of_groups, update
 from trainers.imitation import warm_start
-from trainers.rescoring import corrected, reference_of, with_reference
-from trainers.run import TrainingRun, open_run
+from trainers.run import TrainingRun, run_program
 from trainers.sampling import Group, group_of, group_stats, plan_groups, step_plan
 from trainers.settings import in_order
+from trainers.training.models import corrected, reference_of, with_reference
 from trainers.training.optimise import Ratio, mean_by_name, one_budget
 
 DECISIONS = "decisions-{}.jsonl"  # in the run's folder, one file a process
@@ -209,21 +209,20 @@ def with_advantages(
     signal = adv.groups_with_signal(table.sum(dim=1), names)  # (leaves,)
     if settings.beta and settings.kl_in == "reward":
         table = table + penalties(rows, owners, table, settings)
-    if settings.weighted:
-        weights = [weight for group in groups for weight in group.weights]
-        shares = leaf_advantages(table.sum(dim=1), names, weights, settings.scale)
-    else:
-        shares = adv.group_advantages(table.sum(dim=1), names, settings.scale, settings.baseline)
-    trained, episodes = [], []
-    for row, owner in zip(rows, owners, strict=True):
-        truncated = settings.drop_truncated and leaves[owner].last.truncated
-        if truncated or (settings.drop_flat_groups and not signal[owner]):
-            continue
-        share = float(shares[owner])
-        trained.append(replace(row, advantages=tuple(weight * share for weight in row.advantages)))
-        episodes.append(leaves[owner])
-    flat = {name for name, kept in zip(names, signal.tolist(), strict=True) if not kept}
-    return shared_once(trained, episodes) if settings.shared == "hard" else trained, 1 - len(flat) / len(groups)
+    weights = [weight for group in groups for weight in group.weights] if settings.weighted else None
+    whole = adv.group_advantages(table.sum(dim=1), names, settings.scale, settings.baseline, weights=weights)
+    found, chosen = whole[:, None].expand_as(table), kept_rows(owners, leaves, signal, settings)
+    trained = [credited(rows[place], found[owners[place]]) for place in chosen]
+    if settings.shared == "hard":
+        trained = shared_once(trained, [leaves[owners[place]] for place in chosen])
+    return trained, share_of_groups(signal, names)
+
+
+def distinct_share(rows: Sequence[Row]) -> float:
+    """Return how many of the rows' tokens are distinct: rows that begin alike share their beginning."""
+    ordered = sorted(row.sequence.ids for row in rows)
+    total = sum(map(len, ordered))
+    return (total - sum(common_beginning(*pair) for pair in pairwise(ordered))) / max(1, total)
 
 
 def keep_decisions(trees: Sequence[Tree], run: TrainingRun) -> None:
@@ -236,10 +235,7 @@ def keep_decisions(trees: Sequence[Tree], run: TrainingRun) -> None:
 
 def main() -> None:
     """Run the command line."""
-    with one_line_errors("arpo"):
-        settings, out = parse(ARPOSettings, program="arpo")
-        with open_run(settings, out, settings.steps * settings.epochs * settings.minibatches) as run:
-            train(settings, run)
+    run_program("arpo", ARPOSettings, train)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> 
     words = list(sys.argv[1:] if argv is None else argv)
     if any(word.partition("=")[0] == "--resume" for word in words):
         return _resumed(kind, words, program)
-    default = load_preset(kind, program, _preset_of(words, program))
+    default = load_preset(kind, program, option(list(words), "--preset", f"name: {', '.join(preset_names(program))}"))
     settings = tyro.cli(
         kind,
         args=words,
@@ -68,16 +68,18 @@ def _has_learnt(out: Path) -> bool:
     return metrics.exists() and metrics.stat().st_size > 0
 
 
-def option(words: list[str], name: str) -> str:
+def option(words: list[str], name: str, wanted: str = "value") -> str:
     """Take an option and its value out of the words of a command line and return the value; "" where it is not given.
 
+    The last one counts, as of every option.
+
     Raises:
-        UsageError: it has no value.
+        UsageError: it has no value, but needs one, as is `wanted`.
     """
-    for place, word in enumerate(words):
+    for place, word in reversed(list(enumerate(words))):
         if word == name:
             if place + 1 == len(words):
-                raise UsageError(f"{name} needs a value")
+                raise UsageError(f"{name} needs a {wanted}")
             value = words[place + 1]
             del words[place : place + 2]
             return value
@@ -234,18 +236,6 @@ def _tell_if_finished(out: Path, steps: int) -> None:
             print(f"{out} is finished, after {result['steps']} steps; {more}", file=sys.stderr)
             print(json.dumps(result))
         raise SystemExit(0)
-
-
-def _preset_of(words: Sequence[str], program: str) -> str:
-    found = ""  # the last one counts, as of every option
-    for place, word in enumerate(words):
-        if word == "--preset":
-            if place + 1 == len(words):
-                raise UsageError(f"--preset needs a name: {', '.join(preset_names(program))}")
-            found = words[place + 1]
-        elif word.startswith("--preset="):
-            found = word.removeprefix("--preset=")
-    return found
 
 
 def _built(kind: Any, table: Any, where: str) -> Any:

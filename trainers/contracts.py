@@ -1,7 +1,7 @@
 """The parts of a trainer exchange token sequences, sampling parameters, an engine's prefixes and its samples."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Protocol
 
 
@@ -26,6 +26,10 @@ class TokenSequence:
     turns: tuple[int, ...]
     targets: tuple[int, ...] = ()
     legal: tuple[tuple[int, ...], ...] = ()
+
+    def upto(self, length: int) -> "TokenSequence":
+        """Return its first tokens."""
+        return TokenSequence(*(getattr(self, column.name)[:length] for column in fields(self)))
 
 
 def common_beginning(one: tuple[int, ...], other: tuple[int, ...]) -> int:

@@ -48,7 +48,14 @@ from agent_envs.rollout.episode_runner import Planned
 from trainers import losses
 from trainers.batching import MicroBatch, Row, in_parts
 from trainers.command_line import one_line_errors, option, parse, read_settings
-from trainers.earl_parts.counterfactual.interventions import Interventions
+from trainers.earl_parts.counterfactual.interventions import (
+    Again,
+    Forkable,
+    Interventions,
+    forkable,
+    played_again,
+    routes_of,
+)
 from trainers.earl_parts.counterfactual.optimisation import (
     CounterfactualSettings,
     Encouragement,
@@ -56,16 +63,14 @@ from trainers.earl_parts.counterfactual.optimisation import (
     failed_groups,
     row_of,
 )
-from trainers.earl_parts.counterfactual.playing import Again, Forkable, forkable, played_again, routes_of
 from trainers.earl_parts.sorting_result import extract, sorting_result
 from trainers.environments import environment, tasks_of_step
 from trainers.imitation import check_flaws, warm_start
-from trainers.rescoring import reference_of, with_reference
 from trainers.run import TrainingRun, open_run
 from trainers.sampling import Group, distinct_calls, group_stats, plan_groups, play_groups
 from trainers.settings import EnvironmentSettings, ReinforcementSettings, at_least_one, in_order, not_negative
-from trainers.training.forward import token_scores
-from trainers.training.heads import head_of
+from trainers.training.forward import head_of, token_scores
+from trainers.training.models import reference_of, with_reference
 from trainers.training.optimise import gradient_step, mean_by_name
 
 
@@ -312,7 +317,7 @@ def main() -> None:
         if folder := option(words, "--extract"):
             return extract(read_settings(EARLSettings, Path(folder)), Path(folder))
         settings, out = parse(EARLSettings, program="earl")
-        with open_run(settings, out, settings.steps * settings.epochs * settings.minibatches) as run:
+        with open_run(settings, out) as run:
             train(settings, run)
 
 

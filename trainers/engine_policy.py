@@ -17,11 +17,11 @@ from agent_envs.rollout.policy import Reply, Request, origin_of
 from agent_envs.rollout.run_many import run_many
 from agent_envs.services.run_services import Services
 from trainers.contracts import Engine, Prefix, Sampling, TokenSequence
-from trainers.environments import Settings
 from trainers.expanded_actions import expanded_parts
 from trainers.sampling import Player
+from trainers.settings import RunSettings
 from trainers.tokens import ChatTokenizer, Conversation
-from trainers.training.heads import head_of
+from trainers.training.forward import head_of
 from trainers.training.models import compute_dtype, save_model
 
 TOLERANCES = {"float32": 1e-3, "bfloat16": 0.2}  # of an engine's logprobs after a sync
@@ -299,25 +299,25 @@ class _Turn:
     begun: Lead = NO_LEAD
 
 
-def build_engine(settings: Settings, model: Any, chat: ChatTokenizer, accelerator: Any, out: Path) -> Engine:
+def build_engine(settings: RunSettings, model: Any, chat: ChatTokenizer, accelerator: Any, out: Path) -> Engine:
     """Return the engine; vLLM's is not synced yet.
 
     Raises:
         UsageError: vLLM in several processes, or for expanded actions.
     """
     sampling, lora = settings.sampling, settings.model.lora_rank
-    own = getattr(model.generation_config, "eos_token_id", None)
-    found = own if isinstance(own, list) else [own, chat.tokenizer.eos_token_id]
-    ends = sorted({*chat.end_ids, *(number for number in found if number is not None)})
+    from trainers.engines.decode import end_ids
+
+    ends = sorted({*chat.end_ids, *end_ids(None, model, chat.tokenizer)})
     if sampling.engine == "hf":
-        from trainers.engines import HFEngine
+        from trainers.engines.hf import HFEngine
 
         return HFEngine(model, chat.tokenizer, batch=sampling.batch, eos_ids=ends)
     if head_of(model) is not None:
         raise UsageError("sampling.engine=vllm samples text alone; expanded actions are played with hf")
     if accelerator.num_processes > 1:
         raise UsageError("sampling.engine=vllm works in one process here; with several use hf")
-    from trainers.engines import VLLMEngine
+    from trainers.engines.vllm import VLLMEngine
 
     folder = out / "engine"
     if lora:
@@ -339,7 +339,7 @@ def build_engine(settings: Settings, model: Any, chat: ChatTokenizer, accelerato
 
 
 def build_policies(
-    settings: Settings, model: Any, engine: Engine, chat: ChatTokenizer, env: gym.Env[Any, Any], within: Any
+    settings: RunSettings, model: Any, engine: Engine, chat: ChatTokenizer, env: gym.Env[Any, Any], within: Any
 ) -> tuple[Player, Player]:
     """Return the policy that plays training episodes of environments such as `env`, and the one that is measured."""
     wanted = settings.sampling
@@ -354,7 +354,7 @@ def build_policies(
     }
     named = (("training", training), ("evaluation", judged))
     if (further := expanded_parts(env)) is not None:
-        players = [further.player(model, chat, drawn, name=name, **limits) for name, drawn in named]
+        players = [further.ExpandedPlayer(model, chat, drawn, name=name, **limits) for name, drawn in named]
         return players[0], players[1]
     limits |= {"max_episode_tokens": wanted.max_episode_tokens, "batch": wanted.episodes or wanted.batch}
     policies = [EnginePolicy(engine, chat, drawn, name=name, **limits) for name, drawn in named]

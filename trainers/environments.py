@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
@@ -22,15 +22,7 @@ from agent_envs.core.env import TaskSource, TurnEnv, core_of, spec_json
 from agent_envs.core.registry import full_id
 from agent_envs.envs.expa import ExpandedActionEnv
 from agent_envs.evaluation.suites.plan import ceiling_note
-from trainers.settings import (
-    EnvironmentSettings,
-    EvalSettings,
-    LogSettings,
-    ModelSettings,
-    OptimSettings,
-    SamplingSettings,
-    json_object,
-)
+from trainers.settings import EnvironmentSettings, EvalSettings, RunSettings, json_object
 
 WrapperRow = tuple[str, dict[str, Any]]
 STRETCH = 256
@@ -222,20 +214,7 @@ def _member(env: EnvironmentSettings, name: str, row: Any) -> Member:
     return Member(name, float(weight), replace(env, id=name, arguments=json.dumps(arguments), mixture="{}"))
 
 
-class Settings(Protocol):
-    """What every trainer's settings hold."""
-
-    seed: int
-    steps: int
-    env: EnvironmentSettings
-    model: ModelSettings
-    sampling: SamplingSettings
-    optim: OptimSettings
-    evaluation: EvalSettings
-    log: LogSettings
-
-
-def environment_specs(settings: Settings, *, bare: bool = False) -> tuple[Specs, Specs]:
+def environment_specs(settings: RunSettings, *, bare: bool = False) -> tuple[Specs, Specs]:
     """Return the specs of the environments that are trained on, by name, and of those that measure before and after.
 
     Args:
@@ -254,7 +233,7 @@ def environment_specs(settings: Settings, *, bare: bool = False) -> tuple[Specs,
     return trained, tested
 
 
-def train_environments(settings: Settings) -> dict[str, TrainEnvironment]:
+def train_environments(settings: RunSettings) -> dict[str, TrainEnvironment]:
     """Return what is trained on, by full id; several environments only where the trainer takes groups of all of them.
 
     Raises:
@@ -294,7 +273,7 @@ def _played(
         yield specs[1], env.test_split, evaluation.test_tasks
 
 
-def _check_choice(settings: Settings, trained: Specs, tested: Specs, test_split: str) -> None:
+def _check_choice(settings: RunSettings, trained: Specs, tested: Specs, test_split: str) -> None:
     """Refuse to choose the best on a task that measures it, whatever its split, its source and its id are called."""
     evaluation, split = settings.evaluation, settings.env.eval_split
     if not evaluation.keep_best:
@@ -328,7 +307,7 @@ def _source(spec: str) -> TaskSource:
     return core_of(gym.make(EnvSpec.from_json(spec))).source
 
 
-def ceilings(settings: Settings) -> list[str]:
+def ceilings(settings: RunSettings) -> list[str]:
     """Return what cannot be earned of the tasks that are played under the settings, by environment and split.
 
     Nothing is returned of those that all can be earned; of `env.tests` what no other line says.
@@ -363,7 +342,7 @@ def environment(name: str, arguments: str) -> tuple[str, TurnEnv]:
     return spec, core_of(gym.make(EnvSpec.from_json(spec)))
 
 
-def further_tests(settings: Settings) -> dict[str, tuple[Specs, str]]:
+def further_tests(settings: RunSettings) -> dict[str, tuple[Specs, str]]:
     """Return the specs and the split of each of `env.tests`, by name.
 
     Raises:

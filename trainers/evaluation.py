@@ -25,7 +25,6 @@ from agent_envs.evaluation.statistics.rates import Rate, success_rate
 from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.wrappers.memory import acting_span, acting_tags
 from trainers.environments import (
-    Settings,
     Specs,
     environment_specs,
     further_tests,
@@ -34,6 +33,7 @@ from trainers.environments import (
     wrapper_rows,
 )
 from trainers.sampling import Group, Player, episode_means, plan_groups, play_groups, sampled_tokens
+from trainers.settings import RunSettings
 from trainers.training.optimise import one_budget
 
 WITHIN, BARE = "within", "bare"
@@ -190,7 +190,7 @@ class Evaluator:
         episodes: of the last test, as `Measurement.episodes`.
     """
 
-    def __init__(self, settings: Settings, player: Player, accelerator: Any) -> None:
+    def __init__(self, settings: RunSettings, player: Player, accelerator: Any) -> None:
         """Take the settings, who is measured, and accelerate's processes.
 
         Raises:

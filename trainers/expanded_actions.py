@@ -11,15 +11,21 @@ import gymnasium as gym
 from agent_envs.core.env import core_of
 from agent_envs.envs.expa import ExpandedActionEnv
 
+_PARTS = {
+    "player": "trainers.earl_parts.expanded.player",
+    "demonstrations": "trainers.earl_parts.expanded.demonstrations",
+}
 
-def expanded_parts(env: gym.Env[Any, Any] | str) -> Any:
-    """Return the module whose functions play and imitate an environment's expanded actions; None where all actions are text.
+
+def expanded_parts(env: gym.Env[Any, Any] | str, part: str = "player") -> Any:
+    """Return a module that plays or imitates an environment's expanded actions; None where all actions are text.
 
     Args:
         env: the environment, or the id of one that is not made yet.
+        part: its name, `player` or `demonstrations`.
     """
     if isinstance(env, str):
         expanded = env.partition("-v")[0].endswith("ExpA")
     else:
         expanded = isinstance(core_of(env), ExpandedActionEnv)
-    return import_module("trainers.earl_parts.expanded.for_runs") if expanded else None
+    return import_module(_PARTS[part]) if expanded else None

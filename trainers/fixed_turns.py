@@ -51,9 +51,7 @@ class Step:
 
     def sequence(self) -> TokenSequence:
         """Return the context up to the end of this turn. Of its trained tokens those of `turn.index` are this turn's."""
-        whole = self._conversation.sequence()
-        parts = whole.ids, whole.trained, whole.logprobs, whole.turns
-        return TokenSequence(*(part[: self._length] for part in parts))
+        return self._conversation.sequence().upto(self._length)
 
 
 @dataclass

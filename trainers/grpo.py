@@ -32,16 +32,16 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from agent_envs.base.errors import UsageError
+from agent_envs.core.trajectory import Trajectory
 from trainers import advantages as adv
 from trainers import losses
 from trainers.batching import MicroBatch, Row, in_parts
-from trainers.command_line import one_line_errors, parse
 from trainers.imitation import check_flaws, warm_start
-from trainers.rescoring import corrected, reference_of, with_reference
-from trainers.run import TrainingRun, open_run
+from trainers.run import TrainingRun, run_program
 from trainers.sampling import Group, group_stats, step_plan
 from trainers.settings import ReinforcementSettings, at_least_one, in_order, not_negative
 from trainers.training.forward import token_logprobs
+from trainers.training.models import corrected, reference_of, with_reference
 from trainers.training.optimise import gradient_step, mean_by_name
 
 
@@ -170,16 +170,28 @@ def with_advantages(
     else:
         whole = adv.group_advantages(rewards.sum(dim=1), names, settings.scale, settings.baseline)
         found = whole[:, None].expand_as(rewards)  # (episodes, turns)
-    trained = []
-    for row, owner in zip(rows, owners, strict=True):
-        truncated = settings.drop_truncated and episodes[owner].last.truncated
-        if truncated or (settings.drop_flat_groups and not signal[owner]):
-            continue
-        shares = [0.0, *found[owner].tolist()]  # turn 0 is what the policy did not sample
-        weighed = zip(row.advantages, row.sequence.turns, strict=True)
-        trained.append(replace(row, advantages=tuple(weight * shares[turn] for weight, turn in weighed)))
-    flat = {name for name, kept in zip(names, signal.tolist(), strict=True) if not kept}
-    return trained, 1 - len(flat) / len(groups)
+    chosen = kept_rows(owners, episodes, signal, settings)
+    return [credited(rows[place], found[owners[place]]) for place in chosen], share_of_groups(signal, names)
+
+
+def kept_rows(owners: list[int], episodes: list[Trajectory], signal: torch.Tensor, settings: GRPOSettings) -> list[int]:
+    """Return the places of the rows that are trained on, as `drop_truncated` and `drop_flat_groups` say."""
+    cut = [settings.drop_truncated and episode.last.truncated for episode in episodes]
+    flat = (~signal).tolist() if settings.drop_flat_groups else [False] * len(episodes)
+    return [place for place, owner in enumerate(owners) if not (cut[owner] or flat[owner])]
+
+
+def credited(row: Row, advantages: torch.Tensor) -> Row:
+    """Return a row whose tokens have the advantages of their turns (turns,), times the weights that it has."""
+    shares = [0.0, *advantages.tolist()]  # turn 0 is what the policy did not sample
+    weighed = zip(row.advantages, row.sequence.turns, strict=True)
+    return replace(row, advantages=tuple(weight * shares[turn] for weight, turn in weighed))
+
+
+def share_of_groups(signal: torch.Tensor, names: list[int]) -> float:
+    """Return the share of groups whose rewards differ, from whether each episode's does and its group's number."""
+    flat = {name for name, differs in zip(names, signal.tolist(), strict=True) if not differs}
+    return 1 - len(flat) / len(set(names))
 
 
 def penalties(rows: list[Row], owners: list[int], rewards: torch.Tensor, settings: GRPOSettings) -> torch.Tensor:
@@ -248,10 +260,7 @@ def mean_loss(
 
 def main() -> None:
     """Run the command line."""
-    with one_line_errors("grpo"):
-        settings, out = parse(GRPOSettings, program="grpo")
-        with open_run(settings, out, settings.steps * settings.epochs * settings.minibatches) as run:
-            train(settings, run)
+    run_program("grpo", GRPOSettings, train)
 
 
 if __name__ == "__main__":

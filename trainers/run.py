@@ -5,162 +5,31 @@ trained model under model/, and result.json.
 """
 
 import contextlib
-import ctypes
 import json
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import torch
 from accelerate.utils import gather_object
-from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.errors import BudgetSpent, UsageError
 from agent_envs.base.serialization import digest
-from agent_envs.core.registry import full_id
-from agent_envs.core.trajectory import Trajectory
 from agent_envs.rollout.episode_runner import Planned
-from trainers.command_line import write_result
-from trainers.contracts import Engine, TokenSequence
+from trainers.command_line import one_line_errors, parse, write_result
 from trainers.costs import Costs, Paid, curve_points, in_words
-from trainers.environments import Settings, TrainEnvironment, ceilings, members_of, train_environments
+from trainers.environments import ceilings, members_of
 from trainers.evaluation import Evaluator, change_in_words
-from trainers.expanded_actions import expanded_parts
-from trainers.sampling import Group, Player, distinct_calls, keep_episodes, play_groups, shares
-from trainers.tokens import ChatTokenizer
+from trainers.run_parts import build_parts
+from trainers.sampling import Group, distinct_calls, keep_episodes, play_groups
+from trainers.settings import RunSettings
 from trainers.training.checkpoints import Checkpoints, Part
 from trainers.training.metrics import METRICS_FILE, Metrics, read_metrics
-from trainers.training.models import build_model, leave_out, make_accelerator, save_model
-from trainers.training.optimise import Optimiser, Processes, means_of_processes, one_budget, same_weights
-
-M_ARENA_MAX = -8  # of glibc's malloc.h
-
-
-@dataclass(frozen=True)
-class RunParts:
-    """What a run is made of.
-
-    Attributes:
-        out: its folder.
-        processes: that train together.
-        environments: the environments that are trained on, by their full ids; one, or those of `env.mixture`.
-        main: of them that of `env.id`.
-        model: that is trained.
-        chat: tokens of conversations.
-        engine: samples; it shares the model, or has a copy that `TrainingRun.weights_changed` keeps up.
-        policy: plays training episodes.
-        judged: plays as it is measured: greedily, say.
-        optimiser: of the model.
-        constant: tokens that are whole texts of prompts; a warm start leaves out those that no demonstration says.
-        train_split: of the environments.
-        max_context: tokens of a conversation.
-        temperature: at which logprobs are computed: that of sampling.
-        seed: of the run.
-    """
-
-    out: Path
-    processes: Processes
-    environments: dict[str, TrainEnvironment]
-    main: TrainEnvironment
-    model: Any
-    chat: ChatTokenizer
-    engine: Engine
-    policy: Player
-    judged: Player
-    optimiser: Optimiser
-    constant: frozenset[int]
-    train_split: str
-    max_context: int
-    temperature: float
-    seed: int
-
-    @property
-    def accelerator(self) -> Any:
-        """Accelerate's: device, mixed precision, processes."""
-        return self.processes.accelerator
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model is."""
-        return self.processes.device
-
-    @property
-    def bare(self) -> Any:
-        """The model without what accelerate may have put around it."""
-        return self.accelerator.unwrap_model(self.model)
-
-    @property
-    def spec(self) -> str:
-        """The environment of `env.id`, as JSON."""
-        return self.main.spec
-
-    @property
-    def train_size(self) -> int:
-        """How many training tasks the environment of `env.id` has."""
-        return self.main.size
-
-    def environment(self) -> gym.Env[Any, Any]:
-        """Return a new environment of the run's kind."""
-        return gym.make(EnvSpec.from_json(self.spec))
-
-    def shared_out(self, count: int) -> list[tuple[gym.Env[Any, Any], int]]:
-        """Return the environments without the wrappers of `env.wrappers`, each with its share of so many episodes."""
-        weights = [environment.weight for environment in self.environments.values()]
-        parts = zip(self.environments.values(), shares(weights, count, self.seed, 0), strict=True)
-        return [(gym.make(EnvSpec.from_json(environment.bare)), part) for environment, part in parts]
-
-    def encoded(self, episode: Trajectory) -> list[TokenSequence]:
-        """Return an episode that somebody played as tokens, as the policy would have had them."""
-        environment = self.environments.get(episode.header.env_id, self.main)
-        return self.policy.demonstrated(episode, environment.spec, environment.tools)
-
-
-def build_parts(settings: Settings, out: Path, updates: int) -> RunParts:
-    """Return the parts of a run; `updates` is how many gradient steps the schedule of the learning rate spans.
-
-    Raises:
-        UsageError: a setting does not fit; the message names it.
-    """
-    from trainers.engine_policy import build_engine, build_policies  # who only reads an algorithm meets no player
-
-    processes = Processes(make_accelerator(settings.model))
-    accelerator = processes.accelerator
-    if processes.device.type == "cpu":
-        torch.set_num_threads(1)  # two were seven times slower on busy machines
-    with contextlib.suppress(OSError, AttributeError):  # another C library than glibc
-        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)  # environments step in many short-lived threads, each with an arena
-    environments = train_environments(settings)
-    main = environments[full_id(settings.env.id)]
-    env = gym.make(EnvSpec.from_json(main.bare))
-    model, chat, constant = build_model(settings, accelerator)
-    if (further := expanded_parts(env)) is not None:
-        further.give_head(model, chat, env, settings.model.name, settings.model.expanded_start)
-    same_weights(model, accelerator)
-    bare = accelerator.unwrap_model(model)
-    engine = build_engine(settings, bare, chat, accelerator, out)
-    policy, judged = build_policies(settings, bare, engine, chat, env, accelerator.autocast)
-    return RunParts(
-        out=out,
-        processes=processes,
-        environments=environments,
-        main=main,
-        model=model,
-        chat=chat,
-        engine=engine,
-        policy=policy,
-        judged=judged,
-        optimiser=Optimiser(model, settings.optim, updates),
-        constant=constant,
-        train_split=settings.env.train_split,
-        max_context=settings.sampling.max_context,
-        temperature=settings.sampling.temperature,
-        seed=settings.seed,
-    )
+from trainers.training.models import leave_out, save_model
+from trainers.training.optimise import Optimiser, means_of_processes, one_budget, sums_of_processes
 
 
 class TrainingRun:
@@ -173,19 +42,18 @@ class TrainingRun:
         memory: what an algorithm keeps over a kill, as plain JSON; it is part of every checkpoint.
     """
 
-    def __init__(self, settings: Settings, out: Path, updates: int, spending: Costs | None = None) -> None:
+    def __init__(self, settings: RunSettings, out: Path, spending: Costs | None = None) -> None:
         """Set everything up.
 
         Args:
             settings: of the run.
             out: its folder.
-            updates: how many gradient steps the schedule of the learning rate spans.
             spending: counts what is paid for feedback, and keeps its answers; None where nothing is.
 
         Raises:
             UsageError: a setting does not fit; the message names it.
         """
-        self.parts, self._settings, self._gap = build_parts(settings, out, updates), settings, 0.0
+        self.parts, self._settings, self._gap = build_parts(settings, out), settings, 0.0
         parts, accelerator = self.parts, self.parts.accelerator
         self._evaluator = Evaluator(settings, parts.judged, accelerator)
         for note in ceilings(settings) if accelerator.is_main_process else ():
@@ -318,7 +186,7 @@ class TrainingRun:
             self._save()
 
     def _count_calls(self, own: Mapping[str, int]) -> None:
-        made = self.parts.processes.sums_by_name({f"tools/{name}": count for name, count in own.items()})
+        made = sums_of_processes({f"tools/{name}": count for name, count in own.items()})
         whole = {name.removeprefix("tools/"): int(count) for name, count in made.items()}
         self._state["tool_calls"] = dict(sorted((Counter(self.tool_calls) + Counter(whole)).items()))
 
@@ -458,13 +326,13 @@ class TrainingRun:
 
 
 @contextlib.contextmanager
-def open_run(settings: Settings, out: Path, updates: int, spending: Costs | None = None) -> Iterator[TrainingRun]:
+def open_run(settings: RunSettings, out: Path, spending: Costs | None = None) -> Iterator[TrainingRun]:
     """Set a run up, as `TrainingRun` takes it, and close it whatever happens.
 
     Raises:
         BudgetSpent: nothing may be paid any more; what is finished is saved, and the message tells how to go on.
     """
-    run = TrainingRun(settings, out, updates, spending)
+    run = TrainingRun(settings, out, spending)
     try:
         run.catch_up()
         yield run
@@ -472,3 +340,11 @@ def open_run(settings: Settings, out: Path, updates: int, spending: Costs | None
         raise run.stopped(end) from end
     finally:
         run.close()
+
+
+def run_program(program: str, kind: type[Any], train: Callable[[Any, TrainingRun], object]) -> None:
+    """Run a trainer's command line: read the settings of its kind, set the run up, and train."""
+    with one_line_errors(program):
+        settings, out = parse(kind, program=program)
+        with open_run(settings, out) as run:
+            train(settings, run)

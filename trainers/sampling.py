@@ -12,7 +12,7 @@ import random
 import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Protocol
@@ -152,7 +152,7 @@ def group_of(results: Sequence[EpisodeResult], policy: Player) -> Group:
         origin = origin_of(header.episode_key, header.branch)
         sampled = [trimmed(sequence) for sequence in policy.sequences(origin)]
         drift += sum(drifted(*pair) for pair in itertools.zip_longest(sampled, rebuilt, fillvalue=NOTHING))
-        sequences.append(tuple(sequence for sequence in sampled if any(sequence.trained)))
+        sequences.append(sampled_parts(sampled))
     return Group(tree, played, tuple(sequences), drift, len(results) - len(played))
 
 
@@ -164,11 +164,15 @@ def keep_episodes(groups: Sequence[Group], step: int, path: Path) -> None:
                 journal.append({"step": step, "trajectory": result.trajectory.to_json()})
 
 
+def sampled_parts(sequences: Sequence[TokenSequence]) -> tuple[TokenSequence, ...]:
+    """Return those of an episode's sequences in which something was sampled, up to their last trained token."""
+    return tuple(trimmed(sequence) for sequence in sequences if any(sequence.trained))
+
+
 def trimmed(sequence: TokenSequence) -> TokenSequence:
     """Return a sequence up to its last trained token: nothing after it can matter to a causal model."""
     length = max((place + 1 for place, kept in enumerate(sequence.trained) if kept), default=0)
-    parts = (getattr(sequence, field.name) for field in fields(sequence))
-    return TokenSequence(*(part[:length] for part in parts))
+    return sequence.upto(length)
 
 
 def shares(weights: Sequence[float], count: int, seed: int, step: int) -> list[int]:

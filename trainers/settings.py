@@ -10,16 +10,6 @@ from agent_envs.base.errors import UsageError
 S = TypeVar("S")
 
 
-def check_seed(seed: int) -> None:
-    """Check that a seed is one that every generator takes.
-
-    Raises:
-        UsageError: it is not.
-    """
-    if not 0 <= seed < 2**31:
-        raise UsageError(f"seed={seed}: give a whole number from 0 to 2**31 - 1")
-
-
 def json_object(text: str, name: str) -> dict[str, Any]:
     """Return the JSON object that a setting of this name holds.
 
@@ -337,20 +327,12 @@ class WarmStartSettings:
 
 
 @dataclass(frozen=True)
-class ReinforcementSettings:
-    """What every trainer has that plays and learns; each adds its own, and says in `ORDER` where `--help` has them all.
+class RunSettings:
+    """What every trainer's settings hold; each adds its own, and says in `ORDER` where `--help` has them all.
 
     Attributes:
         seed: of everything: weights, tasks, samples.
         out: folder of the run.
-        steps: of playing and training.
-        eps_low: clip below 1.
-        eps_high: clip above 1.
-        dual_clip: c of dual-clip PPO; 0 for none.
-        beta: weight of the KL to the model that the run began with; 0 keeps no such model.
-        entropy: weight of the entropy bonus.
-        epochs: over each batch of episodes.
-        minibatches: gradient steps an epoch.
         token_budget: tokens of a micro-batch; what its rows begin with alike counts once, and a fifth for each further row.
     """
 
@@ -359,12 +341,41 @@ class ReinforcementSettings:
     out: str = ""
     env: EnvironmentSettings = field(default_factory=EnvironmentSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
-    warm_start: WarmStartSettings = field(default_factory=WarmStartSettings)
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
     optim: OptimSettings = field(default_factory=OptimSettings)
     evaluation: EvalSettings = field(default_factory=EvalSettings)
     log: LogSettings = field(default_factory=LogSettings)
     steps: int = 100
+    token_budget: int = 4096
+
+    def __post_init__(self) -> None:
+        """Refuse what no trainer takes, with a UsageError."""
+        if not 0 <= self.seed < 2**31:
+            raise UsageError(f"seed={self.seed}: give a whole number from 0 to 2**31 - 1")
+        at_least_one(self, "", "steps", "token_budget")
+
+    @property
+    def updates(self) -> int:
+        """How many gradient steps the schedule of the learning rate spans."""
+        return self.steps
+
+
+@dataclass(frozen=True)
+class ReinforcementSettings(RunSettings):
+    """What every trainer has that plays and learns.
+
+    Attributes:
+        steps: of playing and training.
+        eps_low: clip below 1.
+        eps_high: clip above 1.
+        dual_clip: c of dual-clip PPO; 0 for none.
+        beta: weight of the KL to the model that the run began with; 0 keeps no such model.
+        entropy: weight of the entropy bonus.
+        epochs: over each batch of episodes.
+        minibatches: gradient steps an epoch.
+    """
+
+    warm_start: WarmStartSettings = field(default_factory=WarmStartSettings)
     eps_low: float = 0.2
     eps_high: float = 0.2
     dual_clip: float = 0.0
@@ -372,15 +383,19 @@ class ReinforcementSettings:
     entropy: float = 0.0
     epochs: int = 1
     minibatches: int = 1
-    token_budget: int = 4096
 
     def __post_init__(self) -> None:
         """Refuse what no trainer takes, with a UsageError."""
-        check_seed(self.seed)
-        at_least_one(self, "", "steps", "epochs", "minibatches", "token_budget")
+        super().__post_init__()
+        at_least_one(self, "", "epochs", "minibatches")
         not_negative(self, "eps_low", "eps_high", "dual_clip", "beta", "entropy")
         if self.beta and self.model.lora_rank and self.warm_start.demonstrations:
             raise UsageError("beta with LoRA compares with the base model, which had no warm start: leave one out")
+
+    @property
+    def updates(self) -> int:
+        """How many gradient steps the schedule of the learning rate spans."""
+        return self.steps * self.epochs * self.minibatches
 
 
 def in_order(kind: type[S]) -> type[S]:

@@ -13,38 +13,24 @@ with verl's and its own scripts; learning rates and epochs of these baselines ar
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Trajectory
-from trainers.command_line import one_line_errors, parse
 from trainers.environments import tasks_of_step
 from trainers.imitation import check_flaws
-from trainers.imitation.episode_sources import accepted, direct_answers, recorded, solved
-from trainers.imitation.imitating import imitation_step, rows_of
-from trainers.run import TrainingRun, open_run
-from trainers.settings import (
-    EnvironmentSettings,
-    EvalSettings,
-    LogSettings,
-    ModelSettings,
-    OptimSettings,
-    SamplingSettings,
-    at_least_one,
-    check_seed,
-)
+from trainers.imitation.imitating import accepted, direct_answers, imitation_step, recorded, rows_of, solved
+from trainers.run import TrainingRun, run_program
+from trainers.settings import RunSettings, at_least_one, in_order
 
 
-@dataclass(frozen=True)
-class SFTSettings:
+@in_order
+class SFTSettings(RunSettings):
     """Supervised fine-tuning on episodes of an environment.
 
     Attributes:
         preset: start from these settings: a name under trainers/presets/sft, or a .toml file.
-        seed: of everything.
-        out: folder of the run.
         data: where episodes come from: "solver", "direct", "rejection", or a .jsonl file of recorded episodes or of ARPO's
             answers with tools (Tool-Star's: .json).
         episodes: of the solver, or tasks of the two others; a file is read whole.
@@ -53,18 +39,12 @@ class SFTSettings:
         train_on: "actions" alone, or "all" tokens.
         steps: gradient steps.
         rows_per_step: episodes a step; over all processes.
-        token_budget: tokens of a micro-batch.
     """
 
-    preset: str = ""
-    seed: int = 0
+    ORDER: ClassVar = """preset seed out env model sampling optim evaluation log data episodes samples_per_task flaws train_on
+        steps rows_per_step token_budget"""
+
     out: str = "runs/sft"
-    env: EnvironmentSettings = field(default_factory=EnvironmentSettings)
-    model: ModelSettings = field(default_factory=ModelSettings)
-    sampling: SamplingSettings = field(default_factory=SamplingSettings)
-    optim: OptimSettings = field(default_factory=OptimSettings)
-    evaluation: EvalSettings = field(default_factory=EvalSettings)
-    log: LogSettings = field(default_factory=LogSettings)
     data: str = "solver"
     episodes: int = 1000
     samples_per_task: int = 5
@@ -72,15 +52,14 @@ class SFTSettings:
     train_on: Literal["actions", "all"] = "actions"
     steps: int = 200
     rows_per_step: int = 64
-    token_budget: int = 4096
 
     def __post_init__(self) -> None:
         """Refuse, with a UsageError, numbers out of their range, and data that are not there."""
-        check_seed(self.seed)
+        super().__post_init__()
         check_flaws(self.flaws, self.env.id)
         if self.data not in ("solver", "direct", "rejection") and not Path(self.data).is_file():
             raise UsageError(f"data={self.data!r}: solver, direct, rejection, or a file; there is no such file")
-        at_least_one(self, "", "steps", "episodes", "samples_per_task", "rows_per_step", "token_budget")
+        at_least_one(self, "", "episodes", "samples_per_task", "rows_per_step")
 
 
 def train(settings: SFTSettings, run: TrainingRun) -> dict[str, object]:
@@ -115,10 +94,7 @@ def episodes_of(settings: SFTSettings, run: TrainingRun) -> Iterator[Trajectory]
 
 def main() -> None:
     """Run the command line."""
-    with one_line_errors("sft"):
-        settings, out = parse(SFTSettings, program="sft")
-        with open_run(settings, out, settings.steps) as run:
-            train(settings, run)
+    run_program("sft", SFTSettings, train)
 
 
 if __name__ == "__main__":

@@ -36,17 +36,17 @@ from agent_envs.wrappers.feedback_prompts import EPSILON
 from trainers.command_line import SETTINGS_FILE, one_line_errors
 from trainers.contracts import Sampling
 from trainers.engine_policy import EnginePolicy
-from trainers.engines import HFEngine
 from trainers.engines.decode import end_ids
+from trainers.engines.hf import HFEngine
 from trainers.environments import WrapperRow, members_of, wrapper_rows
 from trainers.settings import EnvironmentSettings, ModelSettings
 from trainers.tokens import ChatTokenizer
 from trainers.training.checkpoints import WEIGHTS_FILE, Checkpoints
-from trainers.training.heads import head_is_in
+from trainers.training.forward import head_is_in
 from trainers.training.models import load_model
 
 NAME = "trainers.trained_agent:TrainedAgent"
-FEEDBACK = "trainers.veg_parts.feedback_settings"
+FEEDBACK = "trainers.veg_parts"
 UNSEEN = ("reward", "judge", "weights", "retrieval_score", "equality")  # arguments that shape rewards alone
 
 

@@ -23,7 +23,7 @@ from trainers.environments import wrapper_rows
 from trainers.grpo import GRPOSettings, train
 from trainers.run import open_run
 from trainers.settings import in_order
-from trainers.veg_parts.feedback_settings import FeedbackSettings
+from trainers.veg_parts import FeedbackSettings
 
 TESTS = {"with_feedback": "after_with_feedback", "without_feedback": "after_without"}
 
@@ -70,8 +70,7 @@ def main() -> None:
         settings, out = parse(VEGSettings, program="veg")
         if told := settings.told():
             print(f"veg: {told}", file=sys.stderr)
-        updates = settings.steps * settings.epochs * settings.minibatches
-        with open_run(settings.with_feedback(), out, updates, settings.spending()) as run:
+        with open_run(settings.with_feedback(), out, settings.spending()) as run:
             train(settings, run, results)
 
 

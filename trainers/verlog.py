@@ -40,13 +40,11 @@ from agent_envs.wrappers.turns import allowance
 from trainers import losses
 from trainers.advantages import DualDiscounts, dual_discount_gae
 from trainers.batching import MicroBatch, Row, in_parts
-from trainers.command_line import one_line_errors, parse
 from trainers.evaluation import examined, in_words
 from trainers.expanded_actions import expanded_parts
 from trainers.fixed_turns import FixedTurns, LanePlan, Point, state_before
 from trainers.imitation import check_flaws, warm_start
-from trainers.rescoring import reference_of, with_reference
-from trainers.run import TrainingRun, open_run
+from trainers.run import TrainingRun, run_program
 from trainers.settings import EnvironmentSettings, ReinforcementSettings, at_least_one, in_order, not_negative
 from trainers.training.critic import (
     Critic,
@@ -59,7 +57,7 @@ from trainers.training.critic import (
     with_targets,
 )
 from trainers.training.forward import token_logprobs
-from trainers.training.models import ReferenceModel
+from trainers.training.models import ReferenceModel, reference_of, with_reference
 from trainers.training.optimise import Optimiser, gradient_step, mean_by_name
 
 Batch = list[list[Point]]  # of lanes
@@ -318,10 +316,7 @@ def examination(settings: VerlogSettings, run: TrainingRun, when: str) -> None:
 
 def main() -> None:
     """Run the command line."""
-    with one_line_errors("verlog"):
-        settings, out = parse(VerlogSettings, program="verlog")
-        with open_run(settings, out, settings.steps * settings.epochs * settings.minibatches) as run:
-            train(settings, run)
+    run_program("verlog", VerlogSettings, train)
 
 
 if __name__ == "__main__":

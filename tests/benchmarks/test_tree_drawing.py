@@ -15,8 +15,7 @@ from baselines.sorting import SortingAgent
 from benchmarks import earl_learn
 from benchmarks.tree_drawing import COLOURS, DARK, LETTER, LIGHT, STYLE, draw_tree_file, drawing, read_tree
 from tests.trainers.figures.test_decision_tree import COMPARE, SWAP, A, B, C, Scripted, played, tree_of
-from trainers.figures.decision_tree import decision_trees
-from trainers.figures.tree_files import extracted, tree_text
+from trainers.figures.decision_tree import decision_trees, extracted, tree_text
 
 SVG = "{http://www.w3.org/2000/svg}"
 

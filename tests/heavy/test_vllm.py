@@ -178,7 +178,7 @@ def test_episodes_are_rebuilt_from_the_record_without_drift(measured):
 
 def test_without_vllm_one_line_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "vllm", None)
-    from trainers.engines import VLLMEngine
+    from trainers.engines.vllm import VLLMEngine
 
     with pytest.raises(MissingExtra, match=r'^VLLMEngine needs vllm.*: pip install "agent-envs\[train-gpu\]"$'):
         VLLMEngine(tmp_path)

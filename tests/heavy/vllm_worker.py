@@ -13,8 +13,9 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from agent_envs.base.errors import UsageError
 from trainers.contracts import Prefix, Sampling
-from trainers.engines import HFEngine, StaleWeights, VLLMEngine
-from trainers.tiny import byte_tokenizer, word_tokenizer
+from trainers.engines.hf import HFEngine
+from trainers.engines.vllm import StaleWeights, VLLMEngine
+from trainers.tiny.models import byte_tokenizer, word_tokenizer
 
 SAMPLINGS = {
     "plain": Sampling(),

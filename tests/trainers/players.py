@@ -5,9 +5,10 @@ from functools import cache
 
 from trainers.contracts import Sampling
 from trainers.engine_policy import EnginePolicy
-from trainers.engines import HFEngine
+from trainers.engines.hf import HFEngine
 from trainers.environments import environment_spec
-from trainers.tiny import environment_tokenizer, tiny_model
+from trainers.tiny.fitting import environment_tokenizer
+from trainers.tiny.models import tiny_model
 from trainers.tokens import ChatTokenizer
 
 WORLD = {

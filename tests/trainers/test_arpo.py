@@ -19,8 +19,7 @@ from tests.trainers.players import SEARCH, player
 from tests.trainers.test_training_run import SMALL, curve
 from trainers import arpo, grpo
 from trainers.arpo import ARPOSettings
-from trainers.arpo_parts.branching import BranchingSettings
-from trainers.arpo_parts.growing import grow
+from trainers.arpo_parts import BranchingSettings, grow
 from trainers.command_line import parse, read_settings
 from trainers.engine_policy import EnginePolicy
 from trainers.evaluation import Evaluator
@@ -35,7 +34,7 @@ def run(out, *words, steps=2, module=arpo, kind=ARPOSettings):
     program = module.__name__.rpartition(".")[2]
     common = TREES if module is arpo else SMALL
     settings, folder = parse(kind, [*common, "--steps", str(steps), *words, "--out", str(out)], program=program)
-    with open_run(settings, folder, steps) as opened:
+    with open_run(settings, folder) as opened:
         return module.train(settings, opened)
 
 

@@ -10,7 +10,7 @@ from agent_envs.base.jsonl_log import Journal
 from benchmarks import arpo_learn
 from tests import ROOT
 from trainers.arpo import ARPOSettings
-from trainers.arpo_parts.branching import BranchingSettings, Node, chance_of
+from trainers.arpo_parts import BranchingSettings, Node, chance_of
 from trainers.command_line import load_preset, parse
 from trainers.grpo import GRPOSettings
 

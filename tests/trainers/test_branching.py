@@ -11,8 +11,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolResult
 from agent_envs.core.trajectory import TrajectoryTree, Turn
 from benchmarks.arpo_bound import ScriptedLockstep, call_savings, exponent, plan_of, script_of_calls
-from trainers.arpo_parts.branching import AFTERWARDS, ONLINE, BranchingSettings, Node, chance_of
-from trainers.arpo_parts.growing import grow
+from trainers.arpo_parts import AFTERWARDS, ONLINE, BranchingSettings, Node, chance_of, grow
 
 V = 50
 RULES = (*ONLINE, *AFTERWARDS, "callable:tests.trainers.test_branching:half")

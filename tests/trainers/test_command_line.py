@@ -12,7 +12,7 @@ from agent_envs.datasets.published import DATASETS
 from trainers.command_line import load_preset, parse, preset_names, read_settings, write_settings
 from trainers.earl import EARLSettings
 from trainers.grpo import GRPOSettings
-from trainers.imitation.episode_sources import flaws_of
+from trainers.imitation.imitating import flaws_of
 from trainers.settings import ReinforcementSettings
 from trainers.sft import SFTSettings
 from trainers.veg import VEGSettings

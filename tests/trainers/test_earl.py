@@ -13,14 +13,12 @@ from tests.trainers.earl_runs import expanded_run, paper_settings, text_run
 from trainers import earl
 from trainers.batching import micro_batches
 from trainers.earl import EARLSettings
+from trainers.earl_parts.counterfactual.interventions import forkable, routes_of
 from trainers.earl_parts.counterfactual.optimisation import CounterfactualSettings, Encouragement
-from trainers.earl_parts.counterfactual.playing import forkable, routes_of
-from trainers.rescoring import with_reference
 from trainers.sampling import plan_groups, play_groups, trimmed
 from trainers.tokens import drift
-from trainers.training.forward import token_scores
-from trainers.training.heads import head_of
-from trainers.training.models import ReferenceModel
+from trainers.training.forward import head_of, token_scores
+from trainers.training.models import ReferenceModel, with_reference
 
 SMALL = {"numbers": 2, "digits": 1, "max_actions": 16}
 FACES = ["CountdownExpA", "Countdown"]

@@ -89,7 +89,7 @@ def test_without_a_rule_it_is_grpo(sort, tmp_path):
     run(tmp_path / "earl", *SORT, *model_of(sort))
     words = [*FEW, *SORT, *model_of(sort), "--steps", "2", "--drop-flat-groups", "--out", str(tmp_path / "grpo")]
     settings, folder = parse(grpo.GRPOSettings, words, program="grpo")
-    with open_run(settings, folder, 2) as opened:
+    with open_run(settings, folder) as opened:
         grpo.train(settings, opened)
     ours, theirs = curve(tmp_path / "earl"), curve(tmp_path / "grpo")
     assert not any(name.startswith("counterfactual") for row in ours for name in row)
@@ -122,7 +122,7 @@ def test_a_killed_run_goes_on_to_the_same_curve(sort, tmp_path):
 def interrupted(out, *words, after, steps):
     """Begin a run, stop it after a step, and return the run that goes on."""
     settings, folder = settings_of(out, *words, steps=steps)
-    with pytest.raises(KeyboardInterrupt), open_run(settings, folder, steps) as opened:
+    with pytest.raises(KeyboardInterrupt), open_run(settings, folder) as opened:
         end_step = opened.end_step
 
         def ended(stats, groups=(), **counts):
@@ -139,7 +139,7 @@ def test_the_gains_of_routes_come_back(sort, tmp_path):
     (out, _), after = sort, 2
     words = [*SORT, *WARM, *CPO, *AVERAGE, "--beta", "0.05", "--entropy", "0.01"]
     settings, folder = interrupted(tmp_path / "cut", *words, after=after, steps=4)
-    with open_run(settings, folder, 4) as opened:
+    with open_run(settings, folder) as opened:
         assert opened.step == after and not opened.fresh
         assert set(opened.memory["encouraged"]) == {"compare", "swap"}
         assert opened.memory["encouraged"] != dict.fromkeys(("compare", "swap"), 1e-3)
@@ -280,7 +280,7 @@ def test_the_other_trainers_take_expanded_actions(sort, tmp_path, program):
     kind, trained, ways = OTHERS[program]
     words = [*ways, *SORT, *model_of(sort), "--steps", "2", "--out", str(tmp_path / "run")]
     settings, folder = parse(kind, words, program=program)
-    with open_run(settings, folder, 2) as opened:
+    with open_run(settings, folder) as opened:
         result = trained(settings, opened)
     assert result["steps"] == 2 and any(row["grad_norm"] > 0 for row in curve(tmp_path / "run"))
     assert (tmp_path / "run" / "model" / "expanded_head.json").exists()
@@ -335,7 +335,7 @@ def test_vllm_has_no_expanded_actions(sort, tmp_path, capsys, monkeypatch, train
 def test_a_step_tells_the_edited_texts_of_its_own(sort, tmp_path):
     """A count since the process began would differ after a resume."""
     settings, folder = settings_of(tmp_path / "run", *SORT, *model_of(sort))
-    with open_run(settings, folder, 2) as opened:
+    with open_run(settings, folder) as opened:
         opened.parts.policy.edited = 2
         opened.end_step({})
         opened.end_step({})

@@ -11,7 +11,7 @@ from agent_envs.evaluation.runs.measures import tool_calls
 from agent_envs.wrappers import ForcedAnswer, Memory
 from tests.trainers.players import SEARCH, player
 from trainers.batching import Row, micro_batches
-from trainers.earl_parts.counterfactual.playing import TextForks
+from trainers.earl_parts.counterfactual.interventions import TextForks
 from trainers.engine_policy import Lead
 from trainers.sampling import plan_groups
 from trainers.tokens import drift

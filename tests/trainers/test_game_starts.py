@@ -16,7 +16,7 @@ from tests.rows import each_row
 from tests.trainers.players import SEARCH
 from trainers.evaluation import in_words, reasoning, texts_told
 from trainers.imitation.demonstrations import Flaws, demonstrations, with_another_action, without_tags
-from trainers.tiny import environment_tokenizer
+from trainers.tiny.fitting import environment_tokenizer
 
 require("[babyai]")
 NAMES = ["turn left", "turn right", "go forward", "pick up", "drop", "toggle"]

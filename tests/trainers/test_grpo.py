@@ -13,10 +13,10 @@ from tests.trainers.players import SEARCH, player
 from trainers import grpo
 from trainers.batching import in_parts, micro_batches
 from trainers.grpo import GRPOSettings
-from trainers.rescoring import corrected
 from trainers.sampling import plan_groups, play_groups
 from trainers.settings import OptimSettings, SamplingSettings
 from trainers.training.forward import token_logprobs
+from trainers.training.models import corrected
 from trainers.training.optimise import Optimiser, Processes
 
 TEXT_IDS = [name for name in env_ids() if "ExpA" not in name]

@@ -10,7 +10,7 @@ from trainers.earl import EARLSettings, hold_routes_down, train
 from trainers.earl_parts.expa_head import load_head
 from trainers.run import open_run
 from trainers.settings import ModelSettings
-from trainers.training.heads import head_of
+from trainers.training.forward import head_of
 
 
 def test_a_constant_makes_routes_rarer_by_its_exponential_and_nothing_else_moves(tmp_path):
@@ -31,7 +31,7 @@ def test_it_is_over_kills_and_belongs_to_routes(tmp_path):
     words = [*ARITHMETIC, *WARM, "--model.routing-bias", "-6"]
     run(tmp_path, *words, steps=1)
     settings = read_settings(EARLSettings, tmp_path)
-    with open_run(settings, tmp_path, 1) as again:
+    with open_run(settings, tmp_path) as again:
         train(settings, again)
         assert not again.fresh and head_of(again.parts.model).bias.tolist().count(-6.0) == 1
     assert load_head(again.parts.bare, tmp_path / "model").bias.tolist().count(-6.0) == 1

@@ -80,7 +80,7 @@ def test_what_is_no_mixture_is_one_line(mixture, message):
 def whole(tmp_path_factory):
     out = tmp_path_factory.mktemp("mixture") / "run"
     settings, _ = parse(GRPOSettings, [*SMALL, "--steps", "2", "--out", str(out)], program="grpo")
-    with open_run(settings, out, 2) as run:
+    with open_run(settings, out) as run:
         return out, settings, train(settings, run)
 
 
@@ -106,7 +106,7 @@ def test_a_mixed_run_goes_on_as_it_began(whole, tmp_path):
     _, settings, _ = whole
     words = [*SMALL, "--steps", "2", "--log.no-curves", "--out", str(tmp_path / "cut")]
     settings, out = parse(GRPOSettings, words, program="grpo")
-    with pytest.raises(KeyboardInterrupt), open_run(settings, out, 2) as run:
+    with pytest.raises(KeyboardInterrupt), open_run(settings, out) as run:
         ended, end_step = [], run.end_step
 
         def stop(*given):
@@ -116,7 +116,7 @@ def test_a_mixed_run_goes_on_as_it_began(whole, tmp_path):
 
         run.end_step = stop
         train(settings, run)
-    with open_run(settings, out, 2) as run:
+    with open_run(settings, out) as run:
         train(settings, run)
     assert curve(out) == curve(whole[0])
 
@@ -140,7 +140,7 @@ def test_where_an_environment_has_faults_alone_there_is_no_pooled_figure(tmp_pat
     """That of the other one is not the rate of all: it is told by name, and no such evaluation is the best."""
     choosing = ["--evaluation.keep-best", "--env.eval-split", "dev", "--out", str(tmp_path / "run")]
     settings, out = parse(GRPOSettings, [*SMALL, "--steps", "1", *choosing], program="grpo")
-    with open_run(settings, out, 1) as opened:
+    with open_run(settings, out) as opened:
         evaluator = opened._evaluator
         sound = evaluator.player
         evaluator.player = Broken(sound)
@@ -159,7 +159,7 @@ def test_where_an_environment_has_faults_alone_there_is_no_pooled_figure(tmp_pat
 def test_other_trainers_refuse_several_environments(tmp_path):
     words = ["--env.id", "SortExpA", "--env.mixture", '{"SortExpA": 1, "OrderExpA": 1}', "--model.name", "tiny:tiny"]
     settings, out = parse(EARLSettings, [*words, "--out", str(tmp_path / "run")], program="earl")
-    with pytest.raises(UsageError, match="trainers.grpo and trainers.veg alone"), open_run(settings, out, 1):
+    with pytest.raises(UsageError, match="trainers.grpo and trainers.veg alone"), open_run(settings, out):
         pass
 
 

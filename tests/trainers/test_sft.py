@@ -13,8 +13,7 @@ from agent_envs.rollout.policy import CompanionPolicy
 from tests.trainers.players import SEARCH, chat_for
 from trainers.command_line import parse
 from trainers.imitation.demonstrations import SEARCH_FLAWS, Flaws
-from trainers.imitation.episode_sources import NAMED_FLAWS, direct_answers, flaws_of, recorded
-from trainers.imitation.imitating import everything, rows_of
+from trainers.imitation.imitating import NAMED_FLAWS, direct_answers, everything, flaws_of, recorded, rows_of
 from trainers.run import open_run
 from trainers.sft import SFTSettings, train
 from trainers.training.metrics import read_metrics
@@ -29,7 +28,7 @@ SMALL = [
 
 def run(out, *words):
     settings, folder = parse(SFTSettings, [*SMALL, *words, "--out", str(out)], program="sft")
-    with open_run(settings, folder, settings.steps) as opened:
+    with open_run(settings, folder) as opened:
         return train(settings, opened)
 
 

@@ -17,7 +17,7 @@ from trainers.environments import Stack, environment_spec, stacks_of, wrapped, w
 from trainers.grpo import GRPOSettings
 from trainers.imitation.imitating import demonstrated
 from trainers.run import open_run
-from trainers.tiny import environment_tokenizer
+from trainers.tiny.fitting import environment_tokenizer
 
 
 class Shouting(TurnWrapper):
@@ -87,7 +87,7 @@ def test_demonstrations_are_shared_out_among_stacks(tmp_path):
     stacks = '[{"wrappers": [], "flaws": {"early": 1.0}}, [{"VerbalFeedback": {"feedback": "scripted:weak"}}]]'
     words = [*SMALL, "--warm-start.stacks", stacks, "--out", str(tmp_path / "run")]
     settings, out = parse(GRPOSettings, words, program="grpo")
-    with open_run(settings, out, 1) as opened:
+    with open_run(settings, out) as opened:
         shown = list(demonstrated(settings.warm_start, opened, 0))
     assert [one.header.seed for one in shown] == list(range(40))
     assert [one.prompt[-1].author == "feedback" for one in shown] == [False] * 20 + [True] * 20

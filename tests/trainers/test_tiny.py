@@ -16,19 +16,8 @@ from agent_envs.envs.expa.sorting.env import Order
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy
 from trainers.environments import spread_task
-from trainers.tiny import (
-    END,
-    JOINED,
-    PAD,
-    SPACE,
-    START,
-    byte_tokenizer,
-    environment_tokenizer,
-    texts_of,
-    tiny_model,
-    word_tokenizer,
-)
-from trainers.tiny.fitting import settled_runs, shared_runs, without_tags
+from trainers.tiny.fitting import environment_tokenizer, settled_runs, shared_runs, texts_of, without_tags
+from trainers.tiny.models import END, JOINED, PAD, SPACE, START, byte_tokenizer, tiny_model, word_tokenizer
 
 WORLD = {
     "vocabulary": "closed",

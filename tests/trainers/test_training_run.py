@@ -34,7 +34,7 @@ UNTIMED = ("step_time", "cpu_seconds")
 
 def run(out, *words, steps=4):
     settings, folder = parse(GRPOSettings, [*SMALL, "--steps", str(steps), *words, "--out", str(out)], program="grpo")
-    with open_run(settings, folder, steps) as opened:
+    with open_run(settings, folder) as opened:
         return train(settings, opened)
 
 
@@ -167,7 +167,7 @@ def test_a_reference_model_is_the_one_of_the_beginning_also_after_a_resume(tmp_p
     settings, folder = parse(
         GRPOSettings, [*SMALL, *words, "--steps", "3", "--out", str(tmp_path / "cut")], program="grpo"
     )
-    with pytest.raises(KeyboardInterrupt), open_run(settings, folder, 3) as opened:
+    with pytest.raises(KeyboardInterrupt), open_run(settings, folder) as opened:
         end_step = opened.end_step
 
         def interrupted(stats, groups=()):
@@ -178,7 +178,7 @@ def test_a_reference_model_is_the_one_of_the_beginning_also_after_a_resume(tmp_p
         opened.end_step = interrupted
         train(settings, opened)
     settings, folder = parse(GRPOSettings, ["--resume", str(tmp_path / "cut")], program="grpo")
-    with open_run(settings, folder, 3) as opened:
+    with open_run(settings, folder) as opened:
         assert opened.step == 2 and not opened.fresh
         train(settings, opened)
     assert curve(tmp_path / "cut") == curve(tmp_path / "whole")

@@ -12,9 +12,8 @@ from benchmarks.arpo_bound import ScriptedLockstep, plan_of
 from tests.trainers.conftest import make_model
 from trainers import grpo
 from trainers.advantages import group_advantages
-from trainers.arpo_parts.branching import BranchingSettings
-from trainers.arpo_parts.growing import grow
-from trainers.arpo_parts.tree_credit import distinct_share, leaf_advantages, shared_once
+from trainers.arpo import distinct_share
+from trainers.arpo_parts import BranchingSettings, grow, shared_once
 from trainers.batching import Row, micro_batches
 from trainers.contracts import TokenSequence
 from trainers.training.forward import token_logprobs
@@ -98,15 +97,15 @@ def test_with_equal_weights_the_advantages_are_those_of_grpo():
     rewards = torch.tensor([1.0, 0.0, 0.5, 1.0, 1.0, 0.0, 0.0])
     names = [0, 0, 0, 1, 1, 2, 2]
     for scale in ("group_std", "batch_std", "none"):
-        found = leaf_advantages(rewards, names, [0.25] * 7, scale)
+        found = group_advantages(rewards, names, scale, weights=[0.25] * 7)
         assert torch.allclose(found, group_advantages(rewards, names, scale), atol=1e-6)
 
 
 def test_weighted_advantages_of_a_hand_worked_tree():
     """Rewards 1, 0, 0 with weights 1/2, 1/4, 1/4: mean 1/2, and centred on it they sum to 0."""
-    found = leaf_advantages(torch.tensor([1.0, 0.0, 0.0]), [0, 0, 0], [0.5, 0.25, 0.25], "none")
+    found = group_advantages(torch.tensor([1.0, 0.0, 0.0]), [0, 0, 0], "none", weights=[0.5, 0.25, 0.25])
     assert found.tolist() == pytest.approx([0.75, -0.375, -0.375])
-    std = leaf_advantages(torch.tensor([1.0, 0.0, 0.0]), [0, 0, 0], [0.5, 0.25, 0.25], eps=0.0)
+    std = group_advantages(torch.tensor([1.0, 0.0, 0.0]), [0, 0, 0], eps=0.0, weights=[0.5, 0.25, 0.25])
     assert std.tolist() == pytest.approx([value / (0.375**0.5) for value in (0.75, -0.375, -0.375)], rel=1e-6)
 
 

@@ -11,12 +11,12 @@ from tests.trainers.test_training_run import run
 from trainers.batching import Row, micro_batches
 from trainers.command_line import read_settings
 from trainers.contracts import Prefix, Sampling, TokenSequence
-from trainers.engines import HFEngine
+from trainers.engines.hf import HFEngine
 from trainers.grpo import GRPOSettings
 from trainers.run import open_run
 from trainers.settings import ModelSettings
-from trainers.tiny import environment_tokenizer
-from trainers.tiny.tokenizers import ROLES
+from trainers.tiny.fitting import environment_tokenizer
+from trainers.tiny.models import ROLES
 from trainers.training.forward import token_logprobs
 from trainers.training.models import ReferenceModel, leave_out, load_model
 
@@ -76,7 +76,7 @@ def whole(tmp_path_factory):
 
 def test_a_run_never_says_what_no_demonstration_said(whole):
     settings = read_settings(GRPOSettings, whole)
-    with open_run(settings, whole, 2) as again:
+    with open_run(settings, whole) as again:
         unsaid, parts = set(again.memory["unsaid"]), again.parts
         assert unsaid and unsaid < parts.constant
         assert float(parts.bare.get_output_embeddings().unsaid.max()) == 0.0  # it is there after a resume, too

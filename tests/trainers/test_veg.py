@@ -33,7 +33,7 @@ SMALL = [
 
 def run(out, *words):
     settings, folder = parse(VEGSettings, [*SMALL, *words, "--out", str(out)], program="veg")
-    with open_run(settings.with_feedback(), folder, 2) as opened:
+    with open_run(settings.with_feedback(), folder) as opened:
         return train(settings, opened, veg.results)
 
 
@@ -78,7 +78,7 @@ def test_without_feedback_it_is_grpo(whole, tmp_path):
     place = SMALL.index("--epsilon")  # which GRPO has not
     words = [*SMALL[:place], *SMALL[place + 2 :]]
     settings, folder = parse(GRPOSettings, [*words, "--out", str(tmp_path / "grpo")], program="grpo")
-    with open_run(settings, folder, 2) as opened:
+    with open_run(settings, folder) as opened:
         grpo = train(settings, opened)
     timed = ("cpu_seconds", "tests")
     assert {**result, **dict.fromkeys(timed)} == {

@@ -164,7 +164,7 @@ def run(out, *words, steps=3):
     settings, folder = parse(
         VerlogSettings, [*SMALL, "--steps", str(steps), *words, "--out", str(out)], program="verlog"
     )
-    with open_run(settings, folder, steps) as opened:
+    with open_run(settings, folder) as opened:
         return verlog.train(settings, opened)
 
 

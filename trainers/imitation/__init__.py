@@ -1,11 +1,9 @@
 """Imitation makes episodes to learn from, and the warm start that other algorithms begin with; `trainers.sft` stands on it.
 
 Modules, in reading order:
-    imitating: gradient steps towards demonstrations before a trainer's first step, and when that has settled.
-    episode_sources: episodes to imitate: solver with flaws, gold answers, own successes, files.
-    tool_texts: `tool_episodes`, answers with tools that others published to train on, as episodes to imitate.
+    imitating: gradient steps towards demonstrations before a trainer's first step, and when that has settled; episodes to
+        imitate: solver with flaws, gold answers, own successes, files of runs and of others.
     demonstrations: a text environment's solver with deliberate flaws, which strike by chance.
-    guesses: answers drawn by chance, as an agent writes them that uses no tool.
 
 A trainer without a warm start loads none of them.
 """
@@ -29,6 +27,7 @@ def check_flaws(text: str, env: str) -> None:
         UsageError: no such name, or no such chance.
     """
     if text != "none":
-        from trainers.imitation.episode_sources import check_named
+        from trainers.imitation.imitating import expanded_parts, flaws_of
 
-        check_named(text, env)
+        further = expanded_parts(env, "demonstrations")
+        (flaws_of if further is None else further.expanded_flaws_of)(text)

@@ -6,7 +6,7 @@ bad ones come: so reinforcement learning has something to sort out, and the mean
 
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,15 @@ import gymnasium as gym
 from agent_envs.base.errors import Unsolvable, UsageError
 from agent_envs.core.env import core_of
 from agent_envs.core.trajectory import Trajectory
-from agent_envs.rollout.episode_runner import run_episode, solve
-from agent_envs.rollout.policy import CompanionPolicy, Reply, Request
+from agent_envs.envs.expa.calculator.random_expressions import draw_expression, spelled
+from agent_envs.envs.expa.calculator.scoring import MARK
+from agent_envs.envs.expa.generated import CalcData
+from agent_envs.envs.expa.sorting.tasks import SortData
+from agent_envs.rollout.episode_runner import solve
+from agent_envs.rollout.policy import CompanionPolicy, Request
 from agent_envs.wrappers.turns import allowance
 from trainers.environments import spread_task
-from trainers.imitation.guesses import guess
+from trainers.episode_agents import EpisodeAgent, spread_episode
 
 KINDS = ("early", "hasty", "astray", "repeated", "malformed", "sampled", "detour")
 OTHERS = 64
@@ -64,12 +68,17 @@ class Flaws:
 
     def draw(self, rng: random.Random) -> str:
         """Return the flaw of a turn, "" for none."""
-        left = rng.random()
-        for kind in KINDS:
-            left -= getattr(self, kind)
-            if left < 0:
-                return kind
-        return ""
+        return drawn_flaw(rng, {kind: getattr(self, kind) for kind in KINDS})
+
+
+def drawn_flaw(rng: random.Random, chances: Mapping[str, float]) -> str:
+    """Return a flaw by its chance, "" for none."""
+    left = rng.random()
+    for kind, chance in chances.items():
+        left -= chance
+        if left < 0:
+            return kind
+    return ""
 
 
 SEARCH_FLAWS = Flaws(early=0.05, hasty=0.5, astray=0.02, repeated=0.03, malformed=0.05, keep_plan=True)
@@ -104,54 +113,32 @@ def demonstrations(
     for number in range(first + count, first + count + (OTHERS if borrowing else 0)):
         env.reset(seed=number, options={"split": split, "task": spread_task(source, split, number)})
         others.append(tuple(str(action) for action in solve(env)))
-    policy = FlawedPolicy(flaws, others, seed)
+    policy = flawed_policy(flaws, others, seed)
     for number in range(first, first + count):
-        task = spread_task(source, split, number)
-        yield run_episode(env, policy, seed=number, split=split, task=task).trajectory
+        yield spread_episode(env, policy, split, number)
 
 
-class FlawedPolicy:
-    """The solver with flaws. `act` belongs to one episode: see `begin`."""
-
-    name = "flawed"
-    batch = 1
-    needs_env = True
-    privileged = True
-
-    def __init__(self, flaws: Flaws, others: Sequence[Sequence[str]], seed: int = 0) -> None:
-        """Take the flaws, solutions of other tasks to borrow from, and the seed of all episodes' chances."""
-        self.flaws, self.others, self.seed = flaws, others, seed
-
-    def begin(self, env: gym.Env[Any, Any]) -> "_Demonstrator":
-        """Return the policy of the episode that `env` is at the start of."""
-        return _Demonstrator(self, env)
-
-    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        """Refuse: which episode?"""
-        raise UsageError("FlawedPolicy acts in one environment; call begin(env) first")
+def flawed_policy(flaws: Flaws, others: Sequence[Sequence[str]], seed: int = 0) -> EpisodeAgent:
+    """Return the solver with flaws: takes them, solutions of other tasks to borrow from, and the seed of all chances."""
+    return EpisodeAgent("flawed", lambda env: _Demonstrator(flaws, others, seed, env).action)
 
 
 class _Demonstrator:
-    """One episode of a FlawedPolicy."""
+    """One episode of the solver with flaws."""
 
-    name = "flawed"
-    batch = 1
-
-    def __init__(self, policy: FlawedPolicy, env: gym.Env[Any, Any]) -> None:
+    def __init__(self, flaws: Flaws, others: Sequence[Sequence[str]], seed: int, env: gym.Env[Any, Any]) -> None:
         self._env, self._core = env, core_of(env)
-        self._flaws, self._others = policy.flaws, policy.others
-        self._rng = random.Random(f"flaws:{policy.seed}:{self._core.episode.key}")
+        self._flaws, self._others = flaws, others
+        self._rng = random.Random(f"flaws:{seed}:{self._core.episode.key}")
         self._solver = CompanionPolicy("solver", env)
         self._sampler: CompanionPolicy | None = None
-        self._plan = [str(action) for action in solve(env)] if policy.flaws.keep_plan else []
-        rng = random.Random(f"silent:{policy.seed}:{self._core.episode.key}")
-        silent = rng.random() < policy.flaws.silent
+        self._plan = [str(action) for action in solve(env)] if flaws.keep_plan else []
+        rng = random.Random(f"silent:{seed}:{self._core.episode.key}")
+        silent = rng.random() < flaws.silent
         self._guess = guess(self._core.episode.task.data, rng).strip() if silent else ""
 
-    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        return [Reply(self._action(request)) for request in requests]
-
-    def _action(self, request: Request) -> str:
+    def action(self, request: Request) -> str:
+        """Return what is done in a turn."""
         if self._guess:
             return self._guess
         left, _ = allowance(self._env)
@@ -242,3 +229,19 @@ def shared_words(one: str, other: str) -> str:
                 break
             best = words[start:stop]
     return " ".join(best)
+
+
+def guess(data: Any, rng: random.Random) -> str:
+    """Return an answer to a task of this public content from nothing but chance; "" where none is written."""
+    if isinstance(data, SortData):
+        return f"<answer>A {rng.choice('<>')} B</answer>" if data.kind == "compare" else ""
+    if not isinstance(data, CalcData):
+        return ""
+    if data.kind == "count":
+        return f"\n{MARK} {rng.randrange(4)}"
+    if data.kind != "countdown":
+        return f"\n{MARK} {rng.choice(data.given or ('1',))}"
+    numbers = [int(number) for number in data.given]
+    rng.shuffle(numbers)
+    first, operator, second = draw_expression(rng.random, numbers)
+    return f"\n{MARK} {spelled([*first, operator, *second])}"

@@ -1,28 +1,225 @@
 """A warm start imitates demonstrations before another trainer's first step, until what is held out has settled.
 
-Only tokens of actions are in the loss, the end of a turn among them; all tokens of a step weigh the same, over all processes.
+Episodes to imitate come from a solver, gold answers, a model's own successes, or a file. Only tokens of actions are in the
+loss, the end of a turn among them; all tokens of a step weigh the same, over all processes.
 """
 
+import contextlib
+import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
+import gymnasium as gym
 import torch
 
 from agent_envs.base.errors import UsageError
+from agent_envs.base.jsonl_log import Journal, read_journal
+from agent_envs.base.messages import Message
 from agent_envs.base.terminal import stage_lines
-from agent_envs.core.trajectory import Trajectory
+from agent_envs.core.env import core_of
+from agent_envs.core.trajectory import Header, Trajectory, Turn
+from agent_envs.rollout.episode_runner import run_episode
 from trainers.batching import MicroBatch, Row
 from trainers.contracts import TokenSequence
 from trainers.environments import stacks_of, tasks_of_step, wrapped
-from trainers.imitation.episode_sources import solved
-from trainers.run import RunParts, TrainingRun
-from trainers.sampling import trimmed
+from trainers.episode_agents import Act, EpisodeAgent
+from trainers.expanded_actions import expanded_parts
+from trainers.imitation.demonstrations import SEARCH_FLAWS, TOOL_FLAWS, Flaws, demonstrations
+from trainers.run import TrainingRun
+from trainers.run_parts import RunParts
+from trainers.sampling import plan_groups, play_groups, trimmed
 from trainers.settings import WarmStartSettings
 from trainers.training.forward import token_logprobs
 from trainers.training.models import leave_out
 from trainers.training.optimise import Optimiser, gradient_step
+
+NAMED_FLAWS = {"none": Flaws(), "search": SEARCH_FLAWS, "tools": TOOL_FLAWS}
+
+
+def solved(env: gym.Env, count: int, flaws: str, split: str, seed: int, *, first: int = 0) -> Iterator[Trajectory]:
+    """Return episodes of an environment's solver from its `first` task on, led astray as a setting says."""
+    tasks: dict[str, Any] = {"split": split, "seed": seed, "first": first}
+    if (further := expanded_parts(env, "demonstrations")) is not None:
+        return further.expanded_demonstrations(env, count, further.expanded_flaws_of(flaws), **tasks)
+    return demonstrations(env, count, flaws_of(flaws), **tasks)
+
+
+def flaws_of(text: str) -> Flaws:
+    """Return the flaws that a setting names.
+
+    Raises:
+        UsageError: no such name, or no such chance.
+    """
+    if text in NAMED_FLAWS:
+        return NAMED_FLAWS[text]
+    try:
+        return Flaws(**json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"flaws={text!r}: {', '.join(NAMED_FLAWS)}, or a JSON object of chances: {error}") from None
+
+
+def _gold_answer(env: gym.Env[Any, Any]) -> Act:
+    """Answer at once with the first accepted answer: what Search-R1's SFT baseline is shown."""
+    core = core_of(env)
+    before, after = core.answer_tags
+    return lambda _: f"{before}{core.episode.task.gold[0]}{after}"
+
+
+def direct_answers(env: gym.Env, split: str, count: int) -> Iterator[Trajectory]:
+    """Yield episodes that answer at once, and rightly.
+
+    Raises:
+        UsageError: the environment's answers have no tags, so there is no direct one.
+    """
+    core = core_of(env)
+    if not core.answer_tags[0]:
+        raise UsageError(f"{core.env_id}: an answer has no tags here; data=solver shows how it is played")
+    for task in range(min(count, core.source.size(split))):
+        episode = run_episode(env, EpisodeAgent("gold", _gold_answer), seed=task, split=split, task=task)
+        if episode.success:
+            yield episode.trajectory
+
+
+def accepted(run: TrainingRun, episodes: int, samples_per_task: int, seed: int) -> Iterator[Trajectory]:
+    """Yield the model's own episodes that solved their task, from the weights of step 0, kept in OUT/accepted.jsonl.
+
+    A run that was killed while it collected goes on with the next tasks; later the file is what is imitated.
+
+    Raises:
+        UsageError: there are several processes, or the file of a run that has begun to learn is not whole.
+    """
+    if run.parts.accelerator.num_processes > 1:
+        raise UsageError(
+            "rejection sampling plays in one process; then train in many on its file: --data .../accepted.jsonl"
+        )
+    path, tasks = run.parts.out / "accepted.jsonl", min(episodes, run.parts.train_size)
+    order = tasks_of_step(0, tasks, run.parts.train_size, seed)
+    chunk = max(1, run.parts.policy.batch // samples_per_task)
+    seen = max((row["tasks"] for row in read_journal(path)), default=0) if path.exists() else 0
+    if run.step and seen < tasks:
+        raise UsageError(f"{path} holds {seen} of {tasks} tasks, and the weights that sampled them changed: start anew")
+    with contextlib.closing(Journal(path)) as journal:
+        for start in range(seen, tasks, chunk):
+            some, key = order[start : start + chunk], f"{seed}/rejection/{start}"
+            groups = play_groups(
+                plan_groups(run.parts.spec, run.parts.train_split, some, samples_per_task, key), run.parts.policy
+            )
+            solved = [result.trajectory.to_json() for group in groups for result in group.results if result.success]
+            journal.append({"tasks": start + len(some), "solved": solved})
+    yield from (Trajectory.from_json(body) for row in read_journal(path) for body in row["solved"])
+
+
+def recorded(path: Path, env: gym.Env, split: str) -> Iterator[Trajectory]:
+    """Yield the solved episodes of a file: rows of `Trajectory.to_json`, a run's journal, or published answers with tools."""
+    if holds_tool_texts(path):
+        yield from tool_episodes(path, env, split)
+        return
+    for row in read_journal(path):
+        bodies = row.get("solved", [row.get("trajectory", row)]) if isinstance(row, dict) else []
+        for body in bodies:
+            if not isinstance(body, dict) or "turns" not in body:
+                continue  # the head of a journal
+            episode = Trajectory.from_json(body)
+            if episode.success:
+                # As text: the tokens may be another model's.
+                bare = {"token_ids": (), "logprobs": (), "entropies": (), "sampled": ()}
+                yield replace(episode, turns=tuple(replace(turn, **bare) for turn in episode.turns))
+
+
+MOST_CHARACTERS = 2_000_000  # of a row
+_RESULT = re.compile(r"<result>(.*?)</result>", re.DOTALL)
+_CALL = re.compile(r"</(?:search|python)>\Z")
+
+
+def tool_episodes(path: Path, env: gym.Env[Any, Any], split: str) -> Iterator[Trajectory]:
+    """Yield the rows of a file, answers that others published, as episodes that begin with the environment's prompt.
+
+    Two layouts are known, both with tags in one text: `<think>`, `<search>` or `<python>`, its `<result>`, and `<answer>`.
+    ARPO's file (ARPO-SFT-54K, with STILL's answers in it) has rows of `conversations` and `system`, a JSON object a line;
+    Tool-Star's (Tool-Star-SFT-54K) has rows of `instruction`, `input` and `output`, in one JSON list. What a tool said is no
+    word of the policy: it becomes an observation, in the frame of our environments. The row's question stands in the prompt.
+    A row without an action before each result, or behind the last one, is left out; how many were is told at the end.
+
+    Args:
+        path: of the file.
+        env: whose prompt stands in place of the file's; it holds the question of a task once.
+        split: of its tasks.
+
+    Raises:
+        UsageError: the prompt has no place for a question, or a row is of neither layout.
+    """
+    env.reset(seed=0, options={"task": 0, "split": split})
+    episode = core_of(env).episode
+    asked, question = episode.prompt, episode.task.question
+    if sum(message.content.count(question) for message in asked) != 1 or not question:
+        raise UsageError(f"{core_of(env).env_id}: its prompt has no one place for a question of {path.name}")
+    left_out = 0
+    for number, row in enumerate(tool_rows(path), start=1):
+        posed, text = _question_and_answer(row, f"{path.name}, row {number}")
+        turns = _turns(text, f"{path.name}/{number}/")
+        if not turns:
+            left_out += 1
+            continue
+        prompt = tuple(Message(one.role, one.content.replace(question, posed), one.author) for one in asked)
+        yield Trajectory(
+            Header("", "", str(number), split, "", 0, f"{path.name}/{number}"), prompt, turns, success=True
+        )
+    if left_out:
+        print(f"{path.name}: {left_out} rows left out, whose results follow no call or are their end", file=sys.stderr)
+
+
+def tool_rows(path: Path) -> Iterator[Any]:
+    """Yield the rows of a JSON list, where a file's name ends in .json, or of a file with an object a line.
+
+    Raises:
+        UsageError: it is not that.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            rows = json.load(file) if path.suffix == ".json" else map(json.loads, filter(str.strip, file))
+            if path.suffix == ".json" and not isinstance(rows, list):
+                raise UsageError(f"{path.name}: a .json file of answers is one list of rows")
+            yield from rows
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path.name}: {error}") from None
+
+
+def holds_tool_texts(path: Path) -> bool:
+    """Return whether a file is of one of the two layouts, as its first row says."""
+    try:
+        first = next(tool_rows(path), None)
+    except UsageError:
+        return path.suffix == ".json"  # a damaged journal is its own reader's to tell of
+    return isinstance(first, dict) and ("conversations" in first or {"instruction", "input", "output"} <= first.keys())
+
+
+def _question_and_answer(row: Any, place: str) -> tuple[str, str]:
+    talk = row.get("conversations") if isinstance(row, dict) else None
+    if isinstance(talk, list) and len(talk) == 2 and all(isinstance(one, dict) for one in talk):
+        found = [one.get("value") for one in talk]
+    else:
+        found = [row.get(name) for name in ("input", "output")] if isinstance(row, dict) else []
+    if len(texts := [one for one in found if isinstance(one, str) and len(one) <= MOST_CHARACTERS]) != 2:
+        raise UsageError(f"{place}: neither a conversation of two nor instruction, input and output, as text")
+    return texts[0].strip(), texts[1]
+
+
+def _turns(text: str, origin: str) -> tuple[Turn, ...]:
+    """Return the turns of an answer; none where a result follows no call, or nothing follows a result."""
+    actions, results = (list(map(str.strip, _RESULT.split(text)[start::2])) for start in (0, 1))
+    if not all(actions) or not all(_CALL.search(action) for action in actions[:-1]):
+        return ()
+    shown = [(Message("user", f"\n<result>\n{result}\n</result>\n", "tool"),) for result in results]
+    pairs = zip(actions, [*shown, ()], strict=True)
+    turns = [
+        Turn(number, origin, action, None, observation) for number, (action, observation) in enumerate(pairs, start=1)
+    ]
+    return (*turns[:-1], Turn(len(turns), origin, actions[-1], None, (), terminated=True))
 
 
 def imitate(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None:

@@ -7,17 +7,7 @@ are single tokens. Whatever is in no vocabulary is spelled in bytes: every text 
 characters that serve as marks.
 
 Modules, in reading order:
-    models: models with random weights by size, which start where copying is easy to learn.
-    tokenizers: word-level and byte-level tokenizers.
+    models: models with random weights by size, which start where copying is easy to learn; word- and byte-level tokenizers.
     fitting: a tokenizer fitted to an environment by the episodes of its built-in agents.
     small_calc_bench: `trainers/SmallCalcBench-v0`, four calculator tasks mixed, for tiny models.
 """
-
-from trainers.tiny.fitting import ChosenTokenizer, environment_tokenizer, texts_of
-from trainers.tiny.models import SIZES, tiny_model
-from trainers.tiny.tokenizers import END, JOINED, PAD, SPACE, START, byte_tokenizer, word_tokenizer
-
-__all__ = [
-    "END", "JOINED", "PAD", "SIZES", "SPACE", "START", "ChosenTokenizer", "byte_tokenizer", "environment_tokenizer",
-    "texts_of", "tiny_model", "word_tokenizer",
-]  # fmt: skip

@@ -15,10 +15,10 @@ from agent_envs.base.terminal import stage_lines
 from agent_envs.core.env import core_of
 from agent_envs.core.registry import full_id
 from agent_envs.core.trajectory import Trajectory
-from agent_envs.rollout.episode_runner import run_episode
-from agent_envs.rollout.policy import CompanionPolicy, Reply, Request
-from trainers.environments import WrapperRow, spread_task, wrapped
-from trainers.tiny.tokenizers import ROLES, byte_tokenizer, ids_of, pieces_of, word_tokenizer
+from agent_envs.rollout.policy import CompanionPolicy, Request
+from trainers.environments import WrapperRow, wrapped
+from trainers.episode_agents import Act, EpisodeAgent, spread_episode
+from trainers.tiny.models import ROLES, byte_tokenizer, ids_of, pieces_of, word_tokenizer
 
 COVERED = {"words": 0.999, "digits": 0.9}
 
@@ -77,7 +77,9 @@ def environment_tokenizer(
     tried = {kind: least for kind, least in COVERED.items() if numerals in ("auto", kind)}
     asked = range(min(plays, 64) if numerals == "auto" else 0)
     texts = dict.fromkeys(text for trajectory in (*solved, *strayed) for text in texts_of(trajectory))
-    fresh = [text for env in envs for task in asked for text in texts_of(_play(env, "solver", _held_out(env), task))]
+    solver = CompanionPolicy("solver")
+    held_out = (spread_episode(env, solver, _held_out(env), task) for env in envs for task in asked)
+    fresh = [text for trajectory in held_out for text in texts_of(trajectory)]
     coverage = dict[str, float]()
     for number, (kind, least) in enumerate(tried.items()):
         told(f"vocabulary, {kind}", number / len(tried))
@@ -118,16 +120,17 @@ def _training_plays(
     envs: Sequence[gym.Env[Any, Any]], plays: int, told: Callable[[str, float], None]
 ) -> tuple[list[Trajectory], list[Trajectory]]:
     """Return what the solver and the random agent played; side by side, since the worlds of neighbours are kept."""
-    solved, strayed = [], []
+    solved, strayed, unlabelled = [], [], EpisodeAgent("unlabelled", _unlabelled)
+    solver, stray = CompanionPolicy("solver"), CompanionPolicy("random")
     splits = core_of(envs[0]).source.splits
     split = "train" if "train" in splits else splits[0]
     for task in range(plays):
         env = envs[task % len(envs)]
-        solved.append(_play(env, "solver", split, task))
+        solved.append(spread_episode(env, solver, split, task))
         if task < plays // 4:
-            strayed.append(_play(env, "random", split, task))
+            strayed.append(spread_episode(env, stray, split, task))
             if hasattr(core_of(env), "game"):  # which says what came of a turn without an action
-                strayed.append(_play(env, _Unlabelled(), split, task))
+                strayed.append(spread_episode(env, unlabelled, split, task))
         told("playing", (task + 1) / plays)
     return solved, strayed
 
@@ -141,30 +144,15 @@ def texts_of(trajectory: Trajectory) -> list[str]:
     return [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
 
 
-class _Unlabelled:
-    """A game's random agent whose turns say their action without its label, or no action, so that none is valid."""
+def _unlabelled(env: gym.Env[Any, Any]) -> Act:
+    """Play a game at random, and say actions without their label, or no action, so that no turn is valid."""
+    sampler = CompanionPolicy("random", env)
 
-    name = "unlabelled"
-    batch = 1
-    needs_env = True
-    privileged = True
+    def act(request: Request) -> str:
+        said = str(sampler.act([request])[0].action).removeprefix("ACTION: ")
+        return said if request.turn % 2 else "ACTION:"
 
-    def __init__(self, sampler: CompanionPolicy | None = None) -> None:
-        self._sampler = sampler
-
-    def begin(self, env: gym.Env[Any, Any]) -> "_Unlabelled":
-        return _Unlabelled(CompanionPolicy("random", env))
-
-    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        assert self._sampler is not None
-        said = [str(reply.action).removeprefix("ACTION: ") for reply in self._sampler.act(requests)]
-        return [Reply(text if request.turn % 2 else "ACTION:") for text, request in zip(said, requests, strict=True)]
-
-
-def _play(env: gym.Env[Any, Any], agent: str | _Unlabelled, split: str, number: int) -> Trajectory:
-    task = spread_task(core_of(env).source, split, number)
-    policy = CompanionPolicy(agent) if isinstance(agent, str) else agent
-    return run_episode(env, policy, seed=number, split=split, task=task).trajectory
+    return act
 
 
 def _held_out(env: gym.Env[Any, Any]) -> str:

@@ -2,8 +2,8 @@
 
 Modules, in reading order:
     chat: ChatTokenizer and Conversation: what was sampled stays, everything else is encoded once; drift.
-    pieces: the text of a conversation rendered piece by piece.
-    rendering: chat templates (chatml, qwen, llama, jinja): found, rendered, probed for the messages, roles and calls they take.
+    rendering: chat templates (chatml, qwen, llama, jinja): found, probed for the messages, roles and calls they take, and
+        rendered piece by piece.
     control: control tokens, which no message may spell as text (injection); text to tokens and back within a conversation.
 """
 

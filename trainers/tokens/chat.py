@@ -14,8 +14,7 @@ from agent_envs.base.messages import Message
 from agent_envs.core.trajectory import Trajectory, Turn, segments
 from trainers.contracts import TokenSequence
 from trainers.tokens.control import Codec, control_tokens
-from trainers.tokens.pieces import Pieces
-from trainers.tokens.rendering import Rows, find_template, shape_of, with_objects
+from trainers.tokens.rendering import Pieces, Rows, find_template, shape_of, with_objects
 
 T = TypeVar("T")
 Messages = Sequence[Message | Mapping[str, Any]]

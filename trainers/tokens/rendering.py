@@ -1,21 +1,19 @@
 """Chat templates are found, rendered as text, and given messages in the shape that they take."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from jinja2 import TemplateError
-from jinja2.ext import Extension, loopcontrols
-from jinja2.nodes import Node
-from jinja2.parser import Parser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 from transformers import PreTrainedTokenizerBase
+from transformers.utils.chat_template_utils import _compile_jinja_template
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolCall
+from agent_envs.base.serialization import sha256_text
 
 Rows = list[dict[str, Any]]
 OWN = ("chatml", "qwen", "llama")
@@ -28,19 +26,8 @@ _TOOL: dict[str, Any] = {"name": "seek", "description": "Seeks.", "parameters": 
 _SCHEMA = {"type": "function", "function": _TOOL}
 
 
-class _Generation(Extension):
-    """`{% generation %}` marks what an assistant wrote; here the marks are ignored."""
-
-    tags = {"generation"}
-
-    def parse(self, parser: Parser) -> list[Node]:
-        """Return the body alone."""
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
 class ChatTemplate:
-    """A compiled template. It comes with a checkpoint, so it is foreign code: it runs in jinja's sandbox.
+    """A compiled template. It comes with a checkpoint, so it is foreign code: it runs in transformers' sandbox.
 
     Attributes:
         source: the jinja text.
@@ -58,13 +45,8 @@ class ChatTemplate:
         """
         self.source = source
         self._variables = dict(variables)
-        environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
-        )
-        environment.filters["tojson"] = _to_json
-        environment.globals |= {"raise_exception": _refuse, "strftime_now": TODAY.strftime}
         try:
-            self._compiled = environment.from_string(source)
+            self._compiled = _compile_jinja_template(source)
         except TemplateError as error:
             raise UsageError(f"the chat template is no jinja: {error}") from error
 
@@ -80,6 +62,7 @@ class ChatTemplate:
                 tools=list(tools) or None,
                 documents=None,
                 add_generation_prompt=generate,
+                strftime_now=TODAY.strftime,
                 **self._variables,
             )
         except _FAILURES as error:
@@ -105,30 +88,6 @@ def find_template(tokenizer: PreTrainedTokenizerBase, template: str) -> ChatTemp
     return ChatTemplate(source, named)
 
 
-def shaped(messages: Rows, folded: Collection[str], *, merge: bool, objects: bool) -> Rows:
-    """Return messages as a template takes them.
-
-    Args:
-        messages: any.
-        folded: roles that become `user`, in one message with the users' beside them.
-        merge: whether all users' messages in a row become one.
-        objects: whether the arguments of calls are objects, not JSON texts.
-    """
-    rows: Rows = []
-    joins = False
-    for message in messages:
-        foreign = message["role"] in folded
-        row = {"role": "user", "content": message["content"]} if foreign else dict(message)
-        row = with_objects(row) if objects else row
-        if rows and rows[-1]["role"] == row["role"] == "user" and (merge or joins or foreign):
-            rows[-1] = {"role": "user", "content": f"{rows[-1]['content']}\n\n{row['content']}"}
-            joins = joins or foreign
-        else:
-            rows.append(row)
-            joins = foreign
-    return rows
-
-
 def with_objects(message: dict[str, Any]) -> dict[str, Any]:
     """Return a message whose calls have objects as arguments, where they were JSON texts of objects."""
     if not message.get("tool_calls"):
@@ -145,20 +104,6 @@ def _as_object(arguments: Any) -> Any:
         return json.loads(arguments) if isinstance(arguments, str) else arguments
     except (ValueError, RecursionError):
         return arguments
-
-
-def _refuse(message: str) -> None:
-    raise TemplateError(message)
-
-
-def _to_json(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 @dataclass(frozen=True)
@@ -184,10 +129,22 @@ class TemplateShape:
     takes_tools: bool
 
     def shape(self, messages: Rows, *, opening: bool) -> Rows:
-        """Return messages as the template takes them, in the opening or after it."""
+        """Return messages as the template takes them, in the opening or after it; what is folded joins the users' beside it."""
         system = "system" if opening else LATER_SYSTEM
         roles = {name.removeprefix("later ") for name in self.folded if name in (system, "tool")}
-        return shaped(messages, roles, merge=self.alternates, objects=self.objects)
+        rows: Rows = []
+        joins = False
+        for message in messages:
+            foreign = message["role"] in roles
+            row = {"role": "user", "content": message["content"]} if foreign else dict(message)
+            row = with_objects(row) if self.objects else row
+            if rows and rows[-1]["role"] == row["role"] == "user" and (self.alternates or joins or foreign):
+                rows[-1] = {"role": "user", "content": f"{rows[-1]['content']}\n\n{row['content']}"}
+                joins = joins or foreign
+            else:
+                rows.append(row)
+                joins = foreign
+        return rows
 
 
 def shape_of(template: ChatTemplate) -> TemplateShape:
@@ -241,3 +198,83 @@ def _shows(template: ChatTemplate, messages: Rows) -> bool:
             return False
         place = found + len(message["content"])
     return True
+
+
+_ASKED = {"role": "user", "content": "?"}
+
+
+class Pieces:
+    """Renders pieces with a template. What follows a turn is cut from behind a mark that stands for the turn."""
+
+    def __init__(self, template: ChatTemplate, shape: TemplateShape) -> None:
+        """Take a template and what is known of it."""
+        self._template = template
+        self._shape = shape
+        self._header = self._missing_header()
+
+    def opening(self, messages: Rows, tools: Sequence[Mapping[str, Any]] = ()) -> str:
+        """Return messages and the beginning of the assistant's turn; if the last is the assistant's, it is gone on with.
+
+        Raises:
+            UsageError: there are no messages, or the template refuses them.
+        """
+        rows = self._shape.shape(_joined(messages), opening=True)
+        shown = tools if self._shape.takes_tools else ()
+        if not rows:
+            raise UsageError("a conversation needs a message to open with")
+        if rows[-1]["role"] != "assistant" or rows[-1].get("tool_calls"):
+            return self._template.render(rows, shown, generate=True) + self._header
+        mark = _mark(rows)
+        text = self._template.render([*rows[:-1], {"role": "assistant", "content": mark}], shown)
+        return _around(text, mark)[0] + str(rows[-1]["content"])
+
+    def after(self, messages: Rows) -> str:
+        """Return what follows the assistant's words: the end of its turn, messages, and the beginning of its next turn.
+
+        Raises:
+            UsageError: the template refuses the messages.
+        """
+        mark = _mark(messages)
+        rows = self._shape.shape(messages, opening=False)
+        text = self._template.render([_ASKED, {"role": "assistant", "content": mark}, *rows], generate=True)
+        return _around(text, mark)[1] + self._header
+
+    def closing(self) -> str:
+        """Return what follows the assistant's last words where nothing follows them."""
+        mark = _mark([])
+        return _around(self._template.render([_ASKED, {"role": "assistant", "content": mark}]), mark)[1]
+
+    def _missing_header(self) -> str:
+        """Return what a template that knows no generation prompt writes before the assistant's words."""
+        asked = self._template.render([_ASKED], generate=True)
+        if asked != self._template.render([_ASKED]):
+            return ""
+        mark = _mark([])
+        before = _around(self._template.render([_ASKED, {"role": "assistant", "content": mark}]), mark)[0]
+        return before.removeprefix(asked).rstrip(" ") if before.startswith(asked) else ""
+
+
+def _mark(messages: Rows) -> str:
+    """Return a text that the messages cannot hold: they would have to hold their own digest."""
+    return f"turn{sha256_text(json.dumps(messages))}turn"
+
+
+def _around(text: str, mark: str) -> tuple[str, str]:
+    before, found, after = text.rpartition(mark)
+    if not found:
+        raise UsageError("the chat template leaves out what the assistant said last")
+    return before, after
+
+
+def _joined(messages: Rows) -> Rows:
+    """Return messages with those of the assistant in a row made one text, and without empty ones of it."""
+    rows: Rows = []
+    for row in messages:
+        spoken = row["role"] == "assistant" and not row.get("tool_calls")
+        if spoken and not row["content"]:
+            continue
+        if spoken and rows and rows[-1]["role"] == "assistant" and not rows[-1].get("tool_calls"):
+            rows[-1] = {**rows[-1], "content": rows[-1]["content"] + row["content"]}
+        else:
+            rows.append(row)
+    return rows

@@ -15,8 +15,7 @@ from agent_envs.base.errors import UsageError
 from trainers.batching import MicroBatch, Row
 from trainers.contracts import TokenSequence
 from trainers.settings import OptimSettings, at_least_one
-from trainers.training.forward import bare_model, trained_states
-from trainers.training.heads import head_of
+from trainers.training.forward import bare_model, head_of, trained_states
 from trainers.training.optimise import Optimiser, gradient_step, micro_batches_of
 
 

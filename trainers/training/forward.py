@@ -1,6 +1,9 @@
 """Logprobs and entropies are computed for the trained tokens alone, without ever holding the logits of a whole batch."""
 
 import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -9,8 +12,60 @@ from torch.utils.checkpoint import checkpoint
 
 from agent_envs.base.errors import UsageError
 from trainers.batching import MicroBatch
-from trainers.training.heads import FurtherHead, head_of
 from trainers.training.packing import LAID_OUT, packable, packed, packed_states
+
+HEAD_FILE = "expanded_head.json"  # in a model's folder: what the rows of its further head are
+
+
+class FurtherHead(torch.nn.Module, ABC):
+    """Output rows beside a language head, which say of themselves what they score and save.
+
+    Shared code knows no more of one than this class. An algorithm's own parts make one and register it on the model.
+
+    Attributes:
+        rows: of all that they may choose.
+    """
+
+    rows: Sequence[Any]
+
+    @abstractmethod
+    def score(
+        self,
+        states: torch.Tensor,
+        language: torch.nn.Module,
+        targets: torch.Tensor,
+        table: torch.Tensor,
+        *,
+        temperature: float = 1.0,
+        with_entropy: bool = True,
+        entropy_grad: bool = False,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return logprobs, entropies and logprobs over the vocabulary alone, each (n,), of targets.
+
+        Args:
+            states: last hidden states of the positions before, (n, width).
+            language: the language head.
+            targets: what was chosen, (n,).
+            table: what was legal, bool (n, rows).
+            temperature: that the targets were sampled at; > 0.
+            with_entropy: False leaves the entropies 0.
+            entropy_grad: let gradients through the entropies; they are detached otherwise.
+        """
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write the head into a model's folder, beside the files of the model itself; HEAD_FILE is one of its files."""
+
+
+def head_of(model: torch.nn.Module) -> FurtherHead | None:
+    """Return the further head of a model, through all that is around it; None where it has none."""
+    return next((module for module in model.modules() if isinstance(module, FurtherHead)), None)
+
+
+def head_is_in(folder: Path) -> bool:
+    """Return whether a model's folder holds a further head."""
+    return (folder / HEAD_FILE).is_file()
+
 
 LOGITS_AT_ONCE = 2**26  # 256 MB in float32
 LOGITS_KEPT = 2**23  # 32 MB: keeping so few for the backward pass is cheaper than computing them twice
@@ -33,15 +88,10 @@ class TokenScores(NamedTuple):
 
 
 def token_logprobs(
-    model: torch.nn.Module,
-    micro: MicroBatch,
-    temperature: float = 1.0,
-    *,
-    with_entropy: bool = True,
-    entropy_grad: bool = False,
+    model: torch.nn.Module, micro: MicroBatch, temperature: float = 1.0, **entropies: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the logprobs and entropies of `token_scores`."""
-    scores = token_scores(model, micro, temperature, with_entropy=with_entropy, entropy_grad=entropy_grad)
+    """Return the logprobs and entropies of `token_scores`, which says what else is given by name."""
+    scores = token_scores(model, micro, temperature, **entropies)
     return scores.logprobs, scores.entropies
 
 
@@ -73,7 +123,7 @@ def token_scores(
         raise UsageError(f"temperature={temperature}: tokens of a greedy policy have the logprobs of temperature 1")
     states, predicted = trained_states(model, micro), micro.trained[:, 1:]
     targets = micro.targets[:, 1:][predicted]  # (trained,)
-    head = _Head(bare_model(model).get_output_embeddings(), temperature, with_entropy, entropy_grad)
+    head = LinearHead(bare_model(model).get_output_embeddings(), temperature, with_entropy, entropy_grad)
     if micro.legal.shape[-1]:
         head.further = _further(model)
     scores = head.in_chunks(states, targets, micro.legal[:, 1:][predicted])
@@ -89,7 +139,7 @@ def trained_states(model: torch.nn.Module, micro: MicroBatch) -> torch.Tensor:
         UsageError: the model's head does more than a linear layer.
     """
     bare = bare_model(model)
-    _check_head(bare)
+    check_head(bare)
     predicted = micro.trained[:, 1:]  # (batch, tokens - 1)
     decoder = _decoder(bare)
     if packable(bare, decoder):
@@ -131,7 +181,7 @@ def _decoder(bare: Any) -> Any:
     return decoder
 
 
-def _check_head(bare: Any) -> None:
+def check_head(bare: Any) -> None:
     """Refuse a model that does anything between its decoder and its logits but one linear layer.
 
     Names in configurations (soft caps, multipliers) differ from model to model, so the model is tried: it must hand its
@@ -177,14 +227,13 @@ def _scattered(values: torch.Tensor, trained: torch.Tensor) -> torch.Tensor:
     return torch.zeros(trained.shape, dtype=values.dtype, device=values.device).masked_scatter(places, values)
 
 
-class _Head:
+class LinearHead:
     """The linear head and the softmax over it, a chunk of positions at a time; with expanded actions, theirs beside it."""
 
-    def __init__(self, linear: Any, temperature: float, with_entropy: bool, entropy_grad: bool) -> None:
-        self.linear = linear
-        self.temperature = temperature
-        self.with_entropy = with_entropy
-        self.entropy_grad = entropy_grad
+    def __init__(self, linear: Any, temperature: float, with_entropy: bool = False, entropy_grad: bool = False) -> None:
+        """Take the head, the temperature that targets were sampled at, and what becomes of entropies."""
+        self.linear, self.temperature = linear, temperature
+        self.with_entropy, self.entropy_grad = with_entropy, entropy_grad
         self.further: FurtherHead | None = None
 
     def in_chunks(self, states: torch.Tensor, targets: torch.Tensor, legal: torch.Tensor) -> list[torch.Tensor]:

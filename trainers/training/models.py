@@ -1,4 +1,7 @@
-"""Models and tokenizers are loaded and saved: whole or with LoRA, a frozen reference, folders for transformers and vLLM."""
+"""Models and tokenizers are loaded and saved: whole or with LoRA, a frozen reference, folders for transformers and vLLM.
+
+Sampled tokens are scored again: by the frozen reference, or by the trainer's own model, which corrects an engine's.
+"""
 
 import contextlib
 import copy
@@ -6,6 +9,7 @@ import importlib
 import json
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -14,13 +18,14 @@ from typing import Any
 import torch
 
 from agent_envs.base.errors import MissingExtra, UsageError
-from trainers.batching import MicroBatch
-from trainers.environments import Settings, members_of, stacks_of
-from trainers.settings import ModelSettings, WarmStartSettings
+from trainers import losses
+from trainers.batching import MicroBatch, Row
+from trainers.environments import members_of, stacks_of
+from trainers.settings import ModelSettings, RunSettings, WarmStartSettings
 from trainers.tokens import ChatTokenizer
-from trainers.training.folders import whole_folder
-from trainers.training.forward import TokenScores, bare_model, token_scores
-from trainers.training.heads import head_of
+from trainers.training.checkpoints import load_weights, whole_folder
+from trainers.training.forward import TokenScores, bare_model, head_of, token_logprobs, token_scores
+from trainers.training.optimise import micro_batches_of
 
 _OWN = ("TokenizersBackend", "PreTrainedTokenizerFast")  # a tokenizer of nobody's kind, in transformers 5 and 4
 _NEVER = -1e4  # a logit; finite, so that entropies stay numbers
@@ -229,7 +234,7 @@ def _name_for_all(path: Path) -> None:
         path.write_text(json.dumps(config, indent=2, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def build_model(settings: Settings, accelerator: Any) -> tuple[Any, ChatTokenizer, frozenset[int]]:
+def build_model(settings: RunSettings, accelerator: Any) -> tuple[Any, ChatTokenizer, frozenset[int]]:
     """Return the model on its device and the tokenizer of its conversations; `tiny:SIZE` is made here, from nothing.
 
     The third are the tokens of a tiny model that are whole texts of prompts, which its policy may be kept from saying.
@@ -243,7 +248,7 @@ def build_model(settings: Settings, accelerator: Any) -> tuple[Any, ChatTokenize
         return model, ChatTokenizer(tokenizer, wanted), frozenset()
     if settings.model.lora_rank or settings.model.gradient_checkpointing:
         raise UsageError(f"model.name={name!r}: tiny models are trained whole, without LoRA and checkpointing")
-    from trainers.tiny import tiny_model
+    from trainers.tiny.models import tiny_model
 
     forces = hasattr(settings, "counterfactual")  # EARL's forces tags, and its baselines share its tokenizer
     start = getattr(settings, "warm_start", WarmStartSettings())
@@ -262,9 +267,56 @@ def build_model(settings: Settings, accelerator: Any) -> tuple[Any, ChatTokenize
 @lru_cache(maxsize=16)
 def _fitted(envs: tuple[tuple[str, str], ...], tags_apart: bool, numerals: str, plays: int, stacks: str) -> Any:
     """Return the tokenizer of environments; a process that trains on them again need not play thousands of episodes again."""
-    from trainers.tiny import environment_tokenizer
+    from trainers.tiny.fitting import environment_tokenizer
 
     (env_id, arguments), *others = [(name, json.loads(text)) for name, text in envs]
     how: dict[str, Any] = {"tags_apart": tags_apart, "numerals": numerals, "plays": plays}
     how["stacks"] = [stack.rows for stack in stacks_of(stacks, "warm_start.stacks")]
     return environment_tokenizer(env_id, **how, others=others, **arguments)
+
+
+def reference_of(run: Any) -> ReferenceModel:
+    """Return the model that a run began with, after any warm start; with LoRA, its base."""
+    bare, start = run.parts.bare, run.start_of_training()
+    if run.step == 0 or start is None or hasattr(bare, "disable_adapter"):
+        return ReferenceModel(bare)
+    first = copy.deepcopy(bare)
+    load_weights(first, start)
+    return ReferenceModel(first)
+
+
+def with_reference(
+    rows: Sequence[Row], parts: Any, reference: ReferenceModel, token_budget: int, *, vocabulary: bool = False
+) -> list[Row]:
+    """Return rows with their tokens' logprobs under a reference model; with `vocabulary` over the vocabulary alone."""
+    found = list(rows)
+    for micro in micro_batches_of(rows, parts, token_budget):
+        with parts.accelerator.autocast():
+            scores = reference.scores(micro, parts.temperature)
+            logprobs = scores.vocabulary_logprobs if vocabulary else scores.logprobs
+        for place, row in zip(micro.rows, logprobs.tolist(), strict=True):
+            found[place] = replace(rows[place], reference_logprobs=tuple(row[: len(rows[place].sequence.ids)]))
+    return found
+
+
+def corrected(
+    rows: Sequence[Row], parts: Any, correction: losses.Correction, token_budget: int
+) -> tuple[list[Row], dict[str, float]]:
+    """Return rows whose logprobs are the trainer's own, with weights for how far the sampling engine is from it.
+
+    A weight on a token's loss is a weight on its advantage, and is kept in its place: every policy loss is linear in it.
+    Metrics are those of the worst micro-batch.
+    """
+    found, worst = list(rows), dict[str, float]()
+    for micro in micro_batches_of(rows, parts, token_budget):
+        with torch.no_grad(), parts.accelerator.autocast():
+            logprobs, _ = token_logprobs(parts.model, micro, parts.temperature, with_entropy=False)
+        weights, metrics = losses.engine_weights(logprobs, micro.old_logprobs, micro.trained, correction)
+        for place, own, weight in zip(micro.rows, logprobs, weights, strict=True):
+            length = len(rows[place].sequence.ids)
+            sequence = replace(rows[place].sequence, logprobs=tuple(own[:length].tolist()))
+            found[place] = replace(rows[place], sequence=sequence, advantages=tuple(weight[:length].tolist()))
+        for name, value in metrics.items():
+            told = f"{name.removesuffix('/mean').removesuffix('/max')}/max"
+            worst[told] = max(worst.get(told, 0.0), float(value))
+    return found, worst

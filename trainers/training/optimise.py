@@ -270,10 +270,6 @@ class Processes:
         total, count = self.sums([sum(values), len(values)])
         return total / count
 
-    def sums_by_name(self, values: Mapping[str, float]) -> dict[str, float]:
-        """Return numbers summed over processes by name, of smallest and largest ones the extreme; some may be lacking."""
-        return sums_of_processes(values)
-
 
 @contextlib.contextmanager
 def one_budget() -> Iterator[None]:
@@ -325,7 +321,7 @@ def gradient_step(
         parts.accelerator.backward(loss)
         totals["loss"] += float(loss.detach()) * tokens
         add_up(totals, metrics, int(micro.trained.sum()))
-    whole = averages(parts.processes.sums_by_name(totals), tokens)
+    whole = averages(sums_of_processes(totals), tokens)
     return told | whole | {"grad_norm": optimiser.step(parts.accelerator)}
 
 

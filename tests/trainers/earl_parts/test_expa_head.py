@@ -11,7 +11,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.envs.expa import VocabularyRow
 from tests.trainers.conftest import VOCABULARY as V
 from trainers.earl_parts.expa_head import ExpandedHead, attach_head, load_head
-from trainers.training.heads import head_of
+from trainers.training.forward import head_of
 
 EOS = 2
 ROWS = (
@@ -204,6 +204,7 @@ def test_a_model_that_bends_its_logits_is_refused(tiny_model):
     model = tiny_model()
     model.lm_head.register_forward_hook(lambda module, args, output: output)
     attach_head(model, ROWS)
+    model = tiny_model()  # what a model does is tried once
     forward = model.forward
     model.forward = lambda **given: bent(forward(**given))
     with pytest.raises(UsageError, match="does more than a linear layer"):

@@ -20,7 +20,7 @@ from transformers import (
 
 from agent_envs.base.errors import UsageError
 from trainers.contracts import Prefix, Sampling
-from trainers.engines import HFEngine
+from trainers.engines.hf import HFEngine
 
 VOCABULARY = 261
 SIZES = dict(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from agent_envs.base.errors import UsageError
-from trainers.engines import Probe, StaleWeights, check_sync, probe_logprobs
+from trainers.engines.vllm import Probe, StaleWeights, check_sync, probe_logprobs
 
 PROBE = Probe([[1, 2, 3, 4, 5], [7, 3], range(10)])
 

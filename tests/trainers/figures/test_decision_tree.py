@@ -24,8 +24,9 @@ from trainers.figures.decision_tree import (
     decision_trees,
     permutation_tasks,
     pruned,
+    tree_json,
+    tree_text,
 )
-from trainers.figures.tree_files import tree_json, tree_text
 
 
 def made(size, face="SortExpA", **arguments):

@@ -11,9 +11,9 @@ from trainers.imitation.demonstrations import (
     KINDS,
     SEARCH_FLAWS,
     TOOL_FLAWS,
-    FlawedPolicy,
     Flaws,
     demonstrations,
+    flawed_policy,
     shared_words,
     without_tags,
 )
@@ -144,7 +144,7 @@ def test_flaws_are_drawn_at_their_rates():
 
 def test_a_flawed_policy_needs_an_episode():
     with pytest.raises(UsageError, match="begin"):
-        FlawedPolicy(Flaws(), []).act([Request("", 1, ())])
+        flawed_policy(Flaws(), []).act([Request("", 1, ())])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import gymnasium as gym
 import pytest
 
 from agent_envs.base.errors import UsageError
-from trainers.imitation.tool_texts import MOST_CHARACTERS, holds_tool_texts, tool_episodes, tool_rows
+from trainers.imitation.imitating import MOST_CHARACTERS, holds_tool_texts, tool_episodes, tool_rows
 
 SEARCHED = (
     "<think>I look.</think>\n<search>who wrote it</search>\n<result>\nAnna wrote <answer>it</answer>.\n</result>\n"

@@ -13,8 +13,7 @@ from agent_envs.base.serialization import digest
 from tests.trainers.forked import ended, started
 from trainers.batching import micro_batches
 from trainers.settings import OptimSettings
-from trainers.training.checkpoints import Checkpoints
-from trainers.training.folders import whole_folder
+from trainers.training.checkpoints import Checkpoints, whole_folder
 from trainers.training.forward import token_logprobs
 from trainers.training.optimise import Optimiser
 

@@ -12,10 +12,9 @@ from trainers.contracts import TokenSequence
 from trainers.earl_parts.expa_head import attach_head, load_head
 from trainers.imitation.imitating import everything
 from trainers.settings import ModelSettings
-from trainers.tiny import word_tokenizer
+from trainers.tiny.models import word_tokenizer
 from trainers.training import forward
-from trainers.training.forward import token_scores
-from trainers.training.heads import head_of
+from trainers.training.forward import head_of, token_scores
 from trainers.training.models import load_model, save_model
 
 END = 1

@@ -8,8 +8,8 @@ import torch
 from agent_envs.base.errors import UsageError
 from trainers.batching import micro_batches
 from trainers.settings import ModelSettings, OptimSettings
-from trainers.tiny import END, PAD, START, byte_tokenizer, word_tokenizer
-from trainers.tiny import tiny_model as made_from_nothing
+from trainers.tiny.models import END, PAD, START, byte_tokenizer, word_tokenizer
+from trainers.tiny.models import tiny_model as made_from_nothing
 from trainers.training.forward import token_logprobs
 from trainers.training.models import ReferenceModel, compute_dtype, load_model, make_accelerator, save_model
 from trainers.training.optimise import Optimiser

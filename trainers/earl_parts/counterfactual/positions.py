@@ -16,8 +16,7 @@ from trainers.contracts import TokenSequence
 from trainers.earl_parts.expa_head import ExpandedHead
 from trainers.engines.kv_cache import evaluating
 from trainers.engines.prefill import additive
-from trainers.training.forward import LOGITS_AT_ONCE, bare_model
-from trainers.training.heads import head_of
+from trainers.training.forward import LinearHead, bare_model, head_of
 
 Rule = Literal["off", "paper", "released"]
 TOKENS_A_PASS = 16_384
@@ -91,12 +90,13 @@ def position_logweights(
     with torch.no_grad(), evaluating(model):
         for members, states in _passes(bare, sequences, asked, tokens):
             legal = head.table([sequences[index].legal[place] for index in members for place in asked[index]])
-            policy = (head, linear, states[:, 0], legal)
-            chosen = _policy_logprobs(*policy, row.token_id, temperature)  # (places,)
+            policy = LinearHead(linear, temperature)
+            policy.further = head
+            chosen = _policy_logprobs(policy, states[:, 0], legal, row.token_id)  # (places,)
             if rule == "paper":
                 weights = _language_logprobs(linear, states, tokens, temperature).sum(1)
             else:
-                weights = torch.maximum(chosen, _policy_logprobs(*policy, row.start, temperature))
+                weights = torch.maximum(chosen, _policy_logprobs(policy, states[:, 0], legal, row.start))
             _share(found, members, asked, weights, chosen.unsqueeze(1))
     return found
 
@@ -198,36 +198,16 @@ def _share(
 
 def _language_logprobs(linear: Any, states: torch.Tensor, tokens: Sequence[int], temperature: float) -> torch.Tensor:
     """Return log-probabilities over the vocabulary alone, (places, tokens), from states (places, tokens, width)."""
-    wanted = torch.tensor(tokens, device=states.device).expand(states.shape[:2]).reshape(-1, 1)  # (places * tokens, 1)
-
-    def scored(part: torch.Tensor, start: int) -> torch.Tensor:
-        logits: torch.Tensor = linear(part)  # (chunk, vocabulary)
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / temperature
-        return logits.log_softmax(-1).gather(-1, wanted[start : start + len(part)])
-
-    found = _in_chunks(states.flatten(0, 1), linear.weight.shape[0], scored)
+    wanted = torch.tensor(tokens, device=states.device).expand(states.shape[:2]).reshape(-1)  # (places * tokens,)
+    nothing = torch.zeros(len(wanted), 0, dtype=torch.bool, device=states.device)
+    found, *_ = LinearHead(linear, temperature).in_chunks(states.flatten(0, 1), wanted, nothing)
     return found.view(states.shape[:2])
 
 
-def _policy_logprobs(
-    head: ExpandedHead, linear: Any, states: torch.Tensor, legal: torch.Tensor, target: int, temperature: float
-) -> torch.Tensor:
+def _policy_logprobs(policy: LinearHead, states: torch.Tensor, legal: torch.Tensor, target: int) -> torch.Tensor:
     """Return the policy's log-probability of an id in language mode, (places,), from states (places, width)."""
-
-    def scored(part: torch.Tensor, start: int) -> torch.Tensor:
-        targets = torch.full((len(part),), target, device=part.device)
-        table = legal[start : start + len(part)].to(part.device)
-        return head.score(part, linear, targets, table, temperature=temperature, with_entropy=False).logprobs
-
-    return _in_chunks(states, linear.weight.shape[0], scored)
-
-
-def _in_chunks(
-    states: torch.Tensor, vocabulary: int, score: Callable[[torch.Tensor, int], torch.Tensor]
-) -> torch.Tensor:
-    size = max(1, LOGITS_AT_ONCE // vocabulary)
-    starts = range(0, len(states), size)
-    return torch.cat([score(states[start : start + size], start) for start in starts])
+    targets = torch.full((len(states),), target, device=states.device)
+    return policy.in_chunks(states, targets, legal)[0]
 
 
 def _passes(

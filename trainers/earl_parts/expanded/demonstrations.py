@@ -5,8 +5,11 @@ active, before a call, an answer or the end, so that no call is left half done. 
 waste calls, whose imitation leaves reinforcement something to improve; for every id there is one that uses no tool at all.
 """
 
+import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import gymnasium as gym
@@ -18,16 +21,104 @@ from agent_envs.envs.expa.actions import END, LANGUAGE
 from agent_envs.envs.expa.expanded_env import ExpandedActionEnv
 from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS, Moves, able_sizes
 from agent_envs.envs.expa.sorting.environments import SYMBOLS
-from agent_envs.envs.expa.sorting.knowledge import Pair
+from agent_envs.envs.expa.sorting.knowledge import Pair, closure, known_order, minimal_swaps
 from agent_envs.envs.expa.sorting.solver import known_relations
 from agent_envs.envs.expa.sorting.tasks import SortData
-from agent_envs.rollout.episode_runner import run_episode
-from agent_envs.rollout.policy import CompanionPolicy, Reply, Request
-from trainers.earl_parts.expanded.flaws import ExpandedFlaws, expanded_flaws_of, fixed_order
-from trainers.environments import spread_task
-from trainers.imitation.guesses import guess
+from agent_envs.rollout.policy import CompanionPolicy, Request
+from trainers.episode_agents import EpisodeAgent, spread_episode
+from trainers.imitation.demonstrations import drawn_flaw, guess
 
-__all__ = ["ExpandedFlaws", "FlawedPlayer", "expanded_demonstrations", "expanded_flaws_of"]
+KINDS = ("early", "repeated", "sampled")
+STRATEGIES = ("solver", "fixed_order", "mixture")
+
+
+@dataclass(frozen=True)
+class ExpandedFlaws:
+    """Chances, and who plays where they do not strike. `early`, `repeated` and `sampled` sum to at most 1.
+
+    Attributes:
+        early: in every decision, the chance to end the episode as it stands.
+        repeated: the call before once more; nothing before the first call.
+        sampled: a random call: a tool that may be entered, random legal actions in it, followed to its exit.
+        silent: in every episode, the chance that no tool is used: a guess is written at once, and the episode ends.
+            A guess at Countdown is a random expression of the given numbers, each once.
+        strategy: `solver`; for sorting also `fixed_order` and `mixture`.
+        skip: of fixed_order, which compares AB, AC, AD, ..., BC, BD, ...: the chance that a comparison whose outcome is
+            known is left out, each by itself.
+        fewest_swaps: of fixed_order, in every episode: the chance of the fewest swaps; else neighbours are swapped.
+        algorithms: of mixture: names of `agent_envs.envs.expa.sorting.algorithms.ALGORITHMS` and their weights, one drawn for
+            every episode among those that are for the task's number of items.
+    """
+
+    early: float = 0.0
+    repeated: float = 0.0
+    sampled: float = 0.0
+    silent: float = 0.0
+    strategy: str = "solver"
+    skip: float = 0.5
+    fewest_swaps: float = 0.5
+    algorithms: tuple[tuple[str, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse, with a UsageError, chances out of their range and unknown names."""
+        chances = {name: getattr(self, name) for name in (*KINDS, "silent", "skip", "fewest_swaps")}
+        for name, chance in chances.items():
+            if type(chance) not in (int, float) or not 0 <= chance <= 1:
+                raise UsageError(f"ExpandedFlaws: {name}={chance!r}: give a chance from 0 to 1")
+        if sum(chances[name] for name in KINDS) > 1 + 1e-9:
+            raise UsageError(f"ExpandedFlaws: {', '.join(KINDS)} sum to at most 1")
+        if self.strategy not in STRATEGIES:
+            raise UsageError(f"ExpandedFlaws: strategy={self.strategy!r}: use {', '.join(STRATEGIES)}")
+        if (self.strategy == "mixture") != bool(self.algorithms):
+            raise UsageError("ExpandedFlaws: algorithms belong to strategy='mixture', which needs some")
+        for name, weight in self.algorithms:
+            able_sizes(name)
+            if type(weight) not in (int, float) or not 0 < weight < float("inf"):
+                raise UsageError(f"ExpandedFlaws: algorithms: {name} has weight {weight!r}; give a number above 0")
+
+    def draw(self, rng: random.Random) -> str:
+        """Return the flaw of a decision, "" for none."""
+        return drawn_flaw(rng, {kind: getattr(self, kind) for kind in KINDS})
+
+
+def expanded_flaws_of(text: str) -> ExpandedFlaws:
+    """Return the flaws that a setting names: "none", or the fields of ExpandedFlaws as a JSON object.
+
+    Raises:
+        UsageError: it is none.
+    """
+    try:
+        fields = {} if text == "none" else json.loads(text)
+        if isinstance(fields.get("algorithms"), dict):
+            fields["algorithms"] = tuple(fields["algorithms"].items())
+        return ExpandedFlaws(**fields)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UsageError(f"flaws={text!r}: none, or a JSON object of the fields of ExpandedFlaws: {error}") from None
+
+
+def fixed_order(n: int, rng: random.Random, skip: float, fewest_swaps: float) -> Moves:
+    """Compare the pairs in their order, known outcomes left out by chance, then swap: by chance few times, else neighbours."""
+    thrifty = rng.random() < fewest_swaps
+    known: set[Pair] = set()
+    for one, other in combinations(range(n), 2):
+        if {(one, other), (other, one)} & closure(known) and rng.random() < skip:
+            continue
+        known.add((one, other) if (yield "compare", one, other) else (other, one))
+    target = known_order(n, known)
+    for one, other in minimal_swaps(tuple(range(n)), target) if thrifty else neighbour_swaps(target):
+        yield "swap", one, other
+
+
+def neighbour_swaps(target: tuple[int, ...]) -> Iterator[Pair]:
+    """Yield the swaps of neighbours by which bubble sort gets from the order 0..n-1 to another one."""
+    order = list(range(len(target)))
+    for end in range(len(order) - 1, 0, -1):
+        for place in range(end):
+            one, other = order[place : place + 2]
+            if target.index(one) > target.index(other):
+                yield one, other
+                order[place : place + 2] = other, one
+
 
 MOST_SAMPLED = 9  # keys of a sampled call, before it is brought to its end; a sorting call has two
 
@@ -54,38 +145,18 @@ def expanded_demonstrations(
     Raises:
         UsageError: the environment has no expanded actions, or the strategy is not for its tasks.
     """
-    policy = FlawedPlayer(flaws or ExpandedFlaws(), seed)
+    policy = flawed_player(flaws or ExpandedFlaws(), seed)
     for number in range(first, first + count):
-        task = spread_task(core_of(env).source, split, number)
-        yield run_episode(env, policy, seed=number, split=split, task=task).trajectory
+        yield spread_episode(env, policy, split, number)
 
 
-class FlawedPlayer:
-    """Plays as the flaws say. `act` belongs to one episode: see `begin`."""
-
-    name = "flawed"
-    batch = 1
-    needs_env = True
-    privileged = True
-
-    def __init__(self, flaws: ExpandedFlaws, seed: int = 0) -> None:
-        """Take the flaws and the seed of all episodes' chances."""
-        self.flaws, self.seed = flaws, seed
-
-    def begin(self, env: gym.Env[Any, Any]) -> "_Player":
-        """Return the policy of the episode that `env` is at the start of."""
-        return _Player(self.flaws, self.seed, env)
-
-    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        """Refuse: which episode?"""
-        raise UsageError("FlawedPlayer acts in one environment; call begin(env) first")
+def flawed_player(flaws: ExpandedFlaws, seed: int = 0) -> EpisodeAgent:
+    """Return who plays as the flaws say; the seed is that of all episodes' chances."""
+    return EpisodeAgent("flawed", lambda env: _Player(flaws, seed, env).action)
 
 
 class _Player:
-    """One episode of a FlawedPlayer."""
-
-    name = "flawed"
-    batch = 1
+    """One episode of who plays as flaws say."""
 
     def __init__(self, flaws: ExpandedFlaws, seed: int, env: gym.Env[Any, Any]) -> None:
         core = core_of(env)
@@ -105,9 +176,6 @@ class _Player:
             text = guess(core.episode.task.data, self._rng)
             self._planned = [text, END] if text else [END]
 
-    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        return [Reply(self._action(request)) for request in requests]
-
     def _strategy(self, rng: random.Random) -> Moves | None:
         data, flaws = self._core.episode.task.data, self._flaws
         if flaws.strategy == "solver":
@@ -122,7 +190,8 @@ class _Player:
         names, weights = zip(*able, strict=True)
         return ALGORITHMS[rng.choices(names, weights)[0]](data.size)
 
-    def _action(self, request: Request) -> str | int:
+    def action(self, request: Request) -> str | int:
+        """Return what is done next."""
         in_language = self._core.episode.state.active == LANGUAGE
         if self._planned:
             action = self._planned.pop(0)

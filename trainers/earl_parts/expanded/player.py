@@ -1,14 +1,18 @@
 """`ExpandedPlayer` samples episodes with expanded actions token by token: environments in lock-step over one KV cache.
 
 `run_many` asks a policy for turns; here the policy chooses tokens, and which of them are turns shows when they are there. So
-the player steps environments itself, and makes of each planned episode the result that `run_many` would have made.
+the player steps environments itself, and makes of each planned episode the result that `run_many` would have made. Every row
+feeds a token in every pass: what it just chose, or the next token of what its last action appended, in which case it chooses
+nothing. Heads are computed for rows that choose: the language head for those in language mode alone.
 """
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -20,17 +24,24 @@ from agent_envs.core.env import core_of
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.services.run_services import Services
-from trainers.contracts import Sampling, TokenSequence
-from trainers.earl_parts.expa_head import language_model
-from trainers.earl_parts.expanded.episodes import Run, Start, WalkingEpisode
-from trainers.earl_parts.expanded.rollout import LockStep
-from trainers.earl_parts.expanded.sequences import ExpandedChat
-from trainers.engines.decode import check_sampling
+from trainers.contracts import Prefix, Sampling, TokenSequence
+from trainers.earl_parts.expa_head import ExpandedHead, attach_head, load_head
+from trainers.earl_parts.expa_head import Start as HeadStart
+from trainers.earl_parts.expanded.sequences import ExpandedChat, Run, Start, WalkingEpisode, vocabulary_rows
+from trainers.engines.decode import ROOM, Slots, check_sampling, draw, uniforms
 from trainers.engines.kv_cache import check_cacheable, evaluating
+from trainers.engines.prefill import Row, prefill
 from trainers.tokens import ChatTokenizer
-from trainers.training.heads import head_of
+from trainers.training.forward import bare_model, head_is_in, head_of
 
-__all__ = ["ExpandedPlayer", "Run", "Start"]
+
+def give_head(model: Any, chat: ChatTokenizer, env: gym.Env[Any, Any], folder: str, start: HeadStart) -> None:
+    """Give a model the output rows of an environment's expanded actions: a folder's, or new ones."""
+    if head_is_in(Path(folder)):
+        load_head(model, Path(folder))
+        return
+    width = bare_model(model).get_output_embeddings().weight.shape[0]
+    attach_head(model, vocabulary_rows(env, chat, width), start)
 
 
 class ExpandedPlayer:
@@ -74,7 +85,7 @@ class ExpandedPlayer:
         if batch < 1:
             raise UsageError(f"batch={batch}: give at least 1")
         check_sampling(sampling)
-        config = language_model(model).config.get_text_config(decoder=True)
+        config = bare_model(model).config.get_text_config(decoder=True)
         check_cacheable(config)
         self.name, self.batch = name, batch
         self.sampled_tokens = self.edited = 0
@@ -177,3 +188,125 @@ class ExpandedPlayer:
             self._digests[self._words.check(env).spec_digest] = spec
             pool.append(env)
         return pool[place]
+
+
+class LockStep:
+    """Rows that are played together, each in a slot.
+
+    Attributes:
+        passes: of the model after the prefixes, so far.
+    """
+
+    def __init__(
+        self, model: torch.nn.Module, head: ExpandedHead, walkers: Sequence[WalkingEpisode], sampling: Sampling
+    ) -> None:
+        """Run the rows' tokens through the model.
+
+        Args:
+            model: in evaluation mode.
+            head: of the model.
+            walkers: rows of which none is over.
+            sampling: how tokens and actions are drawn.
+        """
+        bare = bare_model(model)
+        self._head, self._language, self._sampling = head, bare.get_output_embeddings(), sampling
+        self._read = partial(_last_states, bare.get_decoder())
+        rooms = [walker.limit - len(walker.ids) for walker in walkers]
+        chances = uniforms([walker.seed for walker in walkers], rooms).tolist()
+        self._rows = [_Slot(walker, own, len(walker.ids)) for walker, own in zip(walkers, chances, strict=True)]
+        rows = [Row(Prefix(tuple(walker.ids), 1), 1, None) for walker in walkers]
+        room = min(ROOM, max(rooms))
+        filled = prefill(bare, rows, bare.config.get_text_config(decoder=True).num_hidden_layers, room, self._read)
+        self._states = filled.logits  # of the last tokens, (slots, width)
+        self._slots, self._device = Slots(filled, max(rooms)), filled.states.device
+        self._tables: dict[tuple[int, ...], torch.Tensor] = {}
+        self.passes = 0
+
+    def run(self) -> None:
+        """Play until every row is over."""
+        while True:
+            self._choose()
+            running = [place for place, row in enumerate(self._rows) if not row.walker.over]
+            if not running:
+                return
+            if (order := self._slots.drop(running)) is not None:
+                self._rows = [self._rows[place] for place in order]
+            self._forward()
+
+    def _choose(self) -> None:
+        """Let the rows that have fed all their tokens draw, those in language mode and those inside environments apart."""
+        waiting = [place for place, row in enumerate(self._rows) if row.chooses]
+        spoken = [place for place in waiting if 0 in self._rows[place].walker.legal]
+        inside = [place for place in waiting if 0 not in self._rows[place].walker.legal]
+        if spoken:
+            states, legal = self._asked(spoken)
+            logits = self._head.logits(states, self._language(states))  # (rows, V + actions - 1)
+            actions = logits[:, self._head.vocabulary :]
+            actions.masked_fill_(~legal[:, 1:], torch.finfo(logits.dtype).min)
+            self._taken(spoken, logits, None, 0)
+        if inside:
+            states, legal = self._asked(inside)
+            self._taken(inside, self._head.expanded(states), legal[:, 1:], self._head.vocabulary)
+
+    def _asked(self, places: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return last hidden states of slots (rows, width), and which actions they may take (rows, actions)."""
+        found = []
+        for place in places:
+            legal = self._rows[place].walker.legal
+            if legal not in self._tables:
+                self._tables[legal] = self._head.table([legal])[0]
+            found.append(self._tables[legal])
+        every = len(places) == len(self._rows)
+        states = self._states if every else self._states[torch.tensor(places, device=self._device)]
+        return states, torch.stack(found)
+
+    def _taken(self, places: list[int], logits: torch.Tensor, allowed: torch.Tensor | None, first: int) -> None:
+        """Draw, and let the rows go on; `first` is the id of the first column of the logits."""
+        chances = [self._rows[place].uniform() for place in places]
+        uniform = torch.tensor(chances, dtype=torch.float64, device=self._device)
+        drawn = draw(logits, uniform, self._sampling, allowed)
+        if not bool(torch.isfinite(drawn.logprobs).all()):
+            raise FloatingPointError("the model's logits are not finite: its weights diverged, or its dtype overflows")
+        lists = (drawn.ids.tolist(), drawn.logprobs.tolist(), drawn.entropies.tolist())
+        for place, token, logprob, entropy in zip(places, *lists, strict=True):
+            self._rows[place].walker.take(first + token, logprob, entropy)
+
+    def _forward(self) -> None:
+        """Feed every slot its next token."""
+        tokens, positions = zip(*(row.feed() for row in self._rows), strict=True)
+        inputs, places = (torch.tensor(numbers, device=self._device).unsqueeze(1) for numbers in (tokens, positions))
+        self._states = self._read(input_ids=inputs, position_ids=places, **self._slots.next_pass())
+        self.passes += 1
+
+
+@dataclass(slots=True)
+class _Slot:
+    """A row in the batch, its uniforms, and how many of its tokens were fed."""
+
+    walker: WalkingEpisode
+    uniforms: list[float]
+    fed: int
+    decisions: int = 0
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the model has read all that there is."""
+        return not self.walker.over and self.fed == len(self.walker.ids)
+
+    def uniform(self) -> float:
+        """Return the chance of the next decision."""
+        self.decisions += 1
+        return self.uniforms[self.decisions - 1]
+
+    def feed(self) -> tuple[int, int]:
+        """Return the next token and its position; a row that is over feeds anything, within the model's positions."""
+        if self.walker.over:
+            return self.walker.ids[-1], len(self.walker.ids) - 1
+        self.fed += 1
+        return self.walker.ids[self.fed - 1], self.fed - 1
+
+
+def _last_states(decoder: Any, **inputs: Any) -> torch.Tensor:
+    """Run a model without its language head and return the states of the last tokens, (rows, width)."""
+    states: torch.Tensor = decoder(**inputs).last_hidden_state
+    return states[:, -1]

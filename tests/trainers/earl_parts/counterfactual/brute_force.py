@@ -4,7 +4,7 @@ import torch
 
 from tests.trainers.conftest import VOCABULARY
 from trainers.contracts import TokenSequence
-from trainers.training.heads import head_of
+from trainers.training.forward import head_of
 
 
 def spoken(generator, turns=3):

@@ -10,9 +10,8 @@ from gymnasium.envs.registration import EnvSpec
 from agent_envs.rollout.episode_runner import Planned
 from tests.trainers.players import player
 from trainers.contracts import TokenSequence
-from trainers.earl_parts.counterfactual.interventions import Interventions
+from trainers.earl_parts.counterfactual.interventions import Interventions, forkable, played_again
 from trainers.earl_parts.counterfactual.optimisation import CounterfactualSettings
-from trainers.earl_parts.counterfactual.playing import forkable, played_again
 from trainers.earl_parts.counterfactual.positions import free_places
 
 TEXT = "1 + 2 <calculator>3 + 4</calculator> 5"

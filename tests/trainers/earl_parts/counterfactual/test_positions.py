@@ -20,6 +20,7 @@ from trainers.earl_parts.counterfactual.positions import (
     text_logweights,
 )
 from trainers.earl_parts.expa_head import attach_head
+from trainers.training import forward
 
 TIGHT = 1e-6  # eager attention takes its softmax in float32, whatever the model is
 
@@ -146,7 +147,7 @@ def test_neighbours_padding_and_passes_do_not_matter(tiny_model, monkeypatch, le
     alone = [position_logweights(model, [sequence], OTHER, "paper")[0] for sequence in sequences]
     backwards = position_logweights(model, sequences[::-1], OTHER, "paper")[::-1]
     monkeypatch.setattr(positions, "TOKENS_A_PASS", 40)
-    monkeypatch.setattr(positions, "LOGITS_AT_ONCE", 5 * VOCABULARY)
+    monkeypatch.setattr(forward, "LOGITS_AT_ONCE", 5 * VOCABULARY)
     in_parts = position_logweights(model, sequences, OTHER, "paper")
     for found, *others in zip(together, alone, backwards, in_parts, strict=True):
         for other in others:

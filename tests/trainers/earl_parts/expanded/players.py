@@ -12,7 +12,7 @@ from trainers.earl_parts.expa_head import attach_head
 from trainers.earl_parts.expanded.player import ExpandedPlayer
 from trainers.earl_parts.expanded.sequences import vocabulary_rows
 from trainers.environments import environment_spec
-from trainers.tiny import byte_tokenizer, tiny_model, word_tokenizer
+from trainers.tiny.models import byte_tokenizer, tiny_model, word_tokenizer
 from trainers.tokens import ChatTokenizer
 
 

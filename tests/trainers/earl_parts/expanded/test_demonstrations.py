@@ -25,13 +25,14 @@ from trainers.command_line import load_preset
 from trainers.earl import EARLSettings
 from trainers.earl_parts.expanded.demonstrations import (
     ExpandedFlaws,
-    FlawedPlayer,
     expanded_demonstrations,
     expanded_flaws_of,
+    fixed_order,
+    flawed_player,
+    neighbour_swaps,
 )
-from trainers.earl_parts.expanded.flaws import fixed_order, neighbour_swaps
 from trainers.figures.decision_tree import permutation_tasks
-from trainers.imitation.guesses import guess
+from trainers.imitation.demonstrations import guess
 
 IDS = ("SortExpA", "OrderExpA", "ArithmeticExpA", "CountdownExpA", "CountExpA", "CalcBenchExpA", "GSM8KScaledExpA")
 FLAWED = ExpandedFlaws(early=0.03, repeated=0.1, sampled=0.1, silent=0.05)
@@ -218,7 +219,7 @@ def test_strategies_play_their_algorithm_to_the_call(direction):
 def test_fixed_order_mixes_the_two_at_the_rates_given():
     env, counts, skip, fewest = made(size=4), Counter(), 0.4, 0.7
     tasks = permutation_tasks(core_of(env).source, 4, False)
-    player = FlawedPlayer(ExpandedFlaws(strategy="fixed_order", skip=skip, fewest_swaps=fewest))
+    player = flawed_player(ExpandedFlaws(strategy="fixed_order", skip=skip, fewest_swaps=fewest))
     rounds = 30
     for seed in range(rounds):
         for task in tasks:
@@ -272,7 +273,7 @@ def test_chance_does_not_look_at_the_hidden_numbers():
     task, firsts = core_of(env).source.get("train", 0), set()
     for values in permutations(range(3)):
         other = replace(task, hidden=values)
-        played = run_episode(env, FlawedPlayer(flaws), seed=5, task=other, episode_key="one")
+        played = run_episode(env, flawed_player(flaws), seed=5, task=other, episode_key="one")
         firsts.add(tuple(turn.action for turn in played.trajectory.turns[:3]))
     assert len(firsts) == 1
 
@@ -319,4 +320,4 @@ def test_environments_that_are_refused():
     with pytest.raises(UsageError, match="none of the mixture's algorithms is for 3 items"):
         shown(1, strategy="mixture", algorithms=(("network-4", 1.0),), arguments={"size": 3})
     with pytest.raises(UsageError, match=r"call begin\(env\) first"):
-        FlawedPlayer(ExpandedFlaws()).act([])
+        flawed_player(ExpandedFlaws()).act([])

@@ -26,8 +26,8 @@ from trainers.earl_parts.expa_head import attach_head
 from trainers.earl_parts.expanded.player import ExpandedPlayer, Start
 from trainers.earl_parts.expanded.sequences import ExpandedChat, vocabulary_rows
 from trainers.sampling import plan_groups
-from trainers.tiny import tiny_model
-from trainers.training.heads import head_of
+from trainers.tiny.models import tiny_model
+from trainers.training.forward import head_of
 
 PLAYERS = {
     "SortExpA": {"env_id": "SortExpA", "size": 3, "eager": 3, "ending": 3},

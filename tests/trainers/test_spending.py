@@ -47,7 +47,7 @@ def server():
 
 def run(*words):
     settings, out = parse(VEGSettings, list(words), program="veg")
-    with open_run(settings.with_feedback(), out, 3, settings.spending()) as opened:
+    with open_run(settings.with_feedback(), out, settings.spending()) as opened:
         return train(settings, opened, veg.results)
 
 
@@ -129,7 +129,7 @@ def test_a_killed_run_finds_what_it_was_answered_since_its_checkpoint(whole, ser
     before = len(server.requests)
     with (
         pytest.raises(KeyboardInterrupt),
-        open_run(settings.with_feedback(), place, 3, settings.spending()) as opened,
+        open_run(settings.with_feedback(), place, settings.spending()) as opened,
     ):
         end_step = opened.end_step
 

@@ -11,6 +11,7 @@ from agent_envs.services.chat.named import is_chat_name
 from agent_envs.wrappers.feedback_models import feedback_limits
 from agent_envs.wrappers.feedback_prompts import read_templates
 from trainers.costs import Costs
+from trainers.settings import json_object
 
 
 @dataclass(frozen=True)
@@ -99,10 +100,4 @@ class FeedbackSettings:
             raise UsageError(f"templates={self.templates!r:.80} is no JSON: {error}; give a folder") from None
 
     def _options(self) -> dict[str, Any]:
-        try:
-            found = json.loads(self.feedback_options)
-        except ValueError:
-            found = None
-        if not isinstance(found, dict):
-            raise UsageError(f"feedback_options={self.feedback_options!r}: a JSON object is needed")
-        return found
+        return json_object(self.feedback_options, "feedback_options")

@@ -1,0 +1,396 @@
+"""Rollouts of a task grow as a tree: a path forks before a turn where a rule says so, and what came before it is shared.
+
+A rule goes by the entropy after a tool's result (ARPO), by chance, or by hindsight. ARPO (arXiv 2507.19849, section 3.1) forks
+after a tool's result. A result ends a turn here, so that is the beginning of the next one: a path plays that turn to its end,
+the first k of its entropies decide, and forks start from what was before it. docs/arpo.md compares the rules of the paper and
+of the released code.
+
+M leaves grow from N roots; where no path of a task runs any more and leaves are missing, fresh roots make up for them. What
+is decided follows from the run's seed, the task and the node alone, and is logged.
+
+Credit is soft (section 3.2) or hard. Soft: each leaf is a row of GRPO, so a token below which d leaves lie is trained d times.
+Hard: such a token is trained once, with the mean of their advantages. While every ratio is 1 the soft gradient of it is d times
+the hard one; once the clip acts it is another one, because the minimum in PPO's loss is not linear in the sign of A. Leaves are
+no equal sample of the policy: what forked counts once for each leaf. Weights that share out 1 a root give the policy's own mean
+if what decides on a fork is known before the turn that is varied, and no fresh roots make up for missing leaves; with entropies
+of the trunk's own turn, or fresh roots, they come near it.
+"""
+
+import math
+import random
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import Any, Literal
+
+from agent_envs.base.errors import UsageError
+from agent_envs.core.trajectory import Trajectory, Turn
+from agent_envs.evaluation.runs.measures import tool_calls
+from agent_envs.rollout.episode_runner import EpisodeResult, Planned
+from agent_envs.rollout.lockstep import Lane, Lockstep
+from trainers.batching import Row
+
+ONLINE, AFTERWARDS = ("off", "random", "paper", "released", "early"), ("late", "top", "value")
+
+
+@dataclass(frozen=True)
+class BranchingSettings:
+    """Where rollouts branch.
+
+    Attributes:
+        rule: `released` forks with chance clip(chance + weight * dH, 0, 1), `paper` where alpha + beta * dH > tau. Controls:
+            `off` (whole rollouts: GRPO), `random` (the chance whatever the entropy), `early` and `late` (at the first, at the
+            last result of a path), `top` (the half of a task's nodes with the highest dH), `value` (where extra rollouts
+            differ most in reward: nobody who chooses places could do better), or `callable:MODULE:F`, a chance from a `Node`.
+        roots: whole rollouts that a task begins with (N).
+        beam: paths that leave a node at most (Z), the one that came to it among them.
+        chance: p0 of `released`, and of `random`.
+        weight: w of `released`.
+        alpha: of `paper`.
+        beta: of `paper`.
+        tau: of `paper`; None measures the median of dH over 64 episodes of the start, and writes it into settings.json.
+        tokens: k, the first sampled tokens of a turn, whose entropies count.
+        normalise: their mean over V (as printed), their sum over ln V (as released), or their mean over ln V ("k ln V", from 0
+            to 1); "auto" is "k ln V" for `paper`, and "ln V" for all else.
+        window: the turn after the result, or (as released) the one that ended in the call.
+        after: nodes are turns after a tool's result, or after any observation, for environments without tools.
+        probes: rollouts from each node that `value` looks at; they are no data, and their calls are counted apart.
+    """
+
+    rule: str = "released"
+    roots: int = 8
+    beam: int = 2
+    chance: float = 0.5
+    weight: float = 0.2
+    alpha: float = 0.0
+    beta: float = 1.0
+    tau: float | None = None
+    tokens: int = 20
+    normalise: Literal["auto", "V", "ln V", "k ln V"] = "auto"
+    window: Literal["post_tool", "pre_tool"] = "post_tool"
+    after: Literal["tool", "turn"] = "tool"
+    probes: int = 8
+
+    def __post_init__(self) -> None:
+        """Refuse what no rule can decide by, with a UsageError."""
+        if self.rule not in (*ONLINE, *AFTERWARDS) and not self.rule.startswith("callable:"):
+            known = ", ".join((*ONLINE, *AFTERWARDS, "callable:MODULE:F"))
+            raise UsageError(f"branching.rule={self.rule!r}: one of {known}")
+        if min(self.roots, self.tokens, self.beam - 1, self.probes - 1) < 1:
+            raise UsageError("branching.roots and tokens are >= 1, beam and probes >= 2")
+        numbers = (self.weight, self.alpha, self.beta, self.tau or 0.0)
+        if not 0 <= self.chance <= 1 or not all(map(math.isfinite, numbers)):
+            raise UsageError("branching.chance is from 0 to 1; weight, alpha, beta and tau are finite numbers")
+        if self.rule.startswith("callable:"):
+            _function(self.rule)
+
+    def summary(self, turn: Turn, vocabulary: int) -> float | None:
+        """Return the entropy of a turn's first k sampled tokens, normalised; None where none was sampled."""
+        kept = turn.sampled or (True,) * len(turn.entropies)
+        values = [value for value, sampled in zip(turn.entropies, kept, strict=True) if sampled][: self.tokens]
+        if not values:
+            return None
+        norm = self.normalise if self.normalise != "auto" else "k ln V" if self.rule == "paper" else "ln V"
+        if norm == "V":
+            return statistics.fmean(values) / vocabulary
+        return (math.fsum(values) if norm == "ln V" else statistics.fmean(values)) / math.log(vocabulary)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A place where a path may fork: before the turn `turn` of the conversation `origin`.
+
+    Attributes:
+        number: which of its path's nodes it is, from 1.
+        tool: whose result came before it.
+        entropy: normalised, of the turn that decides.
+        baseline: that of the root's first turn.
+        left: leaves that the task may still have.
+    """
+
+    origin: str
+    turn: int
+    number: int
+    tool: str
+    entropy: float
+    baseline: float
+    left: int
+
+    @property
+    def delta(self) -> float:
+        """How much surer (below 0) or less sure the policy is than at its first tokens."""
+        return self.entropy - self.baseline
+
+
+def tool_before(turn: Turn, after: str) -> str | None:
+    """Return whose result a turn ended with, "" where nodes are all turns; None where the next turn is no node."""
+    names = [row.name for row in turn.results if row.call_id]
+    return names[-1] if names else "" if after == "turn" else None
+
+
+def numbers_of(turns: Sequence[Turn], settings: BranchingSettings, vocabulary: int) -> tuple[str, float, float] | None:
+    """Return tool, entropy and baseline where the last of a path's turns is a node; None too where the context had no room."""
+    tool, decides = tool_before(turns[-2], settings.after), turns[-1 if settings.window == "post_tool" else -2]
+    entropy, baseline = (settings.summary(turn, vocabulary) for turn in (decides, turns[0]))
+    return None if tool is None or entropy is None or baseline is None else (tool, entropy, baseline)
+
+
+def deltas(turns: Sequence[Turn], settings: BranchingSettings, vocabulary: int) -> list[float]:
+    """Return dH at every node of a whole rollout."""
+    found = (numbers_of(turns[:count], settings, vocabulary) for count in range(2, len(turns) + 1))
+    return [numbers[1] - numbers[2] for numbers in found if numbers is not None]
+
+
+def chance_of(node: Node, settings: BranchingSettings) -> float:
+    """Return the chance of a fork; 0 for rules that choose among the nodes of whole rollouts."""
+    if settings.rule == "random":
+        return settings.chance
+    if settings.rule == "early":
+        return float(node.number == 1)
+    if settings.rule == "released":
+        return min(1.0, max(0.0, settings.chance + settings.weight * node.delta))
+    if settings.rule == "paper":
+        if settings.tau is None:
+            raise UsageError("branching.tau: rule='paper' compares with a number; the paper gives none")
+        return float(settings.alpha + settings.beta * node.delta > settings.tau)
+    if settings.rule.startswith("callable:"):
+        chance = float(_function(settings.rule)(node))
+        if not 0 <= chance <= 1:
+            raise UsageError(f"{settings.rule}: a chance is from 0 to 1, not {chance}")
+        return chance
+    return 0.0
+
+
+def _function(rule: str) -> Callable[[Node], float]:
+    _, module, name = f"{rule}::".split(":")[:3]
+    try:
+        found: Callable[[Node], float] = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(f"branching.rule={rule!r}: give callable:MODULE:FUNCTION ({error})") from None
+    return found
+
+
+@dataclass(eq=False)
+class Path:
+    """A rollout: a root, or a fork that took its first own turn at `since`. `forks` leave it, by the turn they vary."""
+
+    lane: Lane
+    since: int = 1
+    number: int = 0
+    waiting: list[Lane] = field(default_factory=list)
+    forks: dict[int, list["Path"]] = field(default_factory=dict)
+
+    def weights(self, weight: float = 1.0) -> Iterator[tuple["Path", float]]:
+        """Yield all leaves below with their weights: at each node its paths have equal parts. They sum to 1 a root."""
+        for turn in sorted(self.forks):
+            weight /= 1 + len(self.forks[turn])
+            for fork in self.forks[turn]:
+                yield from fork.weights(weight)
+        yield self, weight
+
+
+_Candidate = tuple[Node, Path, list[Lane]]
+
+
+class Tree:
+    """All rollouts of a task, as they grow.
+
+    Attributes:
+        paths: in the order in which they began.
+        roots: of them, those that share nothing.
+        decisions: a row a node: its numbers, the chance, the draw, and how many forks there were.
+        probe_calls: tool calls of the rollouts that only `value` looked at.
+    """
+
+    def __init__(self, items: Sequence[Planned], settings: BranchingSettings, vocabulary: int) -> None:
+        """Take the planned episodes: as many as the tree may have leaves."""
+        self._items, self._settings, self._vocabulary = list(items), settings, vocabulary
+        self._nodes: list[_Candidate] = []
+        self._afterwards = settings.rule in AFTERWARDS
+        self._first = len(items) if settings.rule == "off" else min(settings.roots, len(items))
+        self.paths: list[Path] = []
+        self.roots: list[Path] = []
+        self.decisions: list[dict[str, Any]] = []
+        self.probe_calls = 0
+
+    @property
+    def left(self) -> int:
+        """How many leaves may still be added."""
+        return len(self._items) - len(self.paths)
+
+    @property
+    def turns(self) -> list[Turn]:
+        """The turns that were taken, shared ones once, those of rollouts that a fault ended too."""
+        walks = [path.lane.walk for path in self.paths if path.lane.walk is not None]
+        return list({turn.node: turn for walk in walks for turn in walk.turns}.values())
+
+    def leaves(self) -> list[tuple[EpisodeResult, float]]:
+        """Return the rollouts that no fault ended, in order, with their weights."""
+        weights = {id(path): weight for root in self.roots for path, weight in root.weights()}
+        whole = [path for path in self.paths if path.lane.walk is not None and not path.lane.fault]
+        return [(path.lane.walk.result(), weights[id(path)]) for path in whole if path.lane.walk is not None]
+
+    def wanted(self) -> list[Planned]:
+        """Return the roots that are to begin: the first ones, and fresh ones where no path runs any more."""
+        if any(not path.lane.over for path in self.paths):
+            return []
+        count = self.left if self.paths else self._first
+        return self._items[len(self.roots) : len(self.roots) + count]
+
+    def begun(self, lanes: Sequence[Lane]) -> None:
+        """Take the lanes of roots."""
+        new = [Path(lane) for lane in lanes]
+        self.roots += new
+        self.paths += new
+
+    def prepare(self, lockstep: Lockstep) -> list[Lane]:
+        """Keep forks of every path that is at a node, and return the lanes that are to take a turn."""
+        going = [path for path in self.paths if not path.lane.over]
+        for path in going:
+            path.waiting = []
+            walk = path.lane.walk
+            assert walk is not None
+            turn = len(walk.turns) + 1
+            if self.left and turn > path.since and tool_before(walk.turns[-1], self._settings.after) is not None:
+                names = [f"t{turn}b{number}" for number in range(1, self._settings.beam)]
+                path.waiting = [lockstep.fork(path.lane, name) for name in names[: self.left]]
+        return [path.lane for path in going]
+
+    def decide(self, lockstep: Lockstep) -> None:
+        """Let the rule decide on every path that was at a node, in the order of their names."""
+        for path in sorted((path for path in self.paths if path.waiting), key=lambda path: path.lane.origin):
+            waiting, path.waiting = path.waiting, []
+            node = None if path.lane.fault else self._node(path)
+            if node is not None and self._afterwards:
+                path.number = node.number
+                self._nodes.append((node, path, waiting))
+                continue
+            count = 0
+            if node is not None:
+                path.number = node.number
+                chance = chance_of(node, self._settings)
+                drawn = random.Random(f"branch:{node.origin}:{node.turn}").random()
+                count = min(len(waiting), self.left) if drawn < chance else 0
+                self._told(node, count, chance=chance, drawn=drawn)
+                self._fork(node, path, waiting[:count])
+            lockstep.drop(waiting[count:])
+
+    def choose(self, lockstep: Lockstep) -> None:
+        """Fork where a rule chooses among the nodes of whole rollouts, once all of them have ended."""
+        nodes, self._nodes = self._nodes, []
+        scores = self._scores(nodes, lockstep)
+        chosen = self._chosen(nodes, scores)
+        for number in [*chosen, *(number for number in range(len(nodes)) if number not in chosen)]:
+            node, path, waiting = nodes[number]
+            count = min(len(waiting), self.left) if number in chosen else 0
+            self._told(node, count, score=scores[number])
+            self._fork(node, path, waiting[:count])
+            lockstep.drop(waiting[count:])
+
+    def _scores(self, nodes: Sequence[_Candidate], lockstep: Lockstep) -> list[float]:
+        if self._settings.rule == "value":
+            return [self._spread(waiting[0], lockstep) for _, _, waiting in nodes]
+        return [node.delta for node, _, _ in nodes]
+
+    def _chosen(self, nodes: Sequence[_Candidate], scores: Sequence[float]) -> list[int]:
+        if self._settings.rule == "late":
+            return sorted({id(path): number for number, (_, path, _) in enumerate(nodes)}.values())
+        ranked = sorted(range(len(nodes)), key=lambda number: (-scores[number], number))
+        return ranked[: (len(nodes) + 1) // 2] if self._settings.rule == "top" else ranked
+
+    def _spread(self, waiting: Lane, lockstep: Lockstep) -> float:
+        """Return the std of the reward of extra rollouts from a node."""
+        walk = waiting.walk
+        assert walk is not None
+        probes = [lockstep.fork(waiting, f"p{n}") for n in range(self._settings.probes)]
+        while any(not lane.over for lane in probes):
+            lockstep.step([lane for lane in probes if not lane.over])
+        ended = [lane.walk for lane in probes if lane.walk is not None and not lane.fault]
+        own = [turn for one in ended for turn in one.turns[len(walk.turns) :]]
+        self.probe_calls += tool_calls(own).total()
+        lockstep.drop(probes)
+        return statistics.pstdev([one.result().trajectory.total_reward for one in ended]) if ended else 0.0
+
+    def _fork(self, node: Node, path: Path, lanes: Sequence[Lane]) -> None:
+        if lanes:
+            path.forks[node.turn] = [Path(lane, node.turn, path.number) for lane in lanes]
+            self.paths += path.forks[node.turn]
+
+    def _node(self, path: Path) -> Node | None:
+        walk = path.lane.walk
+        assert walk is not None
+        numbers = numbers_of(walk.turns, self._settings, self._vocabulary)
+        return numbers and Node(path.lane.origin, len(walk.turns), path.number + 1, *numbers, self.left)
+
+    def _told(self, node: Node, forks: int, **more: float) -> None:
+        shape = {"node": f"{node.origin}:{node.turn}", "number": node.number, "tool": node.tool, "left": self.left}
+        numbers = {"entropy": node.entropy, "baseline": node.baseline, "delta": node.delta, **more}
+        self.decisions.append(shape | {name: round(value, 6) for name, value in numbers.items()} | {"forks": forks})
+
+
+def grow(plan: Sequence[Planned], lockstep: Lockstep, settings: BranchingSettings, vocabulary: int) -> list[Tree]:
+    """Play the tasks of a plan, each as a tree with as many leaves as it has planned episodes.
+
+    Args:
+        plan: groups of episodes, keyed as `sampling.plan_groups` does.
+        lockstep: of the policy that plays.
+        settings: where they branch.
+        vocabulary: tokens that the policy draws among (V).
+
+    Raises:
+        BudgetSpent: nothing may be paid any more.
+    """
+    groups: dict[str, list[Planned]] = {}
+    for item in plan:
+        groups.setdefault(item.key.rpartition("/")[0], []).append(item)
+    trees = [Tree(items, settings, vocabulary) for items in groups.values()]
+    while True:
+        resting = [tree for tree in trees if all(path.lane.over for path in tree.paths)]
+        for tree in resting:
+            tree.choose(lockstep)
+        wanted = [tree.wanted() for tree in trees]
+        opened = iter(lockstep.begin([item for items in wanted for item in items]))
+        for tree, items in zip(trees, wanted, strict=True):
+            tree.begun([next(opened) for _ in items])
+        going = [lane for tree in trees for lane in tree.prepare(lockstep)]
+        if not going:
+            if not any(tree.left for tree in trees):
+                return trees
+            continue
+        lockstep.step(going)
+        for tree in trees:
+            tree.decide(lockstep)
+
+
+def shared_once(rows: Sequence[Row], episodes: Sequence[Trajectory]) -> list[Row]:
+    """Return rows in which each shared turn is trained in the first of them alone, with the mean of their advantages (hard).
+
+    Args:
+        rows: of leaves, with the advantages of each.
+        episodes: of each row.
+    """
+    owners: dict[tuple[str, int], list[tuple[int, int]]] = {}  # by token of a turn: where rows have it
+    for number, (row, episode) in enumerate(zip(rows, episodes, strict=True)):
+        counts: dict[int, int] = {}
+        for place, turn in enumerate(row.sequence.turns):
+            if row.sequence.trained[place]:
+                counts[turn] = counts.get(turn, 0) + 1
+                owners.setdefault((episode.turns[turn - 1].node, counts[turn]), []).append((number, place))
+    advantages = [list(row.advantages) for row in rows]
+    kept = [[False] * len(row.advantages) for row in rows]
+    for places in owners.values():
+        mean = sum(advantages[number][place] for number, place in places) / len(places)
+        for number, place in places:
+            advantages[number][place] = 0.0
+        number, place = places[0]
+        advantages[number][place], kept[number][place] = mean, True
+    return [_only(row, mine, values) for row, mine, values in zip(rows, kept, advantages, strict=True) if any(mine)]
+
+
+def _only(row: Row, kept: Sequence[bool], advantages: Sequence[float]) -> Row:
+    sequence = row.sequence
+    logprobs = tuple(value if mine else 0.0 for value, mine in zip(sequence.logprobs, kept, strict=True))
+    turns = tuple(turn if mine else 0 for turn, mine in zip(sequence.turns, kept, strict=True))
+    thinned = replace(sequence, trained=tuple(kept), logprobs=logprobs, turns=turns)
+    return replace(row, sequence=thinned, advantages=tuple(advantages))

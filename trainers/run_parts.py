@@ -1,0 +1,146 @@
+"""A run is made of these parts: model, tokenizer, engine, players and optimiser, built from its settings."""
+
+import contextlib
+import ctypes
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import torch
+from gymnasium.envs.registration import EnvSpec
+
+from agent_envs.core.registry import full_id
+from agent_envs.core.trajectory import Trajectory
+from trainers.contracts import Engine, TokenSequence
+from trainers.environments import TrainEnvironment, train_environments
+from trainers.expanded_actions import expanded_parts
+from trainers.sampling import Player, shares
+from trainers.settings import RunSettings
+from trainers.tokens import ChatTokenizer
+from trainers.training.models import build_model, make_accelerator
+from trainers.training.optimise import Optimiser, Processes, same_weights
+
+M_ARENA_MAX = -8  # of glibc's malloc.h
+
+
+@dataclass(frozen=True)
+class RunParts:
+    """What a run is made of.
+
+    Attributes:
+        out: its folder.
+        processes: that train together.
+        environments: the environments that are trained on, by their full ids; one, or those of `env.mixture`.
+        main: of them that of `env.id`.
+        model: that is trained.
+        chat: tokens of conversations.
+        engine: samples; it shares the model, or has a copy that `TrainingRun.weights_changed` keeps up.
+        policy: plays training episodes.
+        judged: plays as it is measured: greedily, say.
+        optimiser: of the model.
+        constant: tokens that are whole texts of prompts; a warm start leaves out those that no demonstration says.
+        train_split: of the environments.
+        max_context: tokens of a conversation.
+        temperature: at which logprobs are computed: that of sampling.
+        seed: of the run.
+    """
+
+    out: Path
+    processes: Processes
+    environments: dict[str, TrainEnvironment]
+    main: TrainEnvironment
+    model: Any
+    chat: ChatTokenizer
+    engine: Engine
+    policy: Player
+    judged: Player
+    optimiser: Optimiser
+    constant: frozenset[int]
+    train_split: str
+    max_context: int
+    temperature: float
+    seed: int
+
+    @property
+    def accelerator(self) -> Any:
+        """Accelerate's: device, mixed precision, processes."""
+        return self.processes.accelerator
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return self.processes.device
+
+    @property
+    def bare(self) -> Any:
+        """The model without what accelerate may have put around it."""
+        return self.accelerator.unwrap_model(self.model)
+
+    @property
+    def spec(self) -> str:
+        """The environment of `env.id`, as JSON."""
+        return self.main.spec
+
+    @property
+    def train_size(self) -> int:
+        """How many training tasks the environment of `env.id` has."""
+        return self.main.size
+
+    def environment(self) -> gym.Env[Any, Any]:
+        """Return a new environment of the run's kind."""
+        return gym.make(EnvSpec.from_json(self.spec))
+
+    def shared_out(self, count: int) -> list[tuple[gym.Env[Any, Any], int]]:
+        """Return the environments without the wrappers of `env.wrappers`, each with its share of so many episodes."""
+        weights = [environment.weight for environment in self.environments.values()]
+        parts = zip(self.environments.values(), shares(weights, count, self.seed, 0), strict=True)
+        return [(gym.make(EnvSpec.from_json(environment.bare)), part) for environment, part in parts]
+
+    def encoded(self, episode: Trajectory) -> list[TokenSequence]:
+        """Return an episode that somebody played as tokens, as the policy would have had them."""
+        environment = self.environments.get(episode.header.env_id, self.main)
+        return self.policy.demonstrated(episode, environment.spec, environment.tools)
+
+
+def build_parts(settings: RunSettings, out: Path) -> RunParts:
+    """Return the parts of a run.
+
+    Raises:
+        UsageError: a setting does not fit; the message names it.
+    """
+    from trainers.engine_policy import build_engine, build_policies  # who only reads an algorithm meets no player
+
+    processes = Processes(make_accelerator(settings.model))
+    accelerator = processes.accelerator
+    if processes.device.type == "cpu":
+        torch.set_num_threads(1)  # two were seven times slower on busy machines
+    with contextlib.suppress(OSError, AttributeError):  # another C library than glibc
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)  # environments step in many short-lived threads, each with an arena
+    environments = train_environments(settings)
+    main = environments[full_id(settings.env.id)]
+    env = gym.make(EnvSpec.from_json(main.bare))
+    model, chat, constant = build_model(settings, accelerator)
+    if (further := expanded_parts(env)) is not None:
+        further.give_head(model, chat, env, settings.model.name, settings.model.expanded_start)
+    same_weights(model, accelerator)
+    bare = accelerator.unwrap_model(model)
+    engine = build_engine(settings, bare, chat, accelerator, out)
+    policy, judged = build_policies(settings, bare, engine, chat, env, accelerator.autocast)
+    return RunParts(
+        out=out,
+        processes=processes,
+        environments=environments,
+        main=main,
+        model=model,
+        chat=chat,
+        engine=engine,
+        policy=policy,
+        judged=judged,
+        optimiser=Optimiser(model, settings.optim, settings.updates),
+        constant=constant,
+        train_split=settings.env.train_split,
+        max_context=settings.sampling.max_context,
+        temperature=settings.sampling.temperature,
+        seed=settings.seed,
+    )
