@@ -65,13 +65,13 @@ def factorial_of(value: Quotient, budget: Budget) -> Quotient:
 
 def choose(above: Quotient, below: Quotient, budget: Budget) -> Quotient:
     """Return the binomial coefficient."""
-    size, taken = rational_value(above), rational_value(below)
-    for exact in (size, taken):
+    size, count = rational_value(above), rational_value(below)
+    for exact in (size, count):
         if exact is None or exact.denominator != 1 or not 0 <= exact <= _MAX_CHOICE:
             return opaque("binom", (above, below), budget)
-    assert size is not None and taken is not None
-    budget.spend(int(min(taken, abs(size - taken))))
-    return whole(comb(int(size), int(taken)))
+    assert size is not None and count is not None
+    budget.spend(int(min(count, abs(size - count))))
+    return whole(comb(int(size), int(count)))
 
 
 def call(title: str, values: tuple[Quotient, ...], budget: Budget) -> Quotient:

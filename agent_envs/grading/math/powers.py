@@ -57,7 +57,7 @@ def rational_power(base: Quotient, exponent: Fraction, budget: Budget) -> Quotie
 
 
 def opaque(title: str, values: tuple[Quotient, ...], budget: Budget) -> Quotient:
-    """Return what is known only by its name and its arguments: sin(x)."""
+    """Return a value that is known only by its name and its arguments: sin(x)."""
     key = f"{title}({', '.join(value.key for value in values)})"
     budget.spend(1 + len(key) // 16)
     return Quotient(
@@ -67,7 +67,7 @@ def opaque(title: str, values: tuple[Quotient, ...], budget: Budget) -> Quotient
 
 def prime_powers(value: int, budget: Budget) -> list[tuple[int, int]]:
     """Return the prime powers of a number > 0; a cofactor without a small prime stands whole, or as the root of a square."""
-    found: list[tuple[int, int]] = []
+    powers: list[tuple[int, int]] = []
     tried = 0
     for candidate in _PRIMES:
         if candidate * candidate > value:
@@ -78,12 +78,12 @@ def prime_powers(value: int, budget: Budget) -> list[tuple[int, int]]:
             value //= candidate
             count += 1
         if count:
-            found.append((candidate, count))
+            powers.append((candidate, count))
     budget.spend(1 + tried // 16)
     count = 1
     while value > 1 and isqrt(value) ** 2 == value:
         value, count = isqrt(value), 2 * count
-    return [*found, (value, count)] if value > 1 else found
+    return [*powers, (value, count)] if value > 1 else powers
 
 
 def _whole_power(total: poly.Sum, exponent: int, budget: Budget) -> poly.Sum:
@@ -139,17 +139,17 @@ def _symbolic(total: poly.Sum, monomial: poly.Monomial, factor: Fraction, budget
         powers = [*_positive(content, Fraction(1), budget), (poly.compound(rest, budget), Fraction(1))]
     else:
         powers = [*_signed(total.terms[0][1], Fraction(1), budget), *total.terms[0][0]]
-    found: _Powers = []
+    factors: _Powers = []
     above = poly.Sum(((monomial, Fraction(1)),)).key
     free = any(atom.free for atom, _ in monomial)
     for atom, power in powers:
         if atom.key == "e" and dict(monomial) == _I_PI:
-            found.append((poly.IMAGINARY, 2 * power * factor))
+            factors.append((poly.IMAGINARY, 2 * power * factor))
         else:
             key = f"[{atom.key}]^[{above}]"
             budget.spend(1 + len(key) // 16)
-            found.append((poly.Atom(key, "power", free=free or atom.free), power * factor))
-    return Quotient(poly.product(found, Fraction(1), budget))
+            factors.append((poly.Atom(key, "power", free=free or atom.free), power * factor))
+    return Quotient(poly.product(factors, Fraction(1), budget))
 
 
 def _of_base(total: poly.Sum, exponent: Fraction, budget: Budget) -> poly.Sum:

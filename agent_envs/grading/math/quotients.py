@@ -20,7 +20,7 @@ def atom_value(atom: Atom, power: Fraction | int = 1) -> Quotient:
     return Quotient(Sum(((((atom, Fraction(power)),), Fraction(1)),)))
 
 
-def named(text: str) -> Quotient:
+def symbol_value(text: str) -> Quotient:
     """Return a name's value; "i" is the imaginary unit."""
     return atom_value(IMAGINARY if text == "i" else name(text))
 

@@ -57,7 +57,7 @@ def name_of(tokens: list[Token]) -> str:
 
 
 def _without_subscripts(tokens: list[Token]) -> list[Token]:
-    kept: list[Token] = []
+    rest: list[Token] = []
     level, skips = 0, False
     for token in tokens:
         if level or skips:
@@ -66,8 +66,8 @@ def _without_subscripts(tokens: list[Token]) -> list[Token]:
         elif token.text == "_":
             skips = True
         else:
-            kept.append(token)
-    return kept
+            rest.append(token)
+    return rest
 
 
 def _equation(parts: list[list[Token]], member: bool, read: Read, budget: Budget) -> tuple[str, MathValue]:

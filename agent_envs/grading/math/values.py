@@ -99,7 +99,7 @@ class Relation(MathValue):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Named(MathValue):
+class Assignment(MathValue):
     """One of several assignments to different names: "x = 1, y = 2"."""
 
     name: str
@@ -146,7 +146,7 @@ def same(left: MathValue, right: MathValue, budget: Budget) -> bool:
             return len(left.rows) == len(right.rows) and all(_same_rows(one, two, budget) for one, two in rows)
         case Relation(), Relation():
             return left.sign == right.sign and _same_quotients(left.total, right.total, budget)
-        case Named(), Named():
+        case Assignment(), Assignment():
             return left.name == right.name and same(left.value, right.value, budget)
         case Words(), Words():
             return left.tokens == right.tokens
@@ -155,11 +155,11 @@ def same(left: MathValue, right: MathValue, budget: Budget) -> bool:
 
 def distinct(items: list[MathValue], budget: Budget) -> tuple[MathValue, ...]:
     """Return the items without those that equal an earlier one."""
-    kept: list[MathValue] = []
+    representatives: list[MathValue] = []
     for item in items:
-        if not any(same(item, other, budget) for other in kept):
-            kept.append(item)
-    return tuple(kept)
+        if not any(same(item, other, budget) for other in representatives):
+            representatives.append(item)
+    return tuple(representatives)
 
 
 def _same_quotients(left: Quotient, right: Quotient, budget: Budget) -> bool:
