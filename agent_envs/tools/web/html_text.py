@@ -61,12 +61,12 @@ def tokens(source: str) -> Iterator[str | Tag]:
     """
     position, end = 0, len(source)
     while position < end:
-        found = _TEXT.match(source, position)
-        if found is not None:
-            yield unescaped(found.group())
-            position = found.end()
-        elif (named := _NAME.match(source, position)) is not None:
-            tag, position = _tag(source, named)
+        match = _TEXT.match(source, position)
+        if match is not None:
+            yield unescaped(match.group())
+            position = match.end()
+        elif (name_match := _NAME.match(source, position)) is not None:
+            tag, position = _tag(source, name_match)
             if tag is None:
                 return
             yield tag
@@ -85,23 +85,23 @@ def unescaped(text: str) -> str:
     return html.unescape(_LONG_NUMBER.sub("\ufffd", text)) if "&" in text else text
 
 
-def _tag(source: str, named: "re.Match[str]") -> tuple[Tag | None, int]:
+def _tag(source: str, name_match: "re.Match[str]") -> tuple[Tag | None, int]:
     """Return a tag and the place behind it; None where it is not closed."""
-    name, ends = named.group(1).lower(), source[named.start() + 1] == "/"
-    rest = _UNQUOTED_REST.match(source, named.end())
+    name, ends = name_match.group(1).lower(), source[name_match.start() + 1] == "/"
+    rest = _UNQUOTED_REST.match(source, name_match.end())
     if rest is not None and (ends or "=" not in rest.group()):
         return Tag(name, ends), rest.end()
     attributes: dict[str, str] = {}
-    position = named.end()
+    position = name_match.end()
     while (closed := _TAG_END.match(source, position)) is None:
-        found = _ATTRIBUTE.match(source, position)
-        if found is None:
+        match = _ATTRIBUTE.match(source, position)
+        if match is None:
             return None, len(source)
-        position = found.end()
+        position = match.end()
         if len(attributes) < MAX_ATTRIBUTES:
-            value = found.group(2) or ""
+            value = match.group(2) or ""
             value = value[1:-1] if value[:1] in ("'", '"') else value
-            attributes.setdefault(found.group(1).lower(), unescaped(value))
+            attributes.setdefault(match.group(1).lower(), unescaped(value))
     return Tag(name, ends, attributes), closed.end()
 
 
@@ -170,9 +170,9 @@ class _Reading:
     def page(self) -> WebPage:
         main, other = self._links
         links = {**main, **{url: words for url, words in other.items() if url not in main}}
-        kept = tuple((words, url) for url, words in links.items())[:MAX_LINKS]
+        page_links = tuple((words, url) for url, words in links.items())[:MAX_LINKS]
         text = self._text.whole()
-        return WebPage(self._url, self._title, text, kept)
+        return WebPage(self._url, self._title, text, page_links)
 
     def _take(self, text: str, element: str) -> None:
         if element == "title":

@@ -66,8 +66,8 @@ def _serper_rows(answer: Mapping[str, Any]) -> Any:
 
 
 def _brave_request(endpoint: str, query: str, count: int) -> Request:
-    asked = urlencode({"q": query, "count": count, "result_filter": "web", "text_decorations": "false"})
-    return Request("GET", f"{endpoint}?{asked}")
+    parameters = urlencode({"q": query, "count": count, "result_filter": "web", "text_decorations": "false"})
+    return Request("GET", f"{endpoint}?{parameters}")
 
 
 def _brave_rows(answer: Mapping[str, Any]) -> Any:
@@ -110,7 +110,7 @@ def read_answer(provider: Provider, answer: Any, top_k: int, name: str) -> tuple
     rows = provider.rows(answer) if isinstance(answer, dict) else None
     if not isinstance(rows, list):
         raise malformed(name, "it holds no list of results")
-    found: dict[str, tuple[str, str]] = {}
+    results: dict[str, tuple[str, str]] = {}
     for place, row in enumerate(rows[:_MAX_ROWS]):
         values = [row.get(key) for key in provider.fields] if isinstance(row, dict) else [None]
         url, *texts = values
@@ -118,10 +118,10 @@ def read_answer(provider: Provider, answer: Any, top_k: int, name: str) -> tuple
             raise malformed(name, f"result {place} is no object of texts with a URL")
         title, snippet = (text or "" for text in texts)
         if opens(url):
-            found.setdefault(
+            results.setdefault(
                 url, (provider.text(title, MAX_TITLE_CHARACTERS), provider.text(snippet, MAX_SNIPPET_CHARACTERS))
             )
-    return hits_of(list(found.items())[:top_k])
+    return hits_of(list(results.items())[:top_k])
 
 
 def hits_of(results: list[tuple[str, tuple[str, str]]]) -> tuple[Hit, ...]:
