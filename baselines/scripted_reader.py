@@ -22,7 +22,15 @@ from typing import Any
 
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.serialization import canonical_json
-from agent_envs.envs.search_qa.chains import Asked, Document, Followed, Wordings, asked, documents, follow
+from agent_envs.envs.search_qa.chains import (
+    ChainProgress,
+    Document,
+    ParsedQuestion,
+    Wordings,
+    documents,
+    follow,
+    parse_question,
+)
 from agent_envs.envs.tool_reasoning.math_world.almanac import relations
 from agent_envs.grading.arithmetic import ExpressionError, evaluate, number_text
 from agent_envs.services.chat import ChatReply, ChatRequest
@@ -87,10 +95,10 @@ class ScriptedReader:
         return kept + self._act(talk, shown)
 
     def _act(self, talk: "Heard", shown: list[Document]) -> str:
-        plan = asked(talk.question, wordings())
+        plan = parse_question(talk.question, wordings())
         about = [Document(page.title.removesuffix(_SHEET), page.text) for page in shown]
         ways = [follow(side, about) for side in plan.sides] if plan else []
-        missing = next((way for way in ways if not way.told and talk.tried(way.name) < _MOST_TRIES), None)
+        missing = next((way for way in ways if not way.complete and talk.tried(way.name) < _MOST_TRIES), None)
         answer = conclusion(plan, ways, self._off(talk.question)) if plan else "unknown"
         if "Write the next sentence alone" in talk.rules:
             return self._query(missing, ways, talk) if missing else f"So the answer is: {answer}."
@@ -101,7 +109,7 @@ class ScriptedReader:
             answer = f"\\boxed{{{answer}}}"
         return f"Action: finish[{answer}]" if "Action: one action" in talk.rules else f"<answer>{answer}</answer>"
 
-    def _query(self, missing: Followed, ways: list[Followed], talk: "Heard") -> str:
+    def _query(self, missing: ChainProgress, ways: list[ChainProgress], talk: "Heard") -> str:
         if not self.errors.strikes("wrong_hop", talk.question, missing.name, talk.tried(missing.name)):
             return missing.question
         others = [way.name for way in ways if way.name != missing.name]
@@ -182,14 +190,14 @@ def wordings() -> Wordings:
     return Wordings(relations())
 
 
-def conclusion(plan: Asked, ways: list[Followed], off: int) -> str:
+def conclusion(plan: ParsedQuestion, ways: list[ChainProgress], off: int) -> str:
     """Return the answer that followed chains come to, a guess where they do not end; `off` is an error of arithmetic."""
     if not plan.comparison:
         return ways[0].value or "unknown"
     one, other = ways
     if plan.comparison == "same":
-        return "yes" if one.told and other.told and one.value == other.value else "no"
-    years = [int(way.value) if way.told and way.value.isdigit() else 0 for way in ways]
+        return "yes" if one.complete and other.complete and one.value == other.value else "no"
+    years = [int(way.value) if way.complete and way.value.isdigit() else 0 for way in ways]
     if plan.comparison == "gap":
         return str(abs(Fraction(years[0] - years[1])) + off)
     first = years[0] <= years[1]

@@ -96,15 +96,15 @@ def substitute(tree: Tree, places: Sequence[int]) -> Tree:
     return tree[0], substitute(tree[1], places), substitute(tree[2], places)
 
 
-def values(tree: Tree, operands: Sequence[Fraction], found: list[Fraction]) -> Fraction:
-    """Return a tree's value, and append the value of each calculation in it to `found`, its own last.
+def values(tree: Tree, operands: Sequence[Fraction], results: list[Fraction]) -> Fraction:
+    """Return a tree's value, and append the value of each calculation in it to `results`, its own last.
 
     Raises:
         ZeroDivisionError: a division by zero.
     """
     if isinstance(tree, int):
         return operands[tree]
-    left, right = values(tree[1], operands, found), values(tree[2], operands, found)
+    left, right = values(tree[1], operands, results), values(tree[2], operands, results)
     if tree[0] == "+":
         result = left + right
     elif tree[0] == "-":
@@ -113,7 +113,7 @@ def values(tree: Tree, operands: Sequence[Fraction], found: list[Fraction]) -> F
         result = left * right
     else:
         result = left / right
-    found.append(result)
+    results.append(result)
     return result
 
 
@@ -136,5 +136,5 @@ def divisors(tree: Tree, operands: Sequence[Fraction]) -> list[Fraction]:
     """Return the values that the tree divides by."""
     if isinstance(tree, int):
         return []
-    found = divisors(tree[1], operands) + divisors(tree[2], operands)
-    return [*found, values(tree[2], operands, [])] if tree[0] == "/" else found
+    divided_by = divisors(tree[1], operands) + divisors(tree[2], operands)
+    return [*divided_by, values(tree[2], operands, [])] if tree[0] == "/" else divided_by

@@ -22,8 +22,8 @@ def snippet(text: str, query: str, size: int) -> str:
     text = " ".join(text[:_MOST_TEXT].split())
     if len(text) <= size:
         return text
-    wanted = {word for word in _WORD.findall(query.lower()[:10_000]) if word not in _STOP}
-    spans = [(m.start(), m.end(), m[0]) for m in _WORD.finditer(text.lower()) if m[0] in wanted][:_MOST_MATCHES]
+    query_words = {word for word in _WORD.findall(query.lower()[:10_000]) if word not in _STOP}
+    spans = [(m.start(), m.end(), m[0]) for m in _WORD.finditer(text.lower()) if m[0] in query_words][:_MOST_MATCHES]
     room = max(size - 8, 1)  # for the marks of a cut
     first, last = _densest(spans, room)
     start = max(0, min((first + last - room) // 2, len(text) - room))
@@ -36,19 +36,19 @@ def snippet(text: str, query: str, size: int) -> str:
 
 
 def _densest(spans: Sequence[tuple[int, int, str]], room: int) -> tuple[int, int]:
-    """Return where the matches begin and end that fit in `room` with the most different words; the earliest of equals."""
-    best, found = (0, 0), 0
+    """Return the start and end of the matches that fit in `room` with the most different words; the earliest of equals."""
+    best, most = (0, 0), 0
     ends = [end for _, end, _ in spans]
     for place, (start, _, _) in enumerate(spans):
         stop = bisect_left(ends, start + room + 1, lo=place)
         different = len({word for _, _, word in spans[place : min(stop, place + 60)]})
-        if different > found:
-            best, found = (start, ends[max(place, stop - 1)]), different
+        if different > most:
+            best, most = (start, ends[max(place, stop - 1)]), different
     return best
 
 
 def results(hits: Sequence[Hit], query: str, size: int) -> str:
-    """Return what a search found: the id, the place and an extract of each section."""
+    """Write the hits of a search: the id, the place and an extract of each section."""
     rows = (
         f"{number}. ID: {hit.passage.id}\n   Place: {_place(hit.passage.title)}\n"
         f"   Text: {snippet(hit.passage.text, query, size)}"
@@ -61,8 +61,8 @@ def _place(title: str) -> str:
     """Return the end of a long place, from one level on."""
     if len(title) <= _PLACE:
         return title
-    kept = title[-_PLACE:]
-    return f"... > {kept.partition(' > ')[2] or kept}"
+    end = title[-_PLACE:]
+    return f"... > {end.partition(' > ')[2] or end}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def _own(library: Library, section_id: str) -> list[tuple[str, str]]:
 
 
 def _cuts(body: str, size: int) -> list[tuple[int, int]]:
-    """Return where pages begin and end: at line ends if one is near, else between words, else anywhere."""
+    """Return the cuts between pages: at line ends if one is near, else between words, else anywhere."""
     cuts = []
     start = 0
     while len(body) - start > size:

@@ -64,11 +64,11 @@ class Asker:
     ) -> tuple[GeneratedQuestion, ...]:
         """Return questions with different texts, the last `blanks` of them without an answer, in random order."""
         drafts: dict[str, Draft] = {}
-        wanted = [number for number in reads for _ in range(_SPREAD[number])]
-        self._rng.shuffle(wanted)
-        turns = cycle(wanted)
+        draws = [number for number in reads for _ in range(_SPREAD[number])]
+        self._rng.shuffle(draws)
+        turns = cycle(draws)
         misses = 0
-        while len(drafts) < count + blanks and misses < len(set(wanted)) * 3:
+        while len(drafts) < count + blanks and misses < len(set(draws)) * 3:
             draft = self._draw(next(turns), kinds, drafts)
             if draft:
                 drafts[draft.text] = draft
@@ -106,20 +106,22 @@ class Asker:
 
     def _question(self, draft: Draft) -> GeneratedQuestion:
         support, steps = draft.trail.evidence(self._whole, self.removed)
-        gone = bool(self.removed & set(draft.trail.queries))
+        is_removed = bool(self.removed & set(draft.trail.queries))
         return GeneratedQuestion(
             text=draft.text,
-            answers=() if gone else draft.answers,
-            kind="unanswerable" if gone else draft.kind,
+            answers=() if is_removed else draft.answers,
+            kind="unanswerable" if is_removed else draft.kind,
             reads=draft.reads,
             chapter=draft.chapter,
             support=support,
             steps=steps,
             metric=draft.metric,
-            lines=() if gone else tuple(draft.trail.lines),
+            lines=() if is_removed else tuple(draft.trail.lines),
         )
 
-    def draft(self, kind: str, chapter: Chapter, rule: Rule | None = None, named: bool | None = None) -> Draft | None:
+    def draft(
+        self, kind: str, chapter: Chapter, rule: Rule | None = None, of_holder: bool | None = None
+    ) -> Draft | None:
         """Return a question of a kind about a chapter, perhaps about one rule and of one holder; None if none came of it."""
         if kind == "term":
             return self._term(chapter)
@@ -127,11 +129,11 @@ class Asker:
         rules = [rule for rule in pool if self._fits(kind, rule)]
         if not rules:
             return None
-        chosen = self._rng.choice(rules)
+        rule_drawn = self._rng.choice(rules)
         if kind == "comparison":
-            return self._comparison(chosen)
-        facts = self._facts(kind, chosen, self._rng.random() < 0.5 if named is None else named)
-        return {"amount": self._amount, "deadline": self._deadline, "fine": self._fine}[kind](chosen, facts)
+            return self._comparison(rule_drawn)
+        facts = self._facts(kind, rule_drawn, self._rng.random() < 0.5 if of_holder is None else of_holder)
+        return {"amount": self._amount, "deadline": self._deadline, "fine": self._fine}[kind](rule_drawn, facts)
 
     @staticmethod
     def _fits(kind: str, rule: Rule) -> bool:
@@ -141,15 +143,15 @@ class Asker:
             return bool(rule.offence)
         return kind == "amount" or not rule.amendment
 
-    def _facts(self, kind: str, rule: Rule, named: bool) -> Facts:
-        """Return what is told of a case: all that its rule depends on, and sometimes more."""
+    def _facts(self, kind: str, rule: Rule, of_holder: bool) -> Facts:
+        """Draw the facts that a question states of a case: all that its rule depends on, and sometimes more."""
         rng, chapter = self._rng, rule.chapter
         when = self._matter(rule) if kind == "amount" and (rule.amendment or rng.random() < 0.1) else None
-        if named:
+        if of_holder:
             return Facts.of(rng.choice(chapter.holders), when)
         is_fine = kind == "fine"
-        told_size = rule.sizes or is_fine or rng.random() < 0.3
-        size = rng.randint(3, chapter.bounds[1] + 12) if told_size else None
+        has_size = rule.sizes or is_fine or rng.random() < 0.3
+        size = rng.randint(3, chapter.bounds[1] + 12) if has_size else None
         idle = rng.randint(2, size // 2) if size and size > 3 and rng.random() < 0.4 else 0
         group = self._group(rule) if not is_fine and rng.random() < 0.6 else None
         dated = rule.early or rule.recent or (rule.amendment and rule.amendment.later)
@@ -230,8 +232,8 @@ class Asker:
 
     def _word(self, name: str) -> str:
         """Return a wording of the set, one of several where the set has several."""
-        found: str | list[str] = self._words[name]
-        return found if isinstance(found, str) else self._rng.choice(found)
+        wordings: str | list[str] = self._words[name]
+        return wordings if isinstance(wordings, str) else self._rng.choice(wordings)
 
     def _put(self, facts: Facts, question: str) -> str:
         """Return a question about a holder of the register by name, or about somebody of whom it tells the facts."""
@@ -255,6 +257,6 @@ class Asker:
             yield self._word("idle").format(idle=facts.idle)
         if facts.group:
             group, excepted = facts.group
-            yield group.told(self._wording)[excepted]
+            yield group.phrases(self._wording)[excepted]
         if facts.granted:
             yield self._word("granted").format(day=written_date(facts.granted))

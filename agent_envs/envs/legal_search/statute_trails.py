@@ -10,7 +10,7 @@ from agent_envs.envs.legal_search.statute_parts import Group
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a question tells, or the register entry that it names.
+    """The facts in a question, or in the register entry that it names.
 
     Attributes:
         size, idle: units of the business, and how many of them are out of use; None where the size is not known.
@@ -29,7 +29,7 @@ class Facts:
 
     @staticmethod
     def of(holder: Holder, when: date | None = None) -> "Facts":
-        """Return what the register tells about a holder."""
+        """Return the register's facts about a holder."""
         group = (holder.group, False) if holder.group else None
         return Facts(holder.chapter, holder.size, holder.idle, group, holder.granted, when, holder)
 
@@ -89,7 +89,7 @@ def letter(paragraphs: tuple[str, ...], name: str) -> str:
 
 
 def trace_rule(law: Law, rule: Rule, facts: Facts) -> Trail:
-    """Return what a rule comes to for what is known of a case."""
+    """Trace the amount that a rule gives for the known facts of a case."""
     trail = Trail()
     if facts.holder:
         trail.read(facts.holder.id, "a", query=facts.holder.name, removable=True)
@@ -121,7 +121,7 @@ def _base(trail: Trail, rule: Rule, facts: Facts) -> int:
     since = amendment.since
     if amendment.licensed_before and amendment.later and facts.granted:
         trail.read(amendment.id, "c")
-        _told(trail, facts, "granted")
+        _read_register(trail, facts, "granted")
         since = amendment.later if facts.granted < amendment.licensed_before else since
     return amendment.value if facts.when >= since else rule.value
 
@@ -139,12 +139,12 @@ def _changes(law: Law, trail: Trail, rule: Rule, facts: Facts) -> list[int]:
         if facts.group and facts.group[0] is group:
             trail.read(rule.id, letter(rule.paragraphs, group.noun))
             trail.read(law.group_ids[group.noun], "a", *("b" if facts.group[1] else ""))
-            _told(trail, facts, "group")
+            _read_register(trail, facts, "group")
             changes.append(change * (not facts.group[1]))
     for name, row in (("early", rule.early), ("recent", rule.recent)):
         if row and facts.granted:
             trail.read(rule.id, letter(rule.paragraphs, name))
-            _told(trail, facts, "granted")
+            _read_register(trail, facts, "granted")
             changes.append(row[1] * ((facts.granted < row[0]) is (name == "early")))
     return changes
 
@@ -153,10 +153,10 @@ def trace_size(trail: Trail, facts: Facts, size: str) -> None:
     """Add what tells whether a business is minor, or major."""
     chapter = facts.chapter
     trail.read(chapter.definitions_id, "b" if size == "minor" else "c", *("d" if facts.idle else ""))
-    _told(trail, facts, "size")
+    _read_register(trail, facts, "size")
 
 
-def _told(trail: Trail, facts: Facts, name: str) -> None:
+def _read_register(trail: Trail, facts: Facts, name: str) -> None:
     """Add the paragraph of the register that a fact stands in."""
     if facts.holder:
         trail.read(facts.holder.id, letter(facts.holder.paragraphs, name))

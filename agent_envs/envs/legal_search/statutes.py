@@ -23,7 +23,7 @@ from agent_envs.envs.legal_search.statute_text import draft
 
 @dataclass(frozen=True)
 class StatutesConfig:
-    """What a body of law is like. Sequences are kept as sorted tuples, so that equal settings are equal configurations.
+    """Settings of a body of law. Sequences are kept as sorted tuples, so that equal settings are equal configurations.
 
     Attributes:
         trades: how many trades are regulated in each province, 3 to 36; the default gives about 2,100 sections.

@@ -13,7 +13,7 @@ PENALTY = 0.1  # of an invalid turn (Verlog's released configuration)
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What rewards may know of a turn: the action that was taken, whether the turn named none, and what the game says."""
+    """The facts of a turn for rewards: the action, whether the turn named none, and what the game says."""
 
     action: str
     invalid: bool
@@ -36,7 +36,7 @@ def facts_of(turn: Turn) -> Facts:
 
 
 def metrics_of(trajectory: Trajectory) -> dict[str, float]:
-    """Return what reports tell of an episode beside success: the share of valid turns, progression, the native return."""
+    """Return the metrics beside success: the share of valid turns, progression, the native return."""
     facts = [facts_of(turn) for turn in trajectory.turns]
     return {
         "valid_actions": sum(not fact.invalid for fact in facts) / len(facts),

@@ -84,7 +84,7 @@ def framed(body: str) -> str:
 
 
 def pages_found(hits: Sequence[Hit]) -> str:
-    """Return what a search found: ID, title and extract of each page."""
+    """Write the hits of a search: ID, title and extract of each page."""
     rows = (
         f"Page {number} [{hit.passage.id}] {hit.passage.title}\n{cut(hit.passage.text, EXTRACT)}"
         for number, hit in enumerate(hits, start=1)
@@ -100,14 +100,14 @@ def page_shown(page: Page) -> str:
 
 
 def output(result: ExecResult, limit: int) -> str:
-    """Return what came of a program: what it printed, the value of its last expression, and its error."""
+    """Write the result of a program: what it printed, the value of its last expression, and its error."""
     parts = [cut(result.stdout.rstrip("\n"), limit), cut(result.value, limit), cut(result.error, limit)]
-    shown = [part for part in parts if part]
+    lines = [part for part in parts if part]
     if result.status not in LASTING and not result.session_lost:
-        shown.append(STOPPED)
+        lines.append(STOPPED)
     if result.truncated:
-        shown.append("(Not all of it is shown.)")
-    return "\n".join(shown) or SILENT
+        lines.append("(Not all of it is shown.)")
+    return "\n".join(lines) or SILENT
 
 
 def cut(text: str, limit: int) -> str:

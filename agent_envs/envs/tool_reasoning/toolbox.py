@@ -88,7 +88,7 @@ class Toolbox:
         )
 
     def search(self, query: str, top_k: int, support: tuple[str, ...], key: str) -> tuple[Hit, ...]:
-        """Return what a search brings; raises EnvFault where an outside search failed."""
+        """Search with a query; raises EnvFault where an outside search failed."""
         self._built = built_over(self._built, self._settings.retriever, self.corpus, self.recording)
         return self._built.retriever.search(query, top_k, support=support, seed=key)
 
@@ -104,16 +104,16 @@ class Toolbox:
         if self._reader is None:
             return page
         links = [f"{title} [{target}]" for title, target in page.links]
-        shown = canonical_json({"title": page.title, "text": page.text, "links": links})
-        text = _READER.safe_substitute(question=canonical_json(question), page=shown)
+        page_json = canonical_json({"title": page.title, "text": page.text, "links": links})
+        text = _READER.safe_substitute(question=canonical_json(question), page=page_json)
         request = ChatRequest([{"role": "user", "content": text}], max_tokens=1_024)
-        reply = ask(self._reader, request, site, lambda said: bool(said.text.strip()))
+        reply = ask(self._reader, request, site, lambda answer: bool(answer.text.strip()))
         if not reply.text.strip():
             raise EnvFault(f"{self._reader.name}: an empty summary of a page", retryable=False)
         return Page(page.id, page.title, reply.text.strip()[:_SUMMARY_CHARACTERS], page.number, page.count)
 
     def run(self, cells: tuple[SandboxCell, ...], code: str) -> tuple[ExecResult, str, tuple[SandboxCell, ...]]:
-        """Return what a program gives behind those that ran before, the sandbox with its version, and all that ran.
+        """Run a program behind those that ran before; return its result, the sandbox with its version, and all that ran.
 
         Raises EnvFault: the sandbox failed, or a recording holds something else.
         """

@@ -24,7 +24,7 @@ from agent_envs.envs.legal_search.statute_facts import draw_law
 from agent_envs.envs.legal_search.statute_parts import WORDINGS, jurisdiction, parts
 from agent_envs.envs.legal_search.statute_text import draft
 from agent_envs.envs.legal_search.statutes import StatutesConfig, build_statutes, get_statutes
-from agent_envs.envs.legal_search.transcript import Shown
+from agent_envs.envs.legal_search.transcript import Excerpt
 from agent_envs.grading.text_answers import exact_match
 from agent_envs.tools.retrieval.build import make_retriever
 from tests.envs.legal_search.clerk import Clerk, Unproved
@@ -238,7 +238,7 @@ def test_texts_are_english():
 
 def read(world, question):
     pages = {
-        name: Shown(name, world.library.breadcrumb(name), world.library.read(name).text) for name in question.support
+        name: Excerpt(name, world.library.breadcrumb(name), world.library.read(name).text) for name in question.support
     }
     try:
         return Reading(question.text, pages, final=True).answer()

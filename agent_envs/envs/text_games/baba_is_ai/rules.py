@@ -39,7 +39,7 @@ class BabaWorld:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the text on a map says.
+    """The rules in the text on a map.
 
     Attributes:
         lines: the rules as words, each once, sorted.
@@ -79,9 +79,9 @@ def rules_of(width: int, texts: str) -> Rules:
             if inside and texts[middle - step] in NOUNS and texts[middle + step] in PROPERTIES:
                 cells = (middle - step, middle, middle + step)
                 blocks.append((texts[middle - step], texts[middle + step], cells))
-    said = sorted({(noun, what) for noun, what, _ in blocks})
-    you, win, stop = ("".join(noun for noun, what in said if what == wanted) for wanted in (YOU, WIN, STOP))
-    lines = tuple(sorted(f"{NOUNS[noun]} is {PROPERTIES[what]}" for noun, what in said))
+    pairs = sorted({(noun, what) for noun, what, _ in blocks})
+    you, win, stop = ("".join(noun for noun, what in pairs if what == word) for word in (YOU, WIN, STOP))
+    lines = tuple(sorted(f"{NOUNS[noun]} is {PROPERTIES[what]}" for noun, what in pairs))
     return Rules(lines, you, win, "".join(noun for noun in stop if noun not in you), tuple(blocks))
 
 

@@ -37,7 +37,7 @@ _LEADS = tuple(
 
 
 class Choice(NamedTuple):
-    """What is to be done next, and what for."""
+    """The next action, and what it is for."""
 
     action: str
     thought: str
@@ -102,13 +102,13 @@ class Planner:
         return None
 
     def _lacking(self, bill: dict[str, int]) -> str:
-        """Return what of a bill is to be collected next, "" for nothing."""
+        """Return the next material of a bill to collect, "" for nothing."""
         lacking = [item for item, number in bill.items() if self.items[item] < number]
         # What needs the best tool comes first: on the way to it the rest is used up.
         return lacking[-1] if lacking else ""
 
     def _bill(self, tool: str) -> dict[str, int]:
-        """Return what a tool costs, with the table and the furnace that must be built for it."""
+        """Return the materials for a tool, with the table and the furnace that must be built for it."""
         rule = self.tables.make[tool]
         bill = dict(rule["uses"])
         for place in self._unbuilt(rule["nearby"]):
@@ -117,7 +117,7 @@ class Planner:
         return bill
 
     def _unbuilt(self, places: list[str]) -> list[str]:
-        """Return what of a table and a furnace must be built, so that they stand together and not too far away."""
+        """Return those of a table and a furnace that must be built, so that they stand together and not too far away."""
         if self._beside(places) is not None:
             return []
         return [place for place in places if self._beside([place]) is None] or places[-1:]
@@ -196,7 +196,7 @@ class Planner:
         return cheapest_way(self.chart.place, steps, lambda cell: 0 if ready(cell) else None)
 
     def _price(self, cell: int) -> int:
-        """Return how many turns it takes to enter a cell, 0 if it cannot be entered."""
+        """Return the turns that entering a cell takes, 0 if it cannot be entered."""
         ground, thing = self.chart.ground[cell], self.chart.things.get(cell)
         if thing is not None:
             return _FIGHTS.get(thing, 0)
@@ -245,27 +245,27 @@ def next_action(env: gym.Env[Any, Any]) -> str:
     state = core.episode.state
     left = min(game.limit(state), core.max_turns) - len(core.episode.turns)
     live = game.twin(state)
-    choice = _aside(live, game.wanted, left) if core.reward_spec.name == "native" else None
-    choice = choice or chosen(live, game.wanted, left)
+    choice = _aside(live, game.achievements, left) if core.reward_spec.name == "native" else None
+    choice = choice or choose_safely(live, game.achievements, left)
     if choice is None:
         raise Unsolvable(f"{core.env_id}: what the goal asks for is out of reach")
     return core.say(rules().actions.index(choice.action), choice.thought)
 
 
-def wins(live: CrafterLive, wanted: Collection[str], turns: int) -> bool:
+def wins(live: CrafterLive, achievements: Collection[str], turns: int) -> bool:
     """Play a game on with the planner, and return whether it gets what is wanted within so many turns."""
-    return _played(live, (), wanted, turns, turns)[0]
+    return _play_on(live, (), achievements, turns, turns)[0]
 
 
-def chosen(live: CrafterLive, wanted: Collection[str], left: int) -> Choice | None:
+def choose_safely(live: CrafterLive, achievements: Collection[str], left: int) -> Choice | None:
     """Return the next action in a game: that of the plan, unless the plan leads to death and something else does not."""
     chart = live.chart()
-    choice = planned(chart, wanted, left)
+    choice = choose_by_plan(chart, achievements, left)
     if choice is None or chart.sleeping or not _threatened(chart):
         return choice
     best, lasted = choice, (False, 0)
     for lead in ((choice.action,), *_LEADS):
-        result = _played(live.copy(), lead, wanted, left, _AHEAD if len(wanted) == 1 else _AHEAD_OF_MANY)
+        result = _play_on(live.copy(), lead, achievements, left, _AHEAD if len(achievements) == 1 else _AHEAD_OF_MANY)
         if result > lasted:
             thought = choice.thought if lead[0] == choice.action else "I keep away from danger."
             best, lasted = Choice(lead[0], thought), result
@@ -274,13 +274,13 @@ def chosen(live: CrafterLive, wanted: Collection[str], left: int) -> Choice | No
     return best
 
 
-def planned(chart: Chart, wanted: Collection[str], left: int) -> Choice | None:
+def choose_by_plan(chart: Chart, achievements: Collection[str], left: int) -> Choice | None:
     """Return the next action towards the achievements wanted, None if none of them can be had in the turns that are left."""
     if chart.sleeping:
         return Choice("noop", "I sleep, and can only wait.")
     planner = Planner(chart, rules())
-    if len(wanted) == 1:
-        (name,) = wanted
+    if len(achievements) == 1:
+        (name,) = achievements
         return planner.toward(name) if planner.least(name) <= left else None
     for name in (*planner.urgent(), *(name for name in ORDER if name not in chart.unlocked)):
         choice = planner.toward(name)
@@ -289,30 +289,30 @@ def planned(chart: Chart, wanted: Collection[str], left: int) -> Choice | None:
     return Choice("noop", "I wait for what may come.")
 
 
-def _aside(live: CrafterLive, wanted: Collection[str], left: int) -> Choice | None:
+def _aside(live: CrafterLive, achievements: Collection[str], left: int) -> Choice | None:
     """Return an action towards another achievement, if the goal can be reached after it: crafter pays for all alike."""
     chart = live.chart()
-    if len(wanted) > 1 or chart.sleeping or _threatened(chart):
+    if len(achievements) > 1 or chart.sleeping or _threatened(chart):
         return None
     planner = Planner(chart, rules())
     for name in _ASIDE:
         choice = planner.toward(name) if name not in chart.unlocked else None
-        if choice is not None and _played(live.copy(), (choice.action,), wanted, left, left)[0]:
+        if choice is not None and _play_on(live.copy(), (choice.action,), achievements, left, left)[0]:
             return choice
     return None
 
 
-def _played(
-    live: CrafterLive, lead: tuple[str, ...], wanted: Collection[str], left: int, most: int
+def _play_on(
+    live: CrafterLive, lead: tuple[str, ...], achievements: Collection[str], left: int, most: int
 ) -> tuple[bool, int]:
     """Play on with some actions, then by plan; return whether it goes well in so many turns, and how many it lasts."""
     actions = rules().actions
     for turn in range(min(left, most)):
-        choice = Choice(lead[turn], "") if turn < len(lead) else planned(live.chart(), wanted, left - turn)
+        choice = Choice(lead[turn], "") if turn < len(lead) else choose_by_plan(live.chart(), achievements, left - turn)
         if choice is None:
             return False, turn
         sight = live.act(character(actions.index(choice.action))).sight
-        if live.unlocked.issuperset(wanted):
+        if live.unlocked.issuperset(achievements):
             return True, turn + 1
         if not sight.items[0]:
             return False, turn

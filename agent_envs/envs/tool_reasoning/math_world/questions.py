@@ -57,10 +57,10 @@ def calculation(rng: random.Random, kinds: tuple[Kind, ...], level: int, split: 
     """
     for _ in range(MOST_TRIES):
         kind = rng.choice(kinds)
-        drawn = draw(kind, rng, level, {})
-        if drawn is None:
+        problem = draw(kind, rng, level, {})
+        if problem is None:
             continue
-        numbers, answer = drawn
+        numbers, answer = problem
         if in_split(split, f"{kind.name} {sorted(numbers.items())}"):
             code = assignments(numbers, {}) + kind.code
             scenario = ToolReasoningScenario(code=code, answer=str(answer))
@@ -82,7 +82,7 @@ def _with_facts(rng: random.Random, kind: Kind, level: int, world: NumberWorld) 
     places = kind.open_names(level)
     count = rng.randint(1, min(len(places), level, len(LETTERS)))
     letters = dict(zip(rng.sample(places, count), LETTERS, strict=False))
-    known: Numbers = {}
+    fixed: Numbers = {}
     facts: list[_Fact] = []
     lines, code = "", ""
     for (name, letter), lookups in zip(letters.items(), _parts(rng, level, len(letters)), strict=True):
@@ -91,14 +91,14 @@ def _with_facts(rng: random.Random, kind: Kind, level: int, world: NumberWorld) 
         if fact is None:
             return None
         facts.append(fact)
-        known[name], pattern = fitted(fact.value, span)
+        fixed[name], pattern = fitted(fact.value, span)
         lines += f"{_introduced(rng, letter, fact.phrase, pattern)} "
         code += f"{letter} = {pattern.format(fact.code)}\n"
     steps = tuple(step for fact in facts for chain in fact.chains for step in chain.steps)
-    drawn = draw(kind, rng, level, known)
-    if drawn is None or len({(step.query, step.passage_id) for step in steps}) < len(steps):
+    problem = draw(kind, rng, level, fixed)
+    if problem is None or len({(step.query, step.passage_id) for step in steps}) < len(steps):
         return None
-    numbers, answer = drawn
+    numbers, answer = problem
     code += assignments(numbers, letters) + kind.code
     question = lines + worded(kind, rng, numbers, letters)
     scenario = _scenario(steps, code, str(answer))
@@ -116,10 +116,10 @@ def _fact(rng: random.Random, world: NumberWorld, lookups: int, span: tuple[int,
     fact = None
     for _ in range(_DRAWS_TO_FIT):
         gap = lookups > _MOST_CHAIN or (lookups > 1 and rng.random() < _GAPS)
-        found = _gap(rng, world, lookups) if gap else _figure(rng, world, lookups)
-        fact = found or fact
-        if found is not None and span[0] <= found.value <= span[1]:
-            return found
+        candidate = _gap(rng, world, lookups) if gap else _figure(rng, world, lookups)
+        fact = candidate or fact
+        if candidate is not None and span[0] <= candidate.value <= span[1]:
+            return candidate
     return fact
 
 
@@ -174,17 +174,17 @@ def _chain_question(rng: random.Random, lookups: int, world: NumberWorld) -> Dra
 
 def _comparison(rng: random.Random, lookups: int, world: NumberWorld) -> Draft | None:
     """Return a question which of two entities, both only described, has more or less of something."""
-    wanted: list[tuple[str, Relation]] = []
+    first_relation: list[tuple[str, Relation]] = []
 
     def same(kind: str, relation: Relation) -> bool:
-        return relation.value in NUMBERS and (not wanted or (kind, relation) == wanted[0])
+        return relation.value in NUMBERS and (not first_relation or (kind, relation) == first_relation[0])
 
     sides = []
     for hops in (lookups // 2, lookups - lookups // 2):
         side = world.chain(rng, hops, same)
         if side is None:
             return None
-        wanted.append((side.path[-1][0].kind, side.path[-1][1]))
+        first_relation.append((side.path[-1][0].kind, side.path[-1][1]))
         sides.append(side)
     (one, relation), (other, _) = sides[0].path[-1], sides[1].path[-1]
     left, right = sides[0].value, sides[1].value

@@ -96,7 +96,7 @@ def test_the_store_is_bounded():
     tapes, world = store(every=1, live=3, kept=2)
     for seed in range(50):
         tapes.step(seed, "", "a")
-    assert len(tapes._live) == 3 and len(tapes._kept) == 2
+    assert len(tapes._live) == 3 and len(tapes._checkpoints) == 2
     tapes.step(0, "a", "b")
     assert world["starts"] == 51
 
