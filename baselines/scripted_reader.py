@@ -24,8 +24,8 @@ from agent_envs.base.messages import ToolCall
 from agent_envs.base.serialization import canonical_json
 from agent_envs.envs.search_qa.chains import (
     ChainProgress,
-    Document,
     ParsedQuestion,
+    SearchDocument,
     Wordings,
     documents,
     follow,
@@ -94,9 +94,9 @@ class ScriptedReader:
         kept = f"<think>{notes}</think>\n" if "adds to your notes" in talk.rules else ""
         return kept + self._act(talk, shown)
 
-    def _act(self, talk: "Heard", shown: list[Document]) -> str:
+    def _act(self, talk: "Heard", shown: list[SearchDocument]) -> str:
         plan = parse_question(talk.question, wordings())
-        about = [Document(page.title.removesuffix(_SHEET), page.text) for page in shown]
+        about = [SearchDocument(page.title.removesuffix(_SHEET), page.text) for page in shown]
         ways = [follow(side, about) for side in plan.sides] if plan else []
         missing = next((way for way in ways if not way.complete and talk.tried(way.name) < _MOST_TRIES), None)
         answer = conclusion(plan, ways, self._off(talk.question)) if plan else "unknown"
@@ -136,7 +136,7 @@ class Heard:
     texts: tuple[str, ...]
     rules: str
     question: str
-    pages: tuple[Document, ...]
+    pages: tuple[SearchDocument, ...]
     offered: bool
     own: int
 
@@ -150,14 +150,14 @@ class Heard:
         question = heads[-1].rpartition("Question: ")[2].partition("\n\n")[0].strip() if heads else ""
         if not heads and others:
             question = next((text for text in reversed(others) if _EXPRESSION.search(text)), "")
-        pages: dict[str, Document] = {}
+        pages: dict[str, SearchDocument] = {}
         for text in texts:
             if _HEAD.search(text):
                 body = text.replace("<information>", " ").replace("</information>", " ")
                 for page in documents(f"<information>{body}</information>"):
                     pages.setdefault(f"{page.title} {page.text[:200]}", page)
             for title, told in _PAGE.findall(text):
-                pages.setdefault(f"{title} {told[:200]}", Document(title, told))
+                pages.setdefault(f"{title} {told[:200]}", SearchDocument(title, told))
         own = sum(row["role"] == "assistant" for row in rows)
         rules = _PAGE.sub("", re.sub(r'Doc \d{1,4}\(Title: ".*', "", "\n".join(others)))
         return Heard(rows, texts, rules, question, tuple(pages.values()), bool(request.tools), own)

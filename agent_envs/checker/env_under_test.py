@@ -73,7 +73,7 @@ class Script:
 
 
 @dataclass(frozen=True)
-class Moment:
+class ForkPoint:
     """A snapshot and a pickle in the middle of a script, and the digests of what follows it."""
 
     script: Script
@@ -105,7 +105,7 @@ class EnvUnderTest:
     importable: bool
     hooks: dict[str, Callable[..., Any]]
     _scripts: list[Script] = field(default_factory=list)
-    _moments: list[Moment] = field(default_factory=list)
+    _moments: list[ForkPoint] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -170,7 +170,7 @@ class EnvUnderTest:
                 self._scripts.append(Script(task, task, self.split, tuple(actions)))
         return self._scripts
 
-    def moments(self) -> list[Moment]:
+    def moments(self) -> list[ForkPoint]:
         """Return a moment of each script; made once."""
         if not self._moments:
             env = self.make()
@@ -180,7 +180,7 @@ class EnvUnderTest:
                 self.reset(env, script.task, script.seed)
                 for action in script.actions[:turn]:
                     env.step(action)
-                self._moments.append(Moment(script, turn, snapshot(env), pickle.dumps(env), digests[turn + 1 :]))
+                self._moments.append(ForkPoint(script, turn, snapshot(env), pickle.dumps(env), digests[turn + 1 :]))
         return self._moments
 
     def sample(self, env: gym.Env[Any, Any], rng: random.Random) -> Any:

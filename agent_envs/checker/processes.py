@@ -40,7 +40,7 @@ def run_child(subject: EnvUnderTest, job: dict[str, Any], hash_seed: str) -> dic
     text = json.dumps({"recipe": subject.recipe, **around, **job}, default=asdict)
     if sys.platform == "linux":
         if hash_seed not in _servers or not _servers[hash_seed].lives():
-            _servers[hash_seed] = _Server(hash_seed)
+            _servers[hash_seed] = _ForkServer(hash_seed)
         line = _servers[hash_seed].ask(text)
     else:
         line = started(text, hash_seed)
@@ -59,7 +59,7 @@ def started(text: str, hash_seed: str) -> str:
     return child.stdout
 
 
-class _Server:
+class _ForkServer:
     """A process that forks one for each job."""
 
     def __init__(self, hash_seed: str) -> None:
@@ -92,7 +92,7 @@ class _Server:
         return self.owner == os.getpid() and self._process.poll() is None
 
 
-_servers: dict[str, _Server] = {}
+_servers: dict[str, _ForkServer] = {}
 
 
 def _with(hash_seed: str) -> dict[str, str]:

@@ -35,7 +35,7 @@ Hint = tuple[str, Mapping[str, str]]  # a situation, and what stands in the slot
 Advise = Callable[[Sequence[Message], str, str], Hint]
 
 
-class Wordings:
+class FeedbackWordings:
     """The texts of a family's scripted feedback, read when they are first needed."""
 
     def __init__(self, package: str) -> None:
@@ -60,7 +60,7 @@ class Wordings:
 
 
 def scripted(
-    wordings: Wordings, advise: Advise, messages: Sequence[Message], mode: str, quality: str, rng: random.Random
+    wordings: FeedbackWordings, advise: Advise, messages: Sequence[Message], mode: str, quality: str, rng: random.Random
 ) -> str:
     """Return a message of feedback, of at most 600 characters, whatever the conversation holds.
 

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agent_envs.base.messages import Message
-from agent_envs.envs.expa.calculator.derivations import Derivation, derivation
+from agent_envs.envs.expa.calculator.derivations import Calculation, derivation
 from agent_envs.envs.expa.sorting.environments import SYMBOLS
 from agent_envs.envs.expa.sorting.knowledge import Pair, known_order, minimal_swaps, next_comparison
 from agent_envs.tools.native_tags import in_tags
-from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
+from agent_envs.wrappers.scripted_feedback import FeedbackWordings, Hint, scripted
 
-WORDINGS = Wordings(__package__)
+WORDINGS = FeedbackWordings(__package__)
 _MOST_SEQUENCE = 100  # characters
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 CALLS = (
@@ -59,7 +59,7 @@ def _on_calculating(question: str, messages: Sequence[Message], mode: str, quali
     return "pending" if pending or not plan.steps else "known", slots
 
 
-def _next_step(plan: Derivation, pending: str, unused: Sequence[str]) -> Hint:
+def _next_step(plan: Calculation, pending: str, unused: Sequence[str]) -> Hint:
     """Return the next step of a derivation; where there is none, what was not used yet."""
     if pending:
         return "calculate", {"step": pending}

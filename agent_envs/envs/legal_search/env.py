@@ -14,11 +14,11 @@ from agent_envs.base.protocol import Call, Parsed
 from agent_envs.base.serialization import state_type
 from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
 from agent_envs.envs.legal_search import tools
-from agent_envs.envs.legal_search.generated import GeneratedSource
+from agent_envs.envs.legal_search.generated import StatutesSource
 from agent_envs.envs.legal_search.library import as_terms
 from agent_envs.envs.legal_search.observations import page_of, results
 from agent_envs.envs.legal_search.outcomes import Ended, answered, failed, result_of, scenario_of, succeeded
-from agent_envs.envs.legal_search.scoring import Limits, make_reward
+from agent_envs.envs.legal_search.scoring import EpisodeLimits, make_reward
 from agent_envs.envs.legal_search.statutes import StatutesConfig, get_statutes
 from agent_envs.envs.legal_search.tasks import LegalSource
 from agent_envs.services.chat import ChatModel
@@ -185,7 +185,7 @@ class LegalSearch(TurnEnv):
             self.stop, self.written = tools.TAGS.stop, tools.TAGS
         filled = _PROMPTS[protocol].safe_substitute(max_searches=max_searches, max_generations=max_generations)
         self._before, _, self._after = filled.partition("$question")
-        self.reward_spec = make_reward(reward, Limits(max_generations, max_searches), weights)
+        self.reward_spec = make_reward(reward, EpisodeLimits(max_generations, max_searches), weights)
         self._names = {"keyword": keyword, "semantic": semantic}
         self._engines: dict[str, Built] = {}
         self._model = judge_model("LegalSearch", judge)
@@ -307,7 +307,7 @@ def make_source(tasks: str, world: Mapping[str, Any] | None) -> LegalSource:
         raise UsageError(f"LegalSearch: world={world!r}; give a mapping of knobs, or leave it out")
     if tasks == "statutes":
         try:
-            return GeneratedSource(tasks, StatutesConfig(**dict(world or {})), get_statutes)
+            return StatutesSource(tasks, StatutesConfig(**dict(world or {})), get_statutes)
         except TypeError as error:
             raise UsageError(f"LegalSearch: world={world!r}: {error}") from error
     if world is not None:

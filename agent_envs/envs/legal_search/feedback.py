@@ -10,9 +10,9 @@ from agent_envs.envs.legal_search.observations import results
 from agent_envs.envs.legal_search.tools import KEYWORD, Final, Read, Search, read_turn
 from agent_envs.envs.legal_search.transcript import SearchHistory
 from agent_envs.rollout.policy import Request
-from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
+from agent_envs.wrappers.scripted_feedback import FeedbackWordings, Hint, scripted
 
-WORDINGS = Wordings(__package__)
+WORDINGS = FeedbackWordings(__package__)
 
 
 def first_look(env: LegalSearch) -> tuple[Message, ...]:

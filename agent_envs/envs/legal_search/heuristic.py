@@ -43,7 +43,7 @@ def search_and_read(request: Request) -> str:
     history = SearchHistory.of(request)
     last = request.prefill or len(history.wishes) + 1 >= history.turns
     try:
-        Reading(history.question, {page.id: page for page in history.read}).answer()
+        QuestionReader(history.question, {page.id: page for page in history.read}).answer()
     except Missing as missing:
         if not last and (step := _next(history, str(missing))):
             return step
@@ -121,14 +121,14 @@ def _ranked(history: SearchHistory, own: Mapping[str, str]) -> list[str]:
 def final_answer(request: Request, history: SearchHistory, hits: Sequence[Excerpt]) -> str:
     """Answer from what was read, else from what searches showed, else abstain."""
     style = "tags" if request.prefill else history.style
-    reading = Reading(history.question, {page.id: page for page in (*hits, *history.read)}, final=True)
+    reading = QuestionReader(history.question, {page.id: page for page in (*hits, *history.read)}, final=True)
     with suppress(Missing):
         return rendered(ANSWER, style, answer=reading.answer(), sources=list(reading.used))
     return rendered(ANSWER, style, answer=ABSTAIN, sources=[])
 
 
 @dataclass
-class Reading:
+class QuestionReader:
     """One question over the pages that were read, by id; `used` collects the ids that the answer rests on."""
 
     question: str

@@ -66,14 +66,14 @@ def _place(title: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class SectionPage:
     """One page of a section: the text, and the ids of the sections whose own text stands on it."""
 
     text: str
     ids: tuple[str, ...]
 
 
-def page_of(library: Library, section: Section, number: int, size: int) -> Page | None:
+def page_of(library: Library, section: Section, number: int, size: int) -> SectionPage | None:
     """Return a page of a section from 1, or None where it has no such page."""
     pages = _pages(library, section.id, size)
     if number > len(pages):
@@ -83,10 +83,10 @@ def page_of(library: Library, section: Section, number: int, size: int) -> Page 
     if len(pages) > 1:
         head.append(f"Page: {number} of {len(pages)}")
     page = pages[number - 1]
-    return Page("\n".join([*head, "", page.text]), page.ids)
+    return SectionPage("\n".join([*head, "", page.text]), page.ids)
 
 
-def _pages(library: Library, section_id: str, size: int) -> tuple[Page, ...]:
+def _pages(library: Library, section_id: str, size: int) -> tuple[SectionPage, ...]:
     """Return the pages of a section: all below it where that fits on one page, else its own text and what is below."""
     rows = _whole(library, section_id, size) or _own(library, section_id)
     body = "\n".join(text for _, text in rows)
@@ -97,7 +97,7 @@ def _pages(library: Library, section_id: str, size: int) -> tuple[Page, ...]:
     pages = []
     for first, last in _cuts(body, size):
         owners = dict.fromkeys(owner for low, high, owner in spans if owner and low < last and high > first)
-        pages.append(Page(body[first:last].strip("\n"), tuple(owners)))
+        pages.append(SectionPage(body[first:last].strip("\n"), tuple(owners)))
     return tuple(pages)
 
 

@@ -46,14 +46,14 @@ SEGMENTS: dict[str, tuple[float, float, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True)
-class Limits:
+class EpisodeLimits:
     """The turns and searches of an episode at most: the measure of a bonus for fewer of them."""
 
     turns: int
     searches: int
 
 
-def make_reward(name: str, limits: Limits, weights: Mapping[str, float] | None = None) -> RewardSpec:
+def make_reward(name: str, limits: EpisodeLimits, weights: Mapping[str, float] | None = None) -> RewardSpec:
     """Return the reward of a name.
 
     Args:
@@ -118,7 +118,7 @@ def _spec(
     return RewardSpec(name, terms, episode)
 
 
-def segmented(trajectory: Trajectory, limits: Limits, weights: Mapping[str, float]) -> dict[str, float]:
+def segmented(trajectory: Trajectory, limits: EpisodeLimits, weights: Mapping[str, float]) -> dict[str, float]:
     """Return the terms of `segmented` for the newest turn; none while the episode lasts."""
     ended = ended_of(trajectory)
     if not ended.outcome:
@@ -131,7 +131,7 @@ def segmented(trajectory: Trajectory, limits: Limits, weights: Mapping[str, floa
     return {"band": floor, **terms, "kept_in_band": min(0.0, width - math.fsum(terms.values()))}
 
 
-def _shares(trajectory: Trajectory, ended: Ended, scenario: LegalScenario, limits: Limits) -> dict[str, float]:
+def _shares(trajectory: Trajectory, ended: Ended, scenario: LegalScenario, limits: EpisodeLimits) -> dict[str, float]:
     evidence = Evidence.of(trajectory)
     gold = scenario.gold_sections
     retrieved = evidence.hit_ids | evidence.read
@@ -157,7 +157,7 @@ _ART_E_TERMS = {
 }
 
 
-def _art_e(trajectory: Trajectory, limits: Limits) -> dict[str, float]:
+def _art_e(trajectory: Trajectory, limits: EpisodeLimits) -> dict[str, float]:
     """Return the terms of `art_e` for the newest turn; the right document is any section that holds the answer."""
     ended = ended_of(trajectory)
     if not ended.outcome:

@@ -19,7 +19,7 @@ _HEAD = re.compile(r"Doc \d{1,4}(?=\(Title: \"|: )")
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class SearchDocument:
     """A document as a search shows it."""
 
     title: str
@@ -27,7 +27,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class FactChain:
     """A description: the name it starts from, the kind of a work ("" of other names), and the facts to follow."""
 
     name: str
@@ -39,7 +39,7 @@ class Chain:
 class ParsedQuestion:
     """A question: one chain, or the two sides of a comparison (`first`, `last`, `gap` or `same`)."""
 
-    sides: tuple[Chain, ...]
+    sides: tuple[FactChain, ...]
     comparison: str = ""
 
 
@@ -60,7 +60,7 @@ class ChainProgress:
     complete: bool
 
 
-def documents(text: str) -> list[Document]:
+def documents(text: str) -> list[SearchDocument]:
     """Return the documents that a message shows, in either format."""
     body = text.partition("<information>")[2].partition("</information>")[0].strip()
     if body.startswith("{"):
@@ -72,7 +72,7 @@ def documents(text: str) -> list[Document]:
     for piece in _HEAD.split(body)[1:]:
         closing = '") ' if piece.startswith("(") else '"\n'
         title, _, body_text = piece[:_MOST_TEXT].partition('"')[2].partition(closing)
-        hits.append(Document(title, " ".join(body_text.split())))
+        hits.append(SearchDocument(title, " ".join(body_text.split())))
     return hits
 
 
@@ -110,17 +110,19 @@ def parse_question(question: str, wordings: Wordings | None = None) -> ParsedQue
         inner = _inner(template, text)
         if inner:
             chain = _chain(inner, wordings)
-            return ParsedQuestion((Chain(chain.name, chain.kind, (*chain.facts, readings)),))
+            return ParsedQuestion((FactChain(chain.name, chain.kind, (*chain.facts, readings)),))
     for comparison in _COMPARISONS:
         for template, readings in wordings.of(comparison):
             sides = _two(template, text)
             if sides:
                 chains = (_chain(side, wordings) for side in sides)
-                return ParsedQuestion(tuple(Chain(c.name, c.kind, (*c.facts, readings)) for c in chains), comparison)
+                return ParsedQuestion(
+                    tuple(FactChain(c.name, c.kind, (*c.facts, readings)) for c in chains), comparison
+                )
     return None
 
 
-def follow(chain: Chain, documents_read: Sequence[Document]) -> ChainProgress:
+def follow(chain: FactChain, documents_read: Sequence[SearchDocument]) -> ChainProgress:
     """Follow a chain through documents as far as they state its facts."""
     name, kind, value, question = chain.name, chain.kind, "", ""
     for place, fact in enumerate(chain.facts):
@@ -138,7 +140,7 @@ def follow(chain: Chain, documents_read: Sequence[Document]) -> ChainProgress:
     return ChainProgress(name, question, value, complete=True)
 
 
-def _chain(text: str, wordings: Wordings) -> Chain:
+def _chain(text: str, wordings: Wordings) -> FactChain:
     """Return the chain of a description, which no wording fits where it is a name."""
     facts: list[Readings] = []
     while True:
@@ -150,7 +152,7 @@ def _chain(text: str, wordings: Wordings) -> Chain:
             break
         facts.insert(0, readings)
     kind = next((work for work in WORKS if text.startswith(f"the {work} ")), "")
-    return Chain(text.removeprefix(f"the {kind} "), kind, tuple(facts))
+    return FactChain(text.removeprefix(f"the {kind} "), kind, tuple(facts))
 
 
 def _inner(template: str, text: str) -> str:
@@ -171,7 +173,7 @@ def _two(template: str, text: str) -> tuple[str, str] | None:
 
 
 def _value(
-    name: str, kind: str, relation: Relation, documents_read: Sequence[Document]
+    name: str, kind: str, relation: Relation, documents_read: Sequence[SearchDocument]
 ) -> tuple[str, str, Relation] | None:
     """Return the value of a relation that documents about a subject state, with the kind and the relation."""
     for document in documents_read:

@@ -6,11 +6,18 @@ import unicodedata
 from collections.abc import Sequence
 
 from agent_envs.base.messages import Message
-from agent_envs.envs.search_qa.chains import ChainProgress, Document, ParsedQuestion, documents, follow, parse_question
+from agent_envs.envs.search_qa.chains import (
+    ChainProgress,
+    ParsedQuestion,
+    SearchDocument,
+    documents,
+    follow,
+    parse_question,
+)
 from agent_envs.tools.native_tags import in_tags
-from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
+from agent_envs.wrappers.scripted_feedback import FeedbackWordings, Hint, scripted
 
-WORDINGS = Wordings(__package__)
+WORDINGS = FeedbackWordings(__package__)
 _LIMITS = re.compile(r"You have (\d{1,6}) searches and (\d{1,6}) turns")
 _NAME = re.compile(r"(?<![.?!] )(?<!^)\b[A-Z][\w'-]{1,40}(?: (?:of |the |de |von )?[A-Z][\w'-]{1,40}){0,4}")
 _POSSESSIVE = re.compile(r"['\u2019]s?$")
@@ -31,7 +38,7 @@ class _SearchConversation:
         self.question = prompt.rpartition("Question: ")[2].strip()
         own = [text for text, message in zip(texts, messages[1:], strict=True) if message.role == "assistant"]
         self.queries = [query for text in own if (query := _query(text))]
-        self.documents: list[Document] = [one for text in texts for one in documents(text)]
+        self.documents: list[SearchDocument] = [one for text in texts for one in documents(text)]
         limits = _LIMITS.search(prompt)
         searches, turns = (int(limits[1]), int(limits[2])) if limits else (99, 99)
         self.last = len(own) + 1 >= turns or len(self.queries) >= searches

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from agent_envs.base.messages import Message
 from agent_envs.base.protocol import Say
 from agent_envs.envs.text_games.game import PROTOCOL, Action, numbered
-from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
+from agent_envs.wrappers.scripted_feedback import FeedbackWordings, Hint, scripted
 
-WORDINGS = Wordings(__package__)
+WORDINGS = FeedbackWordings(__package__)
 # How the instructions of a game begin, and its package.
 _GAMES = {
     "You move through a grid of rooms": "babyai",

@@ -18,7 +18,7 @@ from agent_envs.base.messages import Message
 from agent_envs.base.protocol import LabelProtocol, Malformed, Say
 from agent_envs.core import pages
 from agent_envs.core.env import Episode, Outcome, Task, TaskSource, TurnEnv
-from agent_envs.envs.text_games.scoring import REWARDS, Facts, facts_of, reward_of, typed
+from agent_envs.envs.text_games.scoring import REWARDS, TurnFacts, facts_of, reward_of, typed
 
 paged = pages.paged(__package__, "page.md", "page")  # decorates the classes whose pages are in page.md
 PROTOCOL = LabelProtocol("ACTION:")
@@ -215,7 +215,7 @@ class TextGame(TurnEnv):
         if number is None and self._on_invalid == "end":
             note = f"The episode ends here: {events[0]}."
             progress = facts_of(episode.turns[-1]).progress if episode.turns else 0.0
-            facts = Facts("", True, 0.0, progress, False)
+            facts = TurnFacts("", True, 0.0, progress, False)
             return Outcome(state, parsed, (_observation(note),), (typed(facts),), events, terminated=True)
         performed = game.actions[game.default if number is None else number]
         moved = game.move(state, game.default if number is None else number)
@@ -223,7 +223,7 @@ class TextGame(TurnEnv):
         truncated = not moved.terminated and (moved.truncated or index >= game.limit(moved.state))
         notes = (f"No valid action was found: {events[0]}. Instead you did: {performed.name}.",) if events else ()
         lines = (*notes, *moved.notes, game.describe(moved.state))
-        facts = Facts(performed.name, bool(events), moved.reward, moved.progress, moved.success)
+        facts = TurnFacts(performed.name, bool(events), moved.reward, moved.progress, moved.success)
         return Outcome(
             moved.state,
             parsed,

@@ -5,9 +5,9 @@ import re
 from collections.abc import Sequence
 
 from agent_envs.base.messages import Message
-from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
+from agent_envs.wrappers.scripted_feedback import FeedbackWordings, Hint, scripted
 
-WORDINGS = Wordings(__package__)
+WORDINGS = FeedbackWordings(__package__)
 _PART = r"[A-Z](?:[\w-]|['\u2019](?!(?:s\b|(?!\w))(?! [A-Z]))){1,40}"  # "Ana" of "Ana's son", but "O'Neal", "Grey's Anatomy"
 _NAME = re.compile(rf"(?<![.?!] )(?<!^)\b{_PART}(?: (?:of |the )?{_PART}){{0,4}}")
 _LETTER = re.compile(r"\b[PQR]\b")  # how math_world calls a fact that a calculation needs

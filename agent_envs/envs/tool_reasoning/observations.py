@@ -24,7 +24,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class DocumentPage:
     """A part of a document; `number` counts from 1 to `count`."""
 
     id: str
@@ -55,7 +55,7 @@ def corpus_document(corpus: Corpus, doc_id: str, links: Callable[[str], Sequence
     return Document(doc_id, passage.title, text, tuple(leads))
 
 
-def page_of(document: Document, number: int, tokens: int) -> Page | None:
+def page_of(document: Document, number: int, tokens: int) -> DocumentPage | None:
     """Return a page of a document, None where it has no such page; pages end at white space where there is some."""
     size = tokens * TOKEN_CHARACTERS
     starts = [0]
@@ -67,7 +67,7 @@ def page_of(document: Document, number: int, tokens: int) -> Page | None:
         return None
     bounds = [*starts, len(document.text)]
     text = document.text[bounds[number - 1] : bounds[number]].strip()
-    return Page(document.id, document.title, text, number, len(starts), document.links)
+    return DocumentPage(document.id, document.title, text, number, len(starts), document.links)
 
 
 EXTRACT = 1_000  # characters of a page that a search shows, as ARPO's release cuts them
@@ -92,7 +92,7 @@ def pages_found(hits: Sequence[Hit]) -> str:
     return "\n\n".join(rows) or NOTHING_FOUND
 
 
-def page_shown(page: Page) -> str:
+def page_shown(page: DocumentPage) -> str:
     """Return an open page: its place in the document, the text, and where its links lead."""
     of = f", page {page.number} of {page.count}" if page.count > 1 else ""
     links = "; ".join(f"{title} [{target}]" for title, target in page.links[:_MOST_LINKS])

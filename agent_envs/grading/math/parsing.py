@@ -12,7 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from agent_envs.grading.math.functions import absolute, call, choose, factorial_of, logarithm, rounded
-from agent_envs.grading.math.limits import MAX_DEPTH, Budget, Exhausted, Unreadable
+from agent_envs.grading.math.limits import MAX_DEPTH, Exhausted, StepBudget, Unreadable
 from agent_envs.grading.math.powers import power
 from agent_envs.grading.math.quotients import (
     divided,
@@ -39,7 +39,7 @@ _ROUNDED = {"lfloor": ("floor", "rfloor"), "lceil": ("ceil", "rceil")}
 class TokenReader:
     """Reads tokens from left to right; it owns its list and may take a token apart."""
 
-    def __init__(self, tokens: list[Token], budget: Budget) -> None:
+    def __init__(self, tokens: list[Token], budget: StepBudget) -> None:
         self.tokens, self.budget = tokens, budget
         self.place = 0
         self.depth = 0  # of brackets, exponents and functions
@@ -96,7 +96,7 @@ class TokenReader:
         return True
 
 
-class _Parser(TokenReader):
+class _ExpressionParser(TokenReader):
     """Reads an expression: terms, their factors, and the operands of these."""
 
     def expression(self) -> Quotient:
@@ -328,14 +328,14 @@ class _Parser(TokenReader):
 INFINITY = symbol_value("infinity")
 
 
-def read_expression(tokens: list[Token], budget: Budget) -> Quotient:
+def read_expression(tokens: list[Token], budget: StepBudget) -> Quotient:
     """Return the value of an expression; infinity only where it stands alone.
 
     Raises:
         Unreadable: the tokens are no expression; Exhausted where it would cost too much.
     """
     budget.spend(len(tokens))
-    parser = _Parser(list(tokens), budget)
+    parser = _ExpressionParser(list(tokens), budget)
     sign = parser.signs()
     if parser.take("infty"):
         value = negative(INFINITY) if sign < 0 else INFINITY

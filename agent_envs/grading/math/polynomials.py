@@ -19,7 +19,7 @@ from fractions import Fraction
 from math import comb, floor
 from typing import Literal
 
-from agent_envs.grading.math.limits import MAX_BITS, MAX_TERMS, Budget, Exhausted
+from agent_envs.grading.math.limits import MAX_BITS, MAX_TERMS, Exhausted, StepBudget
 
 Kind = Literal["prime", "unit", "name", "base", "power", "call"]
 CONSTANT_NAMES = frozenset(("e", "pi", "infinity"))
@@ -90,7 +90,7 @@ def name(text: str) -> Atom:
     return Atom(text, "name", free=text not in CONSTANT_NAMES)
 
 
-def compound(base: Sum, budget: Budget) -> Atom:
+def compound(base: Sum, budget: StepBudget) -> Atom:
     """Return the atom of a sum that stands under a root or a power."""
     key = f"({base.key})"
     budget.spend(1 + len(key) // 16)
@@ -110,7 +110,7 @@ def bits(value: Fraction) -> int:
     return value.numerator.bit_length() + value.denominator.bit_length()
 
 
-def add(left: Sum, right: Sum, budget: Budget, factor: int = 1) -> Sum:
+def add(left: Sum, right: Sum, budget: StepBudget, factor: int = 1) -> Sum:
     """Return `left + factor * right`."""
     coefficients = dict(left.terms)
     budget.spend(len(left.terms) + len(right.terms))
@@ -119,7 +119,7 @@ def add(left: Sum, right: Sum, budget: Budget, factor: int = 1) -> Sum:
     return _gathered(coefficients)
 
 
-def multiply(left: Sum, right: Sum, budget: Budget) -> Sum:
+def multiply(left: Sum, right: Sum, budget: StepBudget) -> Sum:
     """Return the product, multiplied out."""
     if left == ONE or right == ONE:
         return left if right == ONE else right
@@ -135,7 +135,7 @@ def multiply(left: Sum, right: Sum, budget: Budget) -> Sum:
     return _gathered(coefficients)
 
 
-def product(powers: Iterable[tuple[Atom, Fraction]], value: Fraction, budget: Budget) -> Sum:
+def product(powers: Iterable[tuple[Atom, Fraction]], value: Fraction, budget: StepBudget) -> Sum:
     """Return a coefficient times powers of atoms, in which an atom may occur several times."""
     exponents: dict[Atom, Fraction] = {}
     for atom, power in powers:
@@ -156,7 +156,7 @@ def product(powers: Iterable[tuple[Atom, Fraction]], value: Fraction, budget: Bu
     return total
 
 
-def raised(total: Sum, power: int, budget: Budget) -> Sum:
+def raised(total: Sum, power: int, budget: StepBudget) -> Sum:
     """Return a sum to a power >= 0 for which `expands` holds."""
     result = ONE
     while power:

@@ -16,7 +16,7 @@ from agent_envs.grading.math.parsing import INFINITY, read_expression
 from agent_envs.grading.math.quotients import negative, times
 from agent_envs.grading.math.relations import RISING, SIGNS, overlap, related
 from agent_envs.grading.math.scanning import Token, scan
-from agent_envs.grading.math.values import Assignment, Grid, Many, MathValue, Row, Words, distinct, lone
+from agent_envs.grading.math.values import Assignment, Grid, Many, MathRow, MathValue, MathWords, distinct, lone
 from agent_envs.grading.math.vocabulary import CHANGING, KEPT_WORDS, MATRICES, MULTIPLES, TRIGONOMETRY, UNITS
 
 _SIGNS = frozenset(("%", "¢"))
@@ -36,7 +36,7 @@ _AROUND = frozenset((".", ",", ";", "\\", '"'))
 _MARK = re.compile(r"\\boxed\s*\{|\\.|[{}]", re.DOTALL)
 T = TypeVar("T")
 _BRACKETS = frozenset(("(", "[", "{", "\\{", "langle"))
-_ALL_REAL = Row("(", (negative(INFINITY), INFINITY), ")")
+_ALL_REAL = MathRow("(", (negative(INFINITY), INFINITY), ")")
 _WHOLE = {("emptyset",): Many(()), ("mathbb", "R"): _ALL_REAL, ("mathbb", "{", "R", "}"): _ALL_REAL}
 
 
@@ -184,7 +184,7 @@ def read_math(text: str) -> MathValue | None:
         return None
     try:
         check_brackets(tokens)
-        return _Reader(limits.Budget(limits.READ_STEPS)).answer(tokens)
+        return _Reader(limits.StepBudget(limits.READ_STEPS)).answer(tokens)
     except limits.Unreadable:
         return _words(tokens)
 
@@ -199,7 +199,7 @@ def math_equal(prediction: str, gold: str) -> bool:
 
 
 class _Reader:
-    def __init__(self, budget: limits.Budget) -> None:
+    def __init__(self, budget: limits.StepBudget) -> None:
         self.budget = budget
 
     def answer(self, tokens: list[Token]) -> MathValue:
@@ -228,7 +228,7 @@ class _Reader:
         if begin < len(tokens):
             try:
                 reading = self._signed(tokens[:begin])
-                if not isinstance(reading[1], Words):
+                if not isinstance(reading[1], MathWords):
                     return reading
             except limits.Exhausted:
                 raise
@@ -282,7 +282,7 @@ class _Reader:
             return _words(words)
         parts, signs = split(tokens, lambda token: token.text == ":")
         if signs:
-            return Row(":", tuple(read_expression(part, self.budget) for part in _limited(parts)), ":")
+            return MathRow(":", tuple(read_expression(part, self.budget) for part in _limited(parts)), ":")
         if tokens and tokens[-1].kind == "end":
             return self._matrix(tokens)
         if tokens and tokens[0].text in _BRACKETS and is_bracket(tokens):
@@ -298,7 +298,7 @@ class _Reader:
         values = [self.item(part)[1] for part in _limited(parts)]
         if braces:
             return Many(distinct(_flat(values), self.budget))
-        return Row(opened, tuple(values), closed) if commas else values[0]
+        return MathRow(opened, tuple(values), closed) if commas else values[0]
 
     def _matrix(self, tokens: list[Token]) -> MathValue:
         """Read a matrix, and a factor before it."""
@@ -337,8 +337,8 @@ def _limited(items: list[T]) -> list[T]:
     return items
 
 
-def _words(tokens: list[Token]) -> Words:
-    return Words(tuple(token.text.lower() if token.kind == "word" else token.text for token in tokens))
+def _words(tokens: list[Token]) -> MathWords:
+    return MathWords(tuple(token.text.lower() if token.kind == "word" else token.text for token in tokens))
 
 
 def boxed(text: str) -> str | None:

@@ -71,7 +71,7 @@ class RemoteRetriever(Uncopied):
         self.style, self.url = place
         self.name = f"{self.style}@{self.url}"
         self._port = ExternalPort(
-            self.name, _Server(self.style, self.url), recording=recording, deterministic=True,
+            self.name, _SearchServer(self.style, self.url), recording=recording, deterministic=True,
             deadline_seconds=deadline_seconds, attempt_seconds=attempt_seconds, max_bytes=MAX_BYTES, wait=wait,
         )  # fmt: skip
 
@@ -89,7 +89,7 @@ class RemoteRetriever(Uncopied):
         return read_hits(self._port.call({"query": sent, "topk": top_k}, CallSite("")), top_k, self.name)
 
 
-class _Server:
+class _SearchServer:
     """A server as a function from {query, topk} to an answer in the one form that is recorded."""
 
     def __init__(self, style: str, url: str) -> None:

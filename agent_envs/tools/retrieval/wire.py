@@ -30,7 +30,7 @@ class BadRequest(Exception):
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchRequest:
     """The queries of a request."""
 
     queries: tuple[str, ...]
@@ -38,7 +38,7 @@ class Search:
     scores: bool
 
 
-def read_request(body: bytes) -> Search:
+def read_request(body: bytes) -> SearchRequest:
     """Parse the body of a request; raises BadRequest where it is not that form, or beyond the limits."""
     try:
         value = json.loads(body, parse_constant=_no_constant)
@@ -59,7 +59,7 @@ def read_request(body: bytes) -> Search:
         raise BadRequest(f'"topk" must be a whole number from 1 to {MAX_TOP_K}')
     if scores is not None and not isinstance(scores, bool):
         raise BadRequest('"return_scores" must be true or false')
-    return Search(tuple(whole(query) for query in queries), top_k, bool(scores))
+    return SearchRequest(tuple(whole(query) for query in queries), top_k, bool(scores))
 
 
 def _no_constant(name: str) -> None:

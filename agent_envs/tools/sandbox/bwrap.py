@@ -108,11 +108,11 @@ class BwrapInterpreter:
         """Run a cell (see `Interpreter`)."""
         self._short_of_memory = out_of_memory_kills()
         watch = Watch(self.process, limits)
-        exchange = _Exchange(self._child, code, limits)
+        exchange = _CellExchange(self._child, code, limits)
         self.process.send(signal.SIGCONT)
         answer = exchange.answer(watch)
         # A cell may answer in the harness's name and then end or go on. It has ended when the harness takes another, empty one.
-        if answer is not None and _Exchange(self._child, "", limits).answer(watch) is None:
+        if answer is not None and _CellExchange(self._child, "", limits).answer(watch) is None:
             answer = None
         self.process.send(signal.SIGSTOP)
         cpu_ms = watch.cpu_seconds_used() * 1_000
@@ -172,7 +172,7 @@ class BwrapInterpreter:
         self.process.forget()
 
 
-class _Exchange:
+class _CellExchange:
     """One cell sent, its answer and its output received, each within a cap."""
 
     def __init__(self, child: Child, code: str, limits: Limits) -> None:

@@ -77,7 +77,7 @@ def _fork(control: socket.socket, libc: Any, program: bytes) -> None:
     if pid == 0:
         try:
             _arrange(ours.fileno(), printed)
-            Session(libc, program).serve()
+            CellSession(libc, program).serve()
         finally:
             os._exit(70)
     socket.send_fds(control, [json.dumps({"pid": pid}).encode()], [theirs.fileno(), output])
@@ -173,7 +173,7 @@ def _repeatable_entropy(seed: int) -> None:
         sys.modules["numpy"].random.seed(seed % 2**32)
 
 
-class Session:
+class CellSession:
     """One session: settings, then cells, until the host closes the socket."""
 
     def __init__(self, libc: Any, program: bytes) -> None:
@@ -183,7 +183,7 @@ class Session:
 
     def _open_output(self) -> None:
         raw = io.FileIO(1, "w", closefd=False)
-        self._output = _Printed(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
+        self._output = _OutputStream(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
 
     def serve(self) -> None:
         """Take settings, then run cells."""
@@ -256,13 +256,15 @@ class Session:
             self._open_output()
 
 
-class _Printed(io.TextIOWrapper):
+class _OutputStream(io.TextIOWrapper):
     """Printed text, handed on in pieces: the host ends a cell that prints too much before all of it is copied."""
 
     def write(self, text: str, /) -> int:
         if not isinstance(text, str) or len(text) <= PIECE:
             return super().write(text)
-        return sum(super(_Printed, self).write(text[place : place + PIECE]) for place in range(0, len(text), PIECE))
+        return sum(
+            super(_OutputStream, self).write(text[place : place + PIECE]) for place in range(0, len(text), PIECE)
+        )
 
 
 def _error_line(error: BaseException) -> str:

@@ -209,7 +209,7 @@ class MontyInterpreter:
         self._short_of_memory = out_of_memory_kills()
         package = self._package
         with self._watchdog.over(self.process, limits) as watch:
-            printed = _Printed(limits.output_bytes, lambda: watch.end("output"))
+            printed = _OutputBuffer(limits.output_bytes, lambda: watch.end("output"))
             value = status = error = ""
             try:
                 value, status = self._feed(code, limits, printed), "ok"
@@ -226,7 +226,7 @@ class MontyInterpreter:
             cpu_ms = watch.cpu_seconds_used() * 1_000
         return ExecResult(status, printed.text(), value, error, printed.full, cpu_ms)
 
-    def _feed(self, code: str, limits: Limits, printed: "_Printed") -> str:
+    def _feed(self, code: str, limits: Limits, printed: "_OutputBuffer") -> str:
         split = split_last(code)
         if split is not None:
             before, last = split
@@ -256,7 +256,7 @@ class MontyInterpreter:
         self.process.forget()
 
 
-class _Printed:
+class _OutputBuffer:
     """The printed output of a cell, up to the limit; beyond it the worker is ended."""
 
     def __init__(self, most: int, end: Callable[[], None]) -> None:

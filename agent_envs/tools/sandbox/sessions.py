@@ -37,7 +37,7 @@ class BackendPool:
     interpreters: InterpreterPool = field(default_factory=InterpreterPool)
 
 
-class Live:
+class LiveInterpreter:
     """A session's interpreter, apart from the session so that it is closed when the session is forgotten unclosed."""
 
     def __init__(self, interpreters: InterpreterPool) -> None:
@@ -79,7 +79,7 @@ class Session:
 
     def _begin(self) -> None:
         self._pid, self._lock = os.getpid(), threading.RLock()
-        self._live = Live(self._pool.interpreters)
+        self._live = LiveInterpreter(self._pool.interpreters)
         # A session may be forgotten anywhere, in the middle of our own work too: so another thread ends its interpreter.
         self._pool.cleaner.start()
         self._finalizer = weakref.finalize(self, self._pool.cleaner.later, self._live.drop)

@@ -117,24 +117,24 @@ def _behind_comment(source: str, position: int) -> int:
 
 def page_of_html(source: str, url: str) -> WebPage:
     """Return the page of an HTML document; links are joined to `url`, or to the document's own base."""
-    reading = _Reading(url)
+    reading = _PageReading(url)
     reading.read(source)
     for noise in (_NOISE - {reading.within}, frozenset[str]()):
         if reading.within:
             # A menu that is never closed would take the page with it.
-            reading = _Reading(url, noise)
+            reading = _PageReading(url, noise)
             reading.read(source)
     return reading.page()
 
 
 def plain_text(fragment: str, most: int) -> str:
     """Return the words of a piece of HTML in one line."""
-    reading = _Reading("")
+    reading = _PageReading("")
     reading.read(fragment[: 8 * most])
     return one_line(reading.page().text, most)
 
 
-class _Reading:
+class _PageReading:
     """The state while a document is read."""
 
     def __init__(self, url: str, noise: frozenset[str] = _NOISE) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from agent_envs.envs.legal_search.env import LegalSearch
-from agent_envs.envs.legal_search.heuristic import Missing, Reading
+from agent_envs.envs.legal_search.heuristic import Missing, QuestionReader
 from agent_envs.envs.legal_search.outcomes import ended_of
 from agent_envs.envs.legal_search.tools import ANSWER, rendered
 from agent_envs.envs.legal_search.transcript import Excerpt
@@ -168,14 +168,14 @@ PAGES = [
     ],
 )
 def test_amounts_are_worked_out_from_what_was_read(question, answer):
-    reading = Reading(question, {page.id: page for page in PAGES})
+    reading = QuestionReader(question, {page.id: page for page in PAGES})
     assert reading.answer() == answer and "1-2" in reading.used
 
 
 def test_what_is_missing_is_named():
     question = "Within how many days does a miller with 8 wheels pay the fee?"
     with pytest.raises(Missing, match="1-1"):
-        Reading(question, {PAGES[0].id: PAGES[0]}).answer()
-    assert Reading(question, {PAGES[0].id: PAGES[0]}, final=True).answer() == "30"
+        QuestionReader(question, {PAGES[0].id: PAGES[0]}).answer()
+    assert QuestionReader(question, {PAGES[0].id: PAGES[0]}, final=True).answer() == "30"
     with pytest.raises(Missing):
-        Reading("Who feeds the cat?", {page.id: page for page in PAGES}).answer()
+        QuestionReader("Who feeds the cat?", {page.id: page for page in PAGES}).answer()

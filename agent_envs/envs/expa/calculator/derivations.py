@@ -35,7 +35,7 @@ _SLOTS = {
 }  # fmt: skip
 
 
-class Derivation(NamedTuple):
+class Calculation(NamedTuple):
     """The calculation, count or expression that answers a question.
 
     Attributes:
@@ -52,26 +52,26 @@ class Derivation(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def derivation(question: str) -> Derivation:
+def derivation(question: str) -> Calculation:
     """Parse a question into the calculation, the count or the expression that it asks for."""
     text = question.strip()[:_MOST_QUESTION]
     match = _COUNTDOWN.search(text)
     if match:
         numbers = re.findall(r"\d+", match[2])
         reached = _reach(tuple((Fraction(number), number) for number in numbers), Fraction(match[1]))
-        return Derivation("expression", (reached,) if reached else ())
+        return Calculation("expression", (reached,) if reached else ())
     counted = _DIGIT.match(text)
     if counted:
         number = counted[2] if counted[2].isdigit() else str(parse_number_words(counted[2]))
-        return Derivation("count", (), counted[1], tuple(number))
+        return Calculation("count", (), counted[1], tuple(number))
     counted = _SHAPE.match(text)
     if counted:
-        return Derivation("count", (), counted[1], tuple(re.split(r",? ", counted[2])))
+        return Calculation("count", (), counted[1], tuple(re.split(r",? ", counted[2])))
     if text.startswith("What is ") and text.endswith("?"):
         expression = _expression(text[len("What is ") : -1])
-        return Derivation("value", (expression,) if expression else ())
+        return Calculation("value", (expression,) if expression else ())
     steps = _calculations(text)
-    return Derivation("value", steps) if steps else Derivation("")
+    return Calculation("value", steps) if steps else Calculation("")
 
 
 def _expression(text: str) -> str:

@@ -24,7 +24,7 @@ from agent_envs.envs.text_games.adapter.third_party import (
     AnyEnv,
     CopyEnv,
     Describe,
-    Live,
+    LiveGame,
     Progress,
     Success,
     ThirdParty,
@@ -58,7 +58,7 @@ class AdaptedGame(Game):
     """The rules: what `Game` asks for is asked of a live copy. `native` bounds the environment's own reward in a step."""
 
     third_party: ThirdParty
-    replays: Replayed[Live, Moved]
+    replays: Replayed[LiveGame, Moved]
     actions: tuple[Action, ...]
     default: int
     prompt: str
@@ -215,7 +215,7 @@ class TextAdapter(TextGame):
         game_actions, values = _name_actions(name, actions, probe)
         third_party = ThirdParty(name, make, values, describe, success, progress, native, most, copy_env)
         copy, start, act = None if copy_env is None else third_party.copied, third_party.start, third_party.act
-        replays = Replayed[Live, Moved](name=name, start=start, act=act, copy=copy, mark=Live.mark, every=64)
+        replays = Replayed[LiveGame, Moved](name=name, start=start, act=act, copy=copy, mark=LiveGame.mark, every=64)
         if reward == "native" and native is None:
             raise UsageError(f'{name}: reward="native" needs native=(low, high), the bounds of a step\'s reward')
         text, first = _prompt(name, prompt, goal), _default(name, default, game_actions)
@@ -263,11 +263,11 @@ def look_ahead(same: Callable[[AnyEnv], Hashable] | None = None, most: int = MOS
     return solver
 
 
-def _way(game: AdaptedGame, live: Live, same: Callable[[AnyEnv], Hashable] | None, most: int) -> str:
+def _way(game: AdaptedGame, live: LiveGame, same: Callable[[AnyEnv], Hashable] | None, most: int) -> str:
     """Return the shortest line of actions from a moment to success."""
     third_party = game.third_party
 
-    def state_key(moment: Live) -> Hashable:
+    def state_key(moment: LiveGame) -> Hashable:
         return (moment.turns, moment.text) if same is None else same(moment.env)
 
     met, open_ends = {state_key(live)}, deque([(live, "")])
@@ -286,7 +286,7 @@ def _way(game: AdaptedGame, live: Live, same: Callable[[AnyEnv], Hashable] | Non
     raise Unsolvable(f"{third_party.name}: success cannot be reached any more")
 
 
-def _copied(third_party: ThirdParty, live: Live) -> Live:
+def _copied(third_party: ThirdParty, live: LiveGame) -> LiveGame:
     try:
         return third_party.copied(live)
     except Exception as error:

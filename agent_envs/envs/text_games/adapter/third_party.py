@@ -28,7 +28,7 @@ MOST_SEED = 2**31
 
 
 @dataclass(slots=True)
-class Live:
+class LiveGame:
     """An environment in mid-episode, what it showed last, and actions that are known to lead to success from here."""
 
     env: AnyEnv
@@ -143,13 +143,13 @@ class ThirdParty:
     most: int
     copy: CopyEnv | None
 
-    def start(self, seed: int) -> Live:
+    def start(self, seed: int) -> LiveGame:
         """Return a new environment after `reset(seed=seed)`."""
         env = self.make()
         observation, info = self._call("reset", ("observation", "info"), env.reset, seed=seed)
-        return Live(env, observation, info, self._described(env, observation, info))
+        return LiveGame(env, observation, info, self._described(env, observation, info))
 
-    def act(self, live: Live, code: str) -> Moved:
+    def act(self, live: LiveGame, code: str) -> Moved:
         """Step an environment by the character of an action; the state of what comes of it is a mark."""
         names = ("observation", "reward", "terminated", "truncated", "info")
         answer = self._call("step", names, live.env.step, self.values[ord(code) - FIRST])
@@ -163,11 +163,11 @@ class ThirdParty:
             raise self._wrong(f"progress(...) gave {progress}", "it lies between 0 and 1")
         return Moved(live.mark(), live.reward, progress, live.terminated, success, live.truncated)
 
-    def over(self, live: Live) -> bool:
+    def over(self, live: LiveGame) -> bool:
         """Return whether an episode has come to its end."""
         return live.terminated or live.truncated or live.turns >= self.most
 
-    def copied(self, live: Live) -> Live:
+    def copied(self, live: LiveGame) -> LiveGame:
         """Return an independent copy, or raise whatever stands against it."""
         if self.copy is None:
             raise TypeError(f"{self.name} is never copied")

@@ -21,7 +21,7 @@ from agent_envs.envs.text_games.baba_is_ai.rules import (
     WIN,
     YOU,
     BabaWorld,
-    Rules,
+    TextRules,
     rules_in,
 )
 
@@ -45,7 +45,7 @@ class _Moment:
 
     texts: str
     rest: tuple[int, ...]
-    rules: Rules
+    rules: TextRules
     room: int
     blocks: Mapping[str, list[int]]
     loose: Mapping[int, Mapping[int, int]]

@@ -77,7 +77,7 @@ class Full(Exception):
     """A draft has no room for what it should take."""
 
 
-class Draft:
+class MapDraft:
     """A map in the making; x grows to the right, y downwards."""
 
     def __init__(self, rng: random.Random, size: tuple[int, int]) -> None:
@@ -160,7 +160,7 @@ class BabaSource(GameSource):
 
 def drafted(recipe: Recipe, rng: random.Random) -> BabaWorld | None:
     """Return a map by a recipe, None if this draw has no room or does not ask for what it should. It may be unsolvable."""
-    draft = Draft(rng, SMALL if recipe.rooms == 1 else LARGE)
+    draft = MapDraft(rng, SMALL if recipe.rooms == 1 else LARGE)
     first, second, absent = rng.sample(THINGS, 3)
     try:
         _write(draft, recipe, first, second if recipe.noun == "thing" else absent, absent)
@@ -200,7 +200,7 @@ def _columns(recipe: Recipe) -> tuple[range, range]:
     return range(DIVIDE), range(DIVIDE + 1, LARGE[0])
 
 
-def _corners(draft: Draft, *names: str) -> list[tuple[int, int, bool]]:
+def _corners(draft: MapDraft, *names: str) -> list[tuple[int, int, bool]]:
     """Return the starts (x, y, downwards) of lines of three along an edge in a corner, which nobody can move.
 
     `end` are those whose property is in the corner: they hold without their noun as well. `start` and `down` are those whose
@@ -216,7 +216,7 @@ def _corners(draft: Draft, *names: str) -> list[tuple[int, int, bool]]:
     return [place for name in names for place in places[name]]
 
 
-def _write(draft: Draft, recipe: Recipe, first: str, loose: str, absent: str) -> None:
+def _write(draft: MapDraft, recipe: Recipe, first: str, loose: str, absent: str) -> None:
     """Place the text: the rules, the parts of broken rules, and a loose noun."""
     (home, away), rows = _columns(recipe), range(draft.size[1])
     inner = rows[1:-1]
@@ -241,13 +241,13 @@ def _write(draft: Draft, recipe: Recipe, first: str, loose: str, absent: str) ->
     draft.reserved = set(win)
 
 
-def _rim(draft: Draft, columns: range) -> list[tuple[int, int]]:
+def _rim(draft: MapDraft, columns: range) -> list[tuple[int, int]]:
     """Return the free cells of a room along the edge of the map: text cannot be pushed away from it."""
     right, bottom = draft.size[0] - 1, draft.size[1] - 1
     return [(x, y) for x, y in draft.cells(columns, range(bottom + 1)) if x in (0, right) or y in (0, bottom)]
 
 
-def _furnish(draft: Draft, recipe: Recipe, first: str, second: str) -> None:
+def _furnish(draft: MapDraft, recipe: Recipe, first: str, second: str) -> None:
     """Place the objects."""
     (home, away), rows = _columns(recipe), range(draft.size[1])
     if recipe.rooms == 2:

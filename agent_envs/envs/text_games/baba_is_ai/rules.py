@@ -38,7 +38,7 @@ class BabaWorld:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class TextRules:
     """The rules in the text on a map.
 
     Attributes:
@@ -68,7 +68,7 @@ def neighbours(width: int, height: int) -> tuple[tuple[int, ...], ...]:
 
 
 @lru_cache(maxsize=4096)
-def rules_of(width: int, texts: str) -> Rules:
+def rules_of(width: int, texts: str) -> TextRules:
     """Return the rules that the text of a map makes, read from left to right and from top to bottom."""
     blocks = []
     for middle, letter in enumerate(texts):
@@ -82,10 +82,10 @@ def rules_of(width: int, texts: str) -> Rules:
     pairs = sorted({(noun, what) for noun, what, _ in blocks})
     you, win, stop = ("".join(noun for noun, what in pairs if what == word) for word in (YOU, WIN, STOP))
     lines = tuple(sorted(f"{NOUNS[noun]} is {PROPERTIES[what]}" for noun, what in pairs))
-    return Rules(lines, you, win, "".join(noun for noun in stop if noun not in you), tuple(blocks))
+    return TextRules(lines, you, win, "".join(noun for noun in stop if noun not in you), tuple(blocks))
 
 
-def rules_in(world: BabaWorld) -> Rules:
+def rules_in(world: BabaWorld) -> TextRules:
     """Return the rules of a map."""
     return rules_of(world.width, world.texts)
 

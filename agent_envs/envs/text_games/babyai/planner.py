@@ -191,8 +191,8 @@ class _Attempt:
 
     def _way(self, cells: Mapping[int, int], barred: frozenset[int]) -> list[int]:
         goal = facing_states(self.world, cells)
-        path = route(self.world, goal, Prices(barred=barred, only_open=self.only_open))
-        path = path or route(self.world, goal, Prices(BLOCKER, LOCK, barred, self.only_open))
+        path = route(self.world, goal, RouteCosts(barred=barred, only_open=self.only_open))
+        path = path or route(self.world, goal, RouteCosts(BLOCKER, LOCK, barred, self.only_open))
         if path is None:
             raise _Stuck
         return path
@@ -249,7 +249,7 @@ class _Attempt:
         self._drop(lambda state: 0 if cells[(state >> 2) + ahead[state & 3]] == EMPTY else None)
 
     def _drop(self, goal: Goal) -> None:
-        path = route(self.world, goal, Prices(only_open=self.only_open))
+        path = route(self.world, goal, RouteCosts(only_open=self.only_open))
         if path is None:
             raise _Stuck
         for state, after in pairwise(path):
@@ -312,7 +312,7 @@ def _narrows(world: BabyWorld, cell: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
+class RouteCosts:
     """The costs of a route beyond its steps, and the cells that it must not enter.
 
     Attributes:
@@ -343,7 +343,7 @@ def facing_states(world: BabyWorld, cells: Mapping[int, int]) -> Goal:
     return states.get
 
 
-def tolls(world: BabyWorld, prices: Prices) -> dict[str, int]:
+def tolls(world: BabyWorld, prices: RouteCosts) -> dict[str, int]:
     """Return the cost of entering a cell by its content; 0 where it cannot be entered."""
     load = world.things[world.carrying] if world.carrying >= 0 else None
     table = {EMPTY: 1, WALL: 0}
@@ -362,7 +362,7 @@ def tolls(world: BabyWorld, prices: Prices) -> dict[str, int]:
     return table
 
 
-def route(world: BabyWorld, goal: Goal, prices: Prices) -> list[int] | None:
+def route(world: BabyWorld, goal: Goal, prices: RouteCosts) -> list[int] | None:
     """Return the states (`cell * 4 + facing`) of the cheapest walk from the agent's to a goal, both included.
 
     A turn costs 1, a step what `tolls` says, the end what the goal says. None if there is no way.

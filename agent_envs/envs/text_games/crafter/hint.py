@@ -13,7 +13,7 @@ from agent_envs.base.messages import Message
 from agent_envs.envs.text_games.crafter.describe import KIND_OF
 from agent_envs.envs.text_games.crafter.env import ACTIONS, GOALS, NOOP
 from agent_envs.envs.text_games.crafter.sight import ACROSS, DIRECTIONS, DOWN, MATERIALS, SIDE, Chart
-from agent_envs.envs.text_games.crafter.solver import Choice, choose_by_plan
+from agent_envs.envs.text_games.crafter.solver import NextAction, choose_by_plan
 from agent_envs.envs.text_games.crafter.world import rules
 from agent_envs.envs.text_games.feedback import Observed, read_observations
 from agent_envs.envs.text_games.search import cheapest_way
@@ -183,7 +183,7 @@ def next_step(messages: Sequence[Message]) -> Hint:
     goal = next(name for name, (phrase, _, _) in GOALS.items() if f"Your goal is to {phrase}." in prompt)
     achievement = GOALS[goal][1]
     achievements = (achievement,) if achievement else rules().achievements
-    choice: Choice | None = choose_by_plan(land.chart(rules().items), achievements, _MANY)
+    choice: NextAction | None = choose_by_plan(land.chart(rules().items), achievements, _MANY)
     if choice is None or (choice.action == "noop" and not land.asleep):
         return "look", {"action": f"move {land.outward()}", "thing": "what the goal asks for"}
     match = _TARGET.search(choice.thought)

@@ -40,7 +40,7 @@ _NOISE = 63 * 49  # pixels of the local view in crafter's default picture, one d
 _CHUNK = (12, 12)
 
 
-class Rules(NamedTuple):
+class CrafterRules(NamedTuple):
     """Crafter's own tables (`data.yaml`): names in its order, and what each action asks for and gives."""
 
     actions: tuple[str, ...]
@@ -161,7 +161,7 @@ class CrafterLive:
         self._kit.env._balance_object(self, *rule)
 
 
-def rules() -> Rules:
+def rules() -> CrafterRules:
     """Return crafter's tables; raises MissingExtra where `crafter` is not installed."""
     return _kit().rules  # type: ignore[no-any-return]
 
@@ -249,5 +249,7 @@ def _kit() -> SimpleNamespace:
         env=env.Env,
         materials=constants.materials,
         marks=bytes(marks),
-        rules=Rules(names[0], names[1], names[2], *tables, digest=sha256_text(canonical_json([*lists, *tables]))),
+        rules=CrafterRules(
+            names[0], names[1], names[2], *tables, digest=sha256_text(canonical_json([*lists, *tables]))
+        ),
     )

@@ -33,7 +33,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class LookupChain:
     """A fact that is reached by one look-up or several, one after the other.
 
     Attributes:
@@ -119,7 +119,7 @@ class NumberWorld(Uncopied):
         places = {link: (link.doc_id.startswith(_SHEET), text.find(link.title.partition(" (")[0])) for link in links}
         return tuple(sorted(links, key=places.__getitem__))
 
-    def chain(self, rng: random.Random, hops: int, accepts: Callable[[str, Relation], bool]) -> Chain | None:
+    def chain(self, rng: random.Random, hops: int, accepts: Callable[[str, Relation], bool]) -> LookupChain | None:
         """Return a chain of so many look-ups whose last relation is wanted (asked with the kind of its subject).
 
         None where the draw leads nowhere, or where a query would not find its passage.
@@ -142,16 +142,16 @@ class NumberWorld(Uncopied):
             entity = value
         return self._checked((*path, (entity, relation)))
 
-    def _checked(self, path: Path) -> Chain | None:
+    def _checked(self, path: Path) -> LookupChain | None:
         entity, relation = path[-1]
         if relation.name not in entity.facts or _repeats(path):
             return None
         steps = tuple(_step(entity, relation) for entity, relation in path)
         if not all(self._lookup.finds(step.query, step.passage_id) for step in steps):
             return None
-        return Chain(path, steps, entity.facts[relation.name])
+        return LookupChain(path, steps, entity.facts[relation.name])
 
-    def is_given_away(self, chain: Chain) -> bool:
+    def is_given_away(self, chain: LookupChain) -> bool:
         """Return whether an earlier passage of a chain already holds its answer."""
         answer = chain.steps[-1].answer
         early = {step.passage_id for step in chain.steps[:-1]}

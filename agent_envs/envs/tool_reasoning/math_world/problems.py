@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import combinations
 from math import comb, gcd, isqrt, prod
 
-from agent_envs.envs.tool_reasoning.math_world.problem import Kind, Numbers, kind, listed
+from agent_envs.envs.tool_reasoning.math_world.problem import Numbers, ProblemKind, kind, listed
 
 Point = tuple[int, int]
 _MOST_SQUARES = 5_000
@@ -341,7 +341,7 @@ _NUMBER_THEORY = (
     kind("sum of digits", lambda a, e: sum(map(int, str(a**e))), lambda a, e: e * len(str(a))),
 )
 
-KINDS: dict[str, tuple[Kind, ...]] = {
+KINDS: dict[str, tuple[ProblemKind, ...]] = {
     "algebra": _ALGEBRA,
     "number theory": _NUMBER_THEORY,
     "counting": _COUNTING,

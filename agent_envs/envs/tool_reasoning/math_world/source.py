@@ -13,7 +13,12 @@ from agent_envs.envs.tool_reasoning.content import NEEDS, ToolReasoningData
 from agent_envs.envs.tool_reasoning.math_world.almanac import Link, NumberWorld, number_world
 from agent_envs.envs.tool_reasoning.math_world.problem import LEVELS
 from agent_envs.envs.tool_reasoning.math_world.problems import KINDS
-from agent_envs.envs.tool_reasoning.math_world.questions import Draft, calculation, calculation_with_facts, search
+from agent_envs.envs.tool_reasoning.math_world.questions import (
+    ProblemDraft,
+    calculation,
+    calculation_with_facts,
+    search,
+)
 
 NAME = "math_world"
 SIZES = {"train": 4_000, "dev": 250, "test": 1_000}
@@ -107,7 +112,7 @@ def _task(split: str, index: int, config: WorldConfig) -> Task:
     )
 
 
-def _draft(rng: random.Random, split: str, need: str, subject: str, level: int, world: NumberWorld) -> Draft:
+def _draft(rng: random.Random, split: str, need: str, subject: str, level: int, world: NumberWorld) -> ProblemDraft:
     if need == "search":
         return search(rng, level, world)
     if need == "both":
