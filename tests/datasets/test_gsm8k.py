@@ -12,13 +12,7 @@ import pytest
 from agent_envs.base.errors import DataMissing, UsageError
 from agent_envs.base.serialization import sha256_file
 from agent_envs.datasets.calculation_trees import Chain, parse, render, values
-from agent_envs.datasets.catalogue import (
-    PROBLEMS,
-    download_path,
-    find_problems,
-    problem_splits,
-    record_sha256,
-)
+from agent_envs.datasets.catalogue import PROBLEMS, download_path, find_problems, problem_splits, record_sha256
 from agent_envs.datasets.gsm8k import load_gsm8k, rescale, traceable
 from agent_envs.datasets.listing import data_paths, data_rows
 from agent_envs.datasets.word_problems import RESULT_LIMIT

@@ -53,15 +53,12 @@ def expanded_action(request: Request) -> str | int:
     transcript, refused = _REFUSED.subn("", transcript)
     opened = _OPENED.search(transcript)
     if opened and "=" not in opened[2] and ":" not in opened[2]:
-        prefix = [*opened[2].removeprefix(" ").removesuffix(" and")]
+        start = [*opened[2].removeprefix(" ").removesuffix(" and")]
         tool, text = _next_move(question, transcript[: opened.start()])
         keys = [*text, "="] if tool == "calculator" else text.split(", ")
-        if not tool or keys[: len(prefix)] != prefix or len(keys) == len(prefix):  # somebody else began this call
-            keys = [
-                *prefix,
-                finish(tuple(prefix)) if opened[1] == "calculate" else "B" if "A" in prefix else "A",
-            ]
-        key = keys[len(prefix)]
+        if not tool or keys[: len(start)] != start or len(keys) == len(start):  # somebody else began this call
+            keys = [*start, finish(tuple(start)) if opened[1] == "calculate" else "B" if "A" in start else "A"]
+        key = keys[len(start)]
         return _IDS[key] - (key == "=" and refused > 0)  # without a decimal point it has the number before
     tool, text = _next_move(question, transcript)
     if tool:
@@ -91,10 +88,7 @@ def _sorted(question: str, transcript: str) -> Move:
     relations = (*RELATION.findall(question), *COMPARED.findall(transcript))
     less = {(one, other) if sign == "<" else (other, one) for one, sign, other in relations}
     items = ITEMS.findall(question)[-1]
-    order = [
-        items,
-        *(arrangement for arrangement in ARRANGED.findall(transcript) if sorted(arrangement) == sorted(items)),
-    ][-1].split(", ")
+    order = [items, *(row for row in ARRANGED.findall(transcript) if sorted(row) == sorted(items))][-1].split(", ")
     for one, other in pairwise(order):
         if (one, other) not in less and (other, one) not in less:
             if "is known about their numbers" not in question and len(relations) < len(order):

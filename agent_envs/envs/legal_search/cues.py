@@ -56,7 +56,7 @@ def number_in(text: str) -> int:
     return nth[0] if nth else int(((match[1] or match[2]) if match else "0").replace(",", "")[:15])
 
 
-def open_units(question: str) -> set[str]:
+def units_in(question: str) -> set[str]:
     """Return the units of the quantity that a question leaves open, or "fine"; none where it asks for a day or a word."""
     question = question.lower().replace("per cent", "percent")
     units = set(_OPEN.findall(question))
@@ -73,7 +73,7 @@ def unit_of(text: str) -> str:
     return (match[1] or "dollar") if match else ""
 
 
-def licence_date(case: str) -> date | None:
+def licence_in(case: str) -> date | None:
     """Return the day of a licence: behind a word that says so in the same clause, else the first of several days."""
     days, marked = days_in(case), list[date]()
     for match in DAY.finditer(case):

@@ -11,16 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from agent_envs.envs.legal_search.cues import (
-    core_of,
-    counts_in,
-    fits,
-    licence_date,
-    names_in,
-    number_in,
-    open_units,
-    share,
-)
+from agent_envs.envs.legal_search.cues import core_of, counts_in, fits, licence_in, names_in, number_in, share, units_in
 from agent_envs.envs.legal_search.dates import WEEKDAYS, days_in, written_date
 from agent_envs.envs.legal_search.tasks import ABSTAIN
 from agent_envs.envs.legal_search.tools import ANSWER, KEYWORD, READ, SEMANTIC, Read, rendered
@@ -66,10 +57,8 @@ def _next(history: SearchHistory, missing: str) -> str | None:
         return _read(history, [home.id])
     listing = next((page for page in history.read if _LISTED.search(page.text)), None)
     if listing is None:
-        chapter = _CHAPTER.search(home.text) if names_in(history.question) else None
-        return rendered(
-            READ, history.style, **({"section_id": chapter[1]} if chapter else {"section_id": home.id, "up": 1})
-        )
+        link = _CHAPTER.search(home.text) if names_in(history.question) else None
+        return rendered(READ, history.style, **({"section_id": link[1]} if link else {"section_id": home.id, "up": 1}))
     if history.read[-1] is listing and isinstance(history.wishes[-1], Read):
         return _search(history, core_of(history.question), SEMANTIC)
     return _read(history, _ranked(history, dict(_LISTED.findall(listing.text))))
@@ -106,7 +95,7 @@ def _query_of_trade(history: SearchHistory) -> str:
 def _ranked(history: SearchHistory, own: Mapping[str, str]) -> list[str]:
     """Return the rules of a chapter, the best first, that fit better than those which other chapters have and it has not."""
     others = {hit.heading for hit in history.all_hits if hit.country and not names_in(hit.heading)} - {*own.values()}
-    units_asked_for = open_units(history.question)
+    units_asked_for = units_in(history.question)
     rules = dict[str, tuple[str, str]]()
     for name, heading in (*own.items(), *((heading, heading) for heading in others)):
         excerpts = [page for page in (*history.read, *history.all_hits) if page.heading == heading]
@@ -139,7 +128,7 @@ class QuestionReader:
     def answer(self) -> str:
         """Return the answer; raises Missing."""
         try:
-            names, units = names_in(self.question), open_units(self.question)
+            names, units = names_in(self.question), units_in(self.question)
             if not (names or units or days_in(self.question)):
                 meanings = [page for page in self.pages.values() if " means " in page.lines[0]]
                 return self._best(meanings, DEFINITIONS).lines[0].split('"')[1]
@@ -172,7 +161,7 @@ class QuestionReader:
 
     def _rule(self, case: str) -> Excerpt:
         """Return the page of the rule that the question is about, in the chapter of the case, or in the law of its country."""
-        chapter, units = _CHAPTER.search(case), open_units(self.question)
+        chapter, units = _CHAPTER.search(case), units_in(self.question)
         where = f"Chapter {chapter[1]}." if chapter else ""
         sign = "offence of class" if units == {"fine"} else "" if units else "counted"
         rules = [page for page in self.pages.values() if where in page.place and sign in page.text]
@@ -198,10 +187,10 @@ class QuestionReader:
             own = re.search(r"\b(?:with|by) (\S+(?: [a-z]+)?) in place of", line)
             if own and rule.id in _CITED.findall(line):
                 return number_in(own[1])
-        granted = licence_date(case)
+        granted = licence_in(case)
         matters = [day for day in days_in(self.question) if day != granted or case is not self.question]
         for line in rule.lines[1:]:
-            if "amended" in line and matters and open_units(self.question):
+            if "amended" in line and matters and units_in(self.question):
                 act = self._page(_CITED.findall(line)[0])
                 (since, *_), *later = [days for line in act.lines if (days := days_in(line))]
                 if granted and later and granted < later[0][0]:  # older licences wait longer
@@ -218,7 +207,7 @@ class QuestionReader:
     def _applies(self, line: str, case: str) -> bool:
         """Return whether a case meets the condition of a sentence."""
         if bounds := days_in(line):
-            granted = licence_date(case)
+            granted = licence_in(case)
             return granted is not None and (granted < bounds[0]) is ("before" in line)
         cited = [name for name in _CITED.findall(line) if name in self.pages or not self.final]
         return bool(cited) and all(self._meets(self._page(name), line, case) for name in cited)
@@ -240,7 +229,7 @@ class QuestionReader:
         """Return the last day of a period that begins with the event that the question tells."""
         cited = _CITED.findall(next(line for line in (*rule.lines, "counted") if "counted" in line))
         counting, days_of_case = self._page(cited[0]), days_in(self.question)
-        end = [day for day in days_of_case if day != licence_date(self.question) or len(days_of_case) == 1][-1]
+        end = [day for day in days_of_case if day != licence_in(self.question) or len(days_of_case) == 1][-1]
         if re.search(r"\b(?:post|mail)", self.question):
             end += timedelta(days=number_in(self._page(cited[1]).lines[0]))
         end += timedelta(days=days - (not re.search(r"not include|day after", counting.lines[0])))

@@ -223,10 +223,7 @@ class TextAdapter(TextGame):
             third_party, replays, game_actions, first, text, goal, picture, drawing, native or (0.0, 1.0)
         )
         source = Seeds(
-            name,
-            _seeds(name, seeds or SEEDS),
-            self.game.goal_of,
-            _rests_on(name, extra, game_actions, text, goal),
+            name, _seeds(name, seeds or SEEDS), self.game.goal_of, _rests_on(name, extra, game_actions, text, goal)
         )
         self.play_game(self.game, source, max_turns=most, reward=reward, on_invalid=on_invalid, prompt_role=prompt_role)
         for number, action in enumerate(game_actions):

@@ -50,12 +50,12 @@ def describe(sight: CrafterSight, tells_unlocked: bool = False) -> str:
     if daylight(sight.steps) < DARK:
         lines.append("It is dark.")
     ground, before = KIND_OF[sight.ground[CENTER]], faced(sight)
-    front = noun_phrase(before) if before else "the edge of the world"
-    lines.append(f"You stand on {noun_phrase(ground)} and look {sight.facing}, at {front}.")
+    front = phrase(before) if before else "the edge of the world"
+    lines.append(f"You stand on {phrase(ground)} and look {sight.facing}, at {front}.")
     lines.append("In sight, the nearest of each kind:")
     for kind, ((x, y), number) in nearest(sight).items():
         also = f" ({number} in sight)" if number > 1 else ""
-        lines.append(f"- {noun_phrase(kind)} {in_steps((x, 'right', 'left'), (y, 'down', 'up'))}{also}")
+        lines.append(f"- {phrase(kind)} {in_steps((x, 'right', 'left'), (y, 'down', 'up'))}{also}")
     if tells_unlocked:
         words = [name.replace("_", " ") for name in sight.unlocked]
         lines.append(f"Achievements, {len(words)} of {len(rules().achievements)}: {listed(words) or 'none'}.")
@@ -98,9 +98,7 @@ def unmet(action: str, sight: CrafterSight) -> str:
     tables, items = rules(), dict(zip(rules().items, sight.items, strict=True))
     if action == "do":
         rule = tables.collect.get(faced(sight), {"require": {}})
-        lacking = [
-            noun_phrase(tool.replace("_", " ")) for tool, number in rule["require"].items() if items[tool] < number
-        ]
+        lacking = [phrase(tool.replace("_", " ")) for tool, number in rule["require"].items() if items[tool] < number]
         return f"To collect {faced(sight)} you need {listed(lacking)}." if lacking else ""
     if action == "sleep" and items["energy"] == FULL:
         return "You are fully rested and cannot sleep."
@@ -108,7 +106,7 @@ def unmet(action: str, sight: CrafterSight) -> str:
         return ""
     rule = (tables.place if verb == "place" else tables.make)[name]
     costs = [f"{number} {item.replace('_', ' ')}" for item, number in rule["uses"].items()]
-    what = noun_phrase(name.replace("_", " "))
+    what = phrase(name.replace("_", " "))
     if any(items[item] < number for item, number in rule["uses"].items()):
         return f"To {verb} {what} you need {listed(costs)}."
     if verb == "make":
@@ -116,7 +114,7 @@ def unmet(action: str, sight: CrafterSight) -> str:
     return f"You can place {what} only on free {listed(rule['where'], 'or')}."
 
 
-def noun_phrase(kind: str) -> str:
+def phrase(kind: str) -> str:
     """Return a kind with its article, where it has one."""
     return kind if kind in _MASSES else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 

@@ -33,7 +33,7 @@ class ProblemKind:
         steps: how many steps the calculation has by hand, roughly: what makes a level harder than the one before.
         more: draws further content (lists) once the numbers are known.
         sound: whether the numbers make a problem at all.
-        slot_texts: texts for the question in place of the plain numbers.
+        texts: texts for the question in place of the plain numbers.
     """
 
     name: str
@@ -44,7 +44,7 @@ class ProblemKind:
     steps: Callable[..., int]
     more: Callable[[random.Random, int, Numbers], Numbers] = lambda rng, level, numbers: {}
     sound: Callable[..., bool] = lambda **numbers: True
-    slot_texts: Callable[..., Mapping[str, str]] = lambda **numbers: {}
+    texts: Callable[..., Mapping[str, str]] = lambda **numbers: {}
 
     def open_names(self, level: int) -> list[str]:
         """Return the numbers that a fact may stand for at a level: those that can take several values."""
@@ -97,7 +97,7 @@ def assignments(numbers: Numbers, letters: Mapping[str, str]) -> str:
 
 def worded(kind: ProblemKind, rng: random.Random, numbers: Numbers, letters: Mapping[str, str]) -> str:
     """Return the question in one of its wordings."""
-    texts = {name: str(value) for name, value in numbers.items()} | dict(kind.slot_texts(**numbers)) | dict(letters)
+    texts = {name: str(value) for name, value in numbers.items()} | dict(kind.texts(**numbers)) | dict(letters)
     return rng.choice(kind.wordings).format(**texts)
 
 
