@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent_envs.envs.legal_search.heuristic import final_answer, search_and_read
-from agent_envs.envs.legal_search.transcript import Seen
+from agent_envs.envs.legal_search.transcript import SearchHistory
 from agent_envs.rollout.policy import Request
 from baselines.reading_errors import Errors
 
@@ -22,12 +22,12 @@ def read_law(rows: Sequence[dict[str, Any]], question: str, errors: Errors) -> s
     if "<keyword>" not in prompt:
         match = _RESULTS.search(prompt)
         results = match[1] if match else ""
-        history = Seen.of(_request([
+        history = SearchHistory.of(_request([
             {"role": "user", "content": _RULES.format(question)},
             {"role": "assistant", "content": f"<semantic>{question}</semantic>"},
             {"role": "user", "content": _overlooked(results, question, errors)},
         ]))  # fmt: skip
-        return final_answer(_request(rest), history, history.found)
+        return final_answer(_request(rest), history, history.all_hits)
     assert system is not None
     reader_rows = [{**row, "content": _overlooked(str(row["content"]), question, errors)} for row in rest]
     action = search_and_read(_request(reader_rows))

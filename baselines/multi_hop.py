@@ -10,7 +10,7 @@ limit of turns, but for the last one, in which it answers.
 import re
 from collections.abc import Sequence
 
-from agent_envs.envs.search_qa.chains import Asked, Followed, asked, documents, follow
+from agent_envs.envs.search_qa.chains import ChainProgress, ParsedQuestion, documents, follow, parse_question
 from agent_envs.envs.search_qa.heuristic import guess, in_protocol, search_once_and_guess
 from agent_envs.rollout.policy import Reply, Request
 from agent_envs.tools.native_tags import in_tags
@@ -33,12 +33,12 @@ def search_on(request: Request) -> str:
     rows = [(str(row["role"]), str(row["content"])) for row in request.messages]
     prompt, *later = in_tags(rows, "information")
     question = prompt.rpartition("Question: ")[2].strip()
-    plan = asked(question)
+    plan = parse_question(question)
     if plan is None:
         return search_once_and_guess(request)
     pages = [document for text in later for document in documents(text)]
     ways = [follow(side, pages) for side in plan.sides]
-    missing = next((way for way in ways if not way.told), None)
+    missing = next((way for way in ways if not way.complete), None)
     own = [text for row, text in zip(request.messages[1:], later, strict=True) if row["role"] == "assistant"]
     queries = [text.partition("<search>")[2].partition("</search>")[0] for text in own]
     queries_left = (question, missing.question, missing.name) if missing else ()
@@ -56,7 +56,7 @@ def _is_last(prompt: str, queries: Sequence[str]) -> bool:
     return limits is not None and (len(queries) >= int(limits[1]) or len(queries) + 1 >= int(limits[2]))
 
 
-def _answer(plan: Asked, ways: Sequence[Followed]) -> str:
+def _answer(plan: ParsedQuestion, ways: Sequence[ChainProgress]) -> str:
     """Return the answer that follows from the facts."""
     values = [way.value for way in ways]
     if plan.comparison == "same":

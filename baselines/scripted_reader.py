@@ -22,7 +22,15 @@ from typing import Any
 
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.serialization import canonical_json
-from agent_envs.envs.search_qa.chains import Asked, Document, Followed, Wordings, asked, documents, follow
+from agent_envs.envs.search_qa.chains import (
+    ChainProgress,
+    ParsedQuestion,
+    SearchDocument,
+    Wordings,
+    documents,
+    follow,
+    parse_question,
+)
 from agent_envs.envs.tool_reasoning.math_world.almanac import relations
 from agent_envs.grading.arithmetic import ExpressionError, evaluate, number_text
 from agent_envs.services.chat import ChatReply, ChatRequest
@@ -86,11 +94,11 @@ class ScriptedReader:
         prefix = f"<think>{notes}</think>\n" if "adds to your notes" in inputs.rules else ""
         return prefix + self._act(inputs, pages)
 
-    def _act(self, inputs: "ReaderInput", pages: list[Document]) -> str:
-        plan = asked(inputs.question, wordings())
-        about = [Document(page.title.removesuffix(_SHEET), page.text) for page in pages]
+    def _act(self, inputs: "ReaderInput", pages: list[SearchDocument]) -> str:
+        plan = parse_question(inputs.question, wordings())
+        about = [SearchDocument(page.title.removesuffix(_SHEET), page.text) for page in pages]
         ways = [follow(side, about) for side in plan.sides] if plan else []
-        missing = next((way for way in ways if not way.told and inputs.tried(way.name) < _MOST_TRIES), None)
+        missing = next((way for way in ways if not way.complete and inputs.tried(way.name) < _MOST_TRIES), None)
         answer = conclusion(plan, ways, self._off(inputs.question)) if plan else "unknown"
         if "Write the next sentence alone" in inputs.rules:
             return self._query(missing, ways, inputs) if missing else f"So the answer is: {answer}."
@@ -101,7 +109,7 @@ class ScriptedReader:
             answer = f"\\boxed{{{answer}}}"
         return f"Action: finish[{answer}]" if "Action: one action" in inputs.rules else f"<answer>{answer}</answer>"
 
-    def _query(self, missing: Followed, ways: list[Followed], inputs: "ReaderInput") -> str:
+    def _query(self, missing: ChainProgress, ways: list[ChainProgress], inputs: "ReaderInput") -> str:
         if not self.errors.strikes("wrong_hop", inputs.question, missing.name, inputs.tried(missing.name)):
             return missing.question
         others = [way.name for way in ways if way.name != missing.name]
@@ -128,7 +136,7 @@ class ReaderInput:
     texts: tuple[str, ...]
     rules: str
     question: str
-    pages: tuple[Document, ...]
+    pages: tuple[SearchDocument, ...]
     offered: bool
     own: int
 
@@ -142,14 +150,14 @@ class ReaderInput:
         question = heads[-1].rpartition("Question: ")[2].partition("\n\n")[0].strip() if heads else ""
         if not heads and others:
             question = next((text for text in reversed(others) if _EXPRESSION.search(text)), "")
-        pages: dict[str, Document] = {}
+        pages: dict[str, SearchDocument] = {}
         for text in texts:
             if _HEAD.search(text):
                 body = text.replace("<information>", " ").replace("</information>", " ")
                 for page in documents(f"<information>{body}</information>"):
                     pages.setdefault(f"{page.title} {page.text[:200]}", page)
             for title, body in _PAGE.findall(text):
-                pages.setdefault(f"{title} {body[:200]}", Document(title, body))
+                pages.setdefault(f"{title} {body[:200]}", SearchDocument(title, body))
         own = sum(row["role"] == "assistant" for row in rows)
         rules = _PAGE.sub("", re.sub(r'Doc \d{1,4}\(Title: ".*', "", "\n".join(others)))
         return ReaderInput(rows, texts, rules, question, tuple(pages.values()), bool(request.tools), own)
@@ -182,14 +190,14 @@ def wordings() -> Wordings:
     return Wordings(relations())
 
 
-def conclusion(plan: Asked, ways: list[Followed], off: int) -> str:
+def conclusion(plan: ParsedQuestion, ways: list[ChainProgress], off: int) -> str:
     """Return the answer that followed chains come to, a guess where they do not end; `off` is an error of arithmetic."""
     if not plan.comparison:
         return ways[0].value or "unknown"
     one, other = ways
     if plan.comparison == "same":
-        return "yes" if one.told and other.told and one.value == other.value else "no"
-    years = [int(way.value) if way.told and way.value.isdigit() else 0 for way in ways]
+        return "yes" if one.complete and other.complete and one.value == other.value else "no"
+    years = [int(way.value) if way.complete and way.value.isdigit() else 0 for way in ways]
     if plan.comparison == "gap":
         return str(abs(Fraction(years[0] - years[1])) + off)
     first = years[0] <= years[1]

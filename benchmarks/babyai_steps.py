@@ -38,7 +38,7 @@ def plan_of(arguments: dict[str, Any]) -> Plan:
     An episode goes on until its mission's end, at most MOST_STEPS steps.
     """
     from agent_envs import Task
-    from agent_envs.envs.text_games.babyai.instructions import played
+    from agent_envs.envs.text_games.babyai.instructions import play_action
     from agent_envs.envs.text_games.babyai.levels import local_level, named_level
     from agent_envs.envs.text_games.babyai.mission import surface
     from agent_envs.envs.text_games.babyai.tasks import BabyTask
@@ -53,7 +53,7 @@ def plan_of(arguments: dict[str, Any]) -> Plan:
         task = Task(f"bench-{seed}", "test", surface(world.instructions), data=BabyTask(level.name, world))
         while status == "continue" and len(actions) < min(MOST_STEPS, world.limit):
             actions.append(rng.randrange(6))
-            world, status = played(world, actions[-1])
+            world, status = play_action(world, actions[-1])
         plan.append((task, theirs, actions))
     return plan
 
@@ -61,7 +61,7 @@ def plan_of(arguments: dict[str, Any]) -> Plan:
 def rung(name: str, env: Any, plan: Plan) -> float:
     """Return the CPU microseconds of a step on one rung."""
     from agent_envs.envs.text_games.babyai.describe import describe
-    from agent_envs.envs.text_games.babyai.instructions import played
+    from agent_envs.envs.text_games.babyai.instructions import play_action
 
     seconds, steps = 0.0, 0
     for task, level, actions in plan:
@@ -73,10 +73,10 @@ def rung(name: str, env: Any, plan: Plan) -> float:
         started = time.process_time()
         if name == "bare":
             for action in actions:
-                world, _ = played(world, action)
+                world, _ = play_action(world, action)
         elif name == "described":
             for action in actions:
-                world, _ = played(world, action)
+                world, _ = play_action(world, action)
                 describe(world)
         elif name == "turn":
             for text in texts:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from agent_envs.envs.legal_search.heuristic import final_answer
 from agent_envs.envs.legal_search.tools import KEYWORD, SEMANTIC, rendered
-from agent_envs.envs.legal_search.transcript import Seen
+from agent_envs.envs.legal_search.transcript import SearchHistory
 from agent_envs.rollout.policy import Reply, Request
 
 
@@ -22,7 +22,7 @@ class NaiveRAG:
         return [Reply(self._action(request)) for request in requests]
 
     def _action(self, request: Request) -> str:
-        history = Seen.of(request)
-        if not history.wishes and not request.prefill and not history.found:
+        history = SearchHistory.of(request)
+        if not history.wishes and not request.prefill and not history.all_hits:
             return rendered(self._search, history.style, query=history.question)
-        return final_answer(request, history, history.found)
+        return final_answer(request, history, history.all_hits)

@@ -12,7 +12,7 @@ import gymnasium as gym
 from agent_envs.base.messages import FEEDBACK_MARK
 from agent_envs.core.env import core_of
 from agent_envs.core.registry import full_id
-from agent_envs.envs.search_qa.chains import asked, documents, follow
+from agent_envs.envs.search_qa.chains import documents, follow, parse_question
 from agent_envs.evaluation.statistics.rates import success_rate
 from agent_envs.rollout.episode_runner import Planned
 from agent_envs.rollout.policy import Reply, Request
@@ -70,7 +70,7 @@ def look_up(hint: str, messages: Sequence[Mapping[str, Any]]) -> str:
     fact, name = _FACT.search(hint), _NAME.search(hint)
     if name is not None:
         return f"<search>{fact[1] if fact else name[1]}</search>"
-    question = asked(fact[1]) if fact else None
+    question = parse_question(fact[1]) if fact else None
     passages = [one for message in messages for one in documents(str(message["content"]))]
     answer = follow(question.sides[0], passages).value if question is not None else ""
     return f"<answer>{answer or 'unknown'}</answer>"

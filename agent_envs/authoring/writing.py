@@ -25,7 +25,7 @@ from agent_envs.core.registry import NAMESPACE, TABLE, full_id, row_of
 PARTS = ("init", "env", "tasks", "scoring", "solver", "heuristic", "prompt")
 EXPANDED = tuple(f"expanded/{part}" for part in ("init", "machine", "env", "tasks", "solver", "prompt"))
 HUBS = ("verifiers", "openenv")
-NAMED = {"init": "__init__.py", "prompt": "prompt.md"}
+FILE_NAMES = {"init": "__init__.py", "prompt": "prompt.md"}
 OWN = """
 import gymnasium as gym
 
@@ -164,9 +164,9 @@ def _snake(name: str) -> str:
 def _templates() -> dict[str, str]:
     """Return name -> text of all templates."""
     folder = files(__package__) / "templates"
-    found = {path.name: path for path in folder.iterdir()}
-    found |= {f"expanded/{path.name}": path for path in found.pop("expanded").iterdir()}
-    return {name.removesuffix(".txt"): found[name].read_text(encoding="utf-8") for name in sorted(found)}
+    paths = {path.name: path for path in folder.iterdir()}
+    paths |= {f"expanded/{path.name}": path for path in paths.pop("expanded").iterdir()}
+    return {name.removesuffix(".txt"): paths[name].read_text(encoding="utf-8") for name in sorted(paths)}
 
 
 def _filled(template: str, words: Mapping[str, str]) -> str:
@@ -175,7 +175,7 @@ def _filled(template: str, words: Mapping[str, str]) -> str:
 
 def _parts(folder: Path, words: Mapping[str, str], templates: Sequence[str]) -> dict[Path, str]:
     parts = {template.rpartition("/")[2]: _filled(template, words) for template in templates}
-    return {folder / NAMED.get(part, f"{part}.py"): text for part, text in parts.items()}
+    return {folder / FILE_NAMES.get(part, f"{part}.py"): text for part, text in parts.items()}
 
 
 def _entered(path: Path, text: str, ends: tuple[str, str], line: str) -> str:

@@ -62,9 +62,9 @@ def portion(owner: str, argument: str, value: Any) -> float:
 
 def choice(owner: str, argument: str, value: Any, choices: Iterable[str]) -> str:
     """Return one of the choices; raises UsageError where it is none of them."""
-    known = tuple(choices)
-    if not isinstance(value, str) or value not in known:
-        raise UsageError(f"{owner}: {argument}={display_value(value)}; give one of {', '.join(known)}")
+    names = tuple(choices)
+    if not isinstance(value, str) or value not in names:
+        raise UsageError(f"{owner}: {argument}={display_value(value)}; give one of {', '.join(names)}")
     return value
 
 

@@ -63,9 +63,9 @@ def cache_dir() -> Path:
 
     The folder is not created here.
     """
-    chosen = os.environ.get("AGENT_ENVS_CACHE")
-    if chosen:
-        return Path(chosen).expanduser()
+    folder = os.environ.get("AGENT_ENVS_CACHE")
+    if folder:
+        return Path(folder).expanduser()
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA")
         return (Path(local) if local else Path.home() / "AppData" / "Local") / "agent_envs" / "cache"

@@ -31,7 +31,7 @@ class MissingExtra(AgentEnvsError, ImportError):
 
 
 def install_line(extra: str) -> str:
-    """Return what brings an extra; torch comes first and by name, as pip would take the largest build for any machine."""
+    """Return the command that installs an extra; torch comes first and by name, as pip would take the largest build."""
     line, torch = f'pip install "agent-envs[{extra}]"', extra in {"dense", "discrete", "train", "trl"}
     return f"pip install torch, from the index of your machine (CPU or GPU); then {line}" if torch else line
 

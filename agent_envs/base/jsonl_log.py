@@ -55,20 +55,20 @@ class Journal(contextlib.AbstractContextManager["Journal"]):
         """
         text = canonical_json(row)
         line = f'{{"row":{text},"sha":"{sha256_text(text)[:16]}"}}\n'.encode("utf-8", "surrogatepass")
-        with self._told():
+        with self._disk_faults():
             self._file.write(line)
             self._file.flush()
             return self._file.tell() - len(line)
 
     def close(self) -> None:
-        """Put everything on disk and release the file."""
+        """Sync everything to disk and release the file."""
         if not self._file.closed:
-            with self._told(), self._file:
+            with self._disk_faults(), self._file:
                 self._file.flush()
                 os.fsync(self._file.fileno())
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _disk_faults(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:

@@ -29,7 +29,7 @@ class ToolCall:
 @state_type
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool gave back.
+    """The result of a tool call.
 
     Attributes:
         call_id: the id of the call that it answers; "" of what the environment itself noted for rewards.

@@ -77,11 +77,11 @@ class TagProtocol:
 
     def parse(self, text: str) -> Parsed:
         """Return the first complete action of the text, else its last unclosed one, else Malformed."""
-        found = _first_tag(text, self._tags)
-        if found is None:
+        tag = _first_tag(text, self._tags)
+        if tag is None:
             names = " or ".join(f"<{name}>...</{name}>" for name in (*self.tools, self.answer))
             return Malformed(f"no action found: write {names}")
-        _, name, body, _ = found
+        _, name, body, _ = tag
         if name == self.answer:
             return Answer(body.strip())
         return _tag_call(self.tools[name], body if name in self.verbatim else body.strip())
@@ -115,10 +115,10 @@ class MarkedAnswerProtocol:
 
     def parse(self, text: str) -> Parsed:
         """Return the first complete call, else the last answer, else the last unclosed call, else Malformed."""
-        found = _first_tag(text, self._tags)
+        tag = _first_tag(text, self._tags)
         place, answer = marked_answer(text, self.mark)
-        if found is not None and (place < 0 or (found[3] and found[0] < place)):
-            return _tag_call(self.tools[found[1]], found[2].strip())
+        if tag is not None and (place < 0 or (tag[3] and tag[0] < place)):
+            return _tag_call(self.tools[tag[1]], tag[2].strip())
         if place >= 0:
             return Answer(answer)
         names = " or ".join(f"<{name}>...</{name}>" for name in self.tools)
@@ -130,10 +130,10 @@ class MarkedAnswerProtocol:
 
 
 def marked_answer(text: str, mark: str = "####") -> tuple[int, str]:
-    """Return where the first answer behind a mark stands, and the text of the last one; (-1, "") without any."""
+    """Return the place of the first answer behind a mark, and the text of the last one; (-1, "") without any."""
     first, last = -1, ""
-    for found in _marked(mark).finditer(text):
-        first, last = (found.start() if first < 0 else first), found[1]
+    for match in _marked(mark).finditer(text):
+        first, last = (match.start() if first < 0 else first), match[1]
     return first, last.strip()
 
 
@@ -148,7 +148,7 @@ def _tags(*names: str) -> tuple[_Tag, ...]:
 
 
 def _first_tag(text: str, tags: tuple[_Tag, ...]) -> tuple[int, str, str, bool] | None:
-    """Return where the first complete tag starts, else the last unclosed one; its name and body, and whether it is complete."""
+    """Return the place of the first complete tag, else of the last unclosed one; its name, body, and whether it is complete."""
     best = opened = None
     for name, opening, closing in tags:
         # If the first opening tag has no closing tag after it, no later one has: one search a name is enough.
@@ -227,8 +227,8 @@ class LabelProtocol:
         return Say(lines[0].strip()) if lines else Malformed(f"nothing stands after {self.label}")
 
     def places(self, text: str) -> list[int]:
-        """Return where the label stands in a text."""
-        return [found.start() for found in _label(self.label).finditer(text)]
+        """Return the places of the label in a text."""
+        return [match.start() for match in _label(self.label).finditer(text)]
 
 
 @lru_cache(maxsize=8)

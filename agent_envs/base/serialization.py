@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from agent_envs.base.type_checks import misfit
 
 _TYPES: dict[str, type] = {}
-_KEPT: dict[int, tuple[weakref.ref[Any], bytes, bytes]] = {}
+_STORED_TEXTS: dict[int, tuple[weakref.ref[Any], bytes, bytes]] = {}
 _SAFE_INTEGER = 2**53
 _PLAIN = frozenset((type(None), bool, str, float))
 _SCALAR = _PLAIN | {int}
@@ -64,17 +64,17 @@ def digest(value: Any) -> str:
 
 def state_type(cls: T) -> T:
     """Register a frozen dataclass whose values may be part of stored state; the class name is its stored name."""
-    known = _TYPES.setdefault(cls.__name__, cls)
-    if known is not cls and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-        raise ValueError(f"two state types are named {cls.__name__}: {known.__module__} and {cls.__module__}")
+    other = _TYPES.setdefault(cls.__name__, cls)
+    if other is not cls and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+        raise ValueError(f"two state types are named {cls.__name__}: {other.__module__} and {cls.__module__}")
     _TYPES[cls.__name__] = cls
     _make_quickly(cls)
     return cls
 
 
 def _make_quickly(cls: Any) -> None:
-    """Give a frozen dataclass with slots a quick `__init__` in place of the generated one, which looks up a setter a field."""
-    made, fields = cls.__init__, dataclasses.fields(cls)
+    """Replace a frozen slots dataclass's generated `__init__`, which looks up a setter a field, by a quick one."""
+    original, fields = cls.__init__, dataclasses.fields(cls)
     names, code = tuple(field.name for field in fields), getattr(cls.__init__, "__code__", None)
     generated = code and code.co_filename == "<string>" and code.co_varnames[: code.co_argcount] == ("self", *names)
     factories = any(field.default_factory is not dataclasses.MISSING for field in fields)
@@ -83,8 +83,8 @@ def _make_quickly(cls: Any) -> None:
     scope = {f"__set_{place}": getattr(cls, name).__set__ for place, name in enumerate(names)}
     stores = "\n ".join(f"__set_{place}(self, {name})" for place, name in enumerate(names)) or "pass"
     exec(f"def __init__(self, {', '.join(names)}):\n {stores}", scope)  # of names of fields alone, as dataclasses does
-    cls.__init__ = update_wrapper(scope["__init__"], made)
-    cls.__init__.__defaults__ = made.__defaults__
+    cls.__init__ = update_wrapper(scope["__init__"], original)
+    cls.__init__.__defaults__ = original.__defaults__
 
 
 def encode_state(value: Any) -> Any:
@@ -143,18 +143,18 @@ def stored_text(value: Any) -> bytes:
 
 
 def kept_text(value: Any, write: Callable[[Any], bytes] = stored_text) -> tuple[bytes, bytes]:
-    """Return what `write` makes of a frozen value, and its quoted sha256; both are kept for as long as the value lives.
+    """Return the text that `write` makes of a frozen value, and its quoted sha256; both live as long as the value.
 
     Raises:
         TypeError: some part has no stored form, or the value's class allows no weak reference.
     """
     key = id(value)
-    held = _KEPT.get(key)
-    if held is None or held[0]() is not value:
+    entry = _STORED_TEXTS.get(key)
+    if entry is None or entry[0]() is not value:
         text = write(value)
         seal = f'"{hashlib.sha256(text).hexdigest()}"'.encode()
-        held = _KEPT[key] = (weakref.ref(value, lambda _: _KEPT.pop(key, None)), text, seal)
-    return held[1:]
+        entry = _STORED_TEXTS[key] = (weakref.ref(value, lambda _: _STORED_TEXTS.pop(key, None)), text, seal)
+    return entry[1:]
 
 
 def decode_state(value: Any, texts: Sequence[str] = ()) -> Any:

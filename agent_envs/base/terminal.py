@@ -32,12 +32,12 @@ def visible(text: str) -> str:
     """Return a text as it may be shown: bounded, without control characters, with characters that hide text named."""
     if len(text) > MAX_CHARACTERS:
         text = f"{text[:MAX_CHARACTERS]} [cut here: {len(text):,} characters in all, {MAX_CHARACTERS:,} shown]"
-    return text.translate(_shown()) if _ODD.search(text) else text
+    return text.translate(_replacements()) if _ODD.search(text) else text
 
 
 @cache
-def _shown() -> dict[int, str | None]:
-    """Return what stands for each odd character."""
+def _replacements() -> dict[int, str | None]:
+    """Return the replacement of each odd character."""
     hiding = {code: f"⟨U+{code:04X}⟩" for code in _codes(_HIDING)}
     return dict.fromkeys(_codes(_CONTROL)) | hiding | dict.fromkeys(_codes(_SURROGATES), "\ufffd")
 

@@ -71,15 +71,15 @@ class Toolkit:
 
     def execute(self, call: ToolCall) -> ToolResult:
         """Run a call. A wrong name, wrong arguments or a ToolError give a result with `error`; bugs propagate."""
-        found = self.tools.get(call.name)
-        if found is None:
+        tool = self.tools.get(call.name)
+        if tool is None:
             return self._error(call, f"there is no tool {call.name!r}; the tools are {', '.join(self.tools)}")
         arguments = json.loads(call.arguments)
-        problem = _check(found.parameters, arguments)
+        problem = _check(tool.parameters, arguments)
         if problem:
             return self._error(call, f"{call.name}: {problem}")
         try:
-            result = found.function(**arguments)
+            result = tool.function(**arguments)
         except ToolError as error:
             return self._error(call, str(error))
         if isinstance(result, ToolResult):
@@ -103,7 +103,7 @@ def json_type(hint: Any, where: str) -> dict[str, Any]:
 
 
 def argument_texts(docstring: str) -> dict[str, str]:
-    """Return what the Args section of a Google docstring says of each argument (the first line of it)."""
+    """Return the first line on each argument in the Args section of a Google docstring."""
     lines = docstring.splitlines()
     if "Args:" not in [line.strip() for line in lines]:
         return {}
@@ -139,5 +139,5 @@ def _fits(value: Any, schema: dict[str, Any]) -> bool:
         return isinstance(value, int | float)
     if kind == "array":
         return isinstance(value, list) and all(_fits(item, schema["items"]) for item in value if "items" in schema)
-    wanted = next(python for python, name in _JSON_TYPES.items() if name == kind)
-    return isinstance(value, wanted)
+    python_type = next(python for python, name in _JSON_TYPES.items() if name == kind)
+    return isinstance(value, python_type)

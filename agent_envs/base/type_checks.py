@@ -17,7 +17,7 @@ _MOST = sys.float_info.max
 
 
 def misfit(cls: type, values: dict[str, Any]) -> str:
-    """Return what is wrong with the first of a class's fields that does not fit its annotation, "" where all do."""
+    """Return the fault of the first of a class's fields that does not fit its annotation, "" where all do."""
     checks = _checks(cls)
     for name, value in values.items():
         if (check := checks.get(name)) is not None and type(value) not in check[0] and not check[1](value):
@@ -37,14 +37,14 @@ def _checks(cls: Any) -> dict[str, tuple[frozenset[type], Fits, str]]:
         hints = get_type_hints(cls)
     except (NameError, TypeError, AttributeError, SyntaxError):  # names that only the class's own scope knows
         return {}
-    found = {}
+    checks = {}
     for field in dataclasses.fields(cls):
         hint = hints[field.name]
         if (fits := _fits(hint)) is not None:
             plain = isinstance(hint, type) and not get_args(hint)
             name = hint.__name__ if plain else str(hint).replace("typing.", "")
-            found[field.name] = (_exact(hint), fits, name)
-    return found
+            checks[field.name] = (_exact(hint), fits, name)
+    return checks
 
 
 @cache
@@ -80,8 +80,8 @@ def _fits(hint: Any) -> Fits | None:
         kinds = tuple({type(part) for part in parts})  # pages show odd roles and authors as they are
         return lambda value: isinstance(value, kinds)
     if origin in (Union, UnionType):
-        known = [test for part in parts if (test := _fits(part)) is not None]
-        return (lambda value: any(test(value) for test in known)) if len(known) == len(parts) else None
+        tests = [test for part in parts if (test := _fits(part)) is not None]
+        return (lambda value: any(test(value) for test in tests)) if len(tests) == len(parts) else None
     if origin is tuple:
         return _tuple_fits(parts)
     if origin is not dict:

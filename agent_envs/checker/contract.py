@@ -102,18 +102,18 @@ def check_info(subject: EnvUnderTest) -> str:
 def _check_info(observation: Any, info: dict[str, Any], moment: str) -> None:
     if not isinstance(observation, str):
         raise CheckFailed(f"the observation at {moment} is a {type(observation).__name__}, not a str")
-    wanted = {"reset": ("always", "reset"), "step": ("always", "step"), "end": ("always", "step", "end")}[moment]
+    moments = {"reset": ("always", "reset"), "step": ("always", "step"), "end": ("always", "step", "end")}[moment]
     for name, key in INFO_KEYS.items():
-        if key.when in wanted and name not in info:
+        if key.when in moments and name not in info:
             raise CheckFailed(f"info lacks {name!r} at {moment}")
     for name, value in info.items():
-        known = INFO_KEYS.get(name)
-        if known is None or known.when not in (*wanted, "some"):
+        info_key = INFO_KEYS.get(name)
+        if info_key is None or info_key.when not in (*moments, "some"):
             raise CheckFailed(
                 f"info has {name!r} at {moment}, which agent_envs.core.env.INFO_KEYS does not document there"
             )
-        if not (isinstance(value, np.ndarray) if known.type is object else type(value) is known.type):
-            raise CheckFailed(f"info[{name!r}] is a {type(value).__name__}, documented as {known.type.__name__}")
+        if not (isinstance(value, np.ndarray) if info_key.type is object else type(value) is info_key.type):
+            raise CheckFailed(f"info[{name!r}] is a {type(value).__name__}, documented as {info_key.type.__name__}")
     for message in info["messages"]:
         if not (isinstance(message.get("role"), str) and isinstance(message.get("content"), str)):
             raise CheckFailed(f"a message without role and content: {message}")
@@ -127,8 +127,8 @@ def check_rewards(subject: EnvUnderTest) -> str:
         subject.reset(env, script.task, script.seed)
         total = 0.0
         for action in script.actions:
-            _, given, _, _, info = env.step(action)
-            reward = float(given)
+            _, step_reward, _, _, info = env.step(action)
+            reward = float(step_reward)
             terms = info["reward_terms"]
             if list(terms) != [term.name for term in spec.terms]:
                 raise CheckFailed(f"terms {list(terms)}, declared {[term.name for term in spec.terms]}")
@@ -221,9 +221,9 @@ def check_forks(subject: EnvUnderTest) -> str:
         digests = play(env, script)
         subject.reset(env, script.task, script.seed)
         length = len(script.actions)
-        chosen = set(random.Random(f"turns:{length}").sample(range(length), min(length, MOST_TURNS)))
+        fork_turns = set(random.Random(f"turns:{length}").sample(range(length), min(length, MOST_TURNS)))
         for turn, action in enumerate(script.actions):
-            if turn in chosen:
+            if turn in fork_turns:
                 before = snapshot(env).to_bytes()
                 twin = fork(env)
                 if play(twin, script, start=turn or -len(script.actions)) != digests[turn + 1 :]:

@@ -41,7 +41,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Report:
-    """What the checks found."""
+    """The results of the checks."""
 
     env_id: str
     checks: tuple[Check, ...]
@@ -72,7 +72,7 @@ class Script:
 
 
 @dataclass(frozen=True)
-class Moment:
+class ForkPoint:
     """A snapshot and a pickle in the middle of a script, and the digests of what follows it."""
 
     script: Script
@@ -87,7 +87,7 @@ class Moment:
         return self.turn or -len(self.script.actions)
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a fresh process needs."""
+        """Return the JSON from which a fresh process makes the environment."""
         text = self.snapshot.to_bytes().decode("utf-8", "surrogatepass")
         return {"script": asdict(self.script), "start": self.start, "snapshot": text, "pickle": self.pickled.hex()}
 
@@ -104,7 +104,7 @@ class EnvUnderTest:
     importable: bool
     hooks: dict[str, Callable[..., Any]]
     _scripts: list[Script] = field(default_factory=list)
-    _moments: list[Moment] = field(default_factory=list)
+    _moments: list[ForkPoint] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -142,9 +142,9 @@ class EnvUnderTest:
                 where = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
                 raise UsageError(f"check_turn_env: {core.env_id}: its {kind}{where} is {called}: {error}") from error
         splits = core.source.splits
-        chosen = split or ("test" if "test" in splits else splits[-1])
-        count = min(tasks, core.source.size(chosen))
-        return cls(core.env_id, recipe, chosen, count, hostile, recipe["module"] != "__main__", hooks)
+        split_name = split or ("test" if "test" in splits else splits[-1])
+        count = min(tasks, core.source.size(split_name))
+        return cls(core.env_id, recipe, split_name, count, hostile, recipe["module"] != "__main__", hooks)
 
     def make(self) -> gym.Env[Any, Any]:
         """Return a fresh environment."""
@@ -169,7 +169,7 @@ class EnvUnderTest:
                 self._scripts.append(Script(task, task, self.split, tuple(actions)))
         return self._scripts
 
-    def moments(self) -> list[Moment]:
+    def moments(self) -> list[ForkPoint]:
         """Return a moment of each script; made once."""
         if not self._moments:
             env = self.make()
@@ -179,7 +179,7 @@ class EnvUnderTest:
                 self.reset(env, script.task, script.seed)
                 for action in script.actions[:turn]:
                     env.step(action)
-                self._moments.append(Moment(script, turn, snapshot(env), pickle.dumps(env), digests[turn + 1 :]))
+                self._moments.append(ForkPoint(script, turn, snapshot(env), pickle.dumps(env), digests[turn + 1 :]))
         return self._moments
 
     def sample(self, env: gym.Env[Any, Any], rng: random.Random) -> Any:
@@ -192,7 +192,7 @@ class EnvUnderTest:
     def lasting_step(
         self, env: gym.Env[Any, Any], rng: random.Random
     ) -> tuple[gym.Env[Any, Any], Any, tuple[Any, ...]]:
-        """Go on with a random legal action that does not terminate the episode, or "" where sixteen draws all do.
+        """Step with a random legal action that does not terminate the episode, or "" where sixteen draws all do.
 
         Returns:
             The environment that goes on, which may be a fork; the action; and what the step returned.

@@ -17,7 +17,7 @@ UNKNOWN_IDS = (-1, -7, 10**6, 2**70, -(2**70), np.int64(-1), np.int64(10**6))
 
 
 def takes_ids(core: TurnEnv) -> int:
-    """Return how many expanded actions an environment has, 0 if it takes text alone."""
+    """Return the number of expanded actions of an environment, 0 if it takes text alone."""
     space = core.action_space
     if not isinstance(space, OneOf):
         return 0
@@ -81,7 +81,7 @@ def _mask(info: dict[str, Any], count: int) -> Any:
 
 
 def _moment(env: Any) -> Any:
-    """Return what an illegal action must leave alone: where the episode stands, without counters that it may keep."""
+    """Return the state that an illegal action must leave alone, without counters that it may keep."""
     state = core_of(env).episode.state
     return (state.active, state.latent) if hasattr(state, "active") and hasattr(state, "latent") else state
 

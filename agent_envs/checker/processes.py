@@ -33,14 +33,14 @@ SECONDS = 600
 
 
 def run_child(subject: EnvUnderTest, job: dict[str, Any], hash_seed: str) -> dict[str, Any]:
-    """Return what a fresh process makes of a job: `play` (scripts), `agents` and `restore` (script, start, both copies)."""
+    """Run a job in a fresh process: `play` (scripts), `agents` and `restore` (script, start, both copies)."""
     if not subject.importable:
         raise CheckSkipped("the class is defined in __main__, which a fresh process cannot import")
     around = {"path": sys.path, "folder": os.getcwd(), "variables": dict(os.environ)}
     text = json.dumps({"recipe": subject.recipe, **around, **job}, default=asdict)
     if sys.platform == "linux":
         if hash_seed not in _servers or not _servers[hash_seed].lives():
-            _servers[hash_seed] = _Server(hash_seed)
+            _servers[hash_seed] = _ForkServer(hash_seed)
         line = _servers[hash_seed].ask(text)
     else:
         line = started(text, hash_seed)
@@ -59,7 +59,7 @@ def started(text: str, hash_seed: str) -> str:
     return child.stdout
 
 
-class _Server:
+class _ForkServer:
     """A process that forks one for each job."""
 
     def __init__(self, hash_seed: str) -> None:
@@ -92,7 +92,7 @@ class _Server:
         return self.owner == os.getpid() and self._process.poll() is None
 
 
-_servers: dict[str, _Server] = {}
+_servers: dict[str, _ForkServer] = {}
 
 
 def _with(hash_seed: str) -> dict[str, str]:
@@ -100,36 +100,36 @@ def _with(hash_seed: str) -> dict[str, str]:
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
-    """Do a job of `run_child`."""
+    """Run a job of `run_child`."""
     env = make_again(job["recipe"])
-    played = [play(env, _script(row)) for row in job.get("play", [])]
+    digests = [play(env, _script(row)) for row in job.get("play", [])]
     restored = []
     for row in job.get("restore", []):
         restore(env, Snapshot.from_bytes(row["snapshot"].encode("utf-8", "surrogatepass")))
         both = env, pickle.loads(bytes.fromhex(row["pickle"]))
         restored += [play(one, _script(row["script"]), start=row["start"]) for one in both]
-    return {"play": played, "agents": agents_play(env, job.get("agents", [])), "restore": restored}
+    return {"play": digests, "agents": agents_play(env, job.get("agents", [])), "restore": restored}
 
 
 def agents_play(env: gym.Env[Any, Any], places: Sequence[Sequence[Any]]) -> list[str]:
     """Return the digests of what the built-in agents do; a place is the agent, the split, and the task."""
-    played = []
+    digests = []
     for kind, split, task in places:
         result = run_episode(env, CompanionPolicy(kind), seed=task, task=task, split=split, episode_key=f"check:{task}")
-        played.append(digest([[turn.action, turn.reward] for turn in result.trajectory.turns]))
-    return played
+        digests.append(digest([[turn.action, turn.reward] for turn in result.trajectory.turns]))
+    return digests
 
 
 def _script(row: dict[str, Any]) -> Script:
     return Script(row["seed"], row["task"], row["split"], tuple(row["actions"]))
 
 
-def _written(text: str, answers: IO[str]) -> None:
-    """Do one job, and write its line."""
+def _answer_line(text: str, answers: IO[str]) -> None:
+    """Run one job, and write its line."""
     try:
-        given = json.loads(text)
-        _go_where_it_was_asked(given)
-        result = answer(given)
+        job = json.loads(text)
+        _go_where_it_was_asked(job)
+        result = answer(job)
     except Exception as error:  # noqa: BLE001 - whatever a stranger's environment raises is what is to be told
         result = {"error": f"{type(error).__name__}: {error}"}
     answers.write(json.dumps(result) + "\n")
@@ -162,7 +162,7 @@ def _make_tasks(job: dict[str, Any]) -> None:
 
 
 def _forked(text: str, answers: IO[str]) -> None:
-    """Do one job in a fork, with a line for it however that ends."""
+    """Run one job in a fork, with a line for it however that ends."""
     job = json.loads(text)
     module = job["recipe"]["module"]
     if module.startswith("agent_envs."):
@@ -171,7 +171,7 @@ def _forked(text: str, answers: IO[str]) -> None:
     child = os.fork()
     if child == 0:
         signal.alarm(SECONDS)
-        _written(text, answers)
+        _answer_line(text, answers)
         os._exit(0)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if status:
@@ -186,7 +186,7 @@ def _serve() -> None:
     for stream in (0, 1):  # what an environment reads and prints is no job and no answer
         os.dup2(nothing, stream)
     for text in jobs:
-        (_forked if sys.argv[1:] == ["fork"] else _written)(text, answers)
+        (_forked if sys.argv[1:] == ["fork"] else _answer_line)(text, answers)
 
 
 if __name__ == "__main__":

@@ -83,14 +83,16 @@ def check_planting(subject: EnvUnderTest) -> str:
 
 @contextlib.contextmanager
 def planting(core: TurnEnv, bait: str) -> Iterator[None]:
-    """Let an environment show a bait behind every text that the policy did not write, before rewards see the turn."""
+    """Plant a bait behind every text that the policy did not write, before rewards see the turn."""
     advance = core._advance
 
     def baited(episode: Episode, action: Any) -> Outcome:
         outcome = advance(episode, action)
-        shown = tuple(dataclasses.replace(message, content=message.content + bait) for message in outcome.observation)
+        messages = tuple(
+            dataclasses.replace(message, content=message.content + bait) for message in outcome.observation
+        )
         results = tuple(dataclasses.replace(result, content=result.content + bait) for result in outcome.results)
-        return dataclasses.replace(outcome, observation=shown, results=results)
+        return dataclasses.replace(outcome, observation=messages, results=results)
 
     core._advance = baited  # type: ignore[method-assign]
     try:
@@ -114,15 +116,15 @@ def check_hidden_gold(subject: EnvUnderTest) -> str:
             if str(canary) not in json.dumps(encode_state(bait)):
                 continue
             rng = random.Random(f"canary:{task}")
-            steps += _played(subject, env, bait, lambda going: subject.lasting_step(going, rng)[::2])  # noqa: B023 - called at once
+            steps += _play_through(subject, env, bait, lambda going: subject.lasting_step(going, rng)[::2])  # noqa: B023 - called at once
             path = iter(solution)
-            steps += _played(subject, env, bait, lambda going: (going, going.step(next(path, ""))))  # noqa: B023 - called at once
+            steps += _play_through(subject, env, bait, lambda going: (going, going.step(next(path, ""))))  # noqa: B023 - called at once
     if not steps:
         raise CheckSkipped("tasks hold neither gold nor a scenario that could be replaced, or end at the first turn")
     return f"{steps} steps with a canary in the place of gold and scenario"
 
 
-def _played(subject: EnvUnderTest, env: gym.Env[Any, Any], bait: Any, go_on: GoOn) -> int:
+def _play_through(subject: EnvUnderTest, env: gym.Env[Any, Any], bait: Any, go_on: GoOn) -> int:
     """Play until the episode ends and return how many results were searched for the canary."""
     _shows(subject.reset(env, bait), "reset")
     steps = 1

@@ -109,15 +109,15 @@ def substitute(tree: Tree, places: Sequence[int]) -> Tree:
     return tree[0], substitute(tree[1], places), substitute(tree[2], places)
 
 
-def values(tree: Tree, operands: Sequence[Fraction], found: list[Fraction]) -> Fraction:
-    """Return a tree's value, and append the value of each calculation in it to `found`, its own last.
+def values(tree: Tree, operands: Sequence[Fraction], results: list[Fraction]) -> Fraction:
+    """Return a tree's value, and append the value of each calculation in it to `results`, its own last.
 
     Raises:
         ZeroDivisionError: a division by zero.
     """
     if isinstance(tree, int):
         return operands[tree]
-    left, right = values(tree[1], operands, found), values(tree[2], operands, found)
+    left, right = values(tree[1], operands, results), values(tree[2], operands, results)
     if tree[0] == "+":
         result = left + right
     elif tree[0] == "-":
@@ -126,7 +126,7 @@ def values(tree: Tree, operands: Sequence[Fraction], found: list[Fraction]) -> F
         result = left * right
     else:
         result = left / right
-    found.append(result)
+    results.append(result)
     return result
 
 
@@ -149,8 +149,8 @@ def divisors(tree: Tree, operands: Sequence[Fraction]) -> list[Fraction]:
     """Return the values that the tree divides by."""
     if isinstance(tree, int):
         return []
-    found = divisors(tree[1], operands) + divisors(tree[2], operands)
-    return [*found, values(tree[2], operands, [])] if tree[0] == "/" else found
+    divided_by = divisors(tree[1], operands) + divisors(tree[2], operands)
+    return [*divided_by, values(tree[2], operands, [])] if tree[0] == "/" else divided_by
 
 
 def rescale(chain: Chain, rng: random.Random, digits: int = 6) -> WordProblem:
@@ -178,22 +178,22 @@ def _problem(chain: Chain, numbers: list[int]) -> WordProblem:
     for tree in chain.trees:
         steps.append(render(tree, [str(operand) for operand in operands]))
         operands.append(values(tree, operands, []))
-    given = tuple(str(number) for number in numbers)
-    return WordProblem(question, given, tuple(steps), str(operands[-1]), chain.id.partition("-")[0])
+    numerals = tuple(str(number) for number in numbers)
+    return WordProblem(question, numerals, tuple(steps), str(operands[-1]), chain.id.partition("-")[0])
 
 
 def _signs(chain: Chain, numbers: list[int]) -> list[tuple[int, bool]] | None:
     """Return (sign, whole) of every value in the calculation, or None where a value is too large or does not exist."""
     operands = [Fraction(number) for number in numbers]
-    found: list[Fraction] = []
+    results: list[Fraction] = []
     try:
         for tree in chain.trees:
-            operands.append(values(tree, operands, found))
+            operands.append(values(tree, operands, results))
     except ZeroDivisionError:
         return None
-    if any(abs(value) >= RESULT_LIMIT for value in found):
+    if any(abs(value) >= RESULT_LIMIT for value in results):
         return None
-    return [((value > 0) - (value < 0), value.denominator == 1) for value in found]
+    return [((value > 0) - (value < 0), value.denominator == 1) for value in results]
 
 
 class _Scaling:
@@ -212,11 +212,11 @@ class _Scaling:
         movable = [place for place in self.order if self.numbers[place] > 1]
         if not movable:
             return
-        chosen = self.rng.sample(movable, self.rng.randint(1, len(movable)))
-        most = self.top // max(self.numbers[place] for place in chosen)
+        places = self.rng.sample(movable, self.rng.randint(1, len(movable)))
+        most = self.top // max(self.numbers[place] for place in places)
         if most >= 2:
             factor = self._draw(2, most)
-            self._accept([n * factor if place in chosen else n for place, n in enumerate(self.numbers)])
+            self._accept([n * factor if place in places else n for place, n in enumerate(self.numbers)])
 
     def vary(self) -> None:
         """Replace one number after the other, the largest first, by another one between its neighbours in size."""
@@ -241,13 +241,13 @@ class _Scaling:
         return self.rng.randint(max(low, 10 ** (size - 1)), min(high, 10**size - 1))
 
     def _stride(self) -> int:
-        """Return what a number can be moved by and divisions stay exact."""
+        """Return a step by which numbers can be moved while divisions stay exact."""
         operands = [Fraction(number) for number in self.numbers]
-        found: list[Fraction] = []
+        divided_by: list[Fraction] = []
         for tree in self.chain.trees:
-            found += divisors(tree, operands)
+            divided_by += divisors(tree, operands)
             operands.append(values(tree, operands, []))
-        stride = lcm(*(abs(value.numerator) for value in found))
+        stride = lcm(*(abs(value.numerator) for value in divided_by))
         return stride if stride <= self.top else 1
 
     def _accept(self, numbers: list[int]) -> bool:

@@ -32,7 +32,7 @@ class _Place(NamedTuple):
 
 
 def download_path(name: str, file: Published) -> Path:
-    """Return where a published file is put. Each has a folder of its own, and so its own `sha256.json`."""
+    """Return the path of a published file. Each has a folder of its own, and so its own `sha256.json`."""
     folder = (file.split or "corpus") + ("-official" if file.url else "")
     family = () if name in PROBLEMS else (_SUBFOLDER,)
     return cache_dir().joinpath(*family, name, folder, file.path)
@@ -41,21 +41,21 @@ def download_path(name: str, file: Published) -> Path:
 def recorded_sha256(path: Path) -> str | None:
     """Return the digest that the first download noted for a file, or None."""
     try:
-        found = json.loads((path.parent / "sha256.json").read_bytes()).get(path.name)
+        sha256 = json.loads((path.parent / "sha256.json").read_bytes()).get(path.name)
     except FileNotFoundError:
         return None
     except (ValueError, AttributeError):
         raise UsageError(
             f"{path.parent / 'sha256.json'} is damaged: remove the folder and get the data again"
         ) from None
-    return found if isinstance(found, str) else None
+    return sha256 if isinstance(sha256, str) else None
 
 
 def record_sha256(path: Path, sha256: str) -> None:
     """Note a file's digest beside it."""
     note = path.parent / "sha256.json"
-    known = json.loads(note.read_bytes()) if note.exists() else {}
-    content = json.dumps(known | {path.name: sha256}, indent=1, sort_keys=True).encode()
+    earlier = json.loads(note.read_bytes()) if note.exists() else {}
+    content = json.dumps(earlier | {path.name: sha256}, indent=1, sort_keys=True).encode()
     write_atomically(note, lambda file: file.write(content))
 
 
@@ -139,7 +139,7 @@ def available_splits(name: str) -> tuple[str, ...]:
     """Return the splits that can be loaded on this machine now, in the order train, dev, test."""
     if name in MIXTURES:
         common = [available_splits(member) for member in MIXTURES[name].members]
-        return tuple(split for split in SPLITS if all(split in found for found in common))
+        return tuple(split for split in SPLITS if all(split in splits for splits in common))
     if _as_path(name, ENDINGS):
         return ("test",)
     return _splits_here(dataset(name))
@@ -151,13 +151,15 @@ def present_splits(name: str) -> tuple[str, ...]:
     Raises:
         DataMissing: there is none; the message names a split that is published, and the command that gets it.
     """
-    if found := available_splits(name):
-        return found
+    if splits := available_splits(name):
+        return splits
     members = MIXTURES[name].members if name in MIXTURES else (name,)
-    wanted = next(split for split in reversed(SPLITS) if all(split in dataset(member).splits for member in members))
+    published_split = next(
+        split for split in reversed(SPLITS) if all(split in dataset(member).splits for member in members)
+    )
     for member in members:
-        find_questions(member, wanted)
-    raise AssertionError(f"{name}: {wanted} came to be while it was looked for")
+        find_questions(member, published_split)
+    raise AssertionError(f"{name}: {published_split} came to be while it was looked for")
 
 
 @lru_cache(maxsize=64)

@@ -27,7 +27,7 @@ _QUESTION_KEYS = {"question", "golden_answers", "answer", "answers", "Question"}
 
 
 def _scan(path: Path, progress: Progress | None) -> tuple[Offsets, str]:
-    """Return where rows start (and last, where the file ends) and the sha256 of the bytes, in one pass."""
+    """Return the offsets of rows (and last, the end of the file) and the sha256 of the bytes, in one pass."""
     size = path.stat().st_size
     sha256 = hashlib.sha256()
     starts: list[Offsets] = [np.zeros(1, dtype=np.int64)]
@@ -60,9 +60,9 @@ def _index(path: Path, progress: Progress | None) -> tuple[Offsets, str]:
     state = path.stat()
     key = json.dumps([str(path), state.st_size, state.st_mtime_ns]).encode("utf-8", "surrogatepass")
     stem = cache_dir() / "corpora" / hashlib.sha256(key).hexdigest()[:24]
-    found = _read_index(stem)
-    if found is not None and int(found[0][-1]) == state.st_size:
-        return found
+    index = _read_index(stem)
+    if index is not None and int(index[0][-1]) == state.st_size:
+        return index
     offsets, digest = _scan(path, progress)
     try:
         write_atomically(stem.with_suffix(".npy"), lambda file: np.save(file, offsets, allow_pickle=False))
@@ -164,5 +164,5 @@ class FileCorpus(Uncopied):
         keys = ", ".join(sorted(fields))
         if _QUESTION_KEYS & set(fields):
             return UsageError(f"{self.path} is a question file, not a corpus ({where} has the keys {keys})")
-        wanted = "{id, title, text} or {id, contents}, all texts"
-        return UsageError(f"{self.path}, {where}: a passage needs {wanted}; found the keys {keys}")
+        form = "{id, title, text} or {id, contents}, all texts"
+        return UsageError(f"{self.path}, {where}: a passage needs {form}; found the keys {keys}")

@@ -54,7 +54,7 @@ class Transfer:
     def __init__(
         self, *, url: str, part: Path, max_bytes: int, backoff_seconds: float, progress: Progress | None
     ) -> None:
-        """Say what to fetch, into which part, how much at most, and the first pause after a cut (it doubles)."""
+        """Take what to fetch, into which part, how much at most, and the first pause after a cut (it doubles)."""
         self.url = url
         self.part = part
         self.note = part.with_name(part.name + ".json")
@@ -146,7 +146,7 @@ class Transfer:
         raise EnvFault(f"{self.url} redirects more than {REDIRECTS} times", retryable=False)
 
     def _extent(self, response: httpx.Response, offset: int) -> tuple[int, int]:
-        """Return where the body starts in the file and how long the file is (-1: not told)."""
+        """Return the start of the body in the file and the file's length (-1: not told)."""
         status = response.status_code
         if status == 416:
             self.note.unlink(missing_ok=True)
@@ -243,8 +243,8 @@ def fetch_hub(
             hf_hub_download(repo, filename, repo_type="dataset", revision=revision, local_dir=target_dir, token=False)
         )
     except failures as error:
-        gone = isinstance(error, EntryNotFoundError) and not isinstance(error, FileNotFoundError)
-        raise EnvFault(f"{what}: {error}", retryable=not gone) from error
+        is_missing = isinstance(error, EntryNotFoundError) and not isinstance(error, FileNotFoundError)
+        raise EnvFault(f"{what}: {error}", retryable=not is_missing) from error
     actual = sha256_file(path) if sha256 else sha256
     if actual != sha256:
         path.unlink()
@@ -336,5 +336,5 @@ def get(
         if file.split == split and (name in PROBLEMS or bool(file.url) == (source == "official")):
             return _fetch(name, file, progress)
     kinds = ", ".join(f"{file.split} ({'official' if file.url else 'hub'})" for file in files)
-    asked = f"has no split {split!r} from source {source!r}" if split else "is several files: name one with --split"
-    raise UsageError(f"{name} {asked}; published: {kinds}")
+    reason = f"has no split {split!r} from source {source!r}" if split else "is several files: name one with --split"
+    raise UsageError(f"{name} {reason}; published: {kinds}")

@@ -36,13 +36,13 @@ _UNSAFE = re.compile(
 
 
 def _implied() -> dict[str, frozenset[int]]:
-    """Return what each word may stand for in a calculation; a row whose calculation uses such a number is left out."""
+    """Return the numbers for which each word may stand; a row whose calculation uses such a number is left out."""
     numbers = json.loads(files(__package__).joinpath("gsm8k_implied_numbers.json").read_text("utf-8"))
     table: dict[str, set[int]] = {}
     for value, words in numbers.items():
         for word in words.split():
             table.setdefault(word, set()).add(int(value))
-    return {word: frozenset(found) for word, found in table.items()}
+    return {word: frozenset(numbers_of) for word, numbers_of in table.items()}
 
 
 _IMPLIED_VALUES = _implied()
@@ -65,8 +65,8 @@ def traceable(row: Mapping[str, object], id: str = "gsm8k") -> Chain | None:
     question, solution = row.get("question"), row.get("answer")
     if not isinstance(question, str) or not isinstance(solution, str) or _UNSAFE.search(question):
         return None
-    found = list(_NUMBER.finditer(question))
-    numbers = tuple(int(match[0].replace(",", "")) for match in found)
+    matches = list(_NUMBER.finditer(question))
+    numbers = tuple(int(match[0].replace(",", "")) for match in matches)
     calculations = _calculations(solution)
     if not numbers or len(set(numbers)) < len(numbers) or not calculations:
         return None
@@ -74,7 +74,7 @@ def traceable(row: Mapping[str, object], id: str = "gsm8k") -> Chain | None:
     if _hides_a_number(question, numbers, operands) or _says_twice(numbers, [result for *_, result in calculations]):
         return None
     trees = _reading(numbers, calculations)
-    places = tuple(match.span() for match in found)
+    places = tuple(match.span() for match in matches)
     return Chain(id, question, numbers, places, trees, calculations[-1][2]) if trees else None
 
 
@@ -83,7 +83,7 @@ _Calculation = tuple[Tree, list[Fraction], int]
 
 def _calculations(solution: str) -> list[_Calculation]:
     """Return each annotation's tree, operands and result; nothing where one of them does not hold."""
-    found: list[_Calculation] = []
+    calculations: list[_Calculation] = []
     for text in _ANNOTATION.findall(solution):
         left, _, right = text.rpartition("=")
         try:
@@ -94,13 +94,13 @@ def _calculations(solution: str) -> list[_Calculation]:
         right = right.strip()
         if isinstance(tree, int) or not right.isascii() or not right.isdigit() or value != int(right) or value <= 0:
             return []
-        found.append((tree, operands, int(right)))
+        calculations.append((tree, operands, int(right)))
     final = without_thousands(solution.rpartition("####")[2].strip())
-    return found if found and final == str(found[-1][2]) else []
+    return calculations if calculations and final == str(calculations[-1][2]) else []
 
 
 def _hides_a_number(question: str, numbers: tuple[int, ...], operands: list[Fraction]) -> bool:
-    """Tell whether an operand may have been meant as something else than the question's number that it equals."""
+    """Return whether an operand may have been meant as something else than the question's number that it equals."""
     used = set(operands)
     for word in _WORD.findall(question.lower()):
         if used & (_IMPLIED_VALUES.get(word, frozenset()) | _IMPLIED_VALUES.get(word.removesuffix("s"), frozenset())):
@@ -112,11 +112,11 @@ def _hides_a_number(question: str, numbers: tuple[int, ...], operands: list[Frac
 
 
 def _says_twice(numbers: tuple[int, ...], results: list[int]) -> bool:
-    """Tell whether a number of the question follows from the others, as far as that shows."""
-    known = set(results)
+    """Return whether a number of the question follows from the others, as far as that shows."""
+    simple_results = set(results)
     for a, b in combinations(numbers, 2):
-        known |= {a + b} if 1 in (a, b) else {a + b, a * b}
-    return any(number in known for number in numbers if number > _BY_CHANCE_UP_TO)
+        simple_results |= {a + b} if 1 in (a, b) else {a + b, a * b}
+    return any(number in simple_results for number in numbers if number > _BY_CHANCE_UP_TO)
 
 
 def _reading(numbers: tuple[int, ...], calculations: list[_Calculation]) -> tuple[Tree, ...]:
@@ -125,13 +125,13 @@ def _reading(numbers: tuple[int, ...], calculations: list[_Calculation]) -> tupl
     In a reading the last result stands on every number and on every other result.
     """
     candidates: list[list[int]] = []
-    known: list[int] = list(numbers)
+    values_so_far: list[int] = list(numbers)
     for _, operands, result in calculations:
-        candidates += [[place for place, value in enumerate(known) if value == operand] for operand in operands]
-        known.append(result)
+        candidates += [[place for place, value in enumerate(values_so_far) if value == operand] for operand in operands]
+        values_so_far.append(result)
     if prod(len(places) for places in candidates) not in range(1, _MOST_READINGS + 1):
         return ()
-    everything = set(range(len(known)))
+    everything = set(range(len(values_so_far)))
     readings: dict[tuple[Fraction, ...], tuple[Tree, ...]] = {}
     for places in product(*candidates):
         left = iter(places)
@@ -152,13 +152,13 @@ def _contributing(trees: tuple[Tree, ...], count: int) -> set[int]:
 
 def _fingerprint(trees: tuple[Tree, ...], count: int) -> tuple[Fraction, ...]:
     """Return the last result for two sets of other numbers: equal for readings that are the same calculation."""
-    found = []
+    results = []
     for probe in _PROBES:
         operands = [Fraction(probe + place * place * 31, 7 + place) for place in range(count)]
         for tree in trees:
             operands.append(values(tree, operands, []))
-        found.append(operands[-1])
-    return tuple(found)
+        results.append(operands[-1])
+    return tuple(results)
 
 
 def load_gsm8k(split: str) -> tuple[Chain, ...]:

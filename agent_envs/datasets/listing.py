@@ -63,7 +63,7 @@ def data_paths(name: str, split: str) -> list[Path]:
 
 
 def origin_of(problems: ProblemSet) -> str:
-    """Return where a problem set is published."""
+    """Return the origin of a problem set."""
     return problems.origin or _from(problems.files)
 
 
@@ -90,7 +90,7 @@ def _place(find: Callable[[str], Path], name: str) -> str:
 
 
 def _from(files: tuple[Published, ...]) -> str:
-    """Return where files come from: repositories of the hub (huggingface.co/datasets), or of GitHub."""
+    """Return the origin of files: repositories of the hub (huggingface.co/datasets), or of GitHub."""
     places = [f"hub {file.repo}" if file.repo else _repository(file.url) for file in files]
     return ", ".join(dict.fromkeys(places))
 

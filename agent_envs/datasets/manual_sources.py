@@ -77,7 +77,7 @@ MANUAL_SOURCES = {
 
 
 def find_manual_source(name: str) -> Path:
-    """Return where a row of `MANUAL_SOURCES` lies on this machine.
+    """Return the path of a row of `MANUAL_SOURCES` on this machine.
 
     Raises:
         DataMissing: nowhere; the message says how to have it.

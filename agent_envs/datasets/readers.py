@@ -38,7 +38,7 @@ class Question:
 
 
 class Reading(NamedTuple):
-    """What a file held: its questions, its format, and how many rows are unanswerable and were left out."""
+    """The content of a file: its questions, its format, and how many rows are unanswerable and were left out."""
 
     questions: tuple[Question, ...]
     format: str
@@ -96,8 +96,8 @@ def _popqa(row: Row) -> Draft:
         answers = json.loads(row.text("possible_answers"))
     except (ValueError, RecursionError):
         raise row.fail("possible_answers", "a JSON list of texts") from None
-    found = Row(row.where, {"possible_answers": answers}).texts("possible_answers")
-    return Draft(row.text("id"), row.text("question"), found, labels=row.labels("prop"))
+    texts = Row(row.where, {"possible_answers": answers}).texts("possible_answers")
+    return Draft(row.text("id"), row.text("question"), texts, labels=row.labels("prop"))
 
 
 def _bamboogle(row: Row) -> Draft:
@@ -174,11 +174,11 @@ def _sniff(path: Path) -> str:
     rows = _BY_ENDING.get(path.suffix.lower())
     first = next(rows(path), None) if rows else None
     keys = sorted(str(key) for key in first.fields) if first else []
-    for name, known in FORMATS.items():
-        if known.rows is rows and set(known.keys) <= set(keys):
+    for name, form in FORMATS.items():
+        if form.rows is rows and set(form.keys) <= set(keys):
             return name
-    found = f"its first row has the keys {', '.join(keys)}" if keys else "it has no row that could be looked at"
-    raise UsageError(f"{path}: unknown format; {found}. Known formats: {', '.join(FORMATS)}")
+    problem = f"its first row has the keys {', '.join(keys)}" if keys else "it has no row that could be looked at"
+    raise UsageError(f"{path}: unknown format; {problem}. Known formats: {', '.join(FORMATS)}")
 
 
 def _unwrapped(text: str) -> str:

@@ -19,12 +19,12 @@ _BOX = re.compile(r"\\(?:boxed|fbox)\s*")
 
 def last_boxed(text: str) -> str | None:
     r"""Return what stands in the last `\boxed{...}`, `\fbox{...}` or `\boxed 7` of a LaTeX text; None where none closes."""
-    found = None
+    last = None
     for match in _BOX.finditer(text):
-        found = match
-    if found is None:
+        last = match
+    if last is None:
         return None
-    rest = text[found.end() :]
+    rest = text[last.end() :]
     if not rest.startswith("{"):
         return re.split(r"[\s$.,]", rest, maxsplit=1)[0] or None
     depth, escaped = 0, False

@@ -24,9 +24,9 @@ class Row:
             raise UsageError(f"{where}: a row must be an object, found {type(fields).__name__}")
         self.fields: Mapping[str, Any] = fields
 
-    def fail(self, field: str, wanted: str) -> UsageError:
+    def fail(self, field: str, expected: str) -> UsageError:
         """Return the error that names the place, the field, and what it must be."""
-        state = f"field {field!r} must be {wanted}" if field in self.fields else f"field {field!r} is missing"
+        state = f"field {field!r} must be {expected}" if field in self.fields else f"field {field!r} is missing"
         return UsageError(f"{self.where}: {state}")
 
     def text(self, field: str) -> str:
@@ -47,10 +47,10 @@ class Row:
         value = self.fields.get(field)
         if value is None and not needed:
             return []
-        found = [value] if isinstance(value, str) else value
-        if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        texts = [value] if isinstance(value, str) else value
+        if not isinstance(texts, list) or not all(isinstance(item, str) for item in texts):
             raise self.fail(field, "a list of texts")
-        return found
+        return texts
 
     def inner(self, field: str) -> "Row":
         """Return the object inside a field as a row."""
@@ -60,8 +60,8 @@ class Row:
 
     def labels(self, *fields: str) -> Labels:
         """Return those of the fields that are texts, as pairs."""
-        found = ((field, self.fields.get(field)) for field in fields)
-        return tuple((field, value) for field, value in found if isinstance(value, str) and value)
+        fields_and_values = ((field, self.fields.get(field)) for field in fields)
+        return tuple((field, value) for field, value in fields_and_values if isinstance(value, str) and value)
 
 
 def _decode(where: str, data: bytes | str) -> Any:

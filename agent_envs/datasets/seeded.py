@@ -32,7 +32,7 @@ class _HasId(Protocol):
     def id(self) -> str: ...
 
 
-Made = TypeVar("Made", bound=_HasId)  # `agent_envs.Task`, which stands on a higher floor
+TaskT = TypeVar("TaskT", bound=_HasId)  # `agent_envs.Task`, which stands on a higher floor
 
 
 def stream(*parts: str | int) -> random.Random:
@@ -45,7 +45,7 @@ def in_split(split: str, text: str) -> bool:
     return crc32(text.encode()) % len(SPLITS) == SPLITS.index(split)
 
 
-class SeededSource(Uncopied, Generic[Made]):
+class SeededSource(Uncopied, Generic[TaskT]):
     """Tasks made from seeds, with random access by index or by id. Nothing of a source is written after its making.
 
     Attributes:
@@ -58,13 +58,13 @@ class SeededSource(Uncopied, Generic[Made]):
     digest = ""
     bounded = False
 
-    def __init__(self, name: str, sizes: Mapping[str, int], *, kept: int = 0) -> None:
+    def __init__(self, name: str, sizes: Mapping[str, int], *, cache_size: int = 0) -> None:
         """Take the name, how many tasks of each split a reset draws from, and how many tasks to keep once they are made."""
         self.name, self._sizes = name, dict(sizes)
         self.splits = tuple(self._sizes)
-        self._made = lru_cache(maxsize=kept)(self.build) if kept else self.build
+        self._task = lru_cache(maxsize=cache_size)(self.build) if cache_size else self.build
 
-    def build(self, split: str, index: int) -> Made:
+    def build(self, split: str, index: int) -> TaskT:
         """Make the task of an index."""
         raise NotImplementedError(f"{type(self).__name__} must write build(split, index)")
 
@@ -73,10 +73,10 @@ class SeededSource(Uncopied, Generic[Made]):
         return f"{self.name}-{split}-{index}"
 
     def size(self, split: str) -> int:
-        """Return how many tasks a reset without `task` draws from; larger indices are tasks too, unless `bounded`."""
+        """Return the number of tasks that a reset without `task` draws from; larger indices are tasks too, unless `bounded`."""
         return self._sizes[split]
 
-    def get(self, split: str, key: int | str) -> Made:
+    def get(self, split: str, key: int | str) -> TaskT:
         """Return a task by index >= 0 or by id.
 
         Raises:
@@ -91,7 +91,7 @@ class SeededSource(Uncopied, Generic[Made]):
             index = self.index_at(split, plain_int(key)) if whole else -1
         if not 0 <= index < (self._sizes[split] if self.bounded else 10**_MOST_DIGITS):
             raise KeyError(key if isinstance(key, str) else display_value(key))
-        task = self._made(split, index)
+        task = self._task(split, index)
         if isinstance(key, str) and task.id != key:
             raise KeyError(key)
         return task
@@ -112,7 +112,7 @@ class SeededSource(Uncopied, Generic[Made]):
         return tuple(map(int, numbers)) if digits and head == f"{self.name}-{split}" else ()
 
 
-class SeededWorlds(SeededSource[Made]):
+class SeededWorlds(SeededSource[TaskT]):
     """Several tasks in each of many worlds; an id is `NAME-SPLIT-WORLD-ITEM`.
 
     Index i lies in world i % n of the split's first n worlds (so that few tasks already span many worlds), and beyond those
@@ -124,11 +124,11 @@ class SeededWorlds(SeededSource[Made]):
         super().__init__(name, {split: count * each for split, count in worlds.items()})
         self._worlds, self._each = dict(worlds), each
 
-    def tasks(self, split: str, world: int) -> Sequence[Made]:
+    def tasks(self, split: str, world: int) -> Sequence[TaskT]:
         """Return the tasks of a world, at least one; asked for often, so keep them."""
         raise NotImplementedError(f"{type(self).__name__} must write tasks(split, world)")
 
-    def build(self, split: str, index: int) -> Made:
+    def build(self, split: str, index: int) -> TaskT:
         """Return the task of an index; a world with fewer tasks begins again."""
         turn, column = divmod(index, self._worlds[split])
         block, item = divmod(turn, self._each)

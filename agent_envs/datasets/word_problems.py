@@ -78,14 +78,14 @@ class WordProblem:
     """A question in words, and how it is calculated.
 
     Attributes:
-        given: every number in the question, as digits, in order of appearance.
+        numbers: every number in the question, as digits, in order of appearance.
         steps: calculations over given numbers and earlier results; the last gives the answer.
         answer: a whole number.
         kind: where it comes from: the setting's name, or the data set.
     """
 
     question: str
-    given: tuple[str, ...]
+    numbers: tuple[str, ...]
     steps: tuple[str, ...]
     answer: str
     kind: str
@@ -161,8 +161,8 @@ def _build(rng: random.Random, setting: Setting, path: list[Form], digits: int) 
         n, m = (*pair, 0, 0)[:2]
         sentences.append(text.format(then=last, who=who, other=other, n=n, m=m))
     sentences.append(setting.questions[path[-1].target].format(who=who))
-    given = tuple(str(number) for pair in pairs for number in pair)
-    return WordProblem(" ".join(sentences), given, tuple(numbers.steps), str(numbers.quantity), setting.name)
+    numerals = tuple(str(number) for pair in pairs for number in pair)
+    return WordProblem(" ".join(sentences), numerals, tuple(numbers.steps), str(numbers.quantity), setting.name)
 
 
 class _Numbers:

@@ -114,14 +114,14 @@ def literals(text: str) -> tuple[Fraction, ...]:
     Raises:
         ExpressionError: bad_token, too_long or too_big, as `evaluate` would say.
     """
-    found = []
+    numbers = []
     tokens = _tokens(text)
     for place, token in enumerate(tokens):
         if token[0] in _NUMBER:
-            found.append(Fraction(*_number(token)))
+            numbers.append(Fraction(*_number(token)))
         elif token not in _SYMBOLS:
             raise _misplaced(tokens, place)
-    return tuple(found)
+    return tuple(numbers)
 
 
 def number_text(value: Fraction) -> str:
@@ -150,7 +150,7 @@ def _number(token: str) -> tuple[int, int]:
     """Return a number as numerator and denominator."""
     whole, point, part = token.partition(".")
     if "." in part or token == ".":
-        raise ExpressionError("bad_token", f"{_shown(token)} is not a number")
+        raise ExpressionError("bad_token", f"{_quoted(token)} is not a number")
     if len(whole) > MAX_DIGITS or len(part) > MAX_DIGITS:
         raise ExpressionError("too_big", f"a number has more than {MAX_DIGITS} digits")
     return (int(whole + part), 10 ** len(part)) if point else (int(token), 1)
@@ -182,7 +182,7 @@ def _misplaced(tokens: list[str], place: int) -> ExpressionError:
     """Return the error of a token that cannot stand at its place."""
     token = tokens[place]
     if token[0] in _NUMBER or token == "(":
-        return ExpressionError("syntax", f"an operator is missing before {_shown(token)}")
+        return ExpressionError("syntax", f"an operator is missing before {_quoted(token)}")
     if token in _SYMBOLS:
         if place and token == tokens[place - 1] and token in "*/":
             return ExpressionError("syntax", f"there is no operator {token}{token}")
@@ -190,10 +190,10 @@ def _misplaced(tokens: list[str], place: int) -> ExpressionError:
     if token[0] in _HINTS:
         return ExpressionError("bad_token", f"'{token[0]}' is not understood: {_HINTS[token[0]]}")
     can = "only digits, one decimal point, + - * / and ( ) can be used"
-    return ExpressionError("bad_token", f"{_shown(token)} is not understood: {can}")
+    return ExpressionError("bad_token", f"{_quoted(token)} is not understood: {can}")
 
 
-def _shown(token: str) -> str:
+def _quoted(token: str) -> str:
     """Return a token in quotes, escaped and cut: `repr` would depend on the Unicode version of Python."""
     escaped = ascii(token)[1:-1]
     return f"'{escaped if len(escaped) <= _SHOWN_CHARACTERS else escaped[:_SHOWN_CHARACTERS] + '...'}'"

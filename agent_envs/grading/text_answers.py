@@ -35,11 +35,11 @@ def exact_match(prediction: str, golds: Iterable[str]) -> bool:
     A gold that normalises to nothing ("The") is compared as it stands, in lower case: otherwise an empty answer would
     match it. An empty prediction matches nothing.
     """
-    wanted = normalise_answer(prediction)
+    normal_prediction = normalise_answer(prediction)
     for gold in golds:
         normal = _normal_gold(gold)
         if normal:
-            if normal == wanted:
+            if normal == normal_prediction:
                 return True
         elif gold.strip() and gold.strip().lower() == prediction.strip().lower():
             return True

@@ -70,10 +70,10 @@ class BoundedProcesses:
                 return
             wait([worker.connection for worker in busy], timeout=1.0)
             for worker in busy:
-                yield from self._heard(worker, again)
+                yield from self._receive(worker, again)
 
     def close(self) -> None:
-        """End them, whatever they do."""
+        """Kill all workers."""
         for worker in self._workers:
             worker.connection.close()  # an idle one ends by itself
         for worker in self._workers:
@@ -86,7 +86,7 @@ class BoundedProcesses:
         with contextlib.suppress(OSError):  # a dead one is found when it is heard
             worker.connection.send(batch)
 
-    def _heard(self, worker: _Worker, again: deque[Batch]) -> Iterator[tuple[int, Any]]:
+    def _receive(self, worker: _Worker, again: deque[Batch]) -> Iterator[tuple[int, Any]]:
         alive = True
         try:
             while worker.batch and worker.connection.poll():
@@ -126,7 +126,7 @@ def _batches(items: Iterable[Item]) -> Iterator[Batch]:
 
 
 def _serve(connection: Connection, make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    """Do what comes until nothing comes any more."""
+    """Serve requests until the pipe is closed."""
     bound()
     with make(*arguments) as work, contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
         connection.send(None)

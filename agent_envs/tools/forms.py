@@ -23,7 +23,7 @@ def filled(parameters: Mapping[str, Any], ask: Ask, place: str = "") -> dict[str
     values: dict[str, Any] = {}
     needed = parameters.get("required", ())
     for name, schema in parameters.get("properties", {}).items():
-        value = _asked(f"{place}{name}", schema, name in needed, ask)
+        value = _ask_argument(f"{place}{name}", schema, name in needed, ask)
         if value is not None:
             values[name] = value
         elif name in needed:
@@ -31,7 +31,7 @@ def filled(parameters: Mapping[str, Any], ask: Ask, place: str = "") -> dict[str
     return values
 
 
-def _asked(name: str, schema: Any, needed: bool, ask: Ask) -> Any:
+def _ask_argument(name: str, schema: Any, needed: bool, ask: Ask) -> Any:
     """Return the value of one argument, None where it is left out."""
     schema = schema if isinstance(schema, Mapping) else {}
     kind, items = str(schema.get("type", "")), schema.get("items", {})
@@ -75,8 +75,8 @@ def _yes(text: str) -> bool:
 
 
 def _list(text: str) -> list[Any]:
-    found = json_or_text(text) if text.startswith("[") else None
-    return found if isinstance(found, list) else [part.strip() for part in text.split(",")]
+    value = json_or_text(text) if text.startswith("[") else None
+    return value if isinstance(value, list) else [part.strip() for part in text.split(",")]
 
 
 def json_or_text(text: str) -> Any:

@@ -35,14 +35,16 @@ class NativeTags:
         spoken, opening, _ = text.partition("<tool_call>")
         if isinstance(parsed := self.tags.parse(spoken), protocol.Answer):
             return parsed
-        known = dict((*self.tags.tools.values(), ANSWER[:2]))
-        parsed = _CALLS.parse(text) if opening else protocol.Malformed(f"no action found: call {' or '.join(known)}")
+        argument_of = dict((*self.tags.tools.values(), ANSWER[:2]))
+        parsed = (
+            _CALLS.parse(text) if opening else protocol.Malformed(f"no action found: call {' or '.join(argument_of)}")
+        )
         if not isinstance(parsed, protocol.Call):
             return parsed
         call, *more = parsed.calls
-        if call.name not in known:
-            return protocol.Malformed(f"there is no tool {call.name[:60]!r}: call {' or '.join(known)}")
-        argument = known[call.name]
+        if call.name not in argument_of:
+            return protocol.Malformed(f"there is no tool {call.name[:60]!r}: call {' or '.join(argument_of)}")
+        argument = argument_of[call.name]
         value = json.loads(call.arguments).get(argument)
         if not isinstance(value, str):
             return protocol.Malformed(f"{call.name} takes {argument}, a text")

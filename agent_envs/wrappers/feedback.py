@@ -30,7 +30,7 @@ from agent_envs.wrappers.memory import Memory
 @state_type
 @dataclass(frozen=True, slots=True)
 class FeedbackState:
-    """What the wrapper keeps of an episode.
+    """The state of the wrapper in an episode.
 
     Attributes:
         talk: the conversation as the policy sees it, feedback included.
@@ -83,18 +83,18 @@ class VerbalFeedback(TurnWrapper):
         """
         name = core_of(env).env_id
         portion(f"{name}: VerbalFeedback", "epsilon", epsilon)
-        texts, chosen = read_templates(templates), _checked(name, options)
+        texts, chat_options = read_templates(templates), _checked(name, options)
         limits = feedback_limits(max_calls, max_cost)
         if not isinstance(prices, str):
             raise UsageError(f"{name}: VerbalFeedback: prices={prices!r}; give the path of a table of prices as a text")
-        given = {"feedback": feedback, "epsilon": epsilon, "templates": texts.texts if templates else "",
-                 "max_calls": max_calls, "max_cost": max_cost, "prices": prices, "options": chosen}  # fmt: skip
-        super().__init__(env, **given)
+        arguments = {"feedback": feedback, "epsilon": epsilon, "templates": texts.texts if templates else "",
+                 "max_calls": max_calls, "max_cost": max_cost, "prices": prices, "options": chat_options}  # fmt: skip
+        super().__init__(env, **arguments)
         self.epsilon = float(epsilon)
-        self.model = make_feedback_model(env, feedback, texts, chosen, limits, prices)
+        self.model = make_feedback_model(env, feedback, texts, chat_options, limits, prices)
         self.templates = self.model.templates
         # What shapes the feedback, and not what it may cost: snapshots fit where only a limit differs.
-        self.label = f"VerbalFeedback({canonical_json({'epsilon': self.epsilon, **self.model.told})})"
+        self.label = f"VerbalFeedback({canonical_json({'epsilon': self.epsilon, **self.model.identity})})"
         self.state = FeedbackState()
         self._most_turns: int | None = None
 
@@ -114,14 +114,14 @@ class VerbalFeedback(TurnWrapper):
         return {PREFIX + name: count for name, count in self.state.usage}
 
     def on_turn_limit(self, turns: int) -> None:
-        """Expect a limit further out: after so many turns nobody reads feedback any more."""
+        """Adopt a limit of an outer wrapper: after so many turns nobody reads feedback any more."""
         self._most_turns = turns if self._most_turns is None else min(turns, self._most_turns)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset, and speak before the first turn."""
         self.state = FeedbackState()
         observation, info = self.env.reset(seed=seed, options=options)
-        return self._given(observation, info, shown_messages(self.env, info))
+        return self._add_feedback(observation, info, shown_messages(self.env, info))
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take a turn, and speak before the next one.
@@ -144,7 +144,7 @@ class VerbalFeedback(TurnWrapper):
             self.state = replace(self.state, talk=talk)
             return observation, reward, terminated, truncated, info
         try:
-            observation, info = self._given(observation, info, talk)
+            observation, info = self._add_feedback(observation, info, talk)
         except BaseException:
             if before is None:
                 # The turn stays taken, and nobody was shown what came of it; what feedback took was paid for.
@@ -155,7 +155,7 @@ class VerbalFeedback(TurnWrapper):
         return observation, reward, terminated, truncated, info
 
     def _moment(self) -> Snapshot | None:
-        """Return where the environment stands, if the stack can be put back."""
+        """Return a snapshot of the environment, if the stack can be put back."""
         try:
             return snapshot(self.env)
         except TypeError:  # a wrapper of somebody else's
@@ -172,21 +172,23 @@ class VerbalFeedback(TurnWrapper):
         """Return the conversation as the policy sees it after a turn."""
         news = shown_messages(self.env, info)
         if info["context"] == "replace":
-            known = {(message.role, message.content): message for message in self.said}
-            return tuple(known.get((message.role, message.content), message) for message in news)
+            own_by_text = {(message.role, message.content): message for message in self.said}
+            return tuple(own_by_text.get((message.role, message.content), message) for message in news)
         # With expanded actions only a text that was taken is part of the history.
-        written = "action_mask" not in info or (isinstance(turn.action, str) and isinstance(turn.parsed, Say))
-        own = (Message("assistant", str(turn.action), "policy"),) if written else ()
+        is_text = "action_mask" not in info or (isinstance(turn.action, str) and isinstance(turn.parsed, Say))
+        own = (Message("assistant", str(turn.action), "policy"),) if is_text else ()
         return (*self.state.talk, *own, *news)
 
-    def _given(self, observation: Any, info: dict[str, Any], talk: tuple[Message, ...]) -> tuple[Any, dict[str, Any]]:
+    def _add_feedback(
+        self, observation: Any, info: dict[str, Any], talk: tuple[Message, ...]
+    ) -> tuple[Any, dict[str, Any]]:
         """Return the observation and info with feedback, and remember the conversation with it."""
         core = self.turn_env()
         if not isinstance(observation, str):
             kind = type(observation).__name__
             raise UsageError(f"{core.env_id}: VerbalFeedback: the observation is a {kind}; feedback joins texts alone")
         head, turn = core.episode.header, int(info["turn"])
-        mode = "explore" if drawn(head, turn) < self.epsilon else "exploit"
+        mode = "explore" if exploration_draw(head, turn) < self.epsilon else "exploit"
         prefill = info["prefill"]
         offered = () if prefill else core.tools  # a turn whose beginning is given is no turn to call a tool
         moment = Moment(head, turn, mode, talk, offered, prefill, core.services.recording, core.services.charged)
@@ -211,14 +213,14 @@ def _checked(name: str, options: Any) -> dict[str, Any]:
     try:
         if not isinstance(options, Mapping | None) or not all(isinstance(key, str) for key in options or ()):
             raise TypeError("it is no mapping of names")
-        canonical_json(chosen := dict(options or {}))
+        canonical_json(chat_options := dict(options or {}))
     except (TypeError, ValueError) as error:
         raise UsageError(
             f"{name}: VerbalFeedback: options={options!r:.200}: {error}; give names and their values as JSON"
         ) from None
-    return chosen
+    return chat_options
 
 
-def drawn(header: Header, turn: int) -> float:
+def exploration_draw(header: Header, turn: int) -> float:
     """Return the uniform number in [0, 1) that decides between exploring and exploiting in a turn of a rollout."""
     return int(chance_key(header, turn, "epsilon")[:13], 16) / 2**52

@@ -41,7 +41,7 @@ _TAG = re.compile(r"<[/|]?[A-Za-z_][^<>\n]{0,80}>")
 _NUDGE = "(Your last reply was empty. Write the advice now, in plain words.)"
 _SENTENCE_END = re.compile(r"[.!?](?=\s)")
 
-Given = tuple[str, dict[str, int]]  # a message and the tokens that it took
+FeedbackReply = tuple[str, dict[str, int]]  # a message and the tokens that it took
 
 
 PREFIX = "feedback_"  # of the names in an episode's usage
@@ -49,7 +49,7 @@ PREFIX = "feedback_"  # of the names in an episode's usage
 
 @dataclass(frozen=True)
 class Moment:
-    """What a voice speaks on.
+    """The moment of an episode on which a feedback model speaks.
 
     Attributes:
         header: which episode; its key, branch, task and seed key all chance.
@@ -78,15 +78,15 @@ class FeedbackModel(Protocol):
         name: as reports tell it.
         service: the chat model's name, "" where no outside service is asked.
         templates: 12 hex digits that name the content of its templates, "" where it has none.
-        told: what shapes its words, as JSON.
+        identity: what shapes its words, as JSON.
     """
 
     name: str
     service: str
     templates: str
-    told: dict[str, Any]
+    identity: dict[str, Any]
 
-    def speak(self, moment: Moment) -> Given:
+    def speak(self, moment: Moment) -> FeedbackReply:
         """Return a message and the tokens that it took.
 
         Raises:
@@ -104,20 +104,20 @@ class ScriptedFeedback:
 
     def __init__(self, script: Callable[..., str], quality: str) -> None:
         self.name = SCRIPTED + quality
-        self.told = {"feedback": self.name}
+        self.identity = {"feedback": self.name}
         self._script, self._quality = script, quality
 
-    def speak(self, moment: Moment) -> Given:
-        """Return what the script says; raises UsageError where it says no text, or nothing that can be read."""
+    def speak(self, moment: Moment) -> FeedbackReply:
+        """Return the script's message; raises UsageError where it gives no text, or nothing that can be read."""
         chance = random.Random(chance_key(moment.header, moment.turn, "message"))
-        said = self._script(moment.talk, moment.mode, self._quality, chance)
-        text = readable(said) if isinstance(said, str) else ""
+        message = self._script(moment.talk, moment.mode, self._quality, chance)
+        text = readable(message) if isinstance(message, str) else ""
         if not text:
             script = (
                 f"{self._script.__module__}:{getattr(self._script, '__qualname__', type(self._script).__qualname__)}"
             )
             raise UsageError(
-                f"{moment.header.env_id}: VerbalFeedback: feedback={self.name!r}: {script} returned {said!r:.80}; a script "
+                f"{moment.header.env_id}: VerbalFeedback: feedback={self.name!r}: {script} returned {message!r:.80}; a script "
                 "of feedback returns words in every turn"
             )
         return text, {}
@@ -138,31 +138,35 @@ class ChatFeedback(Uncopied):
         self.name = self.service = model.name
         self.templates = templates.digest
         settings = getattr(model, "settings", None) or {}
-        self.told = {"feedback": self.name, "templates": self.templates, **({"settings": settings} if settings else {})}
+        self.identity = {
+            "feedback": self.name,
+            "templates": self.templates,
+            **({"settings": settings} if settings else {}),
+        }
         self.budget = budget or Budget()
         self._model, self._texts, self._wait = model, templates, wait
         self._port: tuple[Recording | None, Charged | None, ChatPort] | None = None
-        self._known: SharedCache[Given] = OrderedDict()
+        self._replies: SharedCache[FeedbackReply] = OrderedDict()
 
-    def speak(self, moment: Moment) -> Given:
+    def speak(self, moment: Moment) -> FeedbackReply:
         """Return the model's message; an empty one is asked for once more."""
         port = self._port_now(moment)
         head = moment.header
         site = CallSite(head.episode_key, head.branch, 2 * moment.turn)
         seed = turn_seed(f"{head.episode_key}|{head.branch}|feedback", moment.turn)
-        shown = self._texts.messages(moment.mode, moment.talk, moment.tools, moment.prefill)
-        request = ChatRequest(shown, max_tokens=MAX_TOKENS, seed=seed)
+        messages = self._texts.messages(moment.mode, moment.talk, moment.tools, moment.prefill)
+        request = ChatRequest(messages, max_tokens=MAX_TOKENS, seed=seed)
         if moment.recording is not None:
-            return self._asked(port, request, site)
+            return self._ask_model(port, request, site)
         key = port.key(request.to_json(), site)
-        return shared(self._known, key, lambda: self._asked(port, request, site), REMEMBERED)
+        return shared(self._replies, key, lambda: self._ask_model(port, request, site), REMEMBERED)
 
-    def _asked(self, port: ChatPort, request: ChatRequest, site: CallSite) -> Given:
+    def _ask_model(self, port: ChatPort, request: ChatRequest, site: CallSite) -> FeedbackReply:
         reply = ask(port, request, site)
         text, usage = readable(reply.text), _counted(reply)
         if not text:
-            said = [{"role": "assistant", "content": "(nothing)"}, {"role": "user", "content": _NUDGE}]
-            again = replace(request, messages=[*request.messages, *said])
+            nudge = [{"role": "assistant", "content": "(nothing)"}, {"role": "user", "content": _NUDGE}]
+            again = replace(request, messages=[*request.messages, *nudge])
             reply = ask(port, again, replace(site, ordinal=site.ordinal + 1), lambda reply: bool(readable(reply.text)))
             text = readable(reply.text)
             usage += _counted(reply)
@@ -171,14 +175,14 @@ class ChatFeedback(Uncopied):
         return text, dict(usage)
 
     def _port_now(self, moment: Moment) -> ChatPort:
-        made, recording, charged = self._port, moment.recording, moment.charged
-        if made is None or made[0] is not recording or made[1] is not charged:
+        cache_entry, recording, charged = self._port, moment.recording, moment.charged
+        if cache_entry is None or cache_entry[0] is not recording or cache_entry[1] is not charged:
             model = (charged or Metered)(self._model, self.budget)
             port = chat_port(model, recording=recording, wait=self._wait)
             port.name = PORT + port.name
             # Rebound as a whole, so that forks and threads that share the voice are never in each other's way.
-            made = self._port = (recording, charged, port)
-        return made[2]
+            cache_entry = self._port = (recording, charged, port)
+        return cache_entry[2]
 
 
 def make_feedback_model(
@@ -189,17 +193,17 @@ def make_feedback_model(
     limits: Limits,
     prices: str = "",
 ) -> FeedbackModel:
-    """Return who gives the feedback of an environment.
+    """Make the feedback model of an environment.
 
     Raises UsageError: there is no such voice; the message says which there are.
     """
     name = core_of(env).env_id
-    named = isinstance(feedback, str) and is_chat_name(feedback)
-    if options and not named:
+    is_model_name = isinstance(feedback, str) and is_chat_name(feedback)
+    if options and not is_model_name:
         raise UsageError(f"{name}: VerbalFeedback: options={options!r} are of a chat model that is named")
     if isinstance(feedback, str) and feedback.startswith(SCRIPTED):
         return _scripted(env, feedback.removeprefix(SCRIPTED))
-    if isinstance(feedback, str) and named:
+    if isinstance(feedback, str) and is_model_name:
         feedback = make_chat_model(feedback, **options)
     if isinstance(feedback, str) or not (is_chat_model(feedback) and hasattr(feedback, "complete")):
         forms = ", ".join((*(SCRIPTED + one for one in QUALITIES), *FORMS))
@@ -211,8 +215,8 @@ def make_feedback_model(
 def _scripted(env: gym.Env[Any, Any], quality: str) -> ScriptedFeedback:
     name = core_of(env).env_id
     if quality not in QUALITIES:
-        known = ", ".join(SCRIPTED + one for one in QUALITIES)
-        raise UsageError(f"{name}: VerbalFeedback: feedback={SCRIPTED + quality!r}; the scripted ones are {known}")
+        names = ", ".join(SCRIPTED + one for one in QUALITIES)
+        raise UsageError(f"{name}: VerbalFeedback: feedback={SCRIPTED + quality!r}; the scripted ones are {names}")
     script = companion(env, "feedback")
     if script is None:
         raise UsageError(
@@ -235,7 +239,7 @@ def readable(text: str) -> str:
     text = " ".join("".join(mark if mark.isprintable() else " " for mark in text).split())
     if len(text) <= MOST_CHARACTERS:
         return text
-    ends = [found.end() for found in _SENTENCE_END.finditer(text[: MOST_CHARACTERS + 1])]
+    ends = [match.end() for match in _SENTENCE_END.finditer(text[: MOST_CHARACTERS + 1])]
     return text[: ends[-1]] if ends else text[: MOST_CHARACTERS - 4] + " ..."
 
 

@@ -18,7 +18,7 @@ EPSILON = 0.1  # the default of the paper
 SLOTS = ("instructions", "conversation")
 MOST_INSTRUCTIONS = 60_000  # characters as JSON
 MOST_CONVERSATION = 24_000  # characters of all messages together, as the JSON lines that are sent
-KEPT = 240  # characters of a message that is cut, as JSON
+MOST_CUT = 240  # characters of a message that is cut, as JSON
 _NOTE = 48  # no fewer than a cut is told in
 _NOTHING = "(nothing yet: the first turn comes next)"
 _WHO = {"policy": "assistant"}
@@ -55,8 +55,8 @@ class Templates:
         begin = _place(text)
         instructions = "\n\n".join(message.content for message in opening)
         functions = [tool["function"] for tool in tools]
-        if named := "\n".join(f"- {row['name']}: {row.get('description', '')}".rstrip(": ") for row in functions):
-            instructions += f"\n\nTools of the assistant:\n{named}"
+        if tool_lines := "\n".join(f"- {row['name']}: {row.get('description', '')}".rstrip(": ") for row in functions):
+            instructions += f"\n\nTools of the assistant:\n{tool_lines}"
         rows = bounded(rest, MOST_CONVERSATION)
         if prefill:
             rows.append(_row("environment", f"The next turn has to begin with {prefill}"))
@@ -104,13 +104,13 @@ def _checked(texts: Mapping[str, Any], where: str) -> Templates:
     if sorted(texts) != sorted(MODES) or not all(isinstance(text, str) for text in texts.values()):
         raise UsageError(f"VerbalFeedback: templates: give the texts of {' and '.join(MODES)}, and nothing else")
     for mode, text in texts.items():
-        found = Template(text).get_identifiers()
-        missing = [f"${slot}" for slot in SLOTS if slot not in found]
+        slots = Template(text).get_identifiers()
+        missing = [f"${slot}" for slot in SLOTS if slot not in slots]
         if missing:
             raise UsageError(
                 f"VerbalFeedback: {where}: {mode} has no {' and no '.join(missing)}: write it where that belongs"
             )
-        if other := [name for name in found if name not in SLOTS]:
+        if other := [name for name in slots if name not in SLOTS]:
             raise UsageError(
                 f"VerbalFeedback: {where}: {mode} has the unknown slot ${other[0]}; the slots are "
                 f"{' and '.join(f'${slot}' for slot in SLOTS)}, and $$ is a dollar sign"
@@ -119,7 +119,7 @@ def _checked(texts: Mapping[str, Any], where: str) -> Templates:
 
 
 def _place(text: str) -> int:
-    """Return where the first slot of the conversation begins; after `$$` there is none."""
+    """Return the place of the first slot of the conversation; after `$$` there is none."""
     slots = Template.pattern.finditer(text)
     return next(slot.start() for slot in slots if "conversation" in (slot["named"], slot["braced"]))
 
@@ -164,8 +164,8 @@ def _cuts(messages: Sequence[Message], most: int) -> Iterator[tuple[int, int]]:
     """Yield which messages are to be cut, one after another, and to how many characters at the least."""
     others = [place for place, message in enumerate(messages) if message.author != "policy"]
     own = (place for place, message in enumerate(messages) if message.author == "policy" and place)
-    yield from ((place, KEPT) for place in others[:-1] if place)
-    yield from ((place, KEPT) for place in own)
+    yield from ((place, MOST_CUT) for place in others[:-1] if place)
+    yield from ((place, MOST_CUT) for place in own)
     yield 0, most // 4
     yield from ((place, most // 2) for place in others[-1:] if place)
 
@@ -183,7 +183,7 @@ def _cut(text: str, most: int) -> str:
     if len(text) <= most and len(canonical_json(text)) - 2 <= most:
         return text
     # No character's JSON is shorter than itself, and that of a longer beginning never shorter.
-    kept = (
+    size_left = (
         bisect_right(range(min(len(text), most) + 1), most, key=lambda size: len(canonical_json(text[:size])) - 2) - 1
     )
-    return f"{text[:kept]} (cut: {len(text) - kept} characters are left out)"
+    return f"{text[:size_left]} (cut: {len(text) - size_left} characters are left out)"

@@ -44,12 +44,12 @@ class Memory(TurnWrapper):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset and forget."""
         observation, info = self.env.reset(seed=seed, options=options)
-        shown = _pairs(info["messages"])
+        pairs = _pairs(info["messages"])
         # Feedback is news too: it is not what a task stands on.
-        told = len(wrapper_messages(self.env))
-        standing = len(shown) - told if self.standing is None else self.standing
-        first = ((_NOBODY, *shown[standing:]),) if self.standing is not None or told else ()
-        self.state = (shown[:standing], first)
+        news = len(wrapper_messages(self.env))
+        standing = len(pairs) - news if self.standing is None else self.standing
+        first = ((_NOBODY, *pairs[standing:]),) if self.standing is not None or news else ()
+        self.state = (pairs[:standing], first)
         return observation, self._rebuild(info)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -74,10 +74,10 @@ class Memory(TurnWrapper):
 
     def _rebuild(self, info: dict[str, Any]) -> dict[str, Any]:
         opening, exchanges = self.state
-        kept = list(exchanges)
-        if len(kept) > self.turns:
-            kept[0] = kept[0][1:]
-        rows = (*opening, *(pair for exchange in kept for pair in exchange))
+        recent = list(exchanges)
+        if len(recent) > self.turns:
+            recent[0] = recent[0][1:]
+        rows = (*opening, *(pair for exchange in recent for pair in exchange))
         info["messages"] = [{"role": role, "content": content} for role, content in rows if role]
         info["context"] = "replace"
         return info
@@ -94,7 +94,7 @@ def acting_tags(core: TurnEnv) -> tuple[str, ...]:
 
 
 def acted(turn: Turn, tags: tuple[str, ...] = ()) -> str:
-    """Return what of a turn's text acts, by what was parsed from it; the whole text where no part of it does.
+    """Return the acting part of a turn's text, by what was parsed from it; the whole text where no part of it acts.
 
     Args:
         turn: of the policy.
@@ -108,7 +108,7 @@ def acted(turn: Turn, tags: tuple[str, ...] = ()) -> str:
 
 
 def acting_span(turn: Turn, tags: tuple[str, ...] = ()) -> tuple[int, int]:
-    """Return where in a turn's text that stands which acts, as `acted` has it."""
+    """Return the span of a turn's text that acts, as `acted` has it."""
     text, parsed = str(turn.action), turn.parsed
     if isinstance(parsed, Say) and _LABELLED.parse(text) == parsed:
         start = _LABELLED.places(text)[-1]

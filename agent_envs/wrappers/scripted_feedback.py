@@ -35,7 +35,7 @@ Hint = tuple[str, Mapping[str, str]]  # a situation, and what stands in the slot
 Advise = Callable[[Sequence[Message], str, str], Hint]
 
 
-class Wordings:
+class FeedbackWordings:
     """The texts of a family's scripted feedback, read when they are first needed."""
 
     def __init__(self, package: str) -> None:
@@ -60,7 +60,7 @@ class Wordings:
 
 
 def scripted(
-    wordings: Wordings, advise: Advise, messages: Sequence[Message], mode: str, quality: str, rng: random.Random
+    wordings: FeedbackWordings, advise: Advise, messages: Sequence[Message], mode: str, quality: str, rng: random.Random
 ) -> str:
     """Return a message of feedback, of at most 600 characters, whatever the conversation holds.
 
@@ -75,25 +75,25 @@ def scripted(
     Raises:
         UsageError: there is no such mode or quality.
     """
-    for name, value, known in (("mode", mode, MODES), ("quality", quality, QUALITIES)):
-        if value not in known:
-            raise UsageError(f"feedback: {name}={value!r}; use one of {', '.join(known)}")
+    for name, value, choices in (("mode", mode, MODES), ("quality", quality, QUALITIES)):
+        if value not in choices:
+            raise UsageError(f"feedback: {name}={value!r}; use one of {', '.join(choices)}")
     texts = wordings.table[mode][quality]
     situation, slots = "any", dict[str, str]()
     if quality != "weak":
-        seen = [replace(m, content=m.content[:LONGEST]) for m in messages if m.author != "feedback"]
+        conversation = [replace(m, content=m.content[:LONGEST]) for m in messages if m.author != "feedback"]
         try:
-            situation, found = advise(seen, mode, quality)
-            slots = {name: text for name, value in found.items() if (text := _clean(value))}
+            situation, values = advise(conversation, mode, quality)
+            slots = {name: text for name, value in values.items() if (text := _clean(value))}
         except _UNREADABLE:
             situation = "lost"
-    chosen = _chosen(texts[situation], slots, mode, rng) or _chosen(texts["lost"], {}, mode, rng)
+    sentences = _choose_texts(texts[situation], slots, mode, rng) or _choose_texts(texts["lost"], {}, mode, rng)
     if mode == "explore" and "unlikely" in texts:
-        chosen.append(rng.choice(texts["unlikely"]))
-    return " ".join(_SLOT.sub(lambda slot: slots[slot[1]], text) for text in chosen)[:MOST]
+        sentences.append(rng.choice(texts["unlikely"]))
+    return " ".join(_SLOT.sub(lambda slot: slots[slot[1]], text) for text in sentences)[:MOST]
 
 
-def _chosen(texts: Sequence[str], slots: Mapping[str, str], mode: str, rng: random.Random) -> list[str]:
+def _choose_texts(texts: Sequence[str], slots: Mapping[str, str], mode: str, rng: random.Random) -> list[str]:
     """Return one or two of the texts whose slots can be filled; of hints that exploit one of those that say most."""
     fitting = [text for text in texts if set(_SLOT.findall(text)) <= slots.keys()]
     if mode == "explore" or not fitting:

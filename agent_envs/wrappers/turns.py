@@ -27,7 +27,7 @@ from agent_envs.core.registry import companion
 
 
 def allowance(env: gym.Env[Any, Any]) -> tuple[int, str]:
-    """Return how many turns a stack still allows and the prefill of the coming one: what info says, for a solver."""
+    """Return the turns that a stack still allows and the prefill of the coming one: what info says, for a solver."""
     left, prefill = 0, ""
     limits = []
     bound = math.inf
@@ -88,15 +88,15 @@ class TurnLimit(TurnWrapper):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take a turn; the last one allowed truncates."""
-        taken, over = self.state
+        count, over = self.state
         if over:
             raise UsageError(f"{self.turn_env().env_id}: the episode is over; call reset() before the next step")
         observation, reward, terminated, truncated, info = self.env.step(self._prepare(action))
-        taken += 1
-        if taken >= self.turns and not terminated and not truncated:
+        count += 1
+        if count >= self.turns and not terminated and not truncated:
             truncated = True
             info["success"] = False
-        self.state = (taken, terminated or truncated)
+        self.state = (count, terminated or truncated)
         return observation, reward, terminated, truncated, self._mark(info)
 
     def _opened(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -106,8 +106,8 @@ class TurnLimit(TurnWrapper):
         return action
 
     def _mark(self, info: dict[str, Any]) -> dict[str, Any]:
-        taken, over = self.state
-        info["turns_left"] = 0 if over else min(info["turns_left"], self.turns - taken)
+        count, over = self.state
+        info["turns_left"] = 0 if over else min(info["turns_left"], self.turns - count)
         return info
 
 
@@ -135,10 +135,10 @@ class ForcedAnswer(TurnLimit):
         if look is None or min(info["turns_left"], self.turns) > 1:
             return observation, info
         core = self.turn_env()
-        shown: tuple[Message, ...] = tuple(look(core))
-        core._episode = replace(core.episode, prompt=(*core.episode.prompt, *shown))
-        info["messages"] = [*info["messages"], *(message.as_dict() for message in shown)]
-        return "\n\n".join(filter(None, (observation, text_of(shown)))), info
+        passages: tuple[Message, ...] = tuple(look(core))
+        core._episode = replace(core.episode, prompt=(*core.episode.prompt, *passages))
+        info["messages"] = [*info["messages"], *(message.as_dict() for message in passages)]
+        return "\n\n".join(filter(None, (observation, text_of(passages)))), info
 
     def _prepare(self, action: Any) -> Any:
         opening, closing = self.turn_env().answer_tags

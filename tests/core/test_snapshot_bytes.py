@@ -128,7 +128,7 @@ def test_each_turn_is_encoded_once_and_forgotten_with_its_episode(monkeypatch):
     monkeypatch.setattr(
         serialization, "encode_state", lambda value: encoded.append(type(value).__name__) or whole(value)
     )
-    kept = len(serialization._KEPT)
+    kept = len(serialization._STORED_TEXTS)
     env = stack()
     env.reset(seed=9)
     play(env, ["<luck>é</luck>", "nothing"])
@@ -145,7 +145,7 @@ def test_each_turn_is_encoded_once_and_forgotten_with_its_episode(monkeypatch):
     turn = moment.episode.turns[0]
     for again in (copy.copy(turn), copy.deepcopy(turn), pickle.loads(pickle.dumps(turn))):
         assert again == turn and hash(again) == hash(turn) and repr(again) == repr(turn)
-    assert len(serialization._KEPT) > kept
+    assert len(serialization._STORED_TEXTS) > kept
     del env, twin, moment, turn, again
     gc.collect()
-    assert len(serialization._KEPT) <= kept + 1  # a source may keep its tasks
+    assert len(serialization._STORED_TEXTS) <= kept + 1  # a source may keep its tasks

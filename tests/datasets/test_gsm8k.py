@@ -12,13 +12,7 @@ import pytest
 from agent_envs.base.errors import DataMissing, UsageError
 from agent_envs.base.serialization import sha256_file
 from agent_envs.datasets.calculation_trees import Chain, parse, render, values
-from agent_envs.datasets.catalogue import (
-    PROBLEMS,
-    download_path,
-    find_problems,
-    problem_splits,
-    record_sha256,
-)
+from agent_envs.datasets.catalogue import PROBLEMS, download_path, find_problems, problem_splits, record_sha256
 from agent_envs.datasets.gsm8k import load_gsm8k, rescale, traceable
 from agent_envs.datasets.listing import data_paths, data_rows
 from agent_envs.datasets.word_problems import RESULT_LIMIT
@@ -57,7 +51,7 @@ def test_a_row_that_is_traceable() -> None:
     assert [QUESTION[start:end] for start, end in chain.places] == ["40", "6", "15"]
     assert chain.trees == (("*", 1, 2), ("+", 0, 3))
     problem = rescale(chain, random.Random("a"))
-    a, b, c = map(int, problem.given)
+    a, b, c = map(int, problem.numbers)
     assert problem.question == QUESTION.replace("40", str(a)).replace(" 6 ", f" {b} ").replace("15", str(c))
     assert problem.steps == (f"{b}*{c}", f"{a}+{b * c}")
     assert problem.answer == str(a + b * c) and problem.kind == "gsm8k"
@@ -120,7 +114,7 @@ def check(chain: Chain, k: int, published: list[str]) -> bool:
     """Recalculate one rescaled problem; tell whether any number changed."""
     problem = rescale(chain, random.Random(f"{chain.id}-{k}"))
     found = [text.replace(",", "") for text in NUMBER.findall(problem.question)]
-    assert found == list(problem.given)
+    assert found == list(problem.numbers)
     assert shape(problem.question) == shape(chain.question)
     numbers = [int(text) for text in found]
     assert max(numbers) <= max(10**6 - 1, *chain.numbers)
@@ -129,7 +123,7 @@ def check(chain: Chain, k: int, published: list[str]) -> bool:
     assert len(set(numbers)) == len(numbers)
     # The published annotations, with their numbers replaced, are the steps.
     assert [re.sub(r"[()\s]|\d+", "", step) for step in problem.steps] == published
-    known = {*problem.given}
+    known = {*problem.numbers}
     used: set[str] = set()
     for step in problem.steps:
         operands = set(re.findall(r"\d+", step))
@@ -138,7 +132,7 @@ def check(chain: Chain, k: int, published: list[str]) -> bool:
         result = calculated(step)
         assert result.denominator == 1 and 0 < result < RESULT_LIMIT
         known.add(str(result))
-    assert set(problem.given) <= used
+    assert set(problem.numbers) <= used
     assert str(result) == problem.answer
     return tuple(numbers) != chain.numbers
 
@@ -172,7 +166,7 @@ def test_rescalings_differ_and_repeat() -> None:
     problems = [rescale(chain, random.Random(f"k{k}")) for k in range(20)]
     assert len(set(problems)) > 15
     assert problems[3] == rescale(chain, random.Random("k3"))
-    assert all(len(number) <= 3 for k in range(20) for number in rescale(chain, random.Random(k), digits=3).given)
+    assert all(len(number) <= 3 for k in range(20) for number in rescale(chain, random.Random(k), digits=3).numbers)
 
 
 @pytest.mark.data

@@ -142,7 +142,7 @@ def test_a_source_may_leave_indices_out():
 
 
 def test_tasks_are_kept_where_that_is_asked_for():
-    source = Sums(kept=2)
+    source = Sums(cache_size=2)
     assert source.get("dev", 1) is source.get("dev", "two-sums-dev-1") and source.builds == [1]
     for index in (2, 3, 1):
         source.get("dev", index)

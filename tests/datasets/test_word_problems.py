@@ -28,10 +28,10 @@ def calculate(step: str) -> Fraction:
 
 def check(problem: WordProblem, digits: int) -> None:
     """Recalculate, and hold every number to its origin."""
-    assert re.findall(r"\d+", problem.question) == list(problem.given)
-    assert all(2 <= int(number) < 10**digits for number in problem.given)
+    assert re.findall(r"\d+", problem.question) == list(problem.numbers)
+    assert all(2 <= int(number) < 10**digits for number in problem.numbers)
     assert "{" not in problem.question and problem.question.endswith("?")
-    free = Counter(problem.given)
+    free = Counter(problem.numbers)
     results: list[str] = []
     used_results: set[str] = set()
     for step in problem.steps:
@@ -39,7 +39,7 @@ def check(problem: WordProblem, digits: int) -> None:
             if operand in results:
                 used_results.add(operand)
             else:
-                assert operand in problem.given, (step, problem)
+                assert operand in problem.numbers, (step, problem)
             free.pop(operand, None)
         result = calculate(step)
         assert result.denominator == 1 and 0 < result < RESULT_LIMIT
@@ -70,7 +70,7 @@ def test_the_default_problems() -> None:
     names = re.compile(r"\b[A-Z][a-z]+\b")
     structures = {re.sub(r"\d+", "#", names.sub("", problem.question)) for problem in problems}
     assert len(structures) > 1500
-    assert max(len(number) for problem in problems for number in problem.given) == 6
+    assert max(len(number) for problem in problems for number in problem.numbers) == 6
 
 
 def test_sentences_are_many_and_distinct() -> None:

@@ -12,7 +12,7 @@ from agent_envs.core.trajectory import Header, TrajectoryTree
 from agent_envs.rollout.episode_runner import Planned
 from agent_envs.rollout.run_many import run_many
 from agent_envs.wrappers import VerbalFeedback
-from agent_envs.wrappers.feedback import drawn
+from agent_envs.wrappers.feedback import exploration_draw
 from agent_envs.wrappers.feedback_models import chance_key
 from tests.toy import Guess
 from tests.wrappers.advised import COMPARE
@@ -32,9 +32,9 @@ def modes(env, steps=4, **options):
 def test_epsilon_0_and_1_are_exact_and_epsilon_is_a_share():
     keys = [f"key {number}" for number in range(400)]
     header = Header("e", "s", "t", "train", "d", 0, "")
-    numbers = [drawn(Header("e", "s", "t", "train", "d", 0, key), turn) for key in keys for turn in range(5)]
+    numbers = [exploration_draw(Header("e", "s", "t", "train", "d", 0, key), turn) for key in keys for turn in range(5)]
     assert all(0 <= number < 1 for number in numbers) and len(set(numbers)) == 2000
-    assert abs(statistics.fmean(numbers) - 0.5) < 0.03 and drawn(header, 0) == drawn(header, 0)
+    assert abs(statistics.fmean(numbers) - 0.5) < 0.03 and exploration_draw(header, 0) == exploration_draw(header, 0)
     for key in keys[:20]:
         assert set(modes(advised(1.0), options={"episode_key": key})) == {"explore"}
         assert set(modes(advised(0.0), options={"episode_key": key})) == {"exploit"}
@@ -61,16 +61,16 @@ def test_every_part_of_the_key_draws_anew():
         "seed": 0,
         "episode_key": "k",
     }
-    first = drawn(Header(**base), 0)
+    first = exploration_draw(Header(**base), 0)
     for other in ({"task_digest": "x"}, {"seed": 1}, {"episode_key": "x"}, {"branch": "b"}):
-        assert drawn(Header(**{**base, **other}), 0) != first
-    assert drawn(Header(**base), 1) != first
+        assert exploration_draw(Header(**{**base, **other}), 0) != first
+    assert exploration_draw(Header(**base), 1) != first
 
 
 def test_coins_are_what_they_were():
     """Recordings, journals and goldens hang on them."""
     header = Header("e", "s", "t", "train", "d", 0, "k")
-    assert [round(drawn(header, turn), 6) for turn in range(4)] == [0.765606, 0.241905, 0.724938, 0.750414]
+    assert [round(exploration_draw(header, turn), 6) for turn in range(4)] == [0.765606, 0.241905, 0.724938, 0.750414]
     told = modes(advised(0.5), options={"episode_key": "k"})
     assert told == ["exploit", "explore", "exploit", "exploit", "explore"]
 
@@ -155,7 +155,7 @@ def test_what_is_said_does_not_hang_on_the_coin():
         env.step(COMPARE)
         header = env.unwrapped.episode.header
         for turn, (mode, state) in enumerate(HEARD):
-            coin, rng = drawn(header, turn), random.Random()
+            coin, rng = exploration_draw(header, turn), random.Random()
             assert state != random.Random(chance_key(header, turn, "epsilon")).getstate()
             rng.setstate(state)
             coins.append(coin)

@@ -13,7 +13,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message
 from agent_envs.core.registry import TABLE, companion_of, register_companions
 from agent_envs.datasets.world import closed_vocabulary
-from agent_envs.wrappers.scripted_feedback import MODES, MOST, QUALITIES, Wordings, scripted
+from agent_envs.wrappers.scripted_feedback import MODES, MOST, QUALITIES, FeedbackWordings, scripted
 from tests.hinted import half_able, play
 from tests.hostile_texts import EVERYTHING, LARGE
 
@@ -172,7 +172,7 @@ def test_a_name_of_a_script_has_a_module():
 
 
 def test_what_cannot_be_filled_or_read_is_answered_in_general():
-    wordings = Wordings("agent_envs.envs.search_qa")
+    wordings = FeedbackWordings("agent_envs.envs.search_qa")
     general = wordings.table["exploit"]["good"]["lost"]
 
     def broken(messages, mode, quality):

@@ -41,7 +41,7 @@ VOCABULARIES = ("open", "closed")
 
 @dataclass(frozen=True)
 class WorldConfig:
-    """What a world is like. Sequences are kept as sorted tuples, so that equal settings are equal configurations.
+    """Settings of a world. Sequences are kept as sorted tuples, so that equal settings are equal configurations.
 
     Attributes:
         hops: how many passages a question may need, each 1 to 4. A comparison takes 2 or 4.
@@ -145,17 +145,17 @@ def build_world(config: WorldConfig, split: str, index: int) -> World:
     Raises:
         UsageError: the split is unknown or the index is not an int >= 0.
     """
-    told, blanks = tell_world(config, split, index), _blanks(config)
-    asker = Asker(told.rng, told.facts, told.corpus.passages, config.paraphrase)
+    world, blanks = tell_world(config, split, index), _blanks(config)
+    asker = Asker(world.rng, world.facts, world.corpus.passages, config.paraphrase)
     questions = asker.ask([("unanswerable", hops) for hops in config.hops], blanks)
     cells = [(kind, hops) for hops in config.hops for kind in config.kinds if kind == "bridge" or hops % 2 == 0]
     questions += asker.ask(cells, max(config.questions_per_world - blanks, 0 if questions else 1))
-    told.rng.shuffle(questions)
-    return World(told.seed, told.corpus, tuple(questions))
+    world.rng.shuffle(questions)
+    return World(world.seed, world.corpus, tuple(questions))
 
 
 def _blanks(config: WorldConfig) -> int:
-    """Return how many questions are to have no answer."""
+    """Return the number of questions without an answer."""
     return int(config.unanswerable * config.questions_per_world + 0.5)
 
 

@@ -154,7 +154,7 @@ class Facts:
             film.facts["source"] = novels[row % len(novels)]
 
     def hide(self) -> None:
-        """Give one fact of a third of the entities a value that nothing else mentions; passages do not state it."""
+        """Replace one fact of a third of the entities by a value that nothing else mentions; passages do not state it."""
         pool = [entity for rows in self.entities.values() for entity in rows]
         for entity in self.rng.sample(pool, min(_MOST_HIDDEN, len(pool) // 3)):
             chained = [row for row in kinds()[entity.kind].chained if row.name in entity.facts and row.name != "spouse"]

@@ -16,7 +16,7 @@ def _joined(*parts: str) -> tuple[str, ...]:
 _OPEN = _joined(_PARTS["onsets"], _PARTS["open vowels"])
 _SHUT = _joined(_PARTS["onsets"], _PARTS["shut vowels"], _PARTS["codas"])
 # Two parts of fixed length each, so that no closed name lies inside another one.
-GIVEN, SURNAMES, CITIES = (_joined(*_PARTS[kind]) for kind in ("given names", "surnames", "cities"))
+GIVEN_NAMES, SURNAMES, CITIES = (_joined(*_PARTS[kind]) for kind in ("given names", "surnames", "cities"))
 ADJECTIVES, NOUNS = (_PARTS[kind].split() for kind in ("adjectives", "nouns"))
 COMPANY_SUFFIXES: dict[str, list[str]] = _PARTS["suffixes"]["company"]
 UNIVERSITY_SUFFIXES: list[str] = _PARTS["suffixes"]["university"]
@@ -27,7 +27,7 @@ REGION_SUFFIXES: list[str] = _PARTS["suffixes"]["region"]
 def name_words() -> list[str]:
     """Return every word that a name of a closed world can hold."""
     suffixes = [word for words in COMPANY_SUFFIXES.values() for word in words]
-    words = [*GIVEN, *SURNAMES, *CITIES, *ADJECTIVES, *NOUNS, *suffixes]
+    words = [*GIVEN_NAMES, *SURNAMES, *CITIES, *ADJECTIVES, *NOUNS, *suffixes]
     return ["The", *words, *UNIVERSITY_SUFFIXES, *MUSEUM_SUFFIXES, *REGION_SUFFIXES]
 
 
@@ -39,8 +39,8 @@ class Namer:
         self._rng = rng
         self._closed = closed
         self._sharing = sharing
-        self._taken: set[str] = set()
-        self._given: list[str] = []
+        self._used: set[str] = set()
+        self._given_names: list[str] = []
         self._surnames: list[str] = []
         self._titles: dict[str, str] = {}
         self._towns: list[str] = []
@@ -58,23 +58,23 @@ class Namer:
         return self._rng.choice(pool) if self._closed else self._coin(syllables)
 
     def _claim(self, name: str) -> bool:
-        if name in self._taken:
+        if name in self._used:
             return False
-        self._taken.add(name)
+        self._used.add(name)
         return True
 
     def person(self) -> str:
         """Return a full name; given names and surnames recur."""
         rng = self._rng
         while True:
-            old = bool(self._given) and rng.random() < 0.4 * self._sharing
-            given = rng.choice(self._given) if old else self._word(GIVEN, 2)
+            old = bool(self._given_names) and rng.random() < 0.4 * self._sharing
+            given_name = rng.choice(self._given_names) if old else self._word(GIVEN_NAMES, 2)
             kin = bool(self._surnames) and rng.random() < 0.5 * self._sharing
             surname = rng.choice(self._surnames) if kin else self._word(SURNAMES, 3)
-            if self._claim(f"{given} {surname}"):
-                self._given.append(given)
+            if self._claim(f"{given_name} {surname}"):
+                self._given_names.append(given_name)
                 self._surnames.append(surname)
-                return f"{given} {surname}"
+                return f"{given_name} {surname}"
 
     def city(self) -> str:
         """Return a city's name, one word."""

@@ -41,24 +41,24 @@ class Lookup:
         self._norms = np.array([_K1 * (1 - _B + _B * length / mean) for length in lengths])  # (passages,)
         self._rows = {passage.id: row for row, passage in enumerate(passages)}
         self._scores: dict[str, NDArray[np.float64]] = {}
-        self._known: dict[tuple[str, str], bool] = {}
+        self._ranks_high: dict[tuple[str, str], bool] = {}
 
     def finds(self, query: str, passage_id: str) -> bool:
         """Return whether the passage is surely among the first three; a tie counts against it."""
         key = (query, passage_id)
-        if key not in self._known:
+        if key not in self._ranks_high:
             words = [word for word in _WORD.findall(query.lower()) if word in self._places]
             scores = np.add.reduce([self._word(word) for word in words])  # (passages,)
             least = scores[self._rows[passage_id]] - _NEAR
-            self._known[key] = int(np.count_nonzero(scores >= least)) <= _DEPTH
-        return self._known[key]
+            self._ranks_high[key] = int(np.count_nonzero(scores >= least)) <= _DEPTH
+        return self._ranks_high[key]
 
     def _word(self, word: str) -> NDArray[np.float64]:
-        """Return what one word of a query adds to every passage's score."""
+        """Return the part of one query word in every passage's score."""
         if word not in self._scores:
             counts = np.bincount(self._places[word], minlength=len(self._norms))  # (passages,)
-            found = int(np.count_nonzero(counts))
-            idf = log(1 + (len(counts) - found + 0.5) / (found + 0.5))
+            holders = int(np.count_nonzero(counts))
+            idf = log(1 + (len(counts) - holders + 0.5) / (holders + 0.5))
             self._scores[word] = idf * counts / (counts + self._norms)
         return self._scores[word]
 
@@ -115,7 +115,7 @@ class Asker:
         self._entities = [entity for rows in facts.entities.values() for entity in rows]
         self._everything = "\n".join(passage.text for passage in passages)
         self._compared = [(kind.name, relation) for kind in kinds().values() for relation in kind.compared]
-        self._asked: set[object] = set()
+        self._keys: set[object] = set()
         self._wants_yes = True
 
     def ask(self, cells: Sequence[tuple[str, int]], count: int) -> list[WorldQuestion]:
@@ -143,9 +143,9 @@ class Asker:
         return wordings[1 + int(self._rng.random() * (len(wordings) - 1))]
 
     def _is_new(self, key: object) -> bool:
-        if key in self._asked:
+        if key in self._keys:
             return False
-        self._asked.add(key)
+        self._keys.add(key)
         return True
 
     def _is_found(self, steps: tuple[WorldStep, ...]) -> bool:
@@ -257,7 +257,7 @@ class Asker:
 
 
 def _repeats(path: Path) -> bool:
-    """Whether a chain meets an entity or a relation twice, or a name gives the next one away."""
+    """Return whether a chain meets an entity or a relation twice, or a name gives the next one away."""
     entities = [entity for entity, _ in path]
     names = {relation.name for _, relation in path}
     if len(names) < len(path) or len({id(entity) for entity in entities}) < len(path):

@@ -64,7 +64,7 @@ class Kind:
 def kinds() -> dict[str, Kind]:
     """Return every kind of entity by name."""
     table = json.loads(files(__package__).joinpath("wordings.json").read_text("utf-8"))
-    found = {}
+    by_name = {}
     for name, row in table.items():
         fields: list[dict[str, Any]] = [
             {key: tuple(value) if isinstance(value, list) else value for key, value in item.items()}
@@ -74,8 +74,8 @@ def kinds() -> dict[str, Kind]:
         chained = tuple(relation for relation in relations if relation.value != "year")
         compared = tuple(relation for relation in relations if relation.first or relation.same)
         parts = 1 + max(relation.part for relation in relations)
-        found[name] = Kind(name, tuple(row["leads"]), tuple(row["fillers"]), relations, chained, compared, parts)
-    return found
+        by_name[name] = Kind(name, tuple(row["leads"]), tuple(row["fillers"]), relations, chained, compared, parts)
+    return by_name
 
 
 @cache

@@ -21,7 +21,7 @@ MAX_CALL_CHARACTERS = 1000
 @state_type
 @dataclass(frozen=True, slots=True)
 class Latent:
-    """What an external environment sees and returns: the paper's z.
+    """The latent state that an external environment reads and returns: the paper's z.
 
     Attributes:
         world: shared by the environments of one episode (a hidden arrangement, say).
@@ -70,7 +70,7 @@ class ExternalEnvironment:
         raise NotImplementedError
 
     def trace(self, keyed: tuple[str, ...]) -> tuple[str, ...]:
-        """Return what identifies a finished call in `ToolResult.ids`; `keyed` are all its actions, the last included."""
+        """Return the call's entry in `ToolResult.ids`; `keyed` are all its actions, the last included."""
         return keyed
 
     def call(self, state: Latent, text: str) -> tuple[str, Latent, tuple[str, ...]]:
@@ -88,8 +88,8 @@ class ExternalEnvironment:
         if not left:
             return Refusal(f"Error: incomplete; expected {' or '.join(self.legal(state_now))}"), state, ()
         plain = observation.strip().lstrip(":=>").strip()
-        kept = Refusal(plain) if isinstance(observation, Refusal) else plain
-        return kept, Latent(state_now.world), self.trace(tuple(names))
+        result = Refusal(plain) if isinstance(observation, Refusal) else plain
+        return result, Latent(state_now.world), self.trace(tuple(names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,26 +126,26 @@ def expanded_actions(environments: Sequence[ExternalEnvironment]) -> tuple[Expan
                 f"lacks {', '.join(missing)}" if missing else "is no subclass of agent_envs.expa.ExternalEnvironment"
             )
             raise UsageError(f"external environment {type(environment).__name__} {lacks}")
-    found = [ExpandedAction(END, "end", "", (LANGUAGE,), "end")]
+    table = [ExpandedAction(END, "end", "", (LANGUAGE,), "end")]
     for environment in environments:
-        found.append(ExpandedAction(len(found), environment.name, environment.desc, (LANGUAGE,), "route"))
-    routes = [action.name for action in found]
+        table.append(ExpandedAction(len(table), environment.name, environment.desc, (LANGUAGE,), "route"))
+    routes = [action.name for action in table]
     if len(set(routes)) != len(routes) or LANGUAGE in routes:
         raise UsageError(f"external environments are named {routes[1:]}; give each a name of its own, not {LANGUAGE!r}")
     places: dict[str, int] = {}
     for environment in environments:
         for name, desc in environment.actions.items():
-            place = places.setdefault(name, len(found))
-            if place == len(found):
-                found.append(ExpandedAction(place, name, desc, (environment.name,), "act"))
+            place = places.setdefault(name, len(table))
+            if place == len(table):
+                table.append(ExpandedAction(place, name, desc, (environment.name,), "act"))
                 continue
-            known = found[place]
-            if known.desc != desc:
+            earlier = table[place]
+            if earlier.desc != desc:
                 raise UsageError(
-                    f"action {name!r} is described as {known.desc!r} and as {desc!r}; give it one description"
+                    f"action {name!r} is described as {earlier.desc!r} and as {desc!r}; give it one description"
                 )
-            found[place] = replace(known, environments=(*known.environments, environment.name))
-    return tuple(found)
+            table[place] = replace(earlier, environments=(*earlier.environments, environment.name))
+    return tuple(table)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ class DiscreteActions(TurnWrapper):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset and return the numeric observation."""
         _, info = self.env.reset(seed=seed, options=options)
-        return self._seen(), info
+        return self._features(), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take the expanded action of that id."""
@@ -70,15 +70,15 @@ class DiscreteActions(TurnWrapper):
                 f"DiscreteActions: step() got a {type(action).__name__}; an action is a whole number"
             ) from None
         _, reward, terminated, truncated, info = self.env.step(number)
-        return self._seen(), reward, terminated, truncated, info
+        return self._features(), reward, terminated, truncated, info
 
     def action_masks(self) -> np.ndarray[Any, Any]:
-        """Return which actions are legal now, bool of shape (n,)."""
+        """Return the mask of legal actions, bool of shape (n,)."""
         mask = np.zeros(len(self._core.expanded_actions), dtype=bool)
         mask[list(self._core.legal_actions())] = True
         return mask
 
-    def _seen(self) -> np.ndarray[Any, Any]:
+    def _features(self) -> np.ndarray[Any, Any]:
         trajectory, m = self._core.trajectory, self.items
         assert trajectory.task is not None
         data: SortData = trajectory.task.data

@@ -73,7 +73,7 @@ class ExpandedActionEnv(TurnEnv):
         self.environments = environments
         self.expanded_actions = expanded_actions(environments)
         self.action_space = OneOf((Utterance(), Discrete(len(self.expanded_actions))))
-        self._named = {environment.name: environment for environment in environments}
+        self._by_name = {environment.name: environment for environment in environments}
         self._ids = {action.name: action.id for action in self.expanded_actions if action.kind == "act"}
 
     def expanded_vocabulary(self, tokenizer: Any, first_id: int) -> tuple[VocabularyRow, ...]:
@@ -95,7 +95,7 @@ class ExpandedActionEnv(TurnEnv):
         if state.active == LANGUAGE:
             routes = enumerate(self.environments, start=1)
             return (END, *(place for place, environment in routes if environment.available(state.latent)))
-        return tuple(sorted(self._ids[name] for name in self._named[state.active].legal(state.latent)))
+        return tuple(sorted(self._ids[name] for name in self._by_name[state.active].legal(state.latent)))
 
     def id_of(self, name: str) -> int:
         """Return the id of the expanded action of a name."""
@@ -111,8 +111,8 @@ class ExpandedActionEnv(TurnEnv):
             and type(action[0]) in (int, np.int64)
             and action[0] in (0, 1)
         ):
-            wanted = str if action[0] == 0 else (int, np.integer)
-            if isinstance(action[1], wanted) and not isinstance(action[1], bool):
+            types = str if action[0] == 0 else (int, np.integer)
+            if isinstance(action[1], types) and not isinstance(action[1], bool):
                 action = action[1]
         if isinstance(action, str):
             text, notes = legal_text(action)
@@ -134,10 +134,10 @@ class ExpandedActionEnv(TurnEnv):
         return (number if 0 <= number < len(self.expanded_actions) else UNKNOWN), ()
 
     def _advance(self, episode: Episode, action: str | int) -> Outcome:
-        outcome = self._written(episode, action) if isinstance(action, str) else self._acted(episode, action)
-        return self.problem.judged(episode, action, outcome, self.max_turns)
+        outcome = self._write(episode, action) if isinstance(action, str) else self._acted(episode, action)
+        return self.problem.with_success(episode, action, outcome, self.max_turns)
 
-    def _written(self, episode: Episode, text: str) -> Outcome:
+    def _write(self, episode: Episode, text: str) -> Outcome:
         state: ExpandedState = episode.state
         if state.active != LANGUAGE:
             return self._refused(state, f"text cannot be written inside {state.active}")
@@ -146,25 +146,25 @@ class ExpandedActionEnv(TurnEnv):
     def _acted(self, episode: Episode, action: int) -> Outcome:
         state: ExpandedState = episode.state
         if action not in self.legal_actions():
-            known = (
+            reason = (
                 f"{self.expanded_actions[action].name} is not legal" if action != UNKNOWN else "there is no such action"
             )
-            return self._refused(state, f"{known} {'in' if state.active == LANGUAGE else 'inside'} {state.active}")
-        chosen = self.expanded_actions[action]
-        if chosen.kind == "end":
+            return self._refused(state, f"{reason} {'in' if state.active == LANGUAGE else 'inside'} {state.active}")
+        expanded = self.expanded_actions[action]
+        if expanded.kind == "end":
             return Outcome(state, None, terminated=True)
-        if chosen.kind == "route":
-            entered = replace(state, active=chosen.name, latent=Latent(state.latent.world))
-            return Outcome(entered, None, (_appended(chosen.desc, "environment"),))
-        environment = self._named[state.active]
-        observation, latent, left = environment.step(state.latent, chosen.name)
+        if expanded.kind == "route":
+            entered = replace(state, active=expanded.name, latent=Latent(state.latent.world))
+            return Outcome(entered, None, (_appended(expanded.desc, "environment"),))
+        environment = self._by_name[state.active]
+        observation, latent, left = environment.step(state.latent, expanded.name)
         if not left:
-            messages = (_appended(chosen.desc + observation, "environment"),)
+            messages = (_appended(expanded.desc + observation, "environment"),)
             return Outcome(replace(state, latent=latent), None, messages)
         content = observation.strip().lstrip(":=>").strip()
-        trace = environment.trace((*state.latent.keyed, chosen.name))
+        trace = environment.trace((*state.latent.keyed, expanded.name))
         result = ToolResult("call_0", environment.name, content, isinstance(observation, Refusal), trace)
-        messages = (_appended(chosen.desc + observation, "tool"),)
+        messages = (_appended(expanded.desc + observation, "tool"),)
         events = (f"{environment.name}: {content}",) if result.error else ()
         return Outcome(replace(state, active=LANGUAGE, latent=Latent(latent.world)), None, messages, (result,), events)
 
@@ -214,20 +214,20 @@ def both_faces(
 
         def __init__(self: Any, **arguments: Any) -> None:
             """Set up the tasks and the reward; see the class for the arguments."""
-            chosen = {name: arguments.pop(name, default) for name, default in defaults.items()}
-            self.render_mode, most = chosen.pop("render_mode"), chosen.pop(limit)
-            self.play_tasks(source(**arguments), most, **chosen)
+            values = {name: arguments.pop(name, default) for name, default in defaults.items()}
+            self.render_mode, most = values.pop("render_mode"), values.pop(limit)
+            self.play_tasks(source(**arguments), most, **values)
 
         added = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=known) for name, known in defaults.items()
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value) for name, value in defaults.items()
         ]
         this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
         own_by_name = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
         __init__.__signature__ = inspect.Signature([this, *own_by_name, *added])  # type: ignore[attr-defined]
         return type(f"{name}{suffix}", (base,), {"__init__": __init__, "__doc__": doc, "__module__": base.__module__})
 
-    told = (summary, f"{summary.partition(', in text')[0]}, with expanded actions.")
-    text, expanded = map(face, ("", "ExpA"), told, bases, limits)
+    summaries = (summary, f"{summary.partition(', in text')[0]}, with expanded actions.")
+    text, expanded = map(face, ("", "ExpA"), summaries, bases, limits)
     return text, expanded
 
 

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agent_envs.base.messages import Message
-from agent_envs.envs.expa.calculator.derivations import Derivation, derivation
+from agent_envs.envs.expa.calculator.derivations import Calculation, derivation
 from agent_envs.envs.expa.sorting.environments import SYMBOLS
 from agent_envs.envs.expa.sorting.knowledge import Pair, known_order, minimal_swaps, next_comparison
 from agent_envs.tools.native_tags import in_tags
-from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
+from agent_envs.wrappers.scripted_feedback import FeedbackWordings, Hint, scripted
 
-WORDINGS = Wordings(__package__)
+WORDINGS = FeedbackWordings(__package__)
 _MOST_SEQUENCE = 100  # characters
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 CALLS = (
@@ -32,8 +32,8 @@ ARRANGED = re.compile(r"(?:<result>|=>) ([A-H](?:, [A-H]){1,7})(?![\w,])")
 def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: random.Random) -> str:
     """Return feedback on a conversation; see `agent_envs.wrappers.scripted_feedback.scripted`."""
     texts = in_tags(((message.role, message.content) for message in messages), "result")
-    written = [replace(message, content=text) for message, text in zip(messages, texts, strict=True)]
-    return scripted(WORDINGS, _advise, written, mode, quality, rng)
+    own_messages = [replace(message, content=text) for message, text in zip(messages, texts, strict=True)]
+    return scripted(WORDINGS, _advise, own_messages, mode, quality, rng)
 
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
@@ -46,20 +46,20 @@ def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
 def _on_calculating(question: str, messages: Sequence[Message], mode: str, quality: str) -> Hint:
     """Return the situation of a conversation about `question`, whose last line is about the form of the answer."""
     question = question.rpartition("\nGive your final answer")[0]
-    said = "".join(message.content for message in messages)
-    calls = [call for pattern in CALLS for call in pattern.findall(said)]
+    text = "".join(message.content for message in messages)
+    calls = [call for pattern in CALLS for call in pattern.findall(text)]
     computed = {"".join(call[0].split()).removesuffix("=") for call in calls}
     plan, numbers = derivation(question), _NUMBER.findall(question) or ["0"]
     pending = next((step for step in plan.steps if step not in computed), "")
     if mode == "exploit" and quality == "good":
-        return _next_step(plan, pending, [number for number in numbers if number not in said])
+        return _next_step(plan, pending, [number for number in numbers if number not in text])
     slots = {"number": numbers[0], "guess": numbers[-1], "step": plan.steps[0] if plan.steps else numbers[0]}
     if plan.kind == "count":
         return "count", {**slots, "guess": str(len(plan.sequence) + 1)}
     return "pending" if pending or not plan.steps else "known", slots
 
 
-def _next_step(plan: Derivation, pending: str, unused: Sequence[str]) -> Hint:
+def _next_step(plan: Calculation, pending: str, unused: Sequence[str]) -> Hint:
     """Return the next step of a derivation; where there is none, what was not used yet."""
     if pending:
         return "calculate", {"step": pending}
@@ -76,12 +76,12 @@ def _on_sorting(question: str, messages: Sequence[Message], mode: str, quality: 
     items = ITEMS.match(question)
     if items is None:
         raise ValueError("no items")
-    size, shown = len(items[1].split(", ")), "".join(m.content for m in messages if m.author != "policy")
-    told = (*RELATION.findall(question), *COMPARED.findall(shown))
-    pairs = ((one, other) if sign == "<" else (other, one) for one, sign, other in told)
-    known = frozenset((SYMBOLS.index(less), SYMBOLS.index(more)) for less, more in pairs)
-    arranged = [items[1], *ARRANGED.findall(shown)][-1].split(", ")
-    situation, pair = _next_move(question, size, known, tuple(map(SYMBOLS.index, arranged)))
+    size, results = len(items[1].split(", ")), "".join(m.content for m in messages if m.author != "policy")
+    relations = (*RELATION.findall(question), *COMPARED.findall(results))
+    pairs = ((one, other) if sign == "<" else (other, one) for one, sign, other in relations)
+    pairs_known = frozenset((SYMBOLS.index(less), SYMBOLS.index(more)) for less, more in pairs)
+    arranged = [items[1], *ARRANGED.findall(results)][-1].split(", ")
+    situation, pair = _next_move(question, size, pairs_known, tuple(map(SYMBOLS.index, arranged)))
     slots = dict(zip("ab", (SYMBOLS[place] for place in pair), strict=False))
     if mode == "exploit" and quality == "good":
         return situation, slots
@@ -93,12 +93,12 @@ def _on_sorting(question: str, messages: Sequence[Message], mode: str, quality: 
     return ("sorted" if situation == "finish" else "unsorted"), slots
 
 
-def _next_move(question: str, size: int, known: frozenset[Pair], order: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
-    """Return what comes next, and the two items that it is about."""
-    pair = next_comparison(size, known)
+def _next_move(question: str, size: int, pairs: frozenset[Pair], order: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
+    """Return the situation of optimal play, and the two items that it is about."""
+    pair = next_comparison(size, pairs)
     if pair is not None:
         return "compare", pair
     if "Which is larger" in question:
-        return "less" if (0, 1) in known else "greater", (0, 1)
-    swaps = minimal_swaps(order, known_order(size, known, "descending order" in question))
+        return "less" if (0, 1) in pairs else "greater", (0, 1)
+    swaps = minimal_swaps(order, known_order(size, pairs, "descending order" in question))
     return ("swap", swaps[0]) if swaps else ("finish", ())

@@ -40,7 +40,7 @@ class CalcData:
 @state_type
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """What the solver of a calculator task may know.
+    """The solution of a calculator task, for its solver.
 
     Attributes:
         steps: expressions to give to the calculator, in order.
@@ -52,5 +52,5 @@ class Derivation:
 
 
 def split_sizes(kind: str) -> dict[str, int]:
-    """Return how many tasks each split has of a kind."""
+    """Return the number of tasks in each split of a kind."""
     return {split: sizes[kind] for split, sizes in TABLE_3.items()}

@@ -37,8 +37,8 @@ Move = tuple[str, str]  # a tool and what is said to it, or "" and the answer
 
 def text_action(request: Request) -> str:
     """Return the next call in tags, or natively where tools are offered so, or the answer."""
-    question, said = _conversation(request)
-    tool, text = _next_move(question, said)
+    question, transcript = _conversation(request)
+    tool, text = _next_move(question, transcript)
     if tool and request.prefill:
         tool, text = "", "finished" if ITEMS.search(question) else "0"
     offered = [schema["function"]["name"] for schema in request.tools]
@@ -49,22 +49,22 @@ def text_action(request: Request) -> str:
 
 def expanded_action(request: Request) -> str | int:
     """Return the next expanded action of the call, or the answer and then the end."""
-    question, said = _conversation(request)
-    said, refused = _REFUSED.subn("", said)
-    opened = _OPENED.search(said)
+    question, transcript = _conversation(request)
+    transcript, refused = _REFUSED.subn("", transcript)
+    opened = _OPENED.search(transcript)
     if opened and "=" not in opened[2] and ":" not in opened[2]:
-        begun = [*opened[2].removeprefix(" ").removesuffix(" and")]
-        tool, text = _next_move(question, said[: opened.start()])
+        start = [*opened[2].removeprefix(" ").removesuffix(" and")]
+        tool, text = _next_move(question, transcript[: opened.start()])
         keys = [*text, "="] if tool == "calculator" else text.split(", ")
-        if not tool or keys[: len(begun)] != begun or len(keys) == len(begun):  # somebody else began this call
-            keys = [*begun, finish(tuple(begun)) if opened[1] == "calculate" else "B" if "A" in begun else "A"]
-        key = keys[len(begun)]
+        if not tool or keys[: len(start)] != start or len(keys) == len(start):  # somebody else began this call
+            keys = [*start, finish(tuple(start)) if opened[1] == "calculate" else "B" if "A" in start else "A"]
+        key = keys[len(start)]
         return _IDS[key] - (key == "=" and refused > 0)  # without a decimal point it has the number before
-    tool, text = _next_move(question, said)
+    tool, text = _next_move(question, transcript)
     if tool:
         return _IDS[tool]
     final = _final(question, text)
-    return END if final == "<answer>finished</answer>" or said.endswith(final) else f"\n{final}"
+    return END if final == "<answer>finished</answer>" or transcript.endswith(final) else f"\n{final}"
 
 
 def _final(question: str, text: str) -> str:
@@ -75,23 +75,23 @@ def _conversation(request: Request) -> tuple[str, str]:
     """Return the question, and all that was said since."""
     rows = [(str(row["role"]), str(row["content"])) for row in request.messages]
     texts = in_tags(rows, "result")
-    asked = next((place for place, (role, _) in enumerate(rows) if role == "user"), len(rows))
-    return "".join(texts[asked : asked + 1]), "".join(texts[asked + 1 :])
+    question_row = next((place for place, (role, _) in enumerate(rows) if role == "user"), len(rows))
+    return "".join(texts[question_row : question_row + 1]), "".join(texts[question_row + 1 :])
 
 
-def _next_move(question: str, said: str) -> Move:
-    return _sorted(question, said) if ITEMS.search(question) else _calculated(question, said)
+def _next_move(question: str, transcript: str) -> Move:
+    return _sorted(question, transcript) if ITEMS.search(question) else _calculated(question, transcript)
 
 
-def _sorted(question: str, said: str) -> Move:
+def _sorted(question: str, transcript: str) -> Move:
     """Return the first neighbours to compare or to exchange; "finished" where there are none, or enough was compared."""
-    told = (*RELATION.findall(question), *COMPARED.findall(said))
-    less = {(one, other) if sign == "<" else (other, one) for one, sign, other in told}
+    relations = (*RELATION.findall(question), *COMPARED.findall(transcript))
+    less = {(one, other) if sign == "<" else (other, one) for one, sign, other in relations}
     items = ITEMS.findall(question)[-1]
-    order = [items, *(shown for shown in ARRANGED.findall(said) if sorted(shown) == sorted(items))][-1].split(", ")
+    order = [items, *(row for row in ARRANGED.findall(transcript) if sorted(row) == sorted(items))][-1].split(", ")
     for one, other in pairwise(order):
         if (one, other) not in less and (other, one) not in less:
-            if "is known about their numbers" not in question and len(told) < len(order):
+            if "is known about their numbers" not in question and len(relations) < len(order):
                 return "compare", f"{one}, {other}"
         elif "Which is larger" in question:
             return "", f"{one} {'<' if (one, other) in less else '>'} {other}"
@@ -100,7 +100,7 @@ def _sorted(question: str, said: str) -> Move:
     return "", "finished"
 
 
-def _calculated(question: str, said: str) -> Move:
+def _calculated(question: str, transcript: str) -> Move:
     """Return the calculation, or the answer once it was made."""
     question = question.partition("\nGive your final")[0][:10_000]
     if question.startswith("How many times"):
@@ -109,7 +109,7 @@ def _calculated(question: str, said: str) -> Move:
     target = _TARGET.search(question)
     if target:
         return "", _reached(Fraction(target[1]), re.findall(r"[0-9]{1,9}", target[2])[:7])
-    results = [result for pattern in CALLS for _, result in pattern.findall(said)]
+    results = [result for pattern in CALLS for _, result in pattern.findall(transcript)]
     if results:
         return "", results[-1].strip()
     expression = _keyed(question)

@@ -42,7 +42,7 @@ class Problem:
     finish: str
     described: bool = True
 
-    def judged(self, episode: Episode, action: str | int, outcome: Outcome, max_turns: int) -> Outcome:
+    def with_success(self, episode: Episode, action: str | int, outcome: Outcome, max_turns: int) -> Outcome:
         """Return the outcome of an action, judged if it ends the episode; also where the limit ends it, as the release does."""
         index = len(episode.turns) + 1
         if not outcome.terminated and index < max_turns:
@@ -52,8 +52,8 @@ class Problem:
         return replace(outcome, success=self.solved(episode.trajectory(turn)))
 
 
-def said(trajectory: Trajectory) -> str:
-    """Return what the policy wrote as language: the last turn on the text face, all text on the expanded one.
+def policy_language(trajectory: Trajectory) -> str:
+    """Return the policy's own language: the last turn on the text face, all text on the expanded one.
 
     What environments appended is left out and leaves a line break, so that no number runs across it.
     """

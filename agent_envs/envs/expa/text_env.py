@@ -61,7 +61,7 @@ class TagEnv(TurnEnv):
             self.tools = self.native.schemas
         else:
             self.written, self.stop = self._tags, self._tags.stop
-        self._named = {environment.name: environment for environment in environments}
+        self._by_name = {environment.name: environment for environment in environments}
 
     def _begin(self, task: Task, key: str) -> tuple[TagState, tuple[Message, ...]]:
         return TagState(Latent(self.problem.world(task))), self.problem.opening(task)
@@ -78,7 +78,7 @@ class TagEnv(TurnEnv):
             why = parsed.reason if self.problem.described else f"finish with {self.problem.finish}"
             message = Message("user", f"Your turn held no action: {why}.", "environment")
             outcome = Outcome(episode.state, parsed, (message,), events=(f"malformed: {parsed.reason}",))
-        return self.problem.judged(episode, action, outcome, self.max_turns)
+        return self.problem.with_success(episode, action, outcome, self.max_turns)
 
     def spoken(self, text: str, prefill: str = "") -> str:
         """Return a turn that is written in tags as this environment's protocol has it, unless it begins in a given way."""
@@ -87,7 +87,7 @@ class TagEnv(TurnEnv):
     def _called(self, state: TagState, call: Call) -> Outcome:
         name = call.calls[0].name
         text = json.loads(call.calls[0].arguments)["text"]
-        environment = self._named[name]
+        environment = self._by_name[name]
         if environment.available(state.latent):
             observation, latent, trace = environment.call(state.latent, text)
         else:
@@ -95,7 +95,7 @@ class TagEnv(TurnEnv):
         content = observation.strip()[:MAX_RESULT_CHARACTERS]
         refused = isinstance(observation, Refusal)
         result = ToolResult("call_0", name, content, refused, trace)
-        shown: tuple[Message, ...] = (Message("user", f"<result> {content} </result>", "tool"),)
+        messages: tuple[Message, ...] = (Message("user", f"<result> {content} </result>", "tool"),)
         if self.native:
-            shown = replied(call, content)
-        return Outcome(TagState(latent), call, shown, (result,), (f"{name}: {content}",) if refused else ())
+            messages = replied(call, content)
+        return Outcome(TagState(latent), call, messages, (result,), (f"{name}: {content}",) if refused else ())

@@ -32,7 +32,7 @@ def _thesaurus() -> tuple[re.Pattern[str], dict[str, str]]:
 def words_of(text: str) -> frozenset[str]:
     """Return the words of a text that count: one for all that mean the same, else their first six letters without endings."""
     pattern, heads = _thesaurus()
-    text = pattern.sub(lambda found: heads[found[1]], text.lower())
+    text = pattern.sub(lambda match: heads[match[1]], text.lower())
     words = (word for word in re.findall(r"[a-z]{3,}", text) if word not in _COMMON)
     return frozenset(re.sub(r"(?:ing|ed|es|s|e)$", "", word)[:6] for word in words)
 
@@ -51,60 +51,60 @@ def names_in(question: str) -> list[str]:
 def number_in(text: str) -> int:
     """Return the first amount of a text, or the number of a day in it: "on the fourth day"."""
     counted = r"\$([\d,]+)|(?<![\d,])([\d,]{1,30}) (?:percent|days?|hours?|months?|years?|units)"
-    found = re.search(counted, text) or re.search(r"(\d+)()", text)
+    match = re.search(counted, text) or re.search(r"(\d+)()", text)
     nth = [place for place, word in enumerate(_ORDINALS, start=1) if f"the {word} day" in text]
-    return nth[0] if nth else int(((found[1] or found[2]) if found else "0").replace(",", "")[:15])
+    return nth[0] if nth else int(((match[1] or match[2]) if match else "0").replace(",", "")[:15])
 
 
-def asked_in(question: str) -> set[str]:
+def units_in(question: str) -> set[str]:
     """Return the units of the quantity that a question leaves open, or "fine"; none where it asks for a day or a word."""
     question = question.lower().replace("per cent", "percent")
-    named = set(_OPEN.findall(question))
-    if not named and re.search(r"how (?:much|high|large)|cost|price|what sum", question):
+    units = set(_OPEN.findall(question))
+    if not units and re.search(r"how (?:much|high|large)|cost|price|what sum", question):
         return {"dollar"}
-    if not named and re.search(r"how (?:long|soon|often|quick|fast)", question):
+    if not units and re.search(r"how (?:long|soon|often|quick|fast)", question):
         return {"hour", "day", "month", "year"}
-    return {"fine"} if words_of("fine") & words_of(question) else named
+    return {"fine"} if words_of("fine") & words_of(question) else units
 
 
 def unit_of(text: str) -> str:
     """Return the unit of the first quantity of a text."""
-    found = re.search(rf"\$\d|\d {_UNIT}", text)
-    return (found[1] or "dollar") if found else ""
+    match = re.search(rf"\$\d|\d {_UNIT}", text)
+    return (match[1] or "dollar") if match else ""
 
 
-def granted_in(case: str) -> date | None:
+def licence_in(case: str) -> date | None:
     """Return the day of a licence: behind a word that says so in the same clause, else the first of several days."""
     days, marked = days_in(case), list[date]()
-    for found in DAY.finditer(case):
-        clause = re.split(r"[.;:?()]", case[max(0, found.start() - 40) : found.start()])[-1].lower()
+    for match in DAY.finditer(case):
+        clause = re.split(r"[.;:?()]", case[max(0, match.start() - 40) : match.start()])[-1].lower()
         if re.search(r"licen|since|regist|permi|authori|grant|hold|held", clause):
-            marked += days_in(found[0])
+            marked += days_in(match[0])
     return min(marked or days[1:] and days, default=None)
 
 
 def counts_in(case: str) -> list[int]:
     """Return the numbers of things that a case tells, the largest first: no day, period, sum, share or reference."""
-    told = re.sub(rf"{DAY.pattern}|§ ?\S+|{_CHAPTER}|\$[\d,]+|\b\d{{1,12}} {_UNIT}", "", case)
-    return sorted((int(number) for number in re.findall(r"\b\d{1,9}\b", told)), reverse=True)
+    remainder = re.sub(rf"{DAY.pattern}|§ ?\S+|{_CHAPTER}|\$[\d,]+|\b\d{{1,12}} {_UNIT}", "", case)
+    return sorted((int(number) for number in re.findall(r"\b\d{1,9}\b", remainder)), reverse=True)
 
 
 def fits(rules: Mapping[str, tuple[str, str]], question: str) -> dict[str, float]:
-    """Return how well each rule, a heading and a text, fits a question: headings and words that few rules have count more."""
+    """Score each rule, a heading and a text, against a question: headings and words that few rules have count more."""
     bags = {name: (words_of(heading), words_of(text)) for name, (heading, text) in rules.items()}
     often = Counter(word for heading, text in bags.values() for word in heading | text)
-    asked = words_of(core_of(question))
+    query = words_of(core_of(question))
     return {
-        name: fsum((2 if word in heading else 0.5) / often[word] for word in asked & (heading | text))
+        name: fsum((2 if word in heading else 0.5) / often[word] for word in query & (heading | text))
         for name, (heading, text) in bags.items()
     }
 
 
-def core_of(question: str, known: str = "") -> str:
+def core_of(question: str, ignored: str = "") -> str:
     """Return a question without names, what it tells of the case in brackets, days, and words that are known or say little."""
     for name in names_in(question):
         question = question.replace(name, "")
     # A bracket that is never closed is matched as well, and stays: a text of open brackets alone is gone through once.
     case = re.compile(rf"[(][^)\n]*[)]|(?P<open>[(][^)\n]*)|{DAY.pattern}")
-    words = case.sub(lambda found: found["open"] or "", question).split()
-    return " ".join(word for word in words if not known or words_of(word) - words_of(known))
+    words = case.sub(lambda match: match["open"] or "", question).split()
+    return " ".join(word for word in words if not ignored or words_of(word) - words_of(ignored))

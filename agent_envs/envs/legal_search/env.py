@@ -14,11 +14,11 @@ from agent_envs.base.protocol import Call, Parsed
 from agent_envs.base.serialization import state_type
 from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
 from agent_envs.envs.legal_search import tools
-from agent_envs.envs.legal_search.generated import GeneratedSource
+from agent_envs.envs.legal_search.generated import StatutesSource
 from agent_envs.envs.legal_search.library import as_terms
 from agent_envs.envs.legal_search.observations import page_of, results
 from agent_envs.envs.legal_search.outcomes import Ended, answered, failed, result_of, scenario_of, succeeded
-from agent_envs.envs.legal_search.scoring import Limits, make_reward
+from agent_envs.envs.legal_search.scoring import EpisodeLimits, make_reward
 from agent_envs.envs.legal_search.statutes import StatutesConfig, get_statutes
 from agent_envs.envs.legal_search.tasks import LegalSource
 from agent_envs.services.chat import ChatModel
@@ -39,7 +39,7 @@ _PROMPTS = {
 @state_type
 @dataclass(frozen=True, slots=True)
 class LegalState:
-    """How many searches were carried out."""
+    """The count of searches that were carried out."""
 
     searches: int = 0
 
@@ -185,7 +185,7 @@ class LegalSearch(TurnEnv):
             self.stop, self.written = tools.TAGS.stop, tools.TAGS
         filled = _PROMPTS[protocol].safe_substitute(max_searches=max_searches, max_generations=max_generations)
         self._before, _, self._after = filled.partition("$question")
-        self.reward_spec = make_reward(reward, Limits(max_generations, max_searches), weights)
+        self.reward_spec = make_reward(reward, EpisodeLimits(max_generations, max_searches), weights)
         self._names = {"keyword": keyword, "semantic": semantic}
         self._engines: dict[str, Built] = {}
         self._model = judge_model("LegalSearch", judge)
@@ -201,18 +201,18 @@ class LegalSearch(TurnEnv):
         parsed, wish = tools.read_turn(action, self.protocol)
         if isinstance(wish, tools.Fault):
             text = f"The work ends here, because this turn could not be carried out: {wish.reason}."
-            shown, events = (Message("user", text, "environment"),), (f"{wish.kind}: {wish.reason}",)
+            messages, events = (Message("user", text, "environment"),), (f"{wish.kind}: {wish.reason}",)
             ended = (result_of(failed(wish)),)
-            return Outcome(episode.state, parsed, shown, ended, events, terminated=True)
+            return Outcome(episode.state, parsed, messages, ended, events, terminated=True)
         if isinstance(wish, tools.Final):
             end = answered(episode.task, wish, self._judging(episode))
             success = succeeded(episode.task, end)
             return Outcome(episode.state, parsed, (), (result_of(end),), terminated=True, success=success)
         result, searches = self._carried_out(episode, wish)
-        return self._shown(episode, parsed, result, LegalState(searches))
+        return self._reply(episode, parsed, result, LegalState(searches))
 
     def _carried_out(self, episode: Episode, wish: tools.Search | tools.Read) -> tuple[ToolResult, int]:
-        """Return what a search or a read brings, and how many searches there were."""
+        """Carry out a search or a read; return its result and the number of searches so far."""
         searches: int = episode.state.searches
         if isinstance(wish, tools.Read):
             return self._read_section(episode.task, wish), searches
@@ -226,10 +226,10 @@ class LegalSearch(TurnEnv):
         return ToolResult(wish.call.id, wish.call.name, text, ids=ids), searches + 1
 
     def hits(self, task: Task, query: str, key: str, engine: str = "semantic") -> tuple[Hit, ...]:
-        """Return what one of the two engines (`keyword` or `semantic`) finds for a query in a task's library."""
+        """Return the hits of one of the two engines (`keyword` or `semantic`) for a query in a task's library."""
         support = scenario_of(task).gold_sections
-        wanted = as_terms(query) if engine == "keyword" else query
-        hits = self._engine(engine, task).search(wanted, self.top_k, support=support, seed=key)
+        terms = as_terms(query) if engine == "keyword" else query
+        hits = self._engine(engine, task).search(terms, self.top_k, support=support, seed=key)
         corpus = self.source.library(task).corpus  # an engine's own passages may be prepared for it
         return tuple(Hit(corpus[corpus.row(hit.passage.id)], hit.score) for hit in hits)
 
@@ -246,21 +246,21 @@ class LegalSearch(TurnEnv):
             return ToolResult(wish.call.id, tools.READ, text, error=True)
         return ToolResult(wish.call.id, tools.READ, page.text, ids=page.ids)
 
-    def _shown(self, episode: Episode, parsed: Parsed, result: ToolResult, state: LegalState) -> Outcome:
+    def _reply(self, episode: Episode, parsed: Parsed, result: ToolResult, state: LegalState) -> Outcome:
         events: tuple[str, ...] = (f"{result.name}: {result.content}",) if result.error else ()
-        found = [result]
+        results = [result]
         if isinstance(parsed, Call):
             why = "Not carried out: one call a turn."
-            found += [ToolResult(call.id, "none", why, error=True) for call in parsed.calls[1:20]]
+            results += [ToolResult(call.id, "none", why, error=True) for call in parsed.calls[1:20]]
             events += (f"{len(parsed.calls) - 1} more calls were not carried out",) if parsed.calls[1:] else ()
         if self.protocol == "json":
-            shown = [Message("tool", one.content, "tool", (), one.call_id) for one in found]
+            messages = [Message("tool", one.content, "tool", (), one.call_id) for one in results]
         else:
-            shown = [Message("user", result.content, "tool")]
+            messages = [Message("user", result.content, "tool")]
         if len(episode.turns) + 1 >= self.max_turns:
-            shown.append(Message("user", _OUT_OF_TURNS, "environment"))
-            found.append(result_of(Ended("out_of_turns")))
-        return Outcome(state, parsed, tuple(shown), tuple(found), events)
+            messages.append(Message("user", _OUT_OF_TURNS, "environment"))
+            results.append(result_of(Ended("out_of_turns")))
+        return Outcome(state, parsed, tuple(messages), tuple(results), events)
 
     @property
     def live_service(self) -> str:
@@ -274,11 +274,11 @@ class LegalSearch(TurnEnv):
     def _judging(self, episode: Episode) -> Callable[[str], bool] | None:
         if self._model is None:
             return None
-        made, recording = self._judge, self.services.recording
-        if made is None or made[0] is not recording:
+        cache_entry, recording = self._judge, self.services.recording
+        if cache_entry is None or cache_entry[0] is not recording:
             # Rebound as a whole, so that a fork, which shares it until then, is never touched.
-            made = self._judge = (recording, ModelJudge(self._model, recording=recording))
-        judge, task, site = made[1], episode.task, CallSite(episode.key, episode.header.branch)
+            cache_entry = self._judge = (recording, ModelJudge(self._model, recording=recording))
+        judge, task, site = cache_entry[1], episode.task, CallSite(episode.key, episode.header.branch)
         return lambda answer: judge(task.question, answer, task.gold, site).correct
 
     def _engine(self, engine: str, task: Task) -> Retriever:
@@ -307,7 +307,7 @@ def make_source(tasks: str, world: Mapping[str, Any] | None) -> LegalSource:
         raise UsageError(f"LegalSearch: world={world!r}; give a mapping of knobs, or leave it out")
     if tasks == "statutes":
         try:
-            return GeneratedSource(tasks, StatutesConfig(**dict(world or {})), get_statutes)
+            return StatutesSource(tasks, StatutesConfig(**dict(world or {})), get_statutes)
         except TypeError as error:
             raise UsageError(f"LegalSearch: world={world!r}: {error}") from error
     if world is not None:
@@ -326,7 +326,7 @@ def check_engines(**engines: str) -> None:
     """
     for argument, name in engines.items():
         if not isinstance(name, str) or not (is_retriever(name) or split_name(name) is not None):
-            known = ", ".join((*RETRIEVERS, *MODEL_FORMS, *REMOTE_FORMS))
-            raise UsageError(f"LegalSearch: {argument}={name!r}; the engines are {known}")
+            names = ", ".join((*RETRIEVERS, *MODEL_FORMS, *REMOTE_FORMS))
+            raise UsageError(f"LegalSearch: {argument}={name!r}; the engines are {names}")
         if name == "static" or name.partition("=")[0] == "hybrid":
             static_encoder()  # at once, and not at the first reset; dense engines wait, as a replay needs none

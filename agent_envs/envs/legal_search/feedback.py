@@ -8,15 +8,15 @@ from agent_envs.envs.legal_search.env import LegalSearch
 from agent_envs.envs.legal_search.heuristic import search_and_read
 from agent_envs.envs.legal_search.observations import results
 from agent_envs.envs.legal_search.tools import KEYWORD, Final, Read, Search, read_turn
-from agent_envs.envs.legal_search.transcript import Seen
+from agent_envs.envs.legal_search.transcript import SearchHistory
 from agent_envs.rollout.policy import Request
-from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
+from agent_envs.wrappers.scripted_feedback import FeedbackWordings, Hint, scripted
 
-WORDINGS = Wordings(__package__)
+WORDINGS = FeedbackWordings(__package__)
 
 
 def first_look(env: LegalSearch) -> tuple[Message, ...]:
-    """Return what naive RAG reads: the sections that a semantic search with the question finds, as much as fits a page."""
+    """Return the message of naive RAG: the sections that a semantic search with the question finds, as much as fits a page."""
     episode = env.episode
     hits = env.hits(episode.task, episode.task.question, episode.key)
     size = max(env.snippet_chars, env.page_chars // env.top_k)
@@ -30,24 +30,24 @@ def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: ran
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
     request = Request("", 0, [message.as_dict() for message in messages])
-    seen = Seen.of(request)
+    history = SearchHistory.of(request)
     if mode == "exploit" and quality == "good":
-        return _next(request, seen)
-    hits = [hit.id for found in seen.hits for hit in found]
-    unread = [name for name in hits if name not in seen.asked_for]
+        return _next(request, history)
+    hits = [hit.id for excerpts in history.hits for hit in excerpts]
+    unread = [name for name in hits if name not in history.asked_for]
     slots = {
-        "read": seen.asked_for[-1] if seen.asked_for else "",
+        "read": history.asked_for[-1] if history.asked_for else "",
         "found": unread[0] if unread else "",
         "other": unread[-1] if unread else "",
     }
     if quality == "good":
-        return ("read" if seen.read else "found" if hits else "start"), slots
-    return ("again" if _next(request, seen)[0] in ("answer", "abstain") else "early"), slots
+        return ("read" if history.read else "found" if hits else "start"), slots
+    return ("again" if _next(request, history)[0] in ("answer", "abstain") else "early"), slots
 
 
-def _next(request: Request, seen: Seen) -> Hint:
+def _next(request: Request, history: SearchHistory) -> Hint:
     """Return the next step by the searcher's rules, which know no more than the conversation shows."""
-    wish = read_turn(search_and_read(request), seen.style)[1]
+    wish = read_turn(search_and_read(request), history.style)[1]
     if isinstance(wish, Final):
         return ("answer", {"section": "; ".join(wish.sources)}) if wish.sources else ("abstain", {})
     if isinstance(wish, Read):

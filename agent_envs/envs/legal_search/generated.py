@@ -56,7 +56,7 @@ class GeneratedWorld(Uncopied):
 WorldOf = Callable[[Any, str, int], GeneratedWorld]
 
 
-class GeneratedSource(SeededWorlds[Task]):
+class StatutesSource(SeededWorlds[Task]):
     """Questions over generated worlds: unlimited, and disjoint between splits."""
 
     def __init__(self, name: str, config: Any, world_of: WorldOf) -> None:

@@ -11,18 +11,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from agent_envs.envs.legal_search.cues import asked_in, core_of, counts_in, fits, granted_in, names_in, number_in, share
+from agent_envs.envs.legal_search.cues import core_of, counts_in, fits, licence_in, names_in, number_in, share, units_in
 from agent_envs.envs.legal_search.dates import WEEKDAYS, days_in, written_date
 from agent_envs.envs.legal_search.tasks import ABSTAIN
 from agent_envs.envs.legal_search.tools import ANSWER, KEYWORD, READ, SEMANTIC, Read, rendered
-from agent_envs.envs.legal_search.transcript import Seen, Shown
+from agent_envs.envs.legal_search.transcript import Excerpt, SearchHistory
 from agent_envs.rollout.policy import Request
 
 DEFINITIONS = "Definitions"
 _LISTED = re.compile(r"ID: (.+) \| § \S+\. (.+)")
 _CITED = re.compile(r"§ ?(\d[\w:.-]*\w)")
 _CHAPTER = re.compile(r"chapter (\d[\w:.-]*\w)")
-_TAKEN = re.compile(r"(?<!\S)(\S{1,40}(?: [a-z]{1,40}){0,2}) (more|less) than [^§\n]{0,300}§ ?(\d[\w:.-]*\w)")
+_RELATIVE = re.compile(r"(?<!\S)(\S{1,40}(?: [a-z]{1,40}){0,2}) (more|less) than [^§\n]{0,300}§ ?(\d[\w:.-]*\w)")
 
 
 class Missing(Exception):
@@ -31,146 +31,146 @@ class Missing(Exception):
 
 def search_and_read(request: Request) -> str:
     """Work the answer out from what was read, and where something is missing for it, search or read that."""
-    seen = Seen.of(request)
-    last = request.prefill or len(seen.wishes) + 1 >= seen.turns
+    history = SearchHistory.of(request)
+    last = request.prefill or len(history.wishes) + 1 >= history.turns
     try:
-        Reading(seen.question, {page.id: page for page in seen.read}).answer()
+        QuestionReader(history.question, {page.id: page for page in history.read}).answer()
     except Missing as missing:
-        if not last and (step := _next(seen, str(missing))):
+        if not last and (step := _next(history, str(missing))):
             return step
-    return final_answer(request, seen, [] if seen.wishes else seen.found)
+    return final_answer(request, history, [] if history.wishes else history.all_hits)
 
 
-def _next(seen: Seen, missing: str) -> str | None:
+def _next(history: SearchHistory, missing: str) -> str | None:
     """Return the search or the read that may bring what is missing: an id, words of a place, or "" for the rule itself."""
     if missing[:1].isdigit():
-        return _read(seen, [missing])
+        return _read(history, [missing])
     if missing not in ("", DEFINITIONS):
-        fitting = [hit.id for hit in seen.found if hit.place.endswith(missing)]
-        listed = [row for page in seen.read for row in _LISTED.findall(page.text)]
+        fitting = [hit.id for hit in history.all_hits if hit.place.endswith(missing)]
+        listed = [row for page in history.read for row in _LISTED.findall(page.text)]
         fitting += [name for name, heading in listed if missing.endswith(heading)]
-        return _read(seen, fitting) or _search(seen, missing)
-    home = _home(seen)
+        return _read(history, fitting) or _search(history, missing)
+    home = _home(history)
     if home is None:
-        return _search(seen, _query_of_trade(seen))
+        return _search(history, _query_of_trade(history))
     if missing:
-        return _read(seen, [home.id])
-    listing = next((page for page in seen.read if _LISTED.search(page.text)), None)
+        return _read(history, [home.id])
+    listing = next((page for page in history.read if _LISTED.search(page.text)), None)
     if listing is None:
-        named = _CHAPTER.search(home.text) if names_in(seen.question) else None
-        return rendered(READ, seen.style, **({"section_id": named[1]} if named else {"section_id": home.id, "up": 1}))
-    if seen.read[-1] is listing and isinstance(seen.wishes[-1], Read):
-        return _search(seen, core_of(seen.question), SEMANTIC)
-    return _read(seen, _ranked(seen, dict(_LISTED.findall(listing.text))))
+        link = _CHAPTER.search(home.text) if names_in(history.question) else None
+        return rendered(READ, history.style, **({"section_id": link[1]} if link else {"section_id": home.id, "up": 1}))
+    if history.read[-1] is listing and isinstance(history.wishes[-1], Read):
+        return _search(history, core_of(history.question), SEMANTIC)
+    return _read(history, _ranked(history, dict(_LISTED.findall(listing.text))))
 
 
-def _read(seen: Seen, ids: Sequence[str]) -> str | None:
-    return next((rendered(READ, seen.style, section_id=name) for name in ids if name not in seen.asked_for), None)
+def _read(history: SearchHistory, ids: Sequence[str]) -> str | None:
+    return next((rendered(READ, history.style, section_id=name) for name in ids if name not in history.asked_for), None)
 
 
-def _search(seen: Seen, query: str, *engines: str) -> str | None:
-    unused = [name for name in engines or (KEYWORD, SEMANTIC) if (name, query) not in seen.searches]
-    return rendered(unused[0], seen.style, query=query) if unused else None
+def _search(history: SearchHistory, query: str, *engines: str) -> str | None:
+    unused = [name for name in engines or (KEYWORD, SEMANTIC) if (name, query) not in history.searches]
+    return rendered(unused[0], history.style, query=query) if unused else None
 
 
-def _home(seen: Seen) -> Shown | None:
+def _home(history: SearchHistory) -> Excerpt | None:
     """Return the entry of the holder that was read, or the hit in the chapter that fits the question best."""
-    if names_in(seen.question):
-        return next((page for page in seen.read if "chapter" in page.text), None)
-    local = [hit for hit in reversed(seen.found) if hit.is_about(seen.question) and not names_in(hit.heading)]
-    hits = {hit.id: hit for hit in local if hit.heading == DEFINITIONS or hit.is_called(seen.question)}
-    scores = fits({name: ("", hit.text) for name, hit in hits.items()}, _query_of_trade(seen))
-    return max(hits.values(), key=lambda hit: scores[hit.id] + 9 * hit.is_called(seen.question), default=None)
+    if names_in(history.question):
+        return next((page for page in history.read if "chapter" in page.text), None)
+    local = [hit for hit in reversed(history.all_hits) if hit.is_about(history.question) and not names_in(hit.heading)]
+    hits = {hit.id: hit for hit in local if hit.heading == DEFINITIONS or hit.is_called(history.question)}
+    scores = fits({name: ("", hit.text) for name, hit in hits.items()}, _query_of_trade(history))
+    return max(hits.values(), key=lambda hit: scores[hit.id] + 9 * hit.is_called(history.question), default=None)
 
 
-def _query_of_trade(seen: Seen) -> str:
+def _query_of_trade(history: SearchHistory) -> str:
     """Return a search for the definitions of a trade: by its name, or by the words that no rule was seen to have."""
-    called = [hit.chapter for hit in seen.found if hit.is_called(seen.question)]
+    called = [hit.chapter for hit in history.all_hits if hit.is_called(history.question)]
     if called:
-        return " ".join([DEFINITIONS, called[0], *re.findall(r"[A-Z][a-z]+", core_of(seen.question))])
-    ruled = [hit.text for hit in seen.found if hit.heading != DEFINITIONS and not names_in(hit.heading)]
-    return f"{DEFINITIONS} means {core_of(seen.question, ' '.join(ruled))}"
+        return " ".join([DEFINITIONS, called[0], *re.findall(r"[A-Z][a-z]+", core_of(history.question))])
+    ruled = [hit.text for hit in history.all_hits if hit.heading != DEFINITIONS and not names_in(hit.heading)]
+    return f"{DEFINITIONS} means {core_of(history.question, ' '.join(ruled))}"
 
 
-def _ranked(seen: Seen, own: Mapping[str, str]) -> list[str]:
+def _ranked(history: SearchHistory, own: Mapping[str, str]) -> list[str]:
     """Return the rules of a chapter, the best first, that fit better than those which other chapters have and it has not."""
-    others = {hit.heading for hit in seen.found if hit.country and not names_in(hit.heading)} - {*own.values()}
-    asked = asked_in(seen.question)
+    others = {hit.heading for hit in history.all_hits if hit.country and not names_in(hit.heading)} - {*own.values()}
+    units_asked_for = units_in(history.question)
     rules = dict[str, tuple[str, str]]()
     for name, heading in (*own.items(), *((heading, heading) for heading in others)):
-        shown = [page for page in (*seen.read, *seen.found) if page.heading == heading]
-        units = {page.unit for page in shown} - {""}
-        if heading != DEFINITIONS and (units & asked or not units or asked <= {"fine"}):
-            rules[name] = heading, " ".join(page.lines[0] for page in shown)
-    scores = fits(rules, seen.question)
+        excerpts = [page for page in (*history.read, *history.all_hits) if page.heading == heading]
+        units = {page.unit for page in excerpts} - {""}
+        if heading != DEFINITIONS and (units & units_asked_for or not units or units_asked_for <= {"fine"}):
+            rules[name] = heading, " ".join(page.lines[0] for page in excerpts)
+    scores = fits(rules, history.question)
     least = max((scores[name] / (3 if name in own else 1) for name in scores), default=0)
     return sorted((name for name in own if scores.get(name, 0) > least), key=lambda name: -scores[name])
 
 
-def final_answer(request: Request, seen: Seen, hits: Sequence[Shown]) -> str:
+def final_answer(request: Request, history: SearchHistory, hits: Sequence[Excerpt]) -> str:
     """Answer from what was read, else from what searches showed, else abstain."""
-    style = "tags" if request.prefill else seen.style
-    reading = Reading(seen.question, {page.id: page for page in (*hits, *seen.read)}, final=True)
+    style = "tags" if request.prefill else history.style
+    reading = QuestionReader(history.question, {page.id: page for page in (*hits, *history.read)}, final=True)
     with suppress(Missing):
         return rendered(ANSWER, style, answer=reading.answer(), sources=list(reading.used))
     return rendered(ANSWER, style, answer=ABSTAIN, sources=[])
 
 
 @dataclass
-class Reading:
+class QuestionReader:
     """One question over the pages that were read, by id; `used` collects the ids that the answer rests on."""
 
     question: str
-    pages: Mapping[str, Shown]
+    pages: Mapping[str, Excerpt]
     final: bool = False  # no more can be read: what is defined on no page is taken not to apply
     used: dict[str, None] = field(default_factory=dict)
 
     def answer(self) -> str:
         """Return the answer; raises Missing."""
         try:
-            names, asked = names_in(self.question), asked_in(self.question)
-            if not (names or asked or days_in(self.question)):
+            names, units = names_in(self.question), units_in(self.question)
+            if not (names or units or days_in(self.question)):
                 meanings = [page for page in self.pages.values() if " means " in page.lines[0]]
                 return self._best(meanings, DEFINITIONS).lines[0].split('"')[1]
             cases = [self._page_at(name).text for name in names] or [self.question]
             rule = self._rule(cases[0])
-            if asked == {"fine"}:
+            if units == {"fine"}:
                 return str(self._fine(rule, cases[0]))
             first, *others = [self._amount(rule, case) for case in cases]
-            if not asked:
+            if not units:
                 return self._last_day(rule, first)
             return str(abs(first - others[0]) if others else first)
         except (IndexError, OverflowError, ValueError):  # a text of another build than these rules are for
             raise Missing("") from None
 
-    def _page(self, name: str) -> Shown:
+    def _page(self, name: str) -> Excerpt:
         if name not in self.pages:
             raise Missing(name)
         self.used[name] = None
         return self.pages[name]
 
-    def _page_at(self, end: str, start: str = "") -> Shown:
+    def _page_at(self, end: str, start: str = "") -> Excerpt:
         fitting = (page.id for page in self.pages.values() if page.place.startswith(start) and page.place.endswith(end))
         return self._page(next(fitting, f"{start}{end}"))
 
-    def _best(self, pages: Sequence[Shown], missing: str) -> Shown:
+    def _best(self, pages: Sequence[Excerpt], missing: str) -> Excerpt:
         """Return the page whose heading and first sentence fit the question best."""
         scores = fits({page.id: (page.heading, page.lines[0]) for page in pages}, self.question)
         best = max(scores, key=lambda name: scores[name], default="")
         return self._page(best if scores.get(best) else missing)
 
-    def _rule(self, case: str) -> Shown:
+    def _rule(self, case: str) -> Excerpt:
         """Return the page of the rule that the question is about, in the chapter of the case, or in the law of its country."""
-        chapter, asked = _CHAPTER.search(case), asked_in(self.question)
+        chapter, units = _CHAPTER.search(case), units_in(self.question)
         where = f"Chapter {chapter[1]}." if chapter else ""
-        sign = "offence of class" if asked == {"fine"} else "" if asked else "counted"
+        sign = "offence of class" if units == {"fine"} else "" if units else "counted"
         rules = [page for page in self.pages.values() if where in page.place and sign in page.text]
-        rules = [page for page in rules if sign or page.unit in asked]
-        taken = {found[3] for page in rules if (found := _TAKEN.search(page.lines[0]))}
+        rules = [page for page in rules if sign or page.unit in units]
+        reference_ids = {match[3] for page in rules if (match := _RELATIVE.search(page.lines[0]))}
         rules = [page for page in rules if page.is_about(self.question)] or rules
-        return self._best([page for page in rules if page.id not in taken], "")
+        return self._best([page for page in rules if page.id not in reference_ids], "")
 
-    def _amount(self, rule: Shown, case: str) -> int:
+    def _amount(self, rule: Excerpt, case: str) -> int:
         changes = {"increased": 0, "reduced": 0}
         for line in sorted(rule.lines, key=lambda line: "together" in line):  # limits last
             changed = re.search(r"(increased|reduced) by (.*)", line)
@@ -181,16 +181,16 @@ class Reading:
                 changes[name] = min(changes[name], number_in(line))
         return self._base(rule, case) + changes["increased"] - changes["reduced"]
 
-    def _base(self, rule: Shown, case: str) -> int:
+    def _base(self, rule: Excerpt, case: str) -> int:
         """Return the amount of a rule before it is varied: by a condition of the case's own, or amended, or as enacted."""
         for line in case.splitlines():
             own = re.search(r"\b(?:with|by) (\S+(?: [a-z]+)?) in place of", line)
             if own and rule.id in _CITED.findall(line):
                 return number_in(own[1])
-        granted = granted_in(case)
+        granted = licence_in(case)
         matters = [day for day in days_in(self.question) if day != granted or case is not self.question]
         for line in rule.lines[1:]:
-            if "amended" in line and matters and asked_in(self.question):
+            if "amended" in line and matters and units_in(self.question):
                 act = self._page(_CITED.findall(line)[0])
                 (since, *_), *later = [days for line in act.lines if (days := days_in(line))]
                 if granted and later and granted < later[0][0]:  # older licences wait longer
@@ -199,21 +199,21 @@ class Reading:
                     return number_in(act.text.partition('"')[2])
         return self._enacted(rule)
 
-    def _enacted(self, rule: Shown) -> int:
-        if not (taken := _TAKEN.search(rule.lines[0])):
+    def _enacted(self, rule: Excerpt) -> int:
+        if not (reference := _RELATIVE.search(rule.lines[0])):
             return number_in(rule.lines[0])
-        return self._enacted(self._page(taken[3])) + number_in(taken[1]) * (1 if taken[2] == "more" else -1)
+        return self._enacted(self._page(reference[3])) + number_in(reference[1]) * (1 if reference[2] == "more" else -1)
 
     def _applies(self, line: str, case: str) -> bool:
         """Return whether a case meets the condition of a sentence."""
         if bounds := days_in(line):
-            granted = granted_in(case)
+            granted = licence_in(case)
             return granted is not None and (granted < bounds[0]) is ("before" in line)
         cited = [name for name in _CITED.findall(line) if name in self.pages or not self.final]
         return bool(cited) and all(self._meets(self._page(name), line, case) for name in cited)
 
     @staticmethod
-    def _meets(page: Shown, line: str, case: str) -> bool:
+    def _meets(page: Excerpt, line: str, case: str) -> bool:
         """Return whether a case is what a page defines: of a size, or in words that both share."""
         sized = [row for row in page.lines if re.search(r"fewer than \d|or more", row)]
         if not sized:
@@ -225,11 +225,11 @@ class Reading:
         left_out = sum(counts[1:2]) if "left out" in page.text else 0
         return bool(counts) and (counts[0] - left_out < number_in(row)) is ("fewer than" in row)
 
-    def _last_day(self, rule: Shown, days: int) -> str:
+    def _last_day(self, rule: Excerpt, days: int) -> str:
         """Return the last day of a period that begins with the event that the question tells."""
         cited = _CITED.findall(next(line for line in (*rule.lines, "counted") if "counted" in line))
-        counting, told = self._page(cited[0]), days_in(self.question)
-        end = [day for day in told if day != granted_in(self.question) or len(told) == 1][-1]
+        counting, days_of_case = self._page(cited[0]), days_in(self.question)
+        end = [day for day in days_of_case if day != licence_in(self.question) or len(days_of_case) == 1][-1]
         if re.search(r"\b(?:post|mail)", self.question):
             end += timedelta(days=number_in(self._page(cited[1]).lines[0]))
         end += timedelta(days=days - (not re.search(r"not include|day after", counting.lines[0])))
@@ -237,7 +237,7 @@ class Reading:
             end += timedelta(days=1)
         return written_date(end)
 
-    def _fine(self, rule: Shown, case: str) -> int:
+    def _fine(self, rule: Excerpt, case: str) -> int:
         """Return the highest fine: of a class on a scale, for a major business, and for an offence that is repeated."""
         offence, place = re.findall(r"(class \w).*?§ ?(\d[\w:.-]*\w)", rule.text)[0]
         scale = self._page(place).text

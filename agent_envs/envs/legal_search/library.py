@@ -129,13 +129,16 @@ class Library(Uncopied):
 
     def without(self, removed: Collection[str]) -> "Library":
         """Return the library without some sections and all below them; raises KeyError for one that is not there."""
-        gone = {section.id for top in removed for section in self.below(top)}
-        if not gone:
+        removed_ids = {section.id for top in removed for section in self.below(top)}
+        if not removed_ids:
             return self
-        kept = (section for section in self.sections.values() if section.id not in gone)
+        remaining = (section for section in self.sections.values() if section.id not in removed_ids)
         return Library(
             self.name,
-            (replace(row, children=tuple(child for child in row.children if child not in gone)) for row in kept),
+            (
+                replace(row, children=tuple(child for child in row.children if child not in removed_ids))
+                for row in remaining
+            ),
         )
 
     @cached_property
@@ -163,10 +166,10 @@ def as_terms(text: str) -> str:
 
 
 def _digest(sections: Iterable[Section]) -> str:
-    found = hashlib.sha256()
+    checksum = hashlib.sha256()
     for section in sections:
         parts = (section.id, section.parent, section.level, section.number, section.heading, section.text)
         for part in (*parts, str(len(section.children)), *section.children):
             data = part.encode("utf-8", "surrogatepass")
-            found.update(len(data).to_bytes(8, "big") + data)
-    return found.hexdigest()
+            checksum.update(len(data).to_bytes(8, "big") + data)
+    return checksum.hexdigest()

@@ -71,12 +71,12 @@ def _linked(nodes: list[Section]) -> list[Section]:
 
 def _merged(nodes: list[Section]) -> Iterator[Section]:
     table = {node.id: node for node in nodes}
-    seen: set[str] = set()
+    visited: set[str] = set()
     for node in nodes:
         if _is_paragraph(node) and node.parent:
             continue
         inside = [child for child in node.children if child in table and _is_paragraph(table[child])]
-        lines = [node.text, *(line for child in inside for line in _paragraph_lines(table, child, seen))]
+        lines = [node.text, *(line for child in inside for line in _paragraph_lines(table, child, visited))]
         children = tuple(child for child in node.children if child not in inside)
         yield replace(node, children=children, text="\n".join(line for line in lines if line))
 
@@ -85,13 +85,13 @@ def _is_paragraph(node: Section) -> bool:
     return node.level.startswith(_PARAGRAPH)
 
 
-def _paragraph_lines(table: dict[str, Section], top: str, seen: set[str]) -> Iterator[str]:
+def _paragraph_lines(table: dict[str, Section], top: str, visited: set[str]) -> Iterator[str]:
     waiting = [top]
     while waiting:
         node = table[waiting.pop()]
-        if node.id in seen:  # or a circle would go on for ever
+        if node.id in visited:  # or a circle would go on for ever
             raise ValueError(f"the paragraph {node.id!r} is a child twice, or stands below itself")
-        seen.add(node.id)
+        visited.add(node.id)
         yield " ".join(part for part in (node.number, node.heading, node.text) if part)
         waiting.extend(child for child in reversed(node.children) if child in table)
 
@@ -157,11 +157,11 @@ def pieces(text: str) -> list[tuple[int, int]]:
     return [*spans, (start, len(text))] if words else spans
 
 
-def overlapping(title: str, spans: Iterable[tuple[int, int]], wanted: Iterable[tuple[int, int]]) -> tuple[str, ...]:
-    """Return the ids of the pieces that hold a character of the wanted spans, in reading order."""
-    asked = list(wanted)
+def overlapping(title: str, spans: Iterable[tuple[int, int]], targets: Iterable[tuple[int, int]]) -> tuple[str, ...]:
+    """Return the ids of the pieces that hold a character of the target spans, in reading order."""
+    targets = list(targets)
     return tuple(
         piece_id(title, row)
         for row, (start, end) in enumerate(spans)
-        if any(start < last and first < end for first, last in asked)
+        if any(start < last and first < end for first, last in targets)
     )

@@ -22,8 +22,8 @@ def snippet(text: str, query: str, size: int) -> str:
     text = " ".join(text[:_MOST_TEXT].split())
     if len(text) <= size:
         return text
-    wanted = {word for word in _WORD.findall(query.lower()[:10_000]) if word not in _STOP}
-    spans = [(m.start(), m.end(), m[0]) for m in _WORD.finditer(text.lower()) if m[0] in wanted][:_MOST_MATCHES]
+    query_words = {word for word in _WORD.findall(query.lower()[:10_000]) if word not in _STOP}
+    spans = [(m.start(), m.end(), m[0]) for m in _WORD.finditer(text.lower()) if m[0] in query_words][:_MOST_MATCHES]
     room = max(size - 8, 1)  # for the marks of a cut
     first, last = _densest(spans, room)
     start = max(0, min((first + last - room) // 2, len(text) - room))
@@ -36,19 +36,19 @@ def snippet(text: str, query: str, size: int) -> str:
 
 
 def _densest(spans: Sequence[tuple[int, int, str]], room: int) -> tuple[int, int]:
-    """Return where the matches begin and end that fit in `room` with the most different words; the earliest of equals."""
-    best, found = (0, 0), 0
+    """Return the start and end of the matches that fit in `room` with the most different words; the earliest of equals."""
+    best, most = (0, 0), 0
     ends = [end for _, end, _ in spans]
     for place, (start, _, _) in enumerate(spans):
         stop = bisect_left(ends, start + room + 1, lo=place)
         different = len({word for _, _, word in spans[place : min(stop, place + 60)]})
-        if different > found:
-            best, found = (start, ends[max(place, stop - 1)]), different
+        if different > most:
+            best, most = (start, ends[max(place, stop - 1)]), different
     return best
 
 
 def results(hits: Sequence[Hit], query: str, size: int) -> str:
-    """Return what a search found: the id, the place and an extract of each section."""
+    """Write the hits of a search: the id, the place and an extract of each section."""
     rows = (
         f"{number}. ID: {hit.passage.id}\n   Place: {_place(hit.passage.title)}\n"
         f"   Text: {snippet(hit.passage.text, query, size)}"
@@ -61,19 +61,19 @@ def _place(title: str) -> str:
     """Return the end of a long place, from one level on."""
     if len(title) <= _PLACE:
         return title
-    kept = title[-_PLACE:]
-    return f"... > {kept.partition(' > ')[2] or kept}"
+    end = title[-_PLACE:]
+    return f"... > {end.partition(' > ')[2] or end}"
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class SectionPage:
     """One page of a section: the text, and the ids of the sections whose own text stands on it."""
 
     text: str
     ids: tuple[str, ...]
 
 
-def page_of(library: Library, section: Section, number: int, size: int) -> Page | None:
+def page_of(library: Library, section: Section, number: int, size: int) -> SectionPage | None:
     """Return a page of a section from 1, or None where it has no such page."""
     pages = _pages(library, section.id, size)
     if number > len(pages):
@@ -83,10 +83,10 @@ def page_of(library: Library, section: Section, number: int, size: int) -> Page 
     if len(pages) > 1:
         head.append(f"Page: {number} of {len(pages)}")
     page = pages[number - 1]
-    return Page("\n".join([*head, "", page.text]), page.ids)
+    return SectionPage("\n".join([*head, "", page.text]), page.ids)
 
 
-def _pages(library: Library, section_id: str, size: int) -> tuple[Page, ...]:
+def _pages(library: Library, section_id: str, size: int) -> tuple[SectionPage, ...]:
     """Return the pages of a section: all below it where that fits on one page, else its own text and what is below."""
     rows = _whole(library, section_id, size) or _own(library, section_id)
     body = "\n".join(text for _, text in rows)
@@ -97,7 +97,7 @@ def _pages(library: Library, section_id: str, size: int) -> tuple[Page, ...]:
     pages = []
     for first, last in _cuts(body, size):
         owners = dict.fromkeys(owner for low, high, owner in spans if owner and low < last and high > first)
-        pages.append(Page(body[first:last].strip("\n"), tuple(owners)))
+        pages.append(SectionPage(body[first:last].strip("\n"), tuple(owners)))
     return tuple(pages)
 
 
@@ -131,7 +131,7 @@ def _own(library: Library, section_id: str) -> list[tuple[str, str]]:
 
 
 def _cuts(body: str, size: int) -> list[tuple[int, int]]:
-    """Return where pages begin and end: at line ends if one is near, else between words, else anywhere."""
+    """Return the cuts between pages: at line ends if one is near, else between words, else anywhere."""
     cuts = []
     start = 0
     while len(body) - start > size:

@@ -34,7 +34,7 @@ _LONGEST = 10_000  # characters of an answer that are compared
 
 @dataclass(frozen=True)
 class Ended:
-    """How an episode ended, read back from its last turn.
+    """The end of an episode, read back from its last turn.
 
     Attributes:
         outcome: one of `OUTCOMES`; "" while the episode lasts.
@@ -70,18 +70,18 @@ def matches(answer: str, golds: tuple[str, ...], metric: str) -> bool:
         answer = answer.rpartition("=")[2]
     if metric == "numeric" and _NUMBER.search(answer):
         number, units = _only_number(answer), _units(" ".join(golds))
-        known = map(_only_number, golds)
-        return number is not None and number in known and (not units or _units(answer) <= units)
+        golds_as_numbers = map(_only_number, golds)
+        return number is not None and number in golds_as_numbers and (not units or _units(answer) <= units)
     if metric == "f1" and token_f1(answer, golds) >= F1_RIGHT:
         return True
     return exact_match(answer, golds)
 
 
 def _only_number(answer: str) -> Fraction | None:
-    found = _NUMBER.findall(answer)
-    if len(found) != 1 or _CHANGED.search(answer):
+    numbers = _NUMBER.findall(answer)
+    if len(numbers) != 1 or _CHANGED.search(answer):
         return parse_number(answer)
-    return parse_number(found[0])
+    return parse_number(numbers[0])
 
 
 def _units(text: str) -> frozenset[str]:
@@ -96,7 +96,7 @@ def scenario_of(task: Task | None) -> LegalScenario:
 
 
 def answered(task: Task, final: Final, judge: Callable[[str], bool] | None) -> Ended:
-    """Return how an answer ends the episode.
+    """Judge an answer, and return the end of the episode.
 
     Args:
         task: the task.
@@ -107,14 +107,14 @@ def answered(task: Task, final: Final, judge: Callable[[str], bool] | None) -> E
     if abstains(final.text):
         return Ended("abstained", metric=not scenario.answerable, sources=final.sources)
     right = metric = scenario.answerable and matches(final.text, task.gold, scenario.metric)
-    said = ""
+    verdict = ""
     if judge is not None and scenario.answerable:
         right = judge(final.text)
-        said = str(int(right))
+        verdict = str(int(right))
     most = max(MOST_CITED, len(scenario.answer_sections))
     cited = len(final.sources) <= most and not set(final.sources).isdisjoint(scenario.answer_sections)
     outcome = "wrong" if not right else "cited" if cited else "uncited"
-    return Ended(outcome, metric=metric, judge=said, sources=final.sources)
+    return Ended(outcome, metric=metric, judge=verdict, sources=final.sources)
 
 
 def succeeded(task: Task, ended: Ended) -> bool:
@@ -131,12 +131,12 @@ def result_of(ended: Ended) -> ToolResult:
 
 
 def failed(fault: Fault) -> Ended:
-    """Return how a format error ends the episode."""
+    """Return the end of an episode by a format error."""
     return Ended("format_error", fault.kind)
 
 
 def ended_of(trajectory: Trajectory) -> Ended:
-    """Return how an episode ended, from its newest turn."""
+    """Return the end of an episode, from its newest turn."""
     for result in trajectory.last.results if trajectory.turns else ():
         if not result.call_id and result.name == _NAME:
             outcome, fault, metric, judge, *sources = result.ids
@@ -146,12 +146,12 @@ def ended_of(trajectory: Trajectory) -> Ended:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a trajectory searched, found and read."""
+    """The searches and reads of a trajectory."""
 
     searches: int = 0
     reads: int = 0
     invalid_reads: int = 0
-    found: frozenset[str] = field(default=frozenset())
+    hit_ids: frozenset[str] = field(default=frozenset())
     read: frozenset[str] = field(default=frozenset())
 
     @staticmethod
@@ -161,6 +161,6 @@ class Evidence:
         searches = [result for result in results if result.name in SEARCHES and not result.error]
         reads = [result for result in results if result.name == READ]
         good = [result for result in reads if not result.error]
-        found = frozenset(name for result in searches for name in result.ids)
+        hit_ids = frozenset(name for result in searches for name in result.ids)
         read = frozenset(name for result in good for name in result.ids)
-        return Evidence(len(searches), len(good), len(reads) - len(good), found, read)
+        return Evidence(len(searches), len(good), len(reads) - len(good), hit_ids, read)

@@ -64,8 +64,8 @@ def read_contracts(path: Path) -> Read:
         return _cuad(path, whole)
     if "tests" in whole.fields:
         return _legalbench_rag(path, whole)
-    found = ", ".join(sorted(map(str, whole.fields)))
-    raise UsageError(f'{path}: neither CUAD ("data") nor LegalBench-RAG ("tests"); its keys are {found}')
+    keys = ", ".join(sorted(map(str, whole.fields)))
+    raise UsageError(f'{path}: neither CUAD ("data") nor LegalBench-RAG ("tests"); its keys are {keys}')
 
 
 def _cuad(path: Path, whole: Row) -> Read:
@@ -144,8 +144,8 @@ def _span(snippet: Row, text: str) -> tuple[int, int]:
 
 def _row(identity: str, kind: str, question: str, marked: list[tuple[str, str, tuple[int, int]]]) -> LegalRow:
     """Return the row of marked spans: each marked text is an accepted answer, and so are all of them in order."""
-    found = [" ".join(text[start:end].split()) for _, text, (start, end) in marked]
-    answers = tuple(dict.fromkeys([" ".join(found), *found])) if found else ()
+    quotes = [" ".join(text[start:end].split()) for _, text, (start, end) in marked]
+    answers = tuple(dict.fromkeys([" ".join(quotes), *quotes])) if quotes else ()
     places: dict[str, None] = {}
     for title, text, span in marked:
         places.update(dict.fromkeys(overlapping(title, pieces(text), [span])))
@@ -154,12 +154,12 @@ def _row(identity: str, kind: str, question: str, marked: list[tuple[str, str, t
 
 
 def _rows(row: Row, field: str, needed: bool = True) -> Iterator[Row]:
-    found: Any = row.fields.get(field)
-    if found is None and not needed:
+    entries: Any = row.fields.get(field)
+    if entries is None and not needed:
         return
-    if not isinstance(found, list):
+    if not isinstance(entries, list):
         raise row.fail(field, "a list")
-    for number, item in enumerate(found, 1):
+    for number, item in enumerate(entries, 1):
         yield Row(f"{row.where}, {field} {number}", item)
 
 
@@ -175,8 +175,8 @@ def load_library(name: str) -> Library:
     """
     path = _folder() / LIBRARIES[name] if name in LIBRARIES else Path(name).expanduser()
     if not path.exists():
-        known = ", ".join(LIBRARIES)
-        raise DataMissing(f"library {name}: nothing at {path}. The names are {known}, a .jsonl or .json file, a folder")
+        names = ", ".join(LIBRARIES)
+        raise DataMissing(f"library {name}: nothing at {path}. The names are {names}, a .jsonl or .json file, a folder")
     if path.is_dir():
         return read_texts(path, path.name)
     if path.suffix.lower() == ".json":
@@ -204,12 +204,12 @@ def legal_source(name: str) -> RowsSource:
         return _dc_code(load_library(name), tuple(_state(path) for path in splits))
     path = Path(name).expanduser()
     if name in LIBRARIES or path.suffix.lower() not in (".json", ".jsonl"):
-        told = (
+        reason = (
             "it is a corpus without questions; python -m benchmarks.make_qa makes some"
             if name in LIBRARIES
             else "unknown"
         )
-        raise UsageError(f"LegalSearch: tasks={name!r}: {told}. Give statutes, dc_code or a question file")
+        raise UsageError(f"LegalSearch: tasks={name!r}: {reason}. Give statutes, dc_code or a question file")
     if not path.is_file():
         raise DataMissing(f"no question file at {path}")
     read = _contracts if path.suffix.lower() == ".json" else _benchmark
@@ -257,7 +257,7 @@ def _dc_code(library: Library, files: tuple[tuple[Path, int, int], ...]) -> Rows
 
 
 def unsound(row: LegalRow, library: Library) -> str:
-    """Return why a question made by a template is not served, "" for one that is.
+    """Return the fault of a question made by a template, "" where it is sound.
 
     The template says that a section refers to exactly one other, and names places by their headings alone; neither need hold.
     """
@@ -267,10 +267,10 @@ def unsound(row: LegalRow, library: Library) -> str:
     own = library.sections.get(row.sections[0]) if row.sections else None
     if row.kind == "cross_reference" and own and len(set(_CITED.findall(own.text)) - {own.number}) != 1:
         return "it cites several sections, or none"
-    named = [
+    matches = [
         row for row in library.sections.values() if row.heading.strip(" .").lower() == quoted[1].strip(" .").lower()
     ]
-    return "" if len(named) == 1 else "its heading is not unique"
+    return "" if len(matches) == 1 else "its heading is not unique"
 
 
 def _dc_row(row: Row, split: str) -> LegalRow:
@@ -313,12 +313,12 @@ class BenchmarkSource(RowsSource):
 
 def _refuse_circle(path: Path) -> None:
     """Follow a question file's library, which may be another question file, to its end."""
-    seen: set[Path] = set()
+    visited: set[Path] = set()
     place = path
     while place.is_file() and place.suffix.lower() == ".jsonl" and _is_question_file(place):
-        if place.resolve() in seen:
+        if place.resolve() in visited:
             raise UsageError(f"{path}: the file that it names as its library leads back to {place.name}")
-        seen.add(place.resolve())
+        visited.add(place.resolve())
         name = next(json_lines(place)).text("library")
         if name in LIBRARIES:
             return

@@ -12,7 +12,7 @@ from agent_envs.envs.legal_search.generated import GeneratedQuestion
 from agent_envs.envs.legal_search.library import Library
 from agent_envs.envs.legal_search.statute_facts import Chapter, Law, Rule
 from agent_envs.envs.legal_search.statute_parts import Group, amount_forms, parts, with_article
-from agent_envs.envs.legal_search.statute_trails import Facts, Trail, letter, trace_fine, trace_rule
+from agent_envs.envs.legal_search.statute_trails import CaseFacts, Trail, letter, trace_fine, trace_rule
 
 # How many sections a question of each kind may need, and how often a kind is drawn.
 CELLS = {
@@ -31,7 +31,7 @@ _DRAWS = 300  # of one question; a small law may hold none
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class QuestionDraft:
     """A question before it is known which sections are removed."""
 
     kind: str
@@ -47,7 +47,7 @@ class Draft:
         return len(self.trail.queries)
 
 
-class Asker:
+class StatuteAsker:
     """Draws questions about one law in one set of wordings.
 
     Attributes:
@@ -63,12 +63,12 @@ class Asker:
         self, reads: tuple[int, ...], kinds: tuple[str, ...], count: int, blanks: int
     ) -> tuple[GeneratedQuestion, ...]:
         """Return questions with different texts, the last `blanks` of them without an answer, in random order."""
-        drafts: dict[str, Draft] = {}
-        wanted = [number for number in reads for _ in range(_SPREAD[number])]
-        self._rng.shuffle(wanted)
-        turns = cycle(wanted)
+        drafts: dict[str, QuestionDraft] = {}
+        draws = [number for number in reads for _ in range(_SPREAD[number])]
+        self._rng.shuffle(draws)
+        turns = cycle(draws)
         misses = 0
-        while len(drafts) < count + blanks and misses < len(set(wanted)) * 3:
+        while len(drafts) < count + blanks and misses < len(set(draws)) * 3:
             draft = self._draw(next(turns), kinds, drafts)
             if draft:
                 drafts[draft.text] = draft
@@ -80,7 +80,7 @@ class Asker:
         self._rng.shuffle(questions)
         return tuple(questions)
 
-    def _draw(self, reads: int, kinds: tuple[str, ...], drafts: dict[str, Draft]) -> Draft | None:
+    def _draw(self, reads: int, kinds: tuple[str, ...], drafts: dict[str, QuestionDraft]) -> QuestionDraft | None:
         able = [kind for kind in kinds if reads in CELLS[kind]]
         while able:
             kind = self._rng.choices(able, [_OFTEN[kind] for kind in able])[0]
@@ -91,7 +91,7 @@ class Asker:
             able.remove(kind)
         return None
 
-    def _remove(self, rows: list[Draft], blanks: int) -> set[int]:
+    def _remove(self, rows: list[QuestionDraft], blanks: int) -> set[int]:
         """Take out a section each for some questions that no other question needs; return the places of the questions."""
         lost: set[int] = set()
         for place in range(len(rows) - 1, -1, -1):
@@ -104,22 +104,24 @@ class Asker:
                 lost.add(place)
         return lost
 
-    def _question(self, draft: Draft) -> GeneratedQuestion:
+    def _question(self, draft: QuestionDraft) -> GeneratedQuestion:
         support, steps = draft.trail.evidence(self._whole, self.removed)
-        gone = bool(self.removed & set(draft.trail.queries))
+        is_removed = bool(self.removed & set(draft.trail.queries))
         return GeneratedQuestion(
             text=draft.text,
-            answers=() if gone else draft.answers,
-            kind="unanswerable" if gone else draft.kind,
+            answers=() if is_removed else draft.answers,
+            kind="unanswerable" if is_removed else draft.kind,
             reads=draft.reads,
             chapter=draft.chapter,
             support=support,
             steps=steps,
             metric=draft.metric,
-            lines=() if gone else tuple(draft.trail.lines),
+            lines=() if is_removed else tuple(draft.trail.lines),
         )
 
-    def draft(self, kind: str, chapter: Chapter, rule: Rule | None = None, named: bool | None = None) -> Draft | None:
+    def draft(
+        self, kind: str, chapter: Chapter, rule: Rule | None = None, of_holder: bool | None = None
+    ) -> QuestionDraft | None:
         """Return a question of a kind about a chapter, perhaps about one rule and of one holder; None if none came of it."""
         if kind == "term":
             return self._term(chapter)
@@ -127,11 +129,11 @@ class Asker:
         rules = [rule for rule in pool if self._fits(kind, rule)]
         if not rules:
             return None
-        chosen = self._rng.choice(rules)
+        rule_drawn = self._rng.choice(rules)
         if kind == "comparison":
-            return self._comparison(chosen)
-        facts = self._facts(kind, chosen, self._rng.random() < 0.5 if named is None else named)
-        return {"amount": self._amount, "deadline": self._deadline, "fine": self._fine}[kind](chosen, facts)
+            return self._comparison(rule_drawn)
+        facts = self._facts(kind, rule_drawn, self._rng.random() < 0.5 if of_holder is None else of_holder)
+        return {"amount": self._amount, "deadline": self._deadline, "fine": self._fine}[kind](rule_drawn, facts)
 
     @staticmethod
     def _fits(kind: str, rule: Rule) -> bool:
@@ -141,20 +143,20 @@ class Asker:
             return bool(rule.offence)
         return kind == "amount" or not rule.amendment
 
-    def _facts(self, kind: str, rule: Rule, named: bool) -> Facts:
-        """Return what is told of a case: all that its rule depends on, and sometimes more."""
+    def _facts(self, kind: str, rule: Rule, of_holder: bool) -> CaseFacts:
+        """Draw the facts that a question states of a case: all that its rule depends on, and sometimes more."""
         rng, chapter = self._rng, rule.chapter
         when = self._matter(rule) if kind == "amount" and (rule.amendment or rng.random() < 0.1) else None
-        if named:
-            return Facts.of(rng.choice(chapter.holders), when)
+        if of_holder:
+            return CaseFacts.of(rng.choice(chapter.holders), when)
         is_fine = kind == "fine"
-        told_size = rule.sizes or is_fine or rng.random() < 0.3
-        size = rng.randint(3, chapter.bounds[1] + 12) if told_size else None
+        has_size = rule.sizes or is_fine or rng.random() < 0.3
+        size = rng.randint(3, chapter.bounds[1] + 12) if has_size else None
         idle = rng.randint(2, size // 2) if size and size > 3 and rng.random() < 0.4 else 0
         group = self._group(rule) if not is_fine and rng.random() < 0.6 else None
         dated = rule.early or rule.recent or (rule.amendment and rule.amendment.later)
         granted = None if is_fine or not (dated or rng.random() < 0.15) else self._licensed(rule)
-        return Facts(chapter, size, idle, group, granted, when)
+        return CaseFacts(chapter, size, idle, group, granted, when)
 
     def _group(self, rule: Rule) -> tuple[Group, bool]:
         own = [group for group, _ in rule.groups] if self._rng.random() < 0.8 else []
@@ -169,13 +171,15 @@ class Asker:
         turn = self._rng.choice(turns) if turns else date(2011, 1, 1)
         return turn + timedelta(days=self._rng.randint(-1200, 1200))
 
-    def _amount(self, rule: Rule, facts: Facts) -> Draft:
+    def _amount(self, rule: Rule, facts: CaseFacts) -> QuestionDraft:
         trail = trace_rule(self._law, rule, facts)
         question = self._rng.choice(rule.kind.asks(self._wording))
         text = self._put(facts, question)
-        return Draft("amount", text, amount_forms(trail.value, rule.kind.unit), trail, "numeric", rule.chapter.id)
+        return QuestionDraft(
+            "amount", text, amount_forms(trail.value, rule.kind.unit), trail, "numeric", rule.chapter.id
+        )
 
-    def _deadline(self, rule: Rule, facts: Facts) -> Draft:
+    def _deadline(self, rule: Rule, facts: CaseFacts) -> QuestionDraft:
         law, rng = self._law, self._rng
         trail = trace_rule(law, rule, facts)
         start = date(2020, 1, 1) + timedelta(days=rng.randrange(1800))
@@ -195,20 +199,20 @@ class Asker:
         for name, value in slots.items():  # the event holds {who}, which is put in later
             question = question.replace(f"{{{name}}}", value)
         answers = date_forms(law.last_day(received, trail.value))
-        return Draft("deadline", self._put(facts, question), answers, trail, "em", rule.chapter.id)
+        return QuestionDraft("deadline", self._put(facts, question), answers, trail, "em", rule.chapter.id)
 
-    def _fine(self, rule: Rule, facts: Facts) -> Draft:
+    def _fine(self, rule: Rule, facts: CaseFacts) -> QuestionDraft:
         years = self._rng.randint(2, 8) if self._rng.random() < 0.5 else None
         trail = trace_fine(self._law, rule, facts, years)
         question = self._rng.choice(self._words["fine"]).replace("{breach}", rule.kind.breach[0])
         text = self._put(facts, question)
         if years is not None:
             text = self._word("again").format(k=years) + text
-        return Draft("fine", text, amount_forms(trail.value, "dollars"), trail, "numeric", rule.chapter.id)
+        return QuestionDraft("fine", text, amount_forms(trail.value, "dollars"), trail, "numeric", rule.chapter.id)
 
-    def _comparison(self, rule: Rule) -> Draft | None:
+    def _comparison(self, rule: Rule) -> QuestionDraft | None:
         one, other = self._rng.sample(rule.chapter.holders, 2)
-        first, second = (trace_rule(self._law, rule, Facts.of(holder)) for holder in (one, other))
+        first, second = (trace_rule(self._law, rule, CaseFacts.of(holder)) for holder in (one, other))
         if first.value == second.value:
             return None
         trail = Trail(abs(first.value - second.value))
@@ -219,21 +223,23 @@ class Asker:
         units = "percentage points" if rule.kind.unit == "percent" else rule.kind.unit
         question = self._rng.choice(self._words["comparison"])
         text = question.format(one=one.name, other=other.name, units=units, noun=rule.kind.noun)
-        return Draft("comparison", text, amount_forms(trail.value, rule.kind.unit), trail, "numeric", rule.chapter.id)
+        return QuestionDraft(
+            "comparison", text, amount_forms(trail.value, rule.kind.unit), trail, "numeric", rule.chapter.id
+        )
 
-    def _term(self, chapter: Chapter) -> Draft:
+    def _term(self, chapter: Chapter) -> QuestionDraft:
         trade, trail = chapter.trade, Trail()
         words = f"{chapter.province} {trade.heading} Definitions"
         trail.read(chapter.definitions_id, "a", query=words, removable=True)
         text = self._rng.choice(self._words["term"]).format(province=chapter.province, means=trade.means)
-        return Draft("term", text, (trade.noun, trade.heading), trail, "em", chapter.id)
+        return QuestionDraft("term", text, (trade.noun, trade.heading), trail, "em", chapter.id)
 
     def _word(self, name: str) -> str:
         """Return a wording of the set, one of several where the set has several."""
-        found: str | list[str] = self._words[name]
-        return found if isinstance(found, str) else self._rng.choice(found)
+        wordings: str | list[str] = self._words[name]
+        return wordings if isinstance(wordings, str) else self._rng.choice(wordings)
 
-    def _put(self, facts: Facts, question: str) -> str:
+    def _put(self, facts: CaseFacts, question: str) -> str:
         """Return a question about a holder of the register by name, or about somebody of whom it tells the facts."""
         rng, words = self._rng, self._words
         when = rng.choice(words["when"]).format(day=written_date(facts.when)) if facts.when else ""
@@ -250,11 +256,11 @@ class Asker:
         place = self._word("place").format(province=facts.chapter.province)
         return f"{when}{place}{text[0].lower()}{text[1:]}"
 
-    def _details(self, facts: Facts) -> Iterator[str]:
+    def _details(self, facts: CaseFacts) -> Iterator[str]:
         if facts.idle:
             yield self._word("idle").format(idle=facts.idle)
         if facts.group:
             group, excepted = facts.group
-            yield group.told(self._wording)[excepted]
+            yield group.phrases(self._wording)[excepted]
         if facts.granted:
             yield self._word("granted").format(day=written_date(facts.granted))

@@ -46,14 +46,14 @@ SEGMENTS: dict[str, tuple[float, float, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True)
-class Limits:
-    """How many turns and searches an episode has: what a bonus for fewer of them is measured by."""
+class EpisodeLimits:
+    """The turns and searches of an episode at most: the measure of a bonus for fewer of them."""
 
     turns: int
     searches: int
 
 
-def make_reward(name: str, limits: Limits, weights: Mapping[str, float] | None = None) -> RewardSpec:
+def make_reward(name: str, limits: EpisodeLimits, weights: Mapping[str, float] | None = None) -> RewardSpec:
     """Return the reward of a name.
 
     Args:
@@ -109,16 +109,16 @@ def _spec(
 
     def value(trajectory: Trajectory, key: str) -> float:
         nonlocal latest
-        known = latest  # taken once: threads that share the spec may replace it
-        if known[0] is not trajectory:
-            known = latest = (trajectory, values(trajectory))
-        return known[1].get(key, 0.0)
+        cached = latest  # taken once: threads that share the spec may replace it
+        if cached[0] is not trajectory:
+            cached = latest = (trajectory, values(trajectory))
+        return cached[1].get(key, 0.0)
 
     terms = tuple(Term(key, low, high, doc, partial(value, key=key)) for key, (low, high, doc) in bounds.items())
     return RewardSpec(name, terms, episode)
 
 
-def segmented(trajectory: Trajectory, limits: Limits, weights: Mapping[str, float]) -> dict[str, float]:
+def segmented(trajectory: Trajectory, limits: EpisodeLimits, weights: Mapping[str, float]) -> dict[str, float]:
     """Return the terms of `segmented` for the newest turn; none while the episode lasts."""
     ended = ended_of(trajectory)
     if not ended.outcome:
@@ -131,13 +131,13 @@ def segmented(trajectory: Trajectory, limits: Limits, weights: Mapping[str, floa
     return {"band": floor, **terms, "kept_in_band": min(0.0, width - math.fsum(terms.values()))}
 
 
-def _shares(trajectory: Trajectory, ended: Ended, scenario: LegalScenario, limits: Limits) -> dict[str, float]:
+def _shares(trajectory: Trajectory, ended: Ended, scenario: LegalScenario, limits: EpisodeLimits) -> dict[str, float]:
     evidence = Evidence.of(trajectory)
     gold = scenario.gold_sections
-    seen = evidence.found | evidence.read
+    retrieved = evidence.hit_ids | evidence.read
     proving = set(scenario.answer_sections) & set(ended.sources)
     return {
-        "found": sum(name in seen for name in gold) / max(len(gold), 1),
+        "found": sum(name in retrieved for name in gold) / max(len(gold), 1),
         "read": sum(name in evidence.read for name in gold) / max(len(gold), 1),
         "valid_reads": float(evidence.reads > 0 and not evidence.invalid_reads),
         "citation": len(proving) / max(len(scenario.answer_sections), 1),
@@ -157,7 +157,7 @@ _ART_E_TERMS = {
 }
 
 
-def _art_e(trajectory: Trajectory, limits: Limits) -> dict[str, float]:
+def _art_e(trajectory: Trajectory, limits: EpisodeLimits) -> dict[str, float]:
     """Return the terms of `art_e` for the newest turn; the right document is any section that holds the answer."""
     ended = ended_of(trajectory)
     if not ended.outcome:
@@ -174,7 +174,7 @@ def _art_e(trajectory: Trajectory, limits: Limits) -> dict[str, float]:
     kinds = dict(zip(FAULTS, (-2.0, -1.9, -1.8, -1.8), strict=True))
     floor = kinds[ended.fault] if ended.fault else -1.0 if ended.outcome == "wrong" else 0.0
     signs = (
-        not right.isdisjoint(evidence.found),
+        not right.isdisjoint(evidence.hit_ids),
         not right.isdisjoint(evidence.read),
         not evidence.invalid_reads,
         sources_right,
@@ -183,7 +183,7 @@ def _art_e(trajectory: Trajectory, limits: Limits) -> dict[str, float]:
 
 
 def metrics(trajectory: Trajectory) -> dict[str, float]:
-    """Return what happened beside success: how it ended, what was cited, found, read; and whether judge and metric agree."""
+    """Return the metrics beside success: the outcome, sections cited, hit and read, and whether judge and metric agree."""
     return dict(_metrics(trajectory))
 
 
@@ -194,7 +194,7 @@ def _metrics(trajectory: Trajectory) -> Iterator[tuple[str, float]]:
     yield "cited", float(ended.outcome == "cited")
     gold = scenario_of(trajectory.task).gold_sections
     if gold:
-        yield "found", sum(name in evidence.found | evidence.read for name in gold) / len(gold)
+        yield "found", sum(name in evidence.hit_ids | evidence.read for name in gold) / len(gold)
     yield "searches", float(evidence.searches)
     yield "reads", float(evidence.reads)
     if ended.judge:

@@ -62,8 +62,8 @@ def random_action(env: TurnEnv, rng: random.Random) -> str:
     core = env.unwrapped
     assert isinstance(core, LegalSearch)
     episode = core.episode
-    shown = [message.content for message in episode.turns[-1].observation] if episode.turns else []
-    words = _WORD.findall(" ".join([episode.task.question, *shown]))
+    texts = [message.content for message in episode.turns[-1].observation] if episode.turns else []
+    words = _WORD.findall(" ".join([episode.task.question, *texts]))
     picked = " ".join(rng.choice(words) for _ in range(rng.randint(1, 3))) if words else "nothing"
     ids = [name for turn in episode.turns for result in turn.results for name in result.ids]
     name = rng.choice((tools.KEYWORD, tools.SEMANTIC, tools.READ, tools.READ, tools.ANSWER))

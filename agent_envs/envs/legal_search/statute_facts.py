@@ -84,7 +84,7 @@ class Rule:
         return tuple(name for name, present in there.items() if present)
 
     def varied(self, base: int, changes: list[int]) -> int:
-        """Return what an amount comes to with some of the changes, held to the limit."""
+        """Return an amount after some of the changes, held to the limit."""
         more = sum(change for change in changes if change > 0)
         less = -sum(change for change in changes if change < 0)
         if self.limit is not None:
@@ -232,7 +232,7 @@ def _day(rng: random.Random, first: int, last: int) -> date:
 
 
 def _refer(rng: random.Random, law: Law) -> None:
-    """Let rules refer to the same rule of another trade, amend others, and limit what comes of their changes.
+    """Add references between rules, amendments, and limits on the changes of a rule.
 
     What is referred to lies in an earlier chapter, so that references end, and neither side is amended.
     """

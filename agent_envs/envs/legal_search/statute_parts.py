@@ -26,7 +26,7 @@ _ENDINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Trade:
-    """What one chapter of each province regulates.
+    """The trade that one chapter of each province regulates.
 
     Attributes:
         noun, heading: what the law calls the business, and the chapter.
@@ -103,8 +103,8 @@ class Group:
     third: tuple[str, ...]
     fourth: tuple[str, ...]
 
-    def told(self, wording: str) -> tuple[str, ...]:
-        """Return how questions in a set of wordings tell of one inside, and of one under the exception."""
+    def phrases(self, wording: str) -> tuple[str, ...]:
+        """Return the phrases of a set of wordings for one inside the group, and for one under the exception."""
         texts: tuple[str, ...] = getattr(self, wording)
         return texts
 

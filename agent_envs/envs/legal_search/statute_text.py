@@ -73,7 +73,7 @@ def lettered(lines: list[str]) -> str:
 
 
 def draft(rng: random.Random, law: Law) -> list[Section]:
-    """Give every part of a law its id, and return its sections in reading order."""
+    """Number every part of a law, and return its sections in reading order."""
     _number(law)
     writer = StatuteWriter(rng, law)
     writer.title(GENERAL_TITLE, "General provisions", _general_chapters(writer))

@@ -9,8 +9,8 @@ from agent_envs.envs.legal_search.statute_parts import Group
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What a question tells, or the register entry that it names.
+class CaseFacts:
+    """The facts in a question, or in the register entry that it names.
 
     Attributes:
         size, idle: units of the business, and how many of them are out of use; None where the size is not known.
@@ -28,10 +28,10 @@ class Facts:
     holder: Holder | None = None
 
     @staticmethod
-    def of(holder: Holder, when: date | None = None) -> "Facts":
-        """Return what the register tells about a holder."""
+    def of(holder: Holder, when: date | None = None) -> "CaseFacts":
+        """Return the register's facts about a holder."""
         group = (holder.group, False) if holder.group else None
-        return Facts(holder.chapter, holder.size, holder.idle, group, holder.granted, when, holder)
+        return CaseFacts(holder.chapter, holder.size, holder.idle, group, holder.granted, when, holder)
 
 
 @dataclass(slots=True)
@@ -88,8 +88,8 @@ def letter(paragraphs: tuple[str, ...], name: str) -> str:
     return chr(ord("a") + paragraphs.index(name))
 
 
-def trace_rule(law: Law, rule: Rule, facts: Facts) -> Trail:
-    """Return what a rule comes to for what is known of a case."""
+def trace_rule(law: Law, rule: Rule, facts: CaseFacts) -> Trail:
+    """Trace the amount that a rule gives for the known facts of a case."""
     trail = Trail()
     if facts.holder:
         trail.read(facts.holder.id, "a", query=facts.holder.name, removable=True)
@@ -103,7 +103,7 @@ def trace_rule(law: Law, rule: Rule, facts: Facts) -> Trail:
     return trail
 
 
-def _base(trail: Trail, rule: Rule, facts: Facts) -> int:
+def _base(trail: Trail, rule: Rule, facts: CaseFacts) -> int:
     """Return the amount before any change: of a special condition, of an amendment, or of paragraph (a)."""
     if facts.holder and facts.holder.special[0] is rule:
         trail.read(facts.holder.id, letter(facts.holder.paragraphs, "special"))
@@ -121,12 +121,12 @@ def _base(trail: Trail, rule: Rule, facts: Facts) -> int:
     since = amendment.since
     if amendment.licensed_before and amendment.later and facts.granted:
         trail.read(amendment.id, "c")
-        _told(trail, facts, "granted")
+        _read_register(trail, facts, "granted")
         since = amendment.later if facts.granted < amendment.licensed_before else since
     return amendment.value if facts.when >= since else rule.value
 
 
-def _changes(law: Law, trail: Trail, rule: Rule, facts: Facts) -> list[int]:
+def _changes(law: Law, trail: Trail, rule: Rule, facts: CaseFacts) -> list[int]:
     """Return the change of each proviso that the facts decide, 0 where it does not apply."""
     changes = []
     if rule.sizes and facts.size is not None:
@@ -139,30 +139,30 @@ def _changes(law: Law, trail: Trail, rule: Rule, facts: Facts) -> list[int]:
         if facts.group and facts.group[0] is group:
             trail.read(rule.id, letter(rule.paragraphs, group.noun))
             trail.read(law.group_ids[group.noun], "a", *("b" if facts.group[1] else ""))
-            _told(trail, facts, "group")
+            _read_register(trail, facts, "group")
             changes.append(change * (not facts.group[1]))
     for name, row in (("early", rule.early), ("recent", rule.recent)):
         if row and facts.granted:
             trail.read(rule.id, letter(rule.paragraphs, name))
-            _told(trail, facts, "granted")
+            _read_register(trail, facts, "granted")
             changes.append(row[1] * ((facts.granted < row[0]) is (name == "early")))
     return changes
 
 
-def trace_size(trail: Trail, facts: Facts, size: str) -> None:
+def trace_size(trail: Trail, facts: CaseFacts, size: str) -> None:
     """Add what tells whether a business is minor, or major."""
     chapter = facts.chapter
     trail.read(chapter.definitions_id, "b" if size == "minor" else "c", *("d" if facts.idle else ""))
-    _told(trail, facts, "size")
+    _read_register(trail, facts, "size")
 
 
-def _told(trail: Trail, facts: Facts, name: str) -> None:
+def _read_register(trail: Trail, facts: CaseFacts, name: str) -> None:
     """Add the paragraph of the register that a fact stands in."""
     if facts.holder:
         trail.read(facts.holder.id, letter(facts.holder.paragraphs, name))
 
 
-def trace_fine(law: Law, rule: Rule, facts: Facts, years_since: int | None) -> Trail:
+def trace_fine(law: Law, rule: Rule, facts: CaseFacts, years_since: int | None) -> Trail:
     """Return the highest fine for a breach of a rule, perhaps some years after another one."""
     trail = Trail()
     if facts.holder:

@@ -15,7 +15,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import canonical_json
 from agent_envs.envs.legal_search import generated
 from agent_envs.envs.legal_search.library import Library
-from agent_envs.envs.legal_search.questions import CELLS, KINDS, Asker
+from agent_envs.envs.legal_search.questions import CELLS, KINDS, StatuteAsker
 from agent_envs.envs.legal_search.statute_facts import draw_law
 from agent_envs.envs.legal_search.statute_parts import WORDINGS, jurisdiction, parts
 from agent_envs.envs.legal_search.statute_text import draft
@@ -23,7 +23,7 @@ from agent_envs.envs.legal_search.statute_text import draft
 
 @dataclass(frozen=True)
 class StatutesConfig:
-    """What a body of law is like. Sequences are kept as sorted tuples, so that equal settings are equal configurations.
+    """Settings of a body of law. Sequences are kept as sorted tuples, so that equal settings are equal configurations.
 
     Attributes:
         trades: how many trades are regulated in each province, 3 to 36; the default gives about 2,100 sections.
@@ -82,7 +82,7 @@ def build_statutes(config: StatutesConfig, split: str, index: int) -> generated.
         names = tuple(jurisdiction(split, index * config.provinces + place) for place in range(config.provinces))
         law = draw_law(rng, names, config.trades, config.rules_per_chapter, config.holders_per_chapter)
         whole = Library(f"Law of {' and '.join(names)}", draft(rng, law))
-        asker = Asker(rng, law, whole, config.wording)
+        asker = StatuteAsker(rng, law, whole, config.wording)
         blanks = int(config.unanswerable * config.questions_per_world + 0.5)
         questions = asker.ask(config.reads, config.kinds, config.questions_per_world - blanks, blanks)
         if questions:  # a small law may hold no question that is wanted

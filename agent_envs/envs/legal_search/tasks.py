@@ -28,7 +28,7 @@ class LegalStep:
 @state_type
 @dataclass(frozen=True, slots=True)
 class LegalScenario:
-    """What only the scorer, the solver and the oracle retriever know.
+    """The hidden part of a task, for the scorer, the solver and the oracle retriever alone.
 
     Attributes:
         gold_sections: the ids that must all be read, down to the paragraph; reading a section above shows them too. Of an

@@ -179,12 +179,12 @@ def _wish(call: ToolCall, arguments: dict[str, Any]) -> Wish:
 
 def _with_suffixes(body: str) -> dict[str, Any]:
     """Return the arguments of `ID [up 1] [page 2]`; the suffixes may be left out."""
-    found: dict[str, Any] = {}
+    suffixes: dict[str, Any] = {}
     body = body.strip()
-    while (match := _SUFFIX.search(body[-20:])) and match[1] not in found:
-        found[match[1]] = int(match[2])
+    while (match := _SUFFIX.search(body[-20:])) and match[1] not in suffixes:
+        suffixes[match[1]] = int(match[2])
         body = body[: len(body) - len(match[0])].rstrip()
-    return {"section_id": body, **found}
+    return {"section_id": body, **suffixes}
 
 
 def _final(body: str) -> tuple[Answer, Final]:
@@ -203,8 +203,8 @@ def _final(body: str) -> tuple[Answer, Final]:
 
 def _distinct(sources: list[str]) -> tuple[str, ...]:
     """Return the first sources, each once; one more than are kept shows that there were too many."""
-    named = dict.fromkeys(text for source in sources if (text := source.strip()))
-    return tuple(named)[: MOST_SOURCES + 1]
+    distinct = dict.fromkeys(text for source in sources if (text := source.strip()))
+    return tuple(distinct)[: MOST_SOURCES + 1]
 
 
 def citable(section_id: str) -> bool:
@@ -231,7 +231,7 @@ def rendered(name: str, protocol: str, **arguments: Any) -> str:
     if name == ANSWER:
         sources = f" [sources: {'; '.join(arguments['sources'])}]" if arguments["sources"] else ""
         return f"<answer>{arguments['answer']}{sources}</answer>"
-    tag = next(tag for tag, (known, _) in TAGS.tools.items() if known == name)
+    tag = next(tag for tag, (tool_name, _) in TAGS.tools.items() if tool_name == name)
     body = arguments.get("query", arguments.get("section_id"))
     suffixes = "".join(f" [{key} {arguments[key]}]" for key in ("up", "page") if key in arguments)
     return f"<{tag}>{body}{suffixes}</{tag}>"

@@ -13,7 +13,7 @@ _TURNS = re.compile(r"You have (\d{1,6}) turns")
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class Excerpt:
     """A section as it was shown: its id, its place in the hierarchy, and (part of) its text."""
 
     id: str
@@ -43,8 +43,8 @@ class Shown:
     @property
     def country(self) -> str:
         """The country whose law it is: the last word of its title, "Trades of Arland"."""
-        found = re.search(r" of ([A-Z]\w+)$", self.place.split(" > ")[0])
-        return found[1] if found else ""
+        match = re.search(r" of ([A-Z]\w+)$", self.place.split(" > ")[0])
+        return match[1] if match else ""
 
     def is_about(self, question: str) -> bool:
         """Return whether it is law of a country that a question names."""
@@ -56,8 +56,8 @@ class Shown:
 
 
 @dataclass
-class Seen:
-    """What a request tells: the question, what was done, the hits of each search, and what was read, in their order.
+class SearchHistory:
+    """A conversation so far: the question, the wishes, the hits of each search, and the pages read, in their order.
 
     Attributes:
         turns: how many turns there are.
@@ -67,28 +67,28 @@ class Seen:
     style: str
     turns: int
     wishes: list[Wish] = field(default_factory=list)
-    hits: list[list[Shown]] = field(default_factory=list)
-    read: list[Shown] = field(default_factory=list)
+    hits: list[list[Excerpt]] = field(default_factory=list)
+    read: list[Excerpt] = field(default_factory=list)
 
     @staticmethod
-    def of(request: Request) -> "Seen":
-        """Return what the messages of a request hold."""
+    def of(request: Request) -> "SearchHistory":
+        """Parse the messages of a request."""
         prompt = str(request.messages[0]["content"])
         question = prompt.rpartition("\nQuestion: ")[2].partition("\n")[0].strip()
         turns = _TURNS.search(prompt)
-        seen = Seen(question, "json" if "<tool_call>" in prompt else "tags", int(turns[1]) if turns else 10)
+        history = SearchHistory(question, "json" if "<tool_call>" in prompt else "tags", int(turns[1]) if turns else 10)
         for message in request.messages[1:]:
             text = str(message["content"])
             if message["role"] == "assistant":
-                seen.wishes.append(read_turn(text, seen.style)[1])
-            elif found := hits_of(text):
-                seen.hits.append(found)
+                history.wishes.append(read_turn(text, history.style)[1])
+            elif hits := hits_of(text):
+                history.hits.append(hits)
             elif page := _PAGE.match(text):
-                seen.read.append(Shown(page[1], page[2], text[page.end() :]))
-        return seen
+                history.read.append(Excerpt(page[1], page[2], text[page.end() :]))
+        return history
 
     @property
-    def found(self) -> list[Shown]:
+    def all_hits(self) -> list[Excerpt]:
         """The hits of all searches."""
         return [hit for hits in self.hits for hit in hits]
 
@@ -108,6 +108,6 @@ class Seen:
         return [wish.section_id for wish in self.wishes if isinstance(wish, Read) and not wish.up]
 
 
-def hits_of(text: str) -> list[Shown]:
+def hits_of(text: str) -> list[Excerpt]:
     """Return the sections that a search showed."""
-    return [Shown(*match.groups()) for match in _HIT.finditer(text)]
+    return [Excerpt(*match.groups()) for match in _HIT.finditer(text)]

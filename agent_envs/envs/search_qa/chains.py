@@ -11,7 +11,7 @@ from functools import cache
 
 from agent_envs.datasets.world.relations import WORKS, Relation, kinds
 
-Told = tuple[tuple[str, Relation], ...]  # the kinds of subject and their relations that one wording may mean
+Readings = tuple[tuple[str, Relation], ...]  # the kinds of subject and their relations that one wording may mean
 _COMPARISONS = ("first", "last", "gap", "same")
 _MOST_TEXT = 3_000  # characters of a document, and of a question
 _MOST_SENTENCE = 300
@@ -19,7 +19,7 @@ _HEAD = re.compile(r"Doc \d{1,4}(?=\(Title: \"|: )")
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class SearchDocument:
     """A document as a search shows it."""
 
     title: str
@@ -27,40 +27,40 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class FactChain:
     """A description: the name it starts from, the kind of a work ("" of other names), and the facts to follow."""
 
     name: str
     kind: str
-    facts: tuple[Told, ...]
+    facts: tuple[Readings, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ParsedQuestion:
     """A question: one chain, or the two sides of a comparison (`first`, `last`, `gap` or `same`)."""
 
-    sides: tuple[Chain, ...]
+    sides: tuple[FactChain, ...]
     comparison: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
-    """How far documents lead along a chain.
+class ChainProgress:
+    """The progress of documents along a chain.
 
     Attributes:
         name: the subject of the first fact that is not told, or where all are, of the last one.
         question: that fact as a question of its own.
         value: what is told last, "" before anything is.
-        told: whether all facts are told.
+        complete: whether all facts are told.
     """
 
     name: str
     question: str
     value: str
-    told: bool
+    complete: bool
 
 
-def documents(text: str) -> list[Document]:
+def documents(text: str) -> list[SearchDocument]:
     """Return the documents that a message shows, in either format."""
     body = text.partition("<information>")[2].partition("</information>")[0].strip()
     if body.startswith("{"):
@@ -68,12 +68,12 @@ def documents(text: str) -> list[Document]:
             body = str(json.loads(body)["result"])
         except (KeyError, TypeError, ValueError, RecursionError):
             return []
-    found = []
+    hits = []
     for piece in _HEAD.split(body)[1:]:
         closing = '") ' if piece.startswith("(") else '"\n'
-        title, _, told = piece[:_MOST_TEXT].partition('"')[2].partition(closing)
-        found.append(Document(title, " ".join(told.split())))
-    return found
+        title, _, body_text = piece[:_MOST_TEXT].partition('"')[2].partition(closing)
+        hits.append(SearchDocument(title, " ".join(body_text.split())))
+    return hits
 
 
 class Wordings:
@@ -81,17 +81,17 @@ class Wordings:
 
     def __init__(self, relations: Iterable[tuple[str, Relation]]) -> None:
         """Take relations, each with the kind of its subject."""
-        found: dict[str, dict[str, Told]] = {field: {} for field in ("asks", "nouns", *_COMPARISONS)}
+        by_field: dict[str, dict[str, Readings]] = {field: {} for field in ("asks", "nouns", *_COMPARISONS)}
         for kind, relation in relations:
-            for field, told in found.items():
+            for field, readings in by_field.items():
                 for template in getattr(relation, field):
-                    told[template] = (*told.get(template, ()), (kind, relation))
+                    readings[template] = (*readings.get(template, ()), (kind, relation))
         self._longest_first = {
-            field: sorted(told.items(), key=lambda row: -len(row[0])) for field, told in found.items()
+            field: sorted(readings.items(), key=lambda row: -len(row[0])) for field, readings in by_field.items()
         }
 
-    def of(self, field: str) -> list[tuple[str, Told]]:
-        """Return, for every wording of a field, which relations it may mean, the longest first."""
+    def of(self, field: str) -> list[tuple[str, Readings]]:
+        """Return every wording of a field with the relations that it may mean, the longest first."""
         return self._longest_first[field]
 
 
@@ -101,58 +101,62 @@ def world_wordings() -> Wordings:
     return Wordings((kind.name, relation) for kind in kinds().values() for relation in kind.relations)
 
 
-def asked(question: str, wordings: Wordings | None = None) -> Asked | None:
-    """Return what a question asks for; None where none of the wordings fits (the world's, if no others are given)."""
-    text, known = question.strip(), wordings or world_wordings()
+def parse_question(question: str, wordings: Wordings | None = None) -> ParsedQuestion | None:
+    """Parse a question into chains; None where none of the wordings fits (the world's, if no others are given)."""
+    text, wordings = question.strip(), wordings or world_wordings()
     if len(text) > _MOST_TEXT:
         return None
-    for template, told in known.of("asks"):
+    for template, readings in wordings.of("asks"):
         inner = _inner(template, text)
         if inner:
-            chain = _chain(inner, known)
-            return Asked((Chain(chain.name, chain.kind, (*chain.facts, told)),))
+            chain = _chain(inner, wordings)
+            return ParsedQuestion((FactChain(chain.name, chain.kind, (*chain.facts, readings)),))
     for comparison in _COMPARISONS:
-        for template, told in known.of(comparison):
+        for template, readings in wordings.of(comparison):
             sides = _two(template, text)
             if sides:
-                chains = (_chain(side, known) for side in sides)
-                return Asked(tuple(Chain(c.name, c.kind, (*c.facts, told)) for c in chains), comparison)
+                chains = (_chain(side, wordings) for side in sides)
+                return ParsedQuestion(
+                    tuple(FactChain(c.name, c.kind, (*c.facts, readings)) for c in chains), comparison
+                )
     return None
 
 
-def follow(chain: Chain, shown: Sequence[Document]) -> Followed:
-    """Return how far documents lead along a chain."""
+def follow(chain: FactChain, documents_read: Sequence[SearchDocument]) -> ChainProgress:
+    """Follow a chain through documents as far as they state its facts."""
     name, kind, value, question = chain.name, chain.kind, "", ""
     for place, fact in enumerate(chain.facts):
         fitting = (
             [row for row in fact if row[0] == kind] or [row for row in fact if kind or row[0] not in WORKS] or fact
         )
-        found = next((hit for row in fitting if (hit := _value(name, *row, shown))), None)
-        kind, relation = found[1:] if found else fitting[0]
+        match = next((hit for row in fitting if (hit := _value(name, *row, documents_read))), None)
+        kind, relation = match[1:] if match else fitting[0]
         question = relation.asks[0].format(x=f"the {kind} {name}" if kind in WORKS else name)
-        if found is None:
-            return Followed(name, question, value, told=False)
-        value, kind = found[0], relation.value
+        if match is None:
+            return ChainProgress(name, question, value, complete=False)
+        value, kind = match[0], relation.value
         if place + 1 < len(chain.facts):
             name = value
-    return Followed(name, question, value, told=True)
+    return ChainProgress(name, question, value, complete=True)
 
 
-def _chain(text: str, wordings: Wordings) -> Chain:
+def _chain(text: str, wordings: Wordings) -> FactChain:
     """Return the chain of a description, which no wording fits where it is a name."""
-    facts: list[Told] = []
+    facts: list[Readings] = []
     while True:
-        found = ((inner, told) for template, told in wordings.of("nouns") if (inner := _inner(template, text)))
-        text, told = next(found, (text, ()))
-        if not told:
+        matches = (
+            (inner, readings) for template, readings in wordings.of("nouns") if (inner := _inner(template, text))
+        )
+        text, readings = next(matches, (text, ()))
+        if not readings:
             break
-        facts.insert(0, told)
+        facts.insert(0, readings)
     kind = next((work for work in WORKS if text.startswith(f"the {work} ")), "")
-    return Chain(text.removeprefix(f"the {kind} "), kind, tuple(facts))
+    return FactChain(text.removeprefix(f"the {kind} "), kind, tuple(facts))
 
 
 def _inner(template: str, text: str) -> str:
-    """Return what stands in the place of the subject, "" where a wording does not fit."""
+    """Return the subject that a wording holds, "" where it does not fit."""
     before, _, after = template.partition("{x}")
     fits = text.startswith(before) and text.endswith(after) and len(text) > len(before) + len(after)
     return text[len(before) : len(text) - len(after)] if fits else ""
@@ -168,15 +172,17 @@ def _two(template: str, text: str) -> tuple[str, str] | None:
     return (one, other) if joint and one and other else None
 
 
-def _value(name: str, kind: str, relation: Relation, shown: Sequence[Document]) -> tuple[str, str, Relation] | None:
-    """Return what documents about a subject tell of a relation, with the kind and the relation."""
-    for document in shown:
+def _value(
+    name: str, kind: str, relation: Relation, documents_read: Sequence[SearchDocument]
+) -> tuple[str, str, Relation] | None:
+    """Return the value of a relation that documents about a subject state, with the kind and the relation."""
+    for document in documents_read:
         if document.title in (name, f"{name} ({kind})"):
             for sentence in re.split(r"(?<=\.) ", document.text):
                 for pattern in _patterns(relation):
-                    found = pattern.fullmatch(sentence[:_MOST_SENTENCE])
-                    if found:
-                        return found["v"], kind, relation
+                    match = pattern.fullmatch(sentence[:_MOST_SENTENCE])
+                    if match:
+                        return match["v"], kind, relation
     return None
 
 

@@ -53,7 +53,7 @@ _NO_ACTION = (
 @state_type
 @dataclass(frozen=True, slots=True)
 class SearchState:
-    """How many searches were carried out."""
+    """The count of searches that were carried out."""
 
     searches: int = 0
 
@@ -156,8 +156,8 @@ class SearchQA(TurnEnv):
             raise UsageError('SearchQA: reward="em_format" reads tags, of which protocol="json" has none; take another')
         remote = build.is_outside(retriever)
         if not remote and not (isinstance(retriever, str) and build.is_retriever(retriever)):
-            known = ", ".join((*build.RETRIEVERS, *build.MODEL_FORMS, *build.REMOTE_FORMS, *WEB_FORMS))
-            raise UsageError(f"SearchQA: retriever={retriever!r}; the retrievers are {known}")
+            names = ", ".join((*build.RETRIEVERS, *build.MODEL_FORMS, *build.REMOTE_FORMS, *WEB_FORMS))
+            raise UsageError(f"SearchQA: retriever={retriever!r}; the retrievers are {names}")
         whole_numbers(
             "SearchQA",
             max_generations=(max_generations, 1, None),
@@ -202,7 +202,7 @@ class SearchQA(TurnEnv):
             return self._search(episode, parsed)
         reason = parsed.reason if isinstance(parsed, Malformed) else "no action found"
         text = f"Your turn held no action: {reason}." if self._native else _NO_ACTION
-        return Outcome(episode.state, parsed, (_told(text),), events=(f"malformed: {reason}",))
+        return Outcome(episode.state, parsed, (_explain(text),), events=(f"malformed: {reason}",))
 
     def _search(self, episode: Episode, call: Call) -> Outcome:
         query = _CANONICAL.raw_decode(call.calls[0].arguments)[0]["query"]
@@ -214,21 +214,21 @@ class SearchQA(TurnEnv):
             return self._refused(episode, call, why)
         if not query:
             return self._refused(episode, call, f"the query is empty: {self._words[1]}")
-        hits, message = self.found(episode, query)
-        shown: tuple[Message, ...] = (message,)
+        hits, message = self.search_passages(episode, query)
+        messages: tuple[Message, ...] = (message,)
         if self._native:
-            shown = replied(call, message.content.strip().removeprefix(_OPENING).removesuffix(_CLOSING))
-        result = ToolResult("call_0", "search", shown[0].content, ids=tuple([hit.passage.id for hit in hits]))
-        return Outcome(SearchState(state.searches + 1), call, shown, (result,))
+            messages = replied(call, message.content.strip().removeprefix(_OPENING).removesuffix(_CLOSING))
+        result = ToolResult("call_0", "search", messages[0].content, ids=tuple([hit.passage.id for hit in hits]))
+        return Outcome(SearchState(state.searches + 1), call, messages, (result,))
 
     def _refused(self, episode: Episode, call: Call, why: str) -> Outcome:
         result = ToolResult("call_0", "search", why, error=True)
         text = f"No search was carried out: {why}."
-        shown = replied(call, text) if self._native else (_told(text),)
-        return Outcome(episode.state, call, shown, (result,), events=(f"search refused: {why}",))
+        messages = replied(call, text) if self._native else (_explain(text),)
+        return Outcome(episode.state, call, messages, (result,), events=(f"search refused: {why}",))
 
-    def found(self, episode: Episode, query: str) -> tuple[tuple[Hit, ...], Message]:
-        """Return what a search brings, and how it is shown."""
+    def search_passages(self, episode: Episode, query: str) -> tuple[tuple[Hit, ...], Message]:
+        """Search with a query; return the hits, and the message that shows them."""
         scenario = episode.task.hidden
         support = scenario.support if isinstance(scenario, Scenario) else ()
         hits = self._retriever_of(episode.task).search(query, self.top_k, support=support, seed=episode.key)
@@ -269,13 +269,13 @@ def _source(tasks: str, world: dict[str, Any] | None, corpus: str, remote: bool)
 
 
 def first_look(env: TurnEnv) -> tuple[Message, ...]:
-    """Return what a policy without a free turn is shown: the passages for the question itself, as a search shows them."""
+    """Return the passages for the question itself, as a search shows them, for a policy without a free turn."""
     core = env.unwrapped
     assert isinstance(core, SearchQA)
-    return (core.found(core.episode, core.episode.task.question)[1],)
+    return (core.search_passages(core.episode, core.episode.task.question)[1],)
 
 
-def _told(text: str) -> Message:
+def _explain(text: str) -> Message:
     return Message("user", explain(text), "environment")
 
 

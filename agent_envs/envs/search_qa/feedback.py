@@ -6,11 +6,18 @@ import unicodedata
 from collections.abc import Sequence
 
 from agent_envs.base.messages import Message
-from agent_envs.envs.search_qa.chains import Asked, Document, Followed, asked, documents, follow
+from agent_envs.envs.search_qa.chains import (
+    ChainProgress,
+    ParsedQuestion,
+    SearchDocument,
+    documents,
+    follow,
+    parse_question,
+)
 from agent_envs.tools.native_tags import in_tags
-from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
+from agent_envs.wrappers.scripted_feedback import FeedbackWordings, Hint, scripted
 
-WORDINGS = Wordings(__package__)
+WORDINGS = FeedbackWordings(__package__)
 _LIMITS = re.compile(r"You have (\d{1,6}) searches and (\d{1,6}) turns")
 _NAME = re.compile(r"(?<![.?!] )(?<!^)\b[A-Z][\w'-]{1,40}(?: (?:of |the |de |von )?[A-Z][\w'-]{1,40}){0,4}")
 _POSSESSIVE = re.compile(r"['\u2019]s?$")
@@ -23,27 +30,27 @@ def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: ran
     return scripted(WORDINGS, _advise, messages, mode, quality, rng)
 
 
-class _Talk:
-    """What a conversation tells: the question, the queries so far, the documents, and the turns left."""
+class _SearchConversation:
+    """A conversation so far: the question, the queries, the documents, and the turns left."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         prompt, *texts = in_tags(((message.role, message.content) for message in messages), "information")
         self.question = prompt.rpartition("Question: ")[2].strip()
         own = [text for text, message in zip(texts, messages[1:], strict=True) if message.role == "assistant"]
         self.queries = [query for text in own if (query := _query(text))]
-        self.shown: list[Document] = [one for text in texts for one in documents(text)]
+        self.documents: list[SearchDocument] = [one for text in texts for one in documents(text)]
         limits = _LIMITS.search(prompt)
         searches, turns = (int(limits[1]), int(limits[2])) if limits else (99, 99)
         self.last = len(own) + 1 >= turns or len(self.queries) >= searches
         self.may_abstain = _UNKNOWN in prompt
 
     def tried(self, name: str) -> int:
-        """Return how many queries hold a name."""
+        """Count the queries that hold a name."""
         return sum(bool(_spoken_of(name).search(_plainly(query))) for query in self.queries)
 
-    def told_of(self, name: str) -> bool:
+    def mentions(self, name: str) -> bool:
         """Return whether a document that was shown says something of a name."""
-        return any(_spoken_of(name).search(_plainly(f"{one.title} {one.text}")) for one in self.shown)
+        return any(_spoken_of(name).search(_plainly(f"{one.title} {one.text}")) for one in self.documents)
 
     def names(self) -> list[str]:
         """Return the names in the question, those that were not searched for yet first."""
@@ -52,40 +59,40 @@ class _Talk:
 
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
-    talk = _Talk(messages)
-    found = asked(talk.question)
-    ways = [follow(side, talk.shown) for side in found.sides] if found else []
+    talk = _SearchConversation(messages)
+    question = parse_question(talk.question)
+    ways = [follow(side, talk.documents) for side in question.sides] if question else []
     if mode == "exploit" and quality == "good":
-        return _next(talk, found, ways) if found else _plain(talk)
-    untold = [way for way in ways if not way.told]
+        return _next(talk, question, ways) if question else _plain(talk)
+    untold = [way for way in ways if not way.complete]
     names = [way.name for way in untold or ways] or talk.names() or [""]
-    others = [one.title for one in reversed(talk.shown) if one.title not in names] or [names[-1]]
+    others = [one.title for one in reversed(talk.documents) if one.title not in names] or [names[-1]]
     slots = {"name": names[0], "other": others[0]}
     if quality == "good":
         return ("told" if ways and not untold else "middle" if talk.queries else "start"), slots
-    if ways and not untold or (found and found.comparison):
-        return "known", {"name": found.sides[0].name if found else names[0]}
+    if ways and not untold or (question and question.comparison):
+        return "known", {"name": question.sides[0].name if question else names[0]}
     return "early", {"name": (ways[0].value or ways[0].name) if ways else others[0]}
 
 
-def _next(talk: _Talk, found: Asked, ways: Sequence[Followed]) -> Hint:
+def _next(talk: _SearchConversation, question: ParsedQuestion, ways: Sequence[ChainProgress]) -> Hint:
     """Return the next step along the chains."""
-    missing = next((way for way in ways if not way.told), None)
+    missing = next((way for way in ways if not way.complete), None)
     if missing is None:
-        told = {"question": ways[0].question, "also": ways[-1].question}
-        return ("compare" if found.comparison else "answer"), told
+        slots = {"question": ways[0].question, "also": ways[-1].question}
+        return ("compare" if question.comparison else "answer"), slots
     if talk.last or talk.tried(missing.name) > _TRIES:
         return ("unknown" if talk.may_abstain else "guess"), {}
     tried = talk.tried(missing.name)
     return ("again" if tried else "look_up"), {"question": missing.question, "name": missing.name}
 
 
-def _plain(talk: _Talk) -> Hint:
+def _plain(talk: _SearchConversation) -> Hint:
     """Return the next step where the question has no chain: each name once, unheard ones first, then the answer."""
-    fresh = sorted((name for name in talk.names() if not talk.tried(name)), key=talk.told_of)
+    fresh = sorted((name for name in talk.names() if not talk.tried(name)), key=talk.mentions)
     if fresh and not talk.last:
-        return ("mentioned" if talk.told_of(fresh[0]) else "name"), {"name": fresh[0]}
-    return ("told" if talk.shown or talk.last else "start"), {}
+        return ("mentioned" if talk.mentions(fresh[0]) else "name"), {"name": fresh[0]}
+    return ("told" if talk.documents or talk.last else "start"), {}
 
 
 def _query(text: str) -> str:
@@ -93,7 +100,7 @@ def _query(text: str) -> str:
 
 
 def _spoken_of(name: str) -> re.Pattern[str]:
-    """Return what speaks of a name: its first word and its last, with at most two others between, accents aside."""
+    """Return the pattern of a name: its first word and its last, with at most two others between, accents aside."""
     words = re.findall(r"\w+", _plainly(name)) or [""]
     if len(words) == 1:
         return re.compile(rf"\b{words[0]}\b")

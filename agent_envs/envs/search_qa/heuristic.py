@@ -31,12 +31,12 @@ def _in_tags(request: Request) -> str:
     question = str(request.messages[0]["content"]).rsplit("Question: ", 1)[-1].strip()
     if len(request.messages) == 1 and not request.prefill:
         return f"<think>I look for the question itself.</think>\n<search>{question}</search>"
-    shown = str(request.messages[-1]["content"])
+    passages = str(request.messages[-1]["content"])
     thought = "" if request.prefill else "<think>This span fits best.</think>\n"
-    return f"{thought}<answer>{guess(question, shown)}</answer>"
+    return f"{thought}<answer>{guess(question, passages)}</answer>"
 
 
-def guess(question: str, shown: str) -> str:
+def guess(question: str, passages: str) -> str:
     """Return the span of the shown passages that fits the question's first words and stands near the question's words."""
     lowered = question.lower()
     first = lowered.split(" ", 1)[0]
@@ -44,22 +44,22 @@ def guess(question: str, shown: str) -> str:
         return "yes"
     if " or " in lowered:
         options = [span for span in _SPAN.findall(question) if span not in _STARTERS]
-        return max(options, key=shown.count, default="unknown")
+        return max(options, key=passages.count, default="unknown")
     if re.search(r"\b(when|what year|which year|year)\b", lowered):
-        return _nearest(_YEAR, question, shown) or "unknown"
+        return _nearest(_YEAR, question, passages) or "unknown"
     if re.search(r"\bhow (many|much|old|long|far)\b", lowered):
-        return _nearest(_NUMBER, question, shown) or "unknown"
-    return _nearest(_SPAN, question, shown) or "unknown"
+        return _nearest(_NUMBER, question, passages) or "unknown"
+    return _nearest(_SPAN, question, passages) or "unknown"
 
 
-def _nearest(pattern: re.Pattern[str], question: str, shown: str) -> str:
-    asked = set(re.findall(r"\w+", question.lower()))
+def _nearest(pattern: re.Pattern[str], question: str, passages: str) -> str:
+    question_words = set(re.findall(r"\w+", question.lower()))
     scores: Counter[str] = Counter()
-    for rank, (*_, text) in enumerate(_DOCUMENT.findall(shown)[:10], start=1):
+    for rank, (*_, text) in enumerate(_DOCUMENT.findall(passages)[:10], start=1):
         for match in pattern.finditer(text[:4000]):
             span = match.group().strip(".,")
-            if span in _STARTERS or set(re.findall(r"\w+", span.lower())) <= asked:
+            if span in _STARTERS or set(re.findall(r"\w+", span.lower())) <= question_words:
                 continue
             near = re.findall(r"\w+", text[max(0, match.start() - 60) : match.end() + 60].lower())
-            scores[span] += (1 + len(asked & set(near))) / rank  # type: ignore[assignment]
+            scores[span] += (1 + len(question_words & set(near))) / rank  # type: ignore[assignment]
     return max(scores, key=lambda span: (scores[span], span), default="")

@@ -73,8 +73,8 @@ def sound_format(trajectory: Trajectory) -> bool:
 def _sound_turn(text: str, kind: str) -> bool:
     text = "".join(text.partition(f"</{kind}>")[:2])  # what follows the action is ignored, as the release cuts it
     tags = _TAG.findall(text)
-    wanted = ["<think>", "</think>", f"<{kind}>", f"</{kind}>"]
-    if tags not in (wanted, wanted[:3]):  # a server may have cut the stop string
+    expected = ["<think>", "</think>", f"<{kind}>", f"</{kind}>"]
+    if tags not in (expected, expected[:3]):  # a server may have cut the stop string
         return False
     parts = _TAG.split(text)
     return not any(parts[place].strip() for place in (0, 2, 4) if place < len(parts))

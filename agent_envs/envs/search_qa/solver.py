@@ -37,8 +37,8 @@ def random_action(env: TurnEnv, rng: random.Random) -> str:
     core = env.unwrapped
     assert isinstance(core, SearchQA)
     episode = core.episode
-    shown = episode.turns[-1].observation if episode.turns else ()
-    words = _WORD.findall(" ".join([episode.task.question, *(message.content for message in shown)]))
+    messages = episode.turns[-1].observation if episode.turns else ()
+    words = _WORD.findall(" ".join([episode.task.question, *(message.content for message in messages)]))
     picked = " ".join(rng.choice(words) for _ in range(rng.randint(1, 3))) if words else "nothing"
     tag = "search" if rng.random() < 0.5 else "answer"
     return core.spoken(f"<think>At random.</think>\n<{tag}>{picked}</{tag}>")

@@ -22,7 +22,7 @@ OUTSIDE = "outside"  # in place of a corpus's digest, where a server searches a 
 @state_type
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What only the solver and the oracle retriever know: the supporting passages, and a query for each hop."""
+    """The hidden part of a task: the supporting passages, and a query for each hop."""
 
     support: tuple[str, ...]
     queries: tuple[str, ...]
@@ -93,7 +93,7 @@ class PublishedSource(Uncopied):
         self._corpus = corpus
         self._searched = OUTSIDE if corpus is None else corpus.digest
         self._rows: dict[str, tuple[tuple[Question, ...], dict[str, int]]] = {}
-        self._task = lru_cache(KEPT_TASKS)(self._made)  # with its digest
+        self._task = lru_cache(KEPT_TASKS)(self._build)  # with its digest
 
     @cached_property
     def digest(self) -> str:
@@ -110,7 +110,7 @@ class PublishedSource(Uncopied):
         rows, index = self._split(split)
         return self._task(split, index[key] if isinstance(key, str) else _checked(key, len(rows)))
 
-    def _made(self, split: str, place: int) -> Task:
+    def _build(self, split: str, place: int) -> Task:
         row = self._split(split)[0][place]
         labels = tuple((name, value) for name, value in row.labels)
         question = row.text if row.text.endswith("?") else f"{row.text}?"

@@ -17,9 +17,9 @@ from agent_envs.envs.tau2.dialogue import arguments_text
 from agent_envs.envs.tau2.heuristics import act
 from agent_envs.envs.tau2.turn_taking import DONE
 from agent_envs.rollout.policy import Request
-from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
+from agent_envs.wrappers.scripted_feedback import FeedbackWordings, Hint, scripted
 
-WORDINGS = Wordings(__package__)
+WORDINGS = FeedbackWordings(__package__)
 _TOOLS = "Your tools, with their arguments:\n"
 _TOOL = re.compile(r"^- (\w{1,100})\(", re.MULTILINE)
 _FINDS = re.compile(r"find_user|get_customer_by|get_user_details")

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from agent_envs.base.messages import Message
 from agent_envs.base.protocol import Say
 from agent_envs.envs.text_games.game import PROTOCOL, Action, numbered
-from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
+from agent_envs.wrappers.scripted_feedback import FeedbackWordings, Hint, scripted
 
-WORDINGS = Wordings(__package__)
+WORDINGS = FeedbackWordings(__package__)
 # How the instructions of a game begin, and its package.
 _GAMES = {
     "You move through a grid of rooms": "babyai",
@@ -32,16 +32,16 @@ _numbers = cache(numbered)
 _NO_LETTER = re.compile(r"[^a-z]+")
 
 
-class Played(NamedTuple):
+class Observed(NamedTuple):
     """One observation, and the name of the action that led to it ("" of the first)."""
 
     action: str
     text: str
 
 
-def played(messages: Sequence[Message], actions: tuple[Action, ...], default: int) -> list[Played]:
+def read_observations(messages: Sequence[Message], actions: tuple[Action, ...], default: int) -> list[Observed]:
     """Return the observations behind the prompt, in order; an invalid turn counts as the default action."""
-    observations, action = list[Played](), ""
+    observations, action = list[Observed](), ""
     for message in messages[1:]:
         if message.role == "assistant":
             parsed = PROTOCOL.parse(message.content)
@@ -49,7 +49,7 @@ def played(messages: Sequence[Message], actions: tuple[Action, ...], default: in
             name = " ".join(_NO_LETTER.sub(" ", text).split())
             action = actions[_numbers("feedback", actions).get(name, default)].name
         else:
-            observations.append(Played(action, message.content))
+            observations.append(Observed(action, message.content))
     return observations[-MOST_TURNS:]
 
 

@@ -18,7 +18,7 @@ from agent_envs.base.messages import Message
 from agent_envs.base.protocol import LabelProtocol, Malformed, Say
 from agent_envs.core import pages
 from agent_envs.core.env import Episode, Outcome, Task, TaskSource, TurnEnv
-from agent_envs.envs.text_games.scoring import REWARDS, Facts, facts_of, reward_of, typed
+from agent_envs.envs.text_games.scoring import REWARDS, TurnFacts, facts_of, reward_of, typed
 
 paged = pages.paged(__package__, "page.md", "page")  # decorates the classes whose pages are in page.md
 PROTOCOL = LabelProtocol("ACTION:")
@@ -31,7 +31,7 @@ _EDGES = re.compile(f"^{_EDGE}|{_EDGE}$")
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a policy may name.
+    """An action that a policy may name.
 
     Attributes:
         name: in lower case, as the prompt shows it.
@@ -46,7 +46,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What came of an action.
+    """The result of an action.
 
     Attributes:
         state: after it.
@@ -93,19 +93,19 @@ class Game(Protocol):
         ...
 
     def limit(self, state: Any) -> int:
-        """Return how many turns the episode of a state may have in all."""
+        """Return the turn limit of the episode of a state."""
         return int(state.limit)
 
     def goal(self, state: Any) -> str:
-        """Return what is to be reached, as a phrase that fits behind `Your goal is to `, without a full stop."""
+        """Return the goal as a phrase that fits behind `Your goal is to `, without a full stop."""
         ...
 
     def move(self, state: Any, action: int) -> Moved:
-        """Return what comes of an action. The state it is given is not changed."""
+        """Apply an action. The given state is not changed."""
         ...
 
     def describe(self, state: Any, /) -> str:
-        """Return what the policy sees of a state."""
+        """Describe a state for the policy."""
         ...
 
     def legal(self, state: Any) -> Sequence[int]:
@@ -142,7 +142,7 @@ def numbered(owner: str, actions: Sequence[Action]) -> dict[str, int]:
 
 
 def in_steps(*ways: tuple[int, str, str]) -> str:
-    """Return how far off a place is, `2 steps left and 1 step up`: of each way a count, its name, and the name backwards."""
+    """Return a distance in words, `2 steps left and 1 step up`: of each way a count, its name, and the name backwards."""
     parts = (
         f"{abs(count)} step{'s' if abs(count) > 1 else ''} {forth if count > 0 else back}"
         for count, forth, back in ways
@@ -215,15 +215,15 @@ class TextGame(TurnEnv):
         if number is None and self._on_invalid == "end":
             note = f"The episode ends here: {events[0]}."
             progress = facts_of(episode.turns[-1]).progress if episode.turns else 0.0
-            facts = Facts("", True, 0.0, progress, False)
+            facts = TurnFacts("", True, 0.0, progress, False)
             return Outcome(state, parsed, (_observation(note),), (typed(facts),), events, terminated=True)
-        taken = game.actions[game.default if number is None else number]
+        performed = game.actions[game.default if number is None else number]
         moved = game.move(state, game.default if number is None else number)
         index = len(episode.turns) + 1
         truncated = not moved.terminated and (moved.truncated or index >= game.limit(moved.state))
-        notes = (f"No valid action was found: {events[0]}. Instead you did: {taken.name}.",) if events else ()
+        notes = (f"No valid action was found: {events[0]}. Instead you did: {performed.name}.",) if events else ()
         lines = (*notes, *moved.notes, game.describe(moved.state))
-        facts = Facts(taken.name, bool(events), moved.reward, moved.progress, moved.success)
+        facts = TurnFacts(performed.name, bool(events), moved.reward, moved.progress, moved.success)
         return Outcome(
             moved.state,
             parsed,
@@ -249,16 +249,16 @@ def random_action(env: gym.Env[Any, Any], rng: random.Random) -> str:
     return core.say(rng.choice(core.game.legal(core.episode.state)))  # type: ignore[no-any-return]
 
 
-def core_in_play(env: gym.Env[Any, Any], played: str) -> TextGame:
-    """Return the `TextGame` at the core of a stack, for the solver of the class named `played`.
+def core_in_play(env: gym.Env[Any, Any], game_class: str) -> TextGame:
+    """Return the `TextGame` at the core of a stack, for the solver of the class named `game_class`.
 
     Raises:
         UsageError: it is no such game.
         Unsolvable: the episode is over.
     """
     core = env.unwrapped
-    if not isinstance(core, TextGame) or played not in [base.__name__ for base in type(core).__mro__]:
-        raise UsageError(f"{played}'s solver plays {played}, not {env.spec.id if env.spec else core!r}")
+    if not isinstance(core, TextGame) or game_class not in [base.__name__ for base in type(core).__mro__]:
+        raise UsageError(f"{game_class}'s solver plays {game_class}, not {env.spec.id if env.spec else core!r}")
     if core.episode.over:
         raise Unsolvable(f"{core.env_id}: the episode is over")
     return core

@@ -16,16 +16,16 @@ _WOOD = re.compile(r"(\d) wood\b")
 def babyai(request: Request) -> str:
     """Return a step in BabyAI: to what the mission is about, or onwards and round corners until it is in sight."""
     prompt, text, chance = _read(request)
-    held, todo = CARRIED.search(text), clauses(prompt) or [("go to", Thing("", ""), Thing("", ""))]
+    carried, todo = CARRIED.search(text), clauses(prompt) or [("go to", Thing("", ""), Thing("", ""))]
     verb, thing, beside = todo[0]
-    if held and fits(Thing(held[2], held[1]), thing):
+    if carried and fits(Thing(carried[2], carried[1]), thing):
         verb, thing = ("put", beside) if verb == "put" else todo[-1][:2]
     elif verb == "put":
         verb = "pick up"
-    seen = [(kind, color, state, int(aside or 0) * (-1 if side == "left" else 1), int(ahead or 0))
+    things = [(kind, color, state, int(aside or 0) * (-1 if side == "left" else 1), int(ahead or 0))
             for state, color, kind, aside, side, ahead in LINE.findall(text)]  # fmt: skip
-    front = [(kind, state) for kind, _, state, aside, ahead in seen if (aside, ahead) == (0, 1) and state != "open"]
-    aims = [(aside, ahead) for kind, color, _, aside, ahead in seen if fits(Thing(kind, color), thing)]
+    front = [(kind, state) for kind, _, state, aside, ahead in things if (aside, ahead) == (0, 1) and state != "open"]
+    aims = [(aside, ahead) for kind, color, _, aside, ahead in things if fits(Thing(kind, color), thing)]
     if chance.random() < _ASTRAY:
         return _act(chance.choice(("turn left", "turn right", "go forward")))
     if (0, 1) in aims:

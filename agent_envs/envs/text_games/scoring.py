@@ -12,8 +12,8 @@ PENALTY = 0.1  # of an invalid turn (Verlog's released configuration)
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What rewards may know of a turn: the action that was taken, whether the turn named none, and what the game says."""
+class TurnFacts:
+    """The facts of a turn for rewards: the action, whether the turn named none, and what the game says."""
 
     action: str
     invalid: bool
@@ -22,21 +22,21 @@ class Facts:
     won: bool
 
 
-def typed(facts: Facts) -> ToolResult:
+def typed(facts: TurnFacts) -> ToolResult:
     """Return the facts as the typed result of their turn. Floats travel as their shortest text, which is exact."""
     ids = (facts.action, repr(float(facts.reward)), repr(float(facts.progress)), "won" if facts.won else "")
     return ToolResult("", MOVE, facts.action, facts.invalid, ids)
 
 
-def facts_of(turn: Turn) -> Facts:
+def facts_of(turn: Turn) -> TurnFacts:
     """Return the facts of a turn."""
     result = turn.results[0]
     action, reward, progress, won = result.ids
-    return Facts(action, result.error, float(reward), float(progress), bool(won))
+    return TurnFacts(action, result.error, float(reward), float(progress), bool(won))
 
 
 def metrics_of(trajectory: Trajectory) -> dict[str, float]:
-    """Return what reports tell of an episode beside success: the share of valid turns, progression, the native return."""
+    """Return the metrics beside success: the share of valid turns, progression, the native return."""
     facts = [facts_of(turn) for turn in trajectory.turns]
     return {
         "valid_actions": sum(not fact.invalid for fact in facts) / len(facts),
@@ -45,7 +45,7 @@ def metrics_of(trajectory: Trajectory) -> dict[str, float]:
     }
 
 
-def _of_turn(value: Callable[[Facts], float]) -> Callable[[Trajectory], float]:
+def _of_turn(value: Callable[[TurnFacts], float]) -> Callable[[Trajectory], float]:
     """Return the value of a term by the facts of the newest turn."""
     return lambda trajectory: value(facts_of(trajectory.last))
 

@@ -15,7 +15,7 @@ MAX_TRIES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a seed makes.
+    """The content that a seed makes.
 
     Attributes:
         text: the content as one text, for keeping splits apart; equal worlds have equal texts.
@@ -46,7 +46,7 @@ class GameSource(SeededSource[Task]):
             make: makes the content of a seed text; None: this seed has none, try the next.
             sound: whether a content of the right split makes a task: what is dear to ask, such as a proof that it can be won.
         """
-        super().__init__(name, SIZES, kept=256)
+        super().__init__(name, SIZES, cache_size=256)
         self._make, self._sound = make, sound
 
     def build(self, split: str, index: int) -> Task:

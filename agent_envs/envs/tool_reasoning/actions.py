@@ -65,7 +65,7 @@ def python(code: str) -> str:
 
 
 class Actions:
-    """How turns are read, for a style and the tools that are offered."""
+    """The parser of turns, for a style and the tools that are offered."""
 
     def __init__(self, protocol: str, offered: Sequence[str]) -> None:
         self.protocol, self.offered = protocol, tuple(offered)
@@ -134,8 +134,8 @@ def _of_tag(call: ToolCall) -> Wish:
     if call.name != BROWSE or (suffix := _PAGE.search(text[-20:])) is None:
         return Wish(call, text)
     document = text[: len(text) - len(suffix[0])].rstrip()
-    named = canonical_json({"document": document, "page": int(suffix[1])})
-    return Wish(ToolCall(call.id, call.name, named), document, int(suffix[1]))
+    arguments = canonical_json({"document": document, "page": int(suffix[1])})
+    return Wish(ToolCall(call.id, call.name, arguments), document, int(suffix[1]))
 
 
 def program(text: str) -> str:

@@ -19,9 +19,9 @@ WALL_FACTOR, WALL_SECONDS = 3, 10  # the backstop behind the limit of processor 
 
 def check_names(**names: str) -> None:
     """Refuse a style, a sandbox or an equality that is unknown."""
-    known = {"protocol": PROTOCOLS, "sandbox": BACKENDS, "equality": EQUALITIES, "browse": BROWSES}
+    choices = {"protocol": PROTOCOLS, "sandbox": BACKENDS, "equality": EQUALITIES, "browse": BROWSES}
     for argument, name in names.items():
-        choice(_OWNER, argument, name, known[argument])
+        choice(_OWNER, argument, name, choices[argument])
 
 
 def offered_tools(tools: Sequence[str] | str, searchable: bool) -> tuple[str, ...]:
@@ -55,9 +55,9 @@ def levels_of(levels: Any) -> tuple[int | str, ...]:
 
 def hosts(value: Any) -> tuple[str, ...]:
     """Return the private hosts."""
-    given = texts("private_hosts", value)
-    url_policy_for(given)
-    return given
+    names = texts("private_hosts", value)
+    url_policy_for(names)
+    return names
 
 
 def check_retriever(name: str) -> None:
@@ -69,7 +69,7 @@ def check_retriever(name: str) -> None:
 
 
 def where_to_browse(browse: str, offered: tuple[str, ...], retriever: str, here: bool) -> str:
-    """Return what `browse` opens: `corpus`, `web`, or "" where it is not offered.
+    """Resolve the argument `browse`: `corpus`, `web`, or "" where it is not offered.
 
     Args:
         browse: the argument.

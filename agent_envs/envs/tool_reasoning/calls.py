@@ -23,7 +23,7 @@ _COUNTED = {SEARCH: ("searches", "searches"), BROWSE: ("browses", "pages"), PYTH
 @state_type
 @dataclass(frozen=True, slots=True)
 class ToolReasoningState:
-    """How many calls of each tool were carried out, and the programs whose names are still there."""
+    """The count of calls of each tool, and the programs whose names are still there."""
 
     searches: int = 0
     browses: int = 0
@@ -33,7 +33,7 @@ class ToolReasoningState:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How many calls of each tool are carried out, what is cut where, and what browse opens (`corpus`, `web` or "")."""
+    """The limits of calls: how many of each tool, the cuts of texts, and what browse opens (`corpus`, `web` or "")."""
 
     most: Mapping[str, int]
     top_k: int
@@ -67,7 +67,7 @@ class Calls:
                 result = ToolResult(wish.call.id, wish.call.name[:100], text, error=True)
             elif wish.call.name == SEARCH:
                 state = replace(state, searches=state.searches + 1)
-                content, ids = found(toolbox, episode.task, wish.text, self.bounds.top_k, episode.key)
+                content, ids = search_pages(toolbox, episode.task, wish.text, self.bounds.top_k, episode.key)
                 result = ToolResult(wish.call.id, SEARCH, content, ids=ids)
             elif wish.call.name == PYTHON:
                 outcome, version, cells = toolbox.run(state.cells, wish.text)
@@ -105,10 +105,10 @@ class Calls:
     def _document(self, task: Task, name: str) -> observations.Document | str:
         corpus = self._source.corpus(task)
         assert corpus is not None, "the arguments made sure of it"
-        for known in dict.fromkeys((name, _without_brackets(name))):
+        for title in dict.fromkeys((name, _without_brackets(name))):
             with contextlib.suppress(KeyError):
                 return observations.corpus_document(
-                    corpus, known, lambda at: [(link.title, link.doc_id) for link in self._source.links(task, at)]
+                    corpus, title, lambda at: [(link.title, link.doc_id) for link in self._source.links(task, at)]
                 )
         return _UNKNOWN
 
@@ -118,15 +118,15 @@ def _without_brackets(name: str) -> str:
     return name[1:-1].strip() if name[:1] == "[" and name[-1:] == "]" else name
 
 
-def found(toolbox: Toolbox, task: Task, query: str, top_k: int, key: str) -> tuple[str, tuple[str, ...]]:
-    """Return what a search brings, as it is shown, and the IDs of the pages."""
+def search_pages(toolbox: Toolbox, task: Task, query: str, top_k: int, key: str) -> tuple[str, tuple[str, ...]]:
+    """Search with a query; return the hits as text, and the IDs of the pages."""
     hidden = task.hidden
     support = hidden.support if isinstance(hidden, ToolReasoningScenario) else ()
     hits = toolbox.search(query, top_k, support, key)
     return observations.pages_found(hits), tuple(hit.passage.id for hit in hits)
 
 
-def shown(results: Sequence[ToolResult], protocol: str) -> list[Message]:
+def as_messages(results: Sequence[ToolResult], protocol: str) -> list[Message]:
     """Return results as the policy reads them: a tool message a call, or a frame of tags."""
     if protocol == "json":
         return [Message("tool", result.content, "tool", (), result.call_id) for result in results]

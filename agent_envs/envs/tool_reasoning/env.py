@@ -11,7 +11,7 @@ from agent_envs.base.protocol import Answer, Malformed
 from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
 from agent_envs.envs.tool_reasoning import arguments as check
 from agent_envs.envs.tool_reasoning.actions import BROWSE, PYTHON, SEARCH, Actions
-from agent_envs.envs.tool_reasoning.calls import Bounds, Calls, ToolReasoningState, found, shown
+from agent_envs.envs.tool_reasoning.calls import Bounds, Calls, ToolReasoningState, as_messages, search_pages
 from agent_envs.envs.tool_reasoning.content import ToolReasoningData
 from agent_envs.envs.tool_reasoning.observations import framed
 from agent_envs.envs.tool_reasoning.scoring import ended, final_answer, make_reward, worked_out
@@ -175,8 +175,8 @@ class ToolReasoning(TurnEnv):
             output_chars=(output_chars, 100, 100_000),
         )
         limits = check.program_limits(cpu_seconds, output_chars)
-        kept = check.texts("needs", needs)
-        self.source = make_source(tasks, needs=kept, levels=levels, corpus=corpus, path=path, world=world)
+        need_names = check.texts("needs", needs)
+        self.source = make_source(tasks, needs=need_names, levels=levels, corpus=corpus, path=path, world=world)
         here = self.source.corpus(self.source.get(self.source.splits[0], 0)) is not None
         self.offered = check.offered_tools(tools, here or is_outside(retriever))
         place = check.where_to_browse(browse, self.offered, retriever, here)
@@ -233,7 +233,7 @@ class ToolReasoning(TurnEnv):
         last = len(episode.turns) + 1 >= self.max_turns
         state, results = self.calls.carried_out(episode, wishes, self.toolbox(episode.task), last)
         events = [f"{result.name} refused: {result.content}" for result in results if result.error]
-        messages = shown(results, self.actions.protocol)
+        messages = as_messages(results, self.actions.protocol)
         if not wishes:
             reason = parsed.reason if isinstance(parsed, Malformed) else "no action found"
             events.append(f"malformed: {reason}")
@@ -256,22 +256,22 @@ class ToolReasoning(TurnEnv):
         return settings.reader.name if place and settings.reader is not None else ""
 
     def toolbox(self, task: Task) -> Toolbox:
-        """Return what stands behind the tools of a task."""
+        """Return the retriever, page reader and sandbox that back a task's tools."""
         corpus, recording = self.source.corpus(task), self.services.recording
         digest = "" if corpus is None else corpus.digest
-        made = self._toolbox
-        if made is None or made[0] != digest or made[1] is not recording:
+        cache_entry = self._toolbox
+        if cache_entry is None or cache_entry[0] != digest or cache_entry[1] is not recording:
             # Rebound as a whole, so that a fork, which shares it until then, is never touched.
-            made = self._toolbox = (digest, recording, Toolbox(self._settings, corpus, recording))
-        return made[2]
+            cache_entry = self._toolbox = (digest, recording, Toolbox(self._settings, corpus, recording))
+        return cache_entry[2]
 
 
 def first_look(env: TurnEnv) -> tuple[Message, ...]:
-    """Return what a policy without a free turn is shown: what a search for the question brings, where search is offered."""
+    """Return the hits for the question itself, where search is offered, for a policy without a free turn."""
     core = env.unwrapped
     assert isinstance(core, ToolReasoning)
     if SEARCH not in core.offered:
         return ()
     task = core.episode.task
-    text, _ = found(core.toolbox(task), task, task.question, core.top_k, core.episode.key)
+    text, _ = search_pages(core.toolbox(task), task, task.question, core.top_k, core.episode.key)
     return (Message("user", framed(text), "tool"),)

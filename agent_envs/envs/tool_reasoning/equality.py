@@ -90,12 +90,12 @@ class MathVerifyEquality:
         Raises EnvFault: the sandbox failed, or a recording does not hold this comparison.
         """
         short = [gold for gold in golds if len(gold) <= LONGEST] if len(answer) <= LONGEST else []
-        return any(self._asked(answer, short[start : start + AT_ONCE]) for start in range(0, len(short), AT_ONCE))
+        return any(self._ask(answer, short[start : start + AT_ONCE]) for start in range(0, len(short), AT_ONCE))
 
-    def _asked(self, answer: str, golds: list[str]) -> bool:
-        found = self._port.call({"version": VERSION, "answer": answer, "golds": golds}, CallSite(""))
+    def _ask(self, answer: str, golds: list[str]) -> bool:
+        verdict = self._port.call({"version": VERSION, "answer": answer, "golds": golds}, CallSite(""))
         try:
-            equal, flag = found["equal"], found["flag"]
+            equal, flag = verdict["equal"], verdict["flag"]
         except (KeyError, TypeError):
             equal = flag = None
         if not isinstance(equal, bool) or not isinstance(flag, str) or (equal and flag):
@@ -116,13 +116,13 @@ def _compared(request: Any, seconds: float) -> dict[str, Any]:
 
 
 def _check_package() -> None:
-    """Do nothing where the package is installed as it must be. It is looked for, and not imported."""
+    """Raise an error unless the package is installed in its version. It is looked for, and not imported."""
     try:
-        found = version(PACKAGE)
+        installed = version(PACKAGE)
     except PackageNotFoundError as error:
         raise MissingExtra(PACKAGE, PACKAGE, "equality='math_verify'") from error
-    if found != VERSION:
+    if installed != VERSION:
         raise UsageError(
-            f"equality='math_verify' is made for {PACKAGE} {VERSION}, and {found} is installed, which may judge otherwise: "
+            f"equality='math_verify' is made for {PACKAGE} {VERSION}, and {installed} is installed, which may judge otherwise: "
             f'pip install "{PACKAGE}=={VERSION}"'
         )

@@ -5,9 +5,9 @@ import re
 from collections.abc import Sequence
 
 from agent_envs.base.messages import Message
-from agent_envs.wrappers.scripted_feedback import Hint, Wordings, scripted
+from agent_envs.wrappers.scripted_feedback import FeedbackWordings, Hint, scripted
 
-WORDINGS = Wordings(__package__)
+WORDINGS = FeedbackWordings(__package__)
 _PART = r"[A-Z](?:[\w-]|['\u2019](?!(?:s\b|(?!\w))(?! [A-Z]))){1,40}"  # "Ana" of "Ana's son", but "O'Neal", "Grey's Anatomy"
 _NAME = re.compile(rf"(?<![.?!] )(?<!^)\b{_PART}(?: (?:of |the )?{_PART}){{0,4}}")
 _LETTER = re.compile(r"\b[PQR]\b")  # how math_world calls a fact that a calculation needs
@@ -26,8 +26,8 @@ def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: ran
     return scripted(WORDINGS, _advise, messages, mode, quality, rng)
 
 
-class Talk:
-    """What a conversation tells: the question, what was called, and what the tools brought."""
+class FeedbackContext:
+    """A conversation so far: the question, the calls, and the results of the tools."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         prompt = messages[0].content
@@ -49,7 +49,7 @@ class Talk:
         names = dict.fromkeys(_NAME.findall(self.question[:3_000]))
         return [name for name in names if self._fresh(name)]
 
-    def told_of(self, name: str) -> bool:
+    def mentions(self, name: str) -> bool:
         """Return whether a page that was shown says something of a name."""
         return any(name.lower() in f"{title} {text}".lower() for title, text in self.pages)
 
@@ -60,14 +60,14 @@ class Talk:
 
     def onward(self) -> str:
         """Return a name on the page that was looked up last, from the sentence nearest to the question; "" for none."""
-        asked = set(_WORD.findall(self.question.lower()))
+        question_words = set(_WORD.findall(self.question.lower()))
         best, onward = 0, ""
         for title, text in self.pages[-3:]:
             if not self.queries or title.partition(" (")[0].lower() not in self.queries[-1]:
                 continue
             for sentence in re.split(r"(?<=[.?!]) ", text):
                 names = [name for name in _NAME.findall(" " + sentence) if name not in title and self._fresh(name)]
-                shared = 1 + len(asked & set(_WORD.findall(sentence.lower())))
+                shared = 1 + len(question_words & set(_WORD.findall(sentence.lower())))
                 if names and shared > best:
                     best, onward = shared, names[-1]
         return onward
@@ -77,7 +77,7 @@ class Talk:
 
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
-    talk = Talk(messages)
+    talk = FeedbackContext(messages)
     if mode == "exploit" and quality == "good":
         return _next(talk)
     names = talk.names() or _NAME.findall(talk.question[:3_000]) or [""]
@@ -88,15 +88,15 @@ def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
     return ("printed" if talk.output else "middle" if talk.pages or talk.ran else "start"), slots
 
 
-def _next(talk: Talk) -> Hint:
+def _next(talk: FeedbackContext) -> Hint:
     if talk.output and _FAILED.search(talk.output):
         return "mend", {}
     if talk.output:
         return "answer", {"value": talk.output}
     names = talk.names() if talk.may_search else []
     if names:
-        first = min(names, key=talk.told_of)
-        return ("mentioned" if talk.told_of(first) else "look_up"), {"name": first}
+        first = min(names, key=talk.mentions)
+        return ("mentioned" if talk.mentions(first) else "look_up"), {"name": first}
     onward = talk.onward() if talk.may_search else ""
     if onward:
         return "onward", {"name": onward}

@@ -8,7 +8,7 @@ import re
 
 from agent_envs.base.messages import Message
 from agent_envs.envs.tool_reasoning.actions import PYTHON, SEARCH, Actions
-from agent_envs.envs.tool_reasoning.feedback import Talk
+from agent_envs.envs.tool_reasoning.feedback import FeedbackContext
 from agent_envs.envs.tool_reasoning.solver import UNKNOWN
 from agent_envs.rollout.policy import Request
 
@@ -33,7 +33,7 @@ _WORD = re.compile(r"[a-z]{4}")  # how words begin, so that "found" and "founded
 
 def search_and_guess(request: Request) -> str:
     """Return a program, a search for the next name, or the answer."""
-    talk = Talk([
+    talk = FeedbackContext([
         Message(row["role"], str(row["content"]), "policy" if row["role"] == "assistant" else "tool")
         for row in request.messages
     ])  # fmt: skip
@@ -48,17 +48,17 @@ def search_and_guess(request: Request) -> str:
 
 def _program(question: str) -> str:
     """Return a program that may answer a question, "" where none comes to mind."""
-    if found := _POLYNOMIAL.search(question):
-        return f"x = {found[2]}\nprint({re.sub(r'(?<=[0-9])x', '*x', found[1]).replace('^', '**')})"
+    if match := _POLYNOMIAL.search(question):
+        return f"x = {match[2]}\nprint({re.sub(r'(?<=[0-9])x', '*x', match[1]).replace('^', '**')})"
     return next((code.format(*hit.groups()) for form, code in _PROGRAMS.items() if (hit := form.search(question))), "")
 
 
-def _guess(talk: Talk) -> str:
+def _guess(talk: FeedbackContext) -> str:
     """Return a number from the sentence that shares most with the question."""
     pattern = _YEAR if re.search(r"\byear\b|^When\b", talk.question) else _AMOUNT
-    asked, best, guess = set(_WORD.findall(talk.question.lower())), 0, UNKNOWN
+    question_words, best, guess = set(_WORD.findall(talk.question.lower())), 0, UNKNOWN
     for sentence in (sentence for _, text in talk.pages for sentence in text.split(". ")):
-        shared, numbers = len(asked & set(_WORD.findall(sentence.lower()))), pattern.findall(sentence)
+        shared, numbers = len(question_words & set(_WORD.findall(sentence.lower()))), pattern.findall(sentence)
         if numbers and shared > best:
             best, guess = shared, numbers[0]
     return guess

@@ -24,7 +24,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class DocumentPage:
     """A part of a document; `number` counts from 1 to `count`."""
 
     id: str
@@ -55,7 +55,7 @@ def corpus_document(corpus: Corpus, doc_id: str, links: Callable[[str], Sequence
     return Document(doc_id, passage.title, text, tuple(leads))
 
 
-def page_of(document: Document, number: int, tokens: int) -> Page | None:
+def page_of(document: Document, number: int, tokens: int) -> DocumentPage | None:
     """Return a page of a document, None where it has no such page; pages end at white space where there is some."""
     size = tokens * TOKEN_CHARACTERS
     starts = [0]
@@ -67,7 +67,7 @@ def page_of(document: Document, number: int, tokens: int) -> Page | None:
         return None
     bounds = [*starts, len(document.text)]
     text = document.text[bounds[number - 1] : bounds[number]].strip()
-    return Page(document.id, document.title, text, number, len(starts), document.links)
+    return DocumentPage(document.id, document.title, text, number, len(starts), document.links)
 
 
 EXTRACT = 1_000  # characters of a page that a search shows, as ARPO's release cuts them
@@ -84,7 +84,7 @@ def framed(body: str) -> str:
 
 
 def pages_found(hits: Sequence[Hit]) -> str:
-    """Return what a search found: ID, title and extract of each page."""
+    """Write the hits of a search: ID, title and extract of each page."""
     rows = (
         f"Page {number} [{hit.passage.id}] {hit.passage.title}\n{cut(hit.passage.text, EXTRACT)}"
         for number, hit in enumerate(hits, start=1)
@@ -92,7 +92,7 @@ def pages_found(hits: Sequence[Hit]) -> str:
     return "\n\n".join(rows) or NOTHING_FOUND
 
 
-def page_shown(page: Page) -> str:
+def page_shown(page: DocumentPage) -> str:
     """Return an open page: its place in the document, the text, and where its links lead."""
     of = f", page {page.number} of {page.count}" if page.count > 1 else ""
     links = "; ".join(f"{title} [{target}]" for title, target in page.links[:_MOST_LINKS])
@@ -100,14 +100,14 @@ def page_shown(page: Page) -> str:
 
 
 def output(result: ExecResult, limit: int) -> str:
-    """Return what came of a program: what it printed, the value of its last expression, and its error."""
+    """Write the result of a program: what it printed, the value of its last expression, and its error."""
     parts = [cut(result.stdout.rstrip("\n"), limit), cut(result.value, limit), cut(result.error, limit)]
-    shown = [part for part in parts if part]
+    lines = [part for part in parts if part]
     if result.status not in LASTING and not result.session_lost:
-        shown.append(STOPPED)
+        lines.append(STOPPED)
     if result.truncated:
-        shown.append("(Not all of it is shown.)")
-    return "\n".join(shown) or SILENT
+        lines.append("(Not all of it is shown.)")
+    return "\n".join(lines) or SILENT
 
 
 def cut(text: str, limit: int) -> str:

@@ -32,7 +32,7 @@ _SEPARATOR = re.compile(r"(?<=\d)(?:,|\{,\}|\\[,!])(?=\d{3})")
 
 
 def final_answer(text: str) -> str:
-    r"""Return what is judged of an answer: its last `\boxed{...}`, all of it where it has none; "" where that is too long."""
+    r"""Return the part of an answer to judge: its last `\boxed{...}`, all of it where it has none; "" if that is too long."""
     inside = boxed(text)
     return _bounded(text if inside is None else inside)
 
@@ -46,16 +46,16 @@ def worked_out(answer: str, golds: Sequence[str]) -> bool:
 
     Where no gold is a rational number, any is.
     """
-    wanted = [abs(Fraction(gold)) for gold in golds if _RATIONAL.fullmatch(gold)]
+    numbers = [abs(Fraction(gold)) for gold in golds if _RATIONAL.fullmatch(gold)]
     numerals = _NUMERAL.findall(_SEPARATOR.sub("", answer.rpartition("=")[2]))
-    if not wanted or not numerals:
+    if not numbers or not numerals:
         return True
     if len(numerals) > 3:
         return False
     # One numeral, two of a fraction, or three of a mixed number.
     whole, above, below = [[0, *numerals, 1], [0, *numerals], numerals][len(numerals) - 1]
     value = Fraction(whole) + (Fraction(above) / Fraction(below) if Fraction(below) else 0)
-    return any(abs(value - number) * 10_000 <= number for number in wanted)  # math-verify takes rounded numbers
+    return any(abs(value - number) * 10_000 <= number for number in numbers)  # math-verify takes rounded numbers
 
 
 def ended(outcome: str) -> ToolResult:
@@ -70,7 +70,7 @@ def outcome_of(trajectory: Trajectory) -> str:
 
 
 def used(trajectory: Trajectory, name: str) -> int:
-    """Return how many calls of a tool were carried out; a program that raised was run, too."""
+    """Count the calls of a tool that were carried out; a program that raised was run, too."""
     results = (result for turn in trajectory.turns for result in turn.results)
     return sum(result.name == name and bool(result.call_id) and not result.error for result in results)
 
@@ -119,7 +119,7 @@ def _layers(trajectory: Trajectory, released: bool) -> tuple[float, float, float
     if not (_released_format(trajectory) if released else sound_format(trajectory)):
         return -1.0, 0.0, 0.0
     if released:
-        text = _written(trajectory)
+        text = _policy_text(trajectory)
         parsed, both = trajectory.last.parsed, "</search>" in text and "</python>" in text
         inside = boxed(parsed.text) if isinstance(parsed, Answer) else None
         accuracy = 0.0 if inside is None else _released_overlap(_bounded(inside), _gold(trajectory))
@@ -129,8 +129,8 @@ def _layers(trajectory: Trajectory, released: bool) -> tuple[float, float, float
 
 
 def _released_format(trajectory: Trajectory) -> bool:
-    r"""Return what the release checks: think tags in pairs, at least one; one answer, with `\boxed{` in it; calls answered."""
-    text = _written(trajectory)
+    r"""Check the release's format: think tags in pairs, at least one; one answer, with `\boxed{` in it; calls answered."""
+    text = _policy_text(trajectory)
     pairs = text.count("<think>")
     if not pairs or pairs != text.count("</think>"):
         return False
@@ -140,7 +140,7 @@ def _released_format(trajectory: Trajectory) -> bool:
     return "\\boxed{" in answer and all(turn.results for turn in trajectory.turns)
 
 
-def _written(trajectory: Trajectory) -> str:
+def _policy_text(trajectory: Trajectory) -> str:
     return "\n".join(str(turn.action) for turn in trajectory.turns)
 
 
@@ -176,7 +176,7 @@ def _released_overlap(text: str, golds: Sequence[str]) -> float:
 
 
 def metrics(trajectory: Trajectory) -> dict[str, float]:
-    """Return how it ended, whether it used both tools, and how often it called each; how many programs came to no good end."""
+    """Return the metrics beside success: the outcome, the use of both tools, calls of each, and programs that failed."""
     answer, outcome = _answer(trajectory), outcome_of(trajectory)
     abstained = answer is not None and says_unknown(answer)
     counts = {f"{name}_calls": float(used(trajectory, name)) for name in TOOLS}

@@ -36,24 +36,24 @@ def next_action(env: TurnEnv) -> str:
     scenario = hidden if isinstance(hidden, ToolReasoningScenario) else ToolReasoningScenario()
     left, prefill = allowance(env)
     results = [result for turn in episode.turns for result in turn.results if not result.error]
-    seen, asked = {page for result in results for page in result.ids}, _asked(episode)
+    pages_read, call_texts = {page for result in results for page in result.ids}, _call_texts(episode)
     missing = [
         query
         for query, page in zip(scenario.queries, scenario.support, strict=False)
-        if page not in seen and query not in asked
+        if page not in pages_read and query not in call_texts
     ]
     if missing and SEARCH in core.offered and state.searches < most[SEARCH] and left > 1:
         return _thought(f"Still to be looked up: {len(missing)}.", core.actions.rendered(SEARCH, missing[0]))
-    known = set(scenario.support) <= seen if scenario.found else True
+    has_facts = set(scenario.support) <= pages_read if scenario.found else True
     printed = _printed(episode, scenario.code)
-    runs = PYTHON in core.offered and state.programs < most[PYTHON] and scenario.code not in asked
-    if known and scenario.code and not printed and runs and left > 1:
+    runs = PYTHON in core.offered and state.programs < most[PYTHON] and scenario.code not in call_texts
+    if has_facts and scenario.code and not printed and runs and left > 1:
         return _thought("The rest is a calculation.", core.actions.rendered(PYTHON, scenario.code))
     gold = episode.task.gold
     answer = max(gold, key=lambda text: (exact_match(text, gold), token_f1(text, gold)), default="")
     if scenario.code:
         answer = printed or UNKNOWN
-    elif not known:
+    elif not has_facts:
         answer = UNKNOWN
     final = f"<answer>\\boxed{{{answer}}}</answer>"
     return final if prefill else _thought("Nothing more can be found out.", final)
@@ -63,14 +63,14 @@ def _thought(text: str, action: str) -> str:
     return f"<think>{text}</think>\n{action}"
 
 
-def _asked(episode: Episode) -> set[str]:
+def _call_texts(episode: Episode) -> set[str]:
     """Return every query and program of the episode."""
     calls = [call for turn in episode.turns if isinstance(turn.parsed, Call) for call in turn.parsed.calls]
     return {str(value).strip() for call in calls for value in json.loads(call.arguments).values()}
 
 
 def _printed(episode: Episode, code: str) -> str:
-    """Return what the task's own program printed, "" where it has not run."""
+    """Return the output of the task's own program, "" where it has not run."""
     for turn in episode.turns:
         calls = turn.parsed.calls if isinstance(turn.parsed, Call) else ()
         for call, result in zip(calls, turn.results, strict=False):
@@ -85,8 +85,8 @@ def random_action(env: TurnEnv, rng: random.Random) -> str:
     core = env.unwrapped
     assert isinstance(core, ToolReasoning)
     episode = core.episode
-    shown = episode.turns[-1].observation if episode.turns else ()
-    text = " ".join([episode.task.question, *(message.content for message in shown)])
+    messages = episode.turns[-1].observation if episode.turns else ()
+    text = " ".join([episode.task.question, *(message.content for message in messages)])
     kind = rng.choice((*core.offered, "answer"))
     if kind == PYTHON:
         numbers = _NUMBER.findall(text) or ["1"]

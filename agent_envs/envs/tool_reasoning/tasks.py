@@ -78,11 +78,11 @@ class FileSource(Uncopied):
         labels = dict(row.labels)
         outside = self._corpus is None
         # As in Search QA: the question sets' own files end some questions without a mark.
-        asked = row.text if self.name in REASONING_SETS or row.text.endswith("?") else f"{row.text}?"
+        question = row.text if self.name in REASONING_SETS or row.text.endswith("?") else f"{row.text}?"
         return Task(
             id=row.id,
             split=split,
-            question=asked,
+            question=question,
             gold=row.answers,
             cluster=row.id,
             data=ToolReasoningData(
@@ -93,7 +93,7 @@ class FileSource(Uncopied):
                 searched=self._searched,
                 start=labels.get("start", ""),
             ),
-            hidden=ToolReasoningScenario(() if outside else (asked,), row.support, answer=row.answers[0]),
+            hidden=ToolReasoningScenario(() if outside else (question,), row.support, answer=row.answers[0]),
         )
 
     def corpus(self, task: Task) -> Corpus | None:
@@ -182,9 +182,9 @@ def _file_source(name: str, corpus: FileCorpus | None, levels: tuple[str, ...], 
             questions = read_questions(file, dataset=name, split=split)
         else:
             questions = load_questions(name, split)
-        kept = tuple(row for row in questions if not levels or dict(row.labels).get("level", "") in levels)
-        if kept:
-            rows[split] = kept
+        selection = tuple(row for row in questions if not levels or dict(row.labels).get("level", "") in levels)
+        if selection:
+            rows[split] = selection
     if not rows:
         raise UsageError(f"ToolReasoning: no task of {name} has a level of {', '.join(levels)}")
     return FileSource(name, {split: rows[split] for split in SPLITS if split in rows}, corpus)

@@ -10,7 +10,7 @@ from agent_envs.base.errors import EnvFault
 from agent_envs.base.serialization import canonical_json, decode_state, encode_state
 from agent_envs.envs.tool_reasoning.actions import PYTHON, SEARCH
 from agent_envs.envs.tool_reasoning.equality import Equality, make_equality
-from agent_envs.envs.tool_reasoning.observations import Document, Page
+from agent_envs.envs.tool_reasoning.observations import Document, DocumentPage
 from agent_envs.services.chat import ChatModel, ChatRequest, ask, chat_port
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 from agent_envs.tools.retrieval.build import built_over, is_outside
@@ -88,7 +88,7 @@ class Toolbox:
         )
 
     def search(self, query: str, top_k: int, support: tuple[str, ...], key: str) -> tuple[Hit, ...]:
-        """Return what a search brings; raises EnvFault where an outside search failed."""
+        """Search with a query; raises EnvFault where an outside search failed."""
         self._built = built_over(self._built, self._settings.retriever, self.corpus, self.recording)
         return self._built.retriever.search(query, top_k, support=support, seed=key)
 
@@ -99,21 +99,21 @@ class Toolbox:
             return page.error
         return Document(page.url, page.title, page.text, page.links)
 
-    def read(self, page: Page, question: str, site: CallSite) -> Page:
+    def read(self, page: DocumentPage, question: str, site: CallSite) -> DocumentPage:
         """Return a page as the reader sums it up; as it is where there is no reader. Raises EnvFault: the reader failed."""
         if self._reader is None:
             return page
         links = [f"{title} [{target}]" for title, target in page.links]
-        shown = canonical_json({"title": page.title, "text": page.text, "links": links})
-        text = _READER.safe_substitute(question=canonical_json(question), page=shown)
+        page_json = canonical_json({"title": page.title, "text": page.text, "links": links})
+        text = _READER.safe_substitute(question=canonical_json(question), page=page_json)
         request = ChatRequest([{"role": "user", "content": text}], max_tokens=1_024)
-        reply = ask(self._reader, request, site, lambda said: bool(said.text.strip()))
+        reply = ask(self._reader, request, site, lambda answer: bool(answer.text.strip()))
         if not reply.text.strip():
             raise EnvFault(f"{self._reader.name}: an empty summary of a page", retryable=False)
-        return Page(page.id, page.title, reply.text.strip()[:_SUMMARY_CHARACTERS], page.number, page.count)
+        return DocumentPage(page.id, page.title, reply.text.strip()[:_SUMMARY_CHARACTERS], page.number, page.count)
 
     def run(self, cells: tuple[SandboxCell, ...], code: str) -> tuple[ExecResult, str, tuple[SandboxCell, ...]]:
-        """Return what a program gives behind those that ran before, the sandbox with its version, and all that ran.
+        """Run a program behind those that ran before; return its result, the sandbox with its version, and all that ran.
 
         Raises EnvFault: the sandbox failed, or a recording holds something else.
         """

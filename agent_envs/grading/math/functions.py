@@ -4,7 +4,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import ceil, comb, factorial, floor
 
-from agent_envs.grading.math.limits import MAX_BITS, Budget, Unreadable
+from agent_envs.grading.math.limits import MAX_BITS, StepBudget, Unreadable
 from agent_envs.grading.math.polynomials import ONE
 from agent_envs.grading.math.powers import opaque, positive_term, prime_powers, rational_power
 from agent_envs.grading.math.quotients import divided, negative, plus, rational_value, times, whole
@@ -14,7 +14,7 @@ _MAX_FACTORIAL = 500  # 500! has 3,768 bits
 _MAX_CHOICE = MAX_BITS  # C(n, k) has at most n bits
 
 
-def natural_log(value: Quotient, budget: Budget) -> Quotient:
+def natural_log(value: Quotient, budget: StepBudget) -> Quotient:
     """Return ln: of powers of primes and e as a sum over the primes; raises Unreadable where the value is zero."""
     if not value.above.terms:
         raise Unreadable
@@ -33,12 +33,12 @@ def natural_log(value: Quotient, budget: Budget) -> Quotient:
     return total
 
 
-def logarithm(value: Quotient, base: Quotient, budget: Budget) -> Quotient:
+def logarithm(value: Quotient, base: Quotient, budget: StepBudget) -> Quotient:
     """Return the logarithm to a base; raises Unreadable where the value is zero, or the base zero or one."""
     return divided(natural_log(value, budget), natural_log(base, budget), budget)
 
 
-def absolute(value: Quotient, budget: Budget) -> Quotient:
+def absolute(value: Quotient, budget: StepBudget) -> Quotient:
     """Return |value|; the sign of an expression does not matter."""
     if not value.above.terms:
         return value
@@ -46,7 +46,7 @@ def absolute(value: Quotient, budget: Budget) -> Quotient:
     return signless if value.below == ONE and positive_term(signless.above) else opaque("abs", (signless,), budget)
 
 
-def rounded(title: str, value: Quotient, budget: Budget) -> Quotient:
+def rounded(title: str, value: Quotient, budget: StepBudget) -> Quotient:
     """Return "floor" or "ceil"."""
     exact = rational_value(value)
     if exact is None:
@@ -54,7 +54,7 @@ def rounded(title: str, value: Quotient, budget: Budget) -> Quotient:
     return whole(floor(exact) if title == "floor" else ceil(exact))
 
 
-def factorial_of(value: Quotient, budget: Budget) -> Quotient:
+def factorial_of(value: Quotient, budget: StepBudget) -> Quotient:
     """Return n!."""
     exact = rational_value(value)
     if exact is None or exact.denominator != 1 or not 0 <= exact <= _MAX_FACTORIAL:
@@ -63,18 +63,18 @@ def factorial_of(value: Quotient, budget: Budget) -> Quotient:
     return whole(factorial(int(exact)))
 
 
-def choose(above: Quotient, below: Quotient, budget: Budget) -> Quotient:
+def choose(above: Quotient, below: Quotient, budget: StepBudget) -> Quotient:
     """Return the binomial coefficient."""
-    size, taken = rational_value(above), rational_value(below)
-    for exact in (size, taken):
+    size, count = rational_value(above), rational_value(below)
+    for exact in (size, count):
         if exact is None or exact.denominator != 1 or not 0 <= exact <= _MAX_CHOICE:
             return opaque("binom", (above, below), budget)
-    assert size is not None and taken is not None
-    budget.spend(int(min(taken, abs(size - taken))))
-    return whole(comb(int(size), int(taken)))
+    assert size is not None and count is not None
+    budget.spend(int(min(count, abs(size - count))))
+    return whole(comb(int(size), int(count)))
 
 
-def call(title: str, values: tuple[Quotient, ...], budget: Budget) -> Quotient:
+def call(title: str, values: tuple[Quotient, ...], budget: StepBudget) -> Quotient:
     """Return a function of values; the power of `exp` is written out.
 
     Raises:
@@ -87,11 +87,11 @@ def call(title: str, values: tuple[Quotient, ...], budget: Budget) -> Quotient:
     return opaque(title, values, budget)
 
 
-def _log_of_prime(value: int, budget: Budget) -> Quotient:
+def _log_of_prime(value: int, budget: StepBudget) -> Quotient:
     return opaque("ln", (whole(value),), budget)
 
 
-_ONE_ARGUMENT: dict[str, Callable[[Quotient, Budget], Quotient]] = {
+_ONE_ARGUMENT: dict[str, Callable[[Quotient, StepBudget], Quotient]] = {
     "ln": natural_log,
     "log": lambda value, budget: logarithm(value, whole(10), budget),
     "lg": lambda value, budget: logarithm(value, whole(10), budget),

@@ -23,7 +23,7 @@ class Exhausted(Unreadable):
     """The value would cost too much."""
 
 
-class Budget:
+class StepBudget:
     """The steps that are left."""
 
     __slots__ = ("left",)

@@ -12,9 +12,18 @@ from dataclasses import replace
 from fractions import Fraction
 
 from agent_envs.grading.math.functions import absolute, call, choose, factorial_of, logarithm, rounded
-from agent_envs.grading.math.limits import MAX_DEPTH, Budget, Exhausted, Unreadable
+from agent_envs.grading.math.limits import MAX_DEPTH, Exhausted, StepBudget, Unreadable
 from agent_envs.grading.math.powers import power
-from agent_envs.grading.math.quotients import divided, inverse, named, negative, plus, rational_value, times, whole
+from agent_envs.grading.math.quotients import (
+    divided,
+    inverse,
+    negative,
+    plus,
+    rational_value,
+    symbol_value,
+    times,
+    whole,
+)
 from agent_envs.grading.math.scanning import Token
 from agent_envs.grading.math.values import Quotient
 from agent_envs.grading.math.vocabulary import ACCENTS, FUNCTIONS, KEPT_WORDS, MULTIPLES, SYMBOLS, TRIGONOMETRY
@@ -30,7 +39,7 @@ _ROUNDED = {"lfloor": ("floor", "rfloor"), "lceil": ("ceil", "rceil")}
 class TokenReader:
     """Reads tokens from left to right; it owns its list and may take a token apart."""
 
-    def __init__(self, tokens: list[Token], budget: Budget) -> None:
+    def __init__(self, tokens: list[Token], budget: StepBudget) -> None:
         self.tokens, self.budget = tokens, budget
         self.place = 0
         self.depth = 0  # of brackets, exponents and functions
@@ -46,9 +55,9 @@ class TokenReader:
 
     def take(self, text: str) -> bool:
         """Step over a sign or command if it stands here."""
-        found = self.at(text)
-        self.place += found
-        return found
+        is_here = self.at(text)
+        self.place += is_here
+        return is_here
 
     def expect(self, text: str) -> None:
         """Step over a sign or command; raises Unreadable where it does not stand here."""
@@ -64,7 +73,7 @@ class TokenReader:
         return sign
 
     def deeper(self) -> None:
-        """Go one level down; raises Exhausted where the levels are too many."""
+        """Enter a nested level; raises Exhausted where the levels are too many."""
         self.depth += 1
         self.budget.spend()
         if self.depth > MAX_DEPTH:
@@ -87,7 +96,7 @@ class TokenReader:
         return True
 
 
-class _Parser(TokenReader):
+class _ExpressionParser(TokenReader):
     """Reads an expression: terms, their factors, and the operands of these."""
 
     def expression(self) -> Quotient:
@@ -123,7 +132,7 @@ class _Parser(TokenReader):
                     raise Unreadable
                 value = factorial_of(value, self.budget)
             elif self._takes_degree():
-                value = times(value, named("degree"), self.budget)
+                value = times(value, symbol_value("degree"), self.budget)
             elif self.at("^"):
                 value = power(value, self.exponent(), self.budget)
             else:
@@ -176,7 +185,7 @@ class _Parser(TokenReader):
             raise Exhausted
         self.place += 1
         if self.at("_"):
-            return named(f"{token.value}{self._subscript()}")
+            return symbol_value(f"{token.value}{self._subscript()}")
         value = whole(token.value)
         if mixed and token.text.isdigit():
             value = plus(value, self._proper_fraction(), self.budget)
@@ -217,7 +226,7 @@ class _Parser(TokenReader):
             text += f"_{{{here.text}}}"
         while self.at("_", "'"):
             text += "'" if self.take("'") else self._subscript()
-        return named(text)
+        return symbol_value(text)
 
     def _subscript(self) -> str:
         self.expect("_")
@@ -260,7 +269,7 @@ class _Parser(TokenReader):
         if text in ACCENTS:
             start = self.place
             self.operand()
-            return named(f"{text}[{' '.join(token.text for token in self.tokens[start : self.place])}]")
+            return symbol_value(f"{text}[{' '.join(token.text for token in self.tokens[start : self.place])}]")
         if text in FUNCTIONS:
             return self._function(text)
         raise Unreadable
@@ -296,7 +305,7 @@ class _Parser(TokenReader):
                 raise Unreadable
             value = logarithm(arguments[0], base, self.budget)
         elif text == "exp" and len(arguments) == 1:
-            value = power(named("e"), arguments[0], self.budget)
+            value = power(symbol_value("e"), arguments[0], self.budget)
         else:
             value = call(text, arguments, self.budget)
         return value if exponent is None else power(value, exponent, self.budget)
@@ -316,17 +325,17 @@ class _Parser(TokenReader):
         return tuple(values)
 
 
-INFINITY = named("infinity")
+INFINITY = symbol_value("infinity")
 
 
-def read_expression(tokens: list[Token], budget: Budget) -> Quotient:
+def read_expression(tokens: list[Token], budget: StepBudget) -> Quotient:
     """Return the value of an expression; infinity only where it stands alone.
 
     Raises:
         Unreadable: the tokens are no expression; Exhausted where it would cost too much.
     """
     budget.spend(len(tokens))
-    parser = _Parser(list(tokens), budget)
+    parser = _ExpressionParser(list(tokens), budget)
     sign = parser.signs()
     if parser.take("infty"):
         value = negative(INFINITY) if sign < 0 else INFINITY

@@ -19,7 +19,7 @@ from fractions import Fraction
 from math import comb, floor
 from typing import Literal
 
-from agent_envs.grading.math.limits import MAX_BITS, MAX_TERMS, Budget, Exhausted
+from agent_envs.grading.math.limits import MAX_BITS, MAX_TERMS, Exhausted, StepBudget
 
 Kind = Literal["prime", "unit", "name", "base", "power", "call"]
 CONSTANT_NAMES = frozenset(("e", "pi", "infinity"))
@@ -66,7 +66,7 @@ class Sum:
         return any(atom.free for monomial, _ in self.terms for atom, _ in monomial)
 
     def atoms(self) -> list[Atom]:
-        """Its atoms, each once, in the order in which they occur."""
+        """Return the atoms, each once, in the order in which they occur."""
         return list(dict.fromkeys(atom for monomial, _ in self.terms for atom, _ in monomial))
 
 
@@ -90,7 +90,7 @@ def name(text: str) -> Atom:
     return Atom(text, "name", free=text not in CONSTANT_NAMES)
 
 
-def compound(base: Sum, budget: Budget) -> Atom:
+def compound(base: Sum, budget: StepBudget) -> Atom:
     """Return the atom of a sum that stands under a root or a power."""
     key = f"({base.key})"
     budget.spend(1 + len(key) // 16)
@@ -110,20 +110,20 @@ def bits(value: Fraction) -> int:
     return value.numerator.bit_length() + value.denominator.bit_length()
 
 
-def add(left: Sum, right: Sum, budget: Budget, factor: int = 1) -> Sum:
+def add(left: Sum, right: Sum, budget: StepBudget, factor: int = 1) -> Sum:
     """Return `left + factor * right`."""
-    found = dict(left.terms)
+    coefficients = dict(left.terms)
     budget.spend(len(left.terms) + len(right.terms))
     for monomial, value in right.terms:
-        found[monomial] = found.get(monomial, Fraction(0)) + factor * value
-    return _gathered(found)
+        coefficients[monomial] = coefficients.get(monomial, Fraction(0)) + factor * value
+    return _gathered(coefficients)
 
 
-def multiply(left: Sum, right: Sum, budget: Budget) -> Sum:
+def multiply(left: Sum, right: Sum, budget: StepBudget) -> Sum:
     """Return the product, multiplied out."""
     if left == ONE or right == ONE:
         return left if right == ONE else right
-    found: dict[Monomial, Fraction] = {}
+    coefficients: dict[Monomial, Fraction] = {}
     for monomial, value in left.terms:
         for other, factor in right.terms:
             budget.spend(1 + (bits(value) + bits(factor)) // 128)
@@ -131,11 +131,11 @@ def multiply(left: Sum, right: Sum, budget: Budget) -> Sum:
             alone = not monomial or not other
             terms = (((monomial or other), scaled),) if alone else product((*monomial, *other), scaled, budget).terms
             for settled, result in terms:
-                found[settled] = found[settled] + result if settled in found else result
-    return _gathered(found)
+                coefficients[settled] = coefficients[settled] + result if settled in coefficients else result
+    return _gathered(coefficients)
 
 
-def product(powers: Iterable[tuple[Atom, Fraction]], value: Fraction, budget: Budget) -> Sum:
+def product(powers: Iterable[tuple[Atom, Fraction]], value: Fraction, budget: StepBudget) -> Sum:
     """Return a coefficient times powers of atoms, in which an atom may occur several times."""
     exponents: dict[Atom, Fraction] = {}
     for atom, power in powers:
@@ -156,7 +156,7 @@ def product(powers: Iterable[tuple[Atom, Fraction]], value: Fraction, budget: Bu
     return total
 
 
-def raised(total: Sum, power: int, budget: Budget) -> Sum:
+def raised(total: Sum, power: int, budget: StepBudget) -> Sum:
     """Return a sum to a power >= 0 for which `expands` holds."""
     result = ONE
     while power:
@@ -177,7 +177,7 @@ def expands(total: Sum, power: int) -> bool:
 
 
 def _settled(atom: Atom, power: Fraction) -> tuple[Fraction, Fraction, int]:
-    """Return what a power gives to the coefficient, the exponent that is left, and how often the base multiplies out."""
+    """Return the part of a power in the coefficient, the exponent that is left, and how often the base multiplies out."""
     whole = floor(power)
     if atom.kind == "prime" and whole and abs(whole) * atom.number.bit_length() <= MAX_BITS:
         return Fraction(atom.number) ** whole, power - whole, 0
@@ -189,9 +189,9 @@ def _settled(atom: Atom, power: Fraction) -> tuple[Fraction, Fraction, int]:
     return Fraction(1), power, 0
 
 
-def _gathered(found: dict[Monomial, Fraction]) -> Sum:
-    for monomial, value in found.items():
+def _gathered(coefficients: dict[Monomial, Fraction]) -> Sum:
+    for monomial, value in coefficients.items():
         if bits(value) > 2 * MAX_BITS or any(bits(power) > MAX_BITS for _, power in monomial):
             raise Exhausted
-    terms = [(monomial, value) for monomial, value in found.items() if value]
+    terms = [(monomial, value) for monomial, value in coefficients.items() if value]
     return Sum(tuple(sorted(terms, key=lambda term: [(atom.key, power) for atom, power in term[0]])))

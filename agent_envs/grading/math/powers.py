@@ -9,7 +9,7 @@ from fractions import Fraction
 from math import gcd, isqrt
 
 from agent_envs.grading.math import polynomials as poly
-from agent_envs.grading.math.limits import MAX_BITS, Budget, Unreadable
+from agent_envs.grading.math.limits import MAX_BITS, StepBudget, Unreadable
 from agent_envs.grading.math.quotients import inverse, quotient, rational_value, times, whole
 from agent_envs.grading.math.values import Quotient
 
@@ -20,7 +20,7 @@ _HALF = Fraction(1, 2)
 _Powers = list[tuple[poly.Atom, Fraction]]
 
 
-def power(base: Quotient, exponent: Quotient, budget: Budget) -> Quotient:
+def power(base: Quotient, exponent: Quotient, budget: StepBudget) -> Quotient:
     """Return `base ** exponent`; raises Unreadable for zero to a power that is not positive."""
     value = rational_value(exponent)
     if value is not None:
@@ -38,7 +38,7 @@ def power(base: Quotient, exponent: Quotient, budget: Budget) -> Quotient:
     return result
 
 
-def rational_power(base: Quotient, exponent: Fraction, budget: Budget) -> Quotient:
+def rational_power(base: Quotient, exponent: Fraction, budget: StepBudget) -> Quotient:
     """Return a value to a rational power; raises Unreadable for zero to a power that is not positive."""
     if exponent < 0:
         return rational_power(inverse(base, budget), -exponent, budget)
@@ -56,8 +56,8 @@ def rational_power(base: Quotient, exponent: Fraction, budget: Budget) -> Quotie
     return Quotient(_root(base.above, exponent, budget))
 
 
-def opaque(title: str, values: tuple[Quotient, ...], budget: Budget) -> Quotient:
-    """Return what is known only by its name and its arguments: sin(x)."""
+def opaque(title: str, values: tuple[Quotient, ...], budget: StepBudget) -> Quotient:
+    """Return a value that is known only by its name and its arguments: sin(x)."""
     key = f"{title}({', '.join(value.key for value in values)})"
     budget.spend(1 + len(key) // 16)
     return Quotient(
@@ -65,9 +65,9 @@ def opaque(title: str, values: tuple[Quotient, ...], budget: Budget) -> Quotient
     )
 
 
-def prime_powers(value: int, budget: Budget) -> list[tuple[int, int]]:
+def prime_powers(value: int, budget: StepBudget) -> list[tuple[int, int]]:
     """Return the prime powers of a number > 0; a cofactor without a small prime stands whole, or as the root of a square."""
-    found: list[tuple[int, int]] = []
+    powers: list[tuple[int, int]] = []
     tried = 0
     for candidate in _PRIMES:
         if candidate * candidate > value:
@@ -78,15 +78,15 @@ def prime_powers(value: int, budget: Budget) -> list[tuple[int, int]]:
             value //= candidate
             count += 1
         if count:
-            found.append((candidate, count))
+            powers.append((candidate, count))
     budget.spend(1 + tried // 16)
     count = 1
     while value > 1 and isqrt(value) ** 2 == value:
         value, count = isqrt(value), 2 * count
-    return [*found, (value, count)] if value > 1 else found
+    return [*powers, (value, count)] if value > 1 else powers
 
 
-def _whole_power(total: poly.Sum, exponent: int, budget: Budget) -> poly.Sum:
+def _whole_power(total: poly.Sum, exponent: int, budget: StepBudget) -> poly.Sum:
     if exponent == 0 or total == poly.ONE:
         return poly.ONE
     if len(total.terms) == 1:
@@ -100,7 +100,7 @@ def _whole_power(total: poly.Sum, exponent: int, budget: Budget) -> poly.Sum:
     return _of_base(total, Fraction(exponent), budget)
 
 
-def _root(total: poly.Sum, exponent: Fraction, budget: Budget) -> poly.Sum:
+def _root(total: poly.Sum, exponent: Fraction, budget: StepBudget) -> poly.Sum:
     """Return a sum, not zero, to a power that is no whole number."""
     if len(total.terms) > 1:
         plain = _denested(total, budget) if exponent == _HALF else None
@@ -132,27 +132,27 @@ def positive_term(total: poly.Sum) -> bool:
     return not more and value > 0 and all(atom.positive for atom, _ in monomial)
 
 
-def _symbolic(total: poly.Sum, monomial: poly.Monomial, factor: Fraction, budget: Budget) -> Quotient:
+def _symbolic(total: poly.Sum, monomial: poly.Monomial, factor: Fraction, budget: StepBudget) -> Quotient:
     """Return a sum, not zero, to the power `factor * monomial`."""
     if len(total.terms) > 1:
         content, rest = _primitive(total)
         powers = [*_positive(content, Fraction(1), budget), (poly.compound(rest, budget), Fraction(1))]
     else:
         powers = [*_signed(total.terms[0][1], Fraction(1), budget), *total.terms[0][0]]
-    found: _Powers = []
+    factors: _Powers = []
     above = poly.Sum(((monomial, Fraction(1)),)).key
     free = any(atom.free for atom, _ in monomial)
     for atom, power in powers:
         if atom.key == "e" and dict(monomial) == _I_PI:
-            found.append((poly.IMAGINARY, 2 * power * factor))
+            factors.append((poly.IMAGINARY, 2 * power * factor))
         else:
             key = f"[{atom.key}]^[{above}]"
             budget.spend(1 + len(key) // 16)
-            found.append((poly.Atom(key, "power", free=free or atom.free), power * factor))
-    return Quotient(poly.product(found, Fraction(1), budget))
+            factors.append((poly.Atom(key, "power", free=free or atom.free), power * factor))
+    return Quotient(poly.product(factors, Fraction(1), budget))
 
 
-def _of_base(total: poly.Sum, exponent: Fraction, budget: Budget) -> poly.Sum:
+def _of_base(total: poly.Sum, exponent: Fraction, budget: StepBudget) -> poly.Sum:
     """Return a sum of several terms to a power that is not multiplied out."""
     content, rest = _primitive(total)
     powers = _positive(content, exponent, budget)
@@ -172,7 +172,7 @@ def _primitive(total: poly.Sum) -> tuple[Fraction, poly.Sum]:
     return content, poly.Sum(tuple((monomial, value / content) for monomial, value in total.terms))
 
 
-def _positive(value: Fraction, exponent: Fraction, budget: Budget) -> _Powers:
+def _positive(value: Fraction, exponent: Fraction, budget: StepBudget) -> _Powers:
     """Return a positive number to a power, as powers of primes."""
     above = [(poly.prime(base), times_found * exponent) for base, times_found in prime_powers(value.numerator, budget)]
     below = [
@@ -181,13 +181,13 @@ def _positive(value: Fraction, exponent: Fraction, budget: Budget) -> _Powers:
     return above + below
 
 
-def _signed(value: Fraction, exponent: Fraction, budget: Budget) -> _Powers:
+def _signed(value: Fraction, exponent: Fraction, budget: StepBudget) -> _Powers:
     """Return a number to a whole or symbolic power, as powers of primes and of -1, which is i squared."""
     sign = [(poly.IMAGINARY, 2 * exponent)] if value < 0 else []
     return sign + _positive(abs(value), exponent, budget)
 
 
-def _denested(total: poly.Sum, budget: Budget) -> poly.Sum | None:
+def _denested(total: poly.Sum, budget: StepBudget) -> poly.Sum | None:
     """Return sqrt(a + b) as sqrt(s) + sqrt(t) with rational s and t, where a and b^2 are rational; None if there are none."""
     if len(total.terms) != 2 or total.terms[0][0]:
         return None

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from agent_envs.grading.math.limits import Budget, Unreadable
+from agent_envs.grading.math.limits import StepBudget, Unreadable
 from agent_envs.grading.math.polynomials import IMAGINARY, ONE, Atom, Sum, multiply, name, number, product, rational
 from agent_envs.grading.math.polynomials import add as add_sums
 from agent_envs.grading.math.values import Quotient
@@ -20,7 +20,7 @@ def atom_value(atom: Atom, power: Fraction | int = 1) -> Quotient:
     return Quotient(Sum(((((atom, Fraction(power)),), Fraction(1)),)))
 
 
-def named(text: str) -> Quotient:
+def symbol_value(text: str) -> Quotient:
     """Return a name's value; "i" is the imaginary unit."""
     return atom_value(IMAGINARY if text == "i" else name(text))
 
@@ -30,7 +30,7 @@ def rational_value(value: Quotient) -> Fraction | None:
     return rational(value.above) if value.below == ONE else None
 
 
-def plus(left: Quotient, right: Quotient, budget: Budget, factor: int = 1) -> Quotient:
+def plus(left: Quotient, right: Quotient, budget: StepBudget, factor: int = 1) -> Quotient:
     """Return `left + factor * right`."""
     if left.below == right.below:
         return quotient(add_sums(left.above, right.above, budget, factor), left.below, budget)
@@ -39,7 +39,7 @@ def plus(left: Quotient, right: Quotient, budget: Budget, factor: int = 1) -> Qu
     return quotient(add_sums(one, two, budget, factor), multiply(left.below, right.below, budget), budget)
 
 
-def times(left: Quotient, right: Quotient, budget: Budget) -> Quotient:
+def times(left: Quotient, right: Quotient, budget: StepBudget) -> Quotient:
     """Return the product."""
     above = multiply(left.above, right.above, budget)
     if left.below == right.below == ONE:
@@ -47,12 +47,12 @@ def times(left: Quotient, right: Quotient, budget: Budget) -> Quotient:
     return quotient(above, multiply(left.below, right.below, budget), budget)
 
 
-def divided(left: Quotient, right: Quotient, budget: Budget) -> Quotient:
+def divided(left: Quotient, right: Quotient, budget: StepBudget) -> Quotient:
     """Return the quotient; raises Unreadable where the divisor is zero."""
     return times(left, inverse(right, budget), budget)
 
 
-def inverse(value: Quotient, budget: Budget) -> Quotient:
+def inverse(value: Quotient, budget: StepBudget) -> Quotient:
     """Return one over the value; raises Unreadable where it is zero."""
     return quotient(value.below, value.above, budget)
 
@@ -62,7 +62,7 @@ def negative(value: Quotient) -> Quotient:
     return Quotient(Sum(tuple((monomial, -factor) for monomial, factor in value.above.terms)), value.below)
 
 
-def quotient(above: Sum, below: Sum, budget: Budget) -> Quotient:
+def quotient(above: Sum, below: Sum, budget: StepBudget) -> Quotient:
     """Return `above / below` in the plainest form; raises Unreadable where `below` is zero."""
     if not below.terms:
         raise Unreadable
@@ -78,7 +78,7 @@ def quotient(above: Sum, below: Sum, budget: Budget) -> Quotient:
     return whole(ratio) if ratio is not None else Quotient(above, below)
 
 
-def _conjugated(above: Sum, below: Sum, budget: Budget) -> tuple[Sum, Sum]:
+def _conjugated(above: Sum, below: Sum, budget: StepBudget) -> tuple[Sum, Sum]:
     """Make a constant below the line free of square roots and i: (a + b r)(a - b r) = a^2 - b^2 r^2."""
     if len(below.terms) == 1 or any(atom.kind not in ("prime", "unit") for atom in below.atoms()):
         return above, below

@@ -16,7 +16,7 @@ from agent_envs.grading.math.parsing import INFINITY, read_expression
 from agent_envs.grading.math.quotients import negative, times
 from agent_envs.grading.math.relations import RISING, SIGNS, overlap, related
 from agent_envs.grading.math.scanning import Token, scan
-from agent_envs.grading.math.values import Grid, Many, MathValue, Named, Row, Words, distinct, lone
+from agent_envs.grading.math.values import Assignment, Grid, Many, MathRow, MathValue, MathWords, distinct, lone
 from agent_envs.grading.math.vocabulary import CHANGING, KEPT_WORDS, MATRICES, MULTIPLES, TRIGONOMETRY, UNITS
 
 _SIGNS = frozenset(("%", "¢"))
@@ -36,12 +36,12 @@ _AROUND = frozenset((".", ",", ";", "\\", '"'))
 _MARK = re.compile(r"\\boxed\s*\{|\\.|[{}]", re.DOTALL)
 T = TypeVar("T")
 _BRACKETS = frozenset(("(", "[", "{", "\\{", "langle"))
-_ALL_REAL = Row("(", (negative(INFINITY), INFINITY), ")")
+_ALL_REAL = MathRow("(", (negative(INFINITY), INFINITY), ")")
 _WHOLE = {("emptyset",): Many(()), ("mathbb", "R"): _ALL_REAL, ("mathbb", "{", "R", "}"): _ALL_REAL}
 
 
 def unit_begin(tokens: list[Token]) -> int:
-    """Return where the units begin; the number of tokens if there are none.
+    """Return the index at which the units begin; the number of tokens if there are none.
 
     Units stand behind a number or a command; behind letters alone only known ones count, so that "n odd" is not n. Degrees
     behind a function of an angle are a part of it.
@@ -52,13 +52,13 @@ def unit_begin(tokens: list[Token]) -> int:
     rest = tokens[:cut]
     if any(token.text in TRIGONOMETRY for token in rest):
         return len(tokens)
-    known = all(token.text.lower() in UNITS for token in tokens[cut:] if token.kind == "word")
-    carried = any(t.kind in ("number", "command") or (t.kind == "letter" and known and not t.prose) for t in rest)
+    all_units = all(token.text.lower() in UNITS for token in tokens[cut:] if token.kind == "word")
+    carried = any(t.kind in ("number", "command") or (t.kind == "letter" and all_units and not t.prose) for t in rest)
     return cut if carried else len(tokens)
 
 
 def _without_unit(tokens: list[Token], cut: int) -> int:
-    """Return where the last unit begins; `cut` if there is none."""
+    """Return the index at which the last unit begins; `cut` if there is none."""
     texts = [token.text for token in tokens[max(0, cut - 5) : cut]]
     last = tokens[cut - 1]
     if last.text in _SIGNS:
@@ -75,14 +75,14 @@ def _without_unit(tokens: list[Token], cut: int) -> int:
 
 
 def _degree(texts: list[str]) -> int:
-    """Return how many tokens a degree sign at the end has."""
+    """Return the number of tokens of a degree sign at the end."""
     if texts[-2:] == ["^", "circ"]:
         return 2
     return 4 if texts[-4:] == ["^", "{", "circ", "}"] else 0
 
 
 def _power(texts: list[str]) -> int:
-    """Return how many tokens the power of a unit at the end has."""
+    """Return the number of tokens of a unit's power at the end."""
     if len(texts) > 2 and texts[-2] == "^" and texts[-1] in ("2", "3"):
         return 2
     if len(texts) > 4 and texts[-4:-2] == ["^", "{"] and texts[-1] == "}" and texts[-2] in ("2", "3"):
@@ -104,9 +104,9 @@ def _is_unit(tokens: list[Token], place: int) -> bool:
     power = before.kind == "word" or (before.kind == "letter" and before.prose) or after in UNITS
     if stem in CHANGING and not power:
         return False
-    known = token.prose or token.text in UNITS or lower in UNITS
+    is_unit = token.prose or token.text in UNITS or lower in UNITS
     # Nothing is before the first word that it could stand apart from, whatever layout is there, such as a dollar sign.
-    return known or (token.kind == "word" and place > 0 and token.spaced and len(token.text) >= 4)
+    return is_unit or (token.kind == "word" and place > 0 and token.spaced and len(token.text) >= 4)
 
 
 def check_brackets(tokens: list[Token]) -> None:
@@ -184,7 +184,7 @@ def read_math(text: str) -> MathValue | None:
         return None
     try:
         check_brackets(tokens)
-        return _Reader(limits.Budget(limits.READ_STEPS)).answer(tokens)
+        return _Reader(limits.StepBudget(limits.READ_STEPS)).answer(tokens)
     except limits.Unreadable:
         return _words(tokens)
 
@@ -199,7 +199,7 @@ def math_equal(prediction: str, gold: str) -> bool:
 
 
 class _Reader:
-    def __init__(self, budget: limits.Budget) -> None:
+    def __init__(self, budget: limits.StepBudget) -> None:
         self.budget = budget
 
     def answer(self, tokens: list[Token]) -> MathValue:
@@ -211,14 +211,14 @@ class _Reader:
             return value.items[0] if isinstance(value, Many) and len(value.items) == 1 else value
         if not parts:
             raise limits.Unreadable
-        found = [self._item_or_words(part) for part in _limited(parts)]
-        names = {name for name, _ in found if name}
+        parsed = [self._item_or_words(part) for part in _limited(parts)]
+        names = {name for name, _ in parsed if name}
         bounds = all(any(token.text in RISING for token in part) for part in parts)
-        if bounds and [name for name, _ in found] == 2 * [*names] and "and" in map(str.lower, joints):
-            return overlap(found[0][1], found[1][1])
+        if bounds and [name for name, _ in parsed] == 2 * [*names] and "and" in map(str.lower, joints):
+            return overlap(parsed[0][1], parsed[1][1])
         if len(names) > 1:
-            return Many(tuple(Named(name, value) if name else value for name, value in found))
-        return Many(tuple(_flat(value for _, value in found)))
+            return Many(tuple(Assignment(name, value) if name else value for name, value in parsed))
+        return Many(tuple(_flat(value for _, value in parsed)))
 
     def item(self, tokens: list[Token]) -> tuple[str, MathValue]:
         """Read one item; return the name that it gives its value, and the value. Units are dropped."""
@@ -227,9 +227,9 @@ class _Reader:
         begin = unit_begin(tokens)
         if begin < len(tokens):
             try:
-                found = self._signed(tokens[:begin])
-                if not isinstance(found[1], Words):
-                    return found
+                reading = self._signed(tokens[:begin])
+                if not isinstance(reading[1], MathWords):
+                    return reading
             except limits.Exhausted:
                 raise
             except limits.Unreadable:
@@ -252,14 +252,14 @@ class _Reader:
             return self._related(tokens)
         if len(places) > limits.MAX_SIGNS and not tied:
             raise limits.Unreadable
-        found = []
+        readings = []
         for choice in [(1,) * len(places), (-1,) * len(places)] if tied else product((1, -1), repeat=len(places)):
-            chosen = list(tokens)
+            variant = list(tokens)
             for place, sign in zip(places, choice, strict=True):
                 positive = (sign > 0) == (tokens[place].text == "pm")
-                chosen[place] = Token("sign", "+" if positive else "-", spaced=tokens[place].spaced)
-            found.append(self._related(chosen))
-        return found[0][0], Many(distinct(_flat(value for _, value in found), self.budget))
+                variant[place] = Token("sign", "+" if positive else "-", spaced=tokens[place].spaced)
+            readings.append(self._related(variant))
+        return readings[0][0], Many(distinct(_flat(value for _, value in readings), self.budget))
 
     def _related(self, tokens: list[Token]) -> tuple[str, MathValue]:
         parts, signs = split(tokens, lambda token: token.kind in ("sign", "command") and token.text in SIGNS)
@@ -277,12 +277,12 @@ class _Reader:
         texts = tuple(token.text for token in tokens)
         if texts in _WHOLE:
             return _WHOLE[texts]
-        said = tokens[:-1] if texts[-1:] == ("!",) else tokens
-        if any(token.kind == "word" for token in said) and all(token.kind in ("word", "letter") for token in said):
-            return _words(said)
+        words = tokens[:-1] if texts[-1:] == ("!",) else tokens
+        if any(token.kind == "word" for token in words) and all(token.kind in ("word", "letter") for token in words):
+            return _words(words)
         parts, signs = split(tokens, lambda token: token.text == ":")
         if signs:
-            return Row(":", tuple(read_expression(part, self.budget) for part in _limited(parts)), ":")
+            return MathRow(":", tuple(read_expression(part, self.budget) for part in _limited(parts)), ":")
         if tokens and tokens[-1].kind == "end":
             return self._matrix(tokens)
         if tokens and tokens[0].text in _BRACKETS and is_bracket(tokens):
@@ -298,7 +298,7 @@ class _Reader:
         values = [self.item(part)[1] for part in _limited(parts)]
         if braces:
             return Many(distinct(_flat(values), self.budget))
-        return Row(opened, tuple(values), closed) if commas else values[0]
+        return MathRow(opened, tuple(values), closed) if commas else values[0]
 
     def _matrix(self, tokens: list[Token]) -> MathValue:
         """Read a matrix, and a factor before it."""
@@ -337,12 +337,12 @@ def _limited(items: list[T]) -> list[T]:
     return items
 
 
-def _words(tokens: list[Token]) -> Words:
-    return Words(tuple(token.text.lower() if token.kind == "word" else token.text for token in tokens))
+def _words(tokens: list[Token]) -> MathWords:
+    return MathWords(tuple(token.text.lower() if token.kind == "word" else token.text for token in tokens))
 
 
 def boxed(text: str) -> str | None:
-    r"""Return what stands in the last `\boxed{...}` whose braces balance, as written; None if there is none.
+    r"""Return the content of the last `\boxed{...}` whose braces balance, as written; None if there is none.
 
     "Last" is the box that begins last: of two nested ones it is the inner. One pass over the text.
     """

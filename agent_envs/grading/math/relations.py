@@ -9,12 +9,12 @@ r"""Equations and inequalities are read: names are dropped, and simple inequalit
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from agent_envs.grading.math.limits import Budget, Unreadable
+from agent_envs.grading.math.limits import StepBudget, Unreadable
 from agent_envs.grading.math.parsing import INFINITY
 from agent_envs.grading.math.polynomials import ONE, multiply, number
 from agent_envs.grading.math.quotients import negative, plus, rational_value
 from agent_envs.grading.math.scanning import Token
-from agent_envs.grading.math.values import MathValue, Quotient, Relation, Row, lone, same
+from agent_envs.grading.math.values import MathRelation, MathRow, MathValue, Quotient, lone, same
 from agent_envs.grading.math.vocabulary import KEPT_WORDS, SYMBOLS
 
 Read = Callable[[list[Token]], MathValue]
@@ -26,7 +26,7 @@ _FIGURES = frozenset(("angle", "triangle"))
 _DRESSING = frozenset(("overline", "vec", "hat", "bar", "widehat", "overrightarrow", "{", "}", "'", *_FIGURES))
 
 
-def related(parts: list[list[Token]], signs: list[str], read: Read, budget: Budget) -> tuple[str, MathValue]:
+def related(parts: list[list[Token]], signs: list[str], read: Read, budget: StepBudget) -> tuple[str, MathValue]:
     """Return the name that a relation gives something, "" if none, and its value.
 
     Raises:
@@ -57,7 +57,7 @@ def name_of(tokens: list[Token]) -> str:
 
 
 def _without_subscripts(tokens: list[Token]) -> list[Token]:
-    kept: list[Token] = []
+    rest: list[Token] = []
     level, skips = 0, False
     for token in tokens:
         if level or skips:
@@ -66,11 +66,11 @@ def _without_subscripts(tokens: list[Token]) -> list[Token]:
         elif token.text == "_":
             skips = True
         else:
-            kept.append(token)
-    return kept
+            rest.append(token)
+    return rest
 
 
-def _equation(parts: list[list[Token]], member: bool, read: Read, budget: Budget) -> tuple[str, MathValue]:
+def _equation(parts: list[list[Token]], member: bool, read: Read, budget: StepBudget) -> tuple[str, MathValue]:
     if not parts[0]:  # "= 5"
         parts = parts[1:]
     name, last = name_of(parts[0]) if len(parts) > 1 else "", name_of(parts[-1])
@@ -93,14 +93,14 @@ def overlap(one: MathValue, other: MathValue) -> MathValue:
         Unreadable: they are not that, or no number lies in both.
     """
     for low, high in ((one, other), (other, one)):
-        if isinstance(low, Row) and isinstance(high, Row) and {low.items[1].key, high.items[0].key} == _ENDS:
+        if isinstance(low, MathRow) and isinstance(high, MathRow) and {low.items[1].key, high.items[0].key} == _ENDS:
             ends = [rational_value(end) for end in map(lone, (low.items[0], high.items[1]))]
             if None in ends or ends[0] < ends[1] or (ends[0] == ends[1] and low.opened + high.closed == "[]"):  # type: ignore[operator]
-                return Row(low.opened, (low.items[0], high.items[1]), high.closed)
+                return MathRow(low.opened, (low.items[0], high.items[1]), high.closed)
     raise Unreadable
 
 
-def _inequality(parts: list[list[Token]], signs: list[str], read: Read, budget: Budget) -> tuple[str, MathValue]:
+def _inequality(parts: list[list[Token]], signs: list[str], read: Read, budget: StepBudget) -> tuple[str, MathValue]:
     falling = [sign.startswith(">") for sign in signs]
     if all(falling):
         parts, signs = parts[::-1], signs[::-1]
@@ -111,7 +111,7 @@ def _inequality(parts: list[list[Token]], signs: list[str], read: Read, budget: 
     unknown = [place for place, part in enumerate(parts) if name_of(part) and values[place].free]
     if len(unknown) != 1 or sum(value.free for value in values) != 1:
         links = [_compared(sign, pair, budget) for sign, pair in zip(signs, pairwise(values), strict=True)]
-        return "", Row("<", tuple(links), "<") if len(links) > 1 else links[0]
+        return "", MathRow("<", tuple(links), "<") if len(links) > 1 else links[0]
     if len(parts) == 3 and unknown == [1]:
         low, high = values[0], values[2]
     elif len(parts) == 2:
@@ -119,11 +119,11 @@ def _inequality(parts: list[list[Token]], signs: list[str], read: Read, budget: 
         signs = ["<", signs[0]] if unknown == [0] else [signs[0], "<"]
     else:
         raise Unreadable
-    interval = Row("[" if signs[0] == "<=" else "(", (low, high), "]" if signs[-1] == "<=" else ")")
+    interval = MathRow("[" if signs[0] == "<=" else "(", (low, high), "]" if signs[-1] == "<=" else ")")
     return name_of(parts[unknown[0]]), interval
 
 
-def _compared(sign: str, sides: Sequence[MathValue], budget: Budget) -> MathValue:
+def _compared(sign: str, sides: Sequence[MathValue], budget: StepBudget) -> MathValue:
     """Return `left sign right` with everything on the right."""
     left, right = map(lone, sides)
     total = plus(right, left, budget, -1)
@@ -132,4 +132,4 @@ def _compared(sign: str, sides: Sequence[MathValue], budget: Budget) -> MathValu
         raise Unreadable
     lead = total.above.terms[0][1]
     factor = 1 / (abs(lead) if ordered else lead)
-    return Relation(sign, Quotient(multiply(total.above, number(factor), budget)))
+    return MathRelation(sign, Quotient(multiply(total.above, number(factor), budget)))

@@ -90,22 +90,22 @@ class _Scanner:
         if number:
             self._add("number", number.group(), _value(number))
             return number.end()
-        found = _REST.match(text, place)
-        assert found is not None  # any character is a sign
-        if found["gap"]:
+        match = _REST.match(text, place)
+        assert match is not None  # any character is a sign
+        if match["gap"]:
             self.spaced = True
-        elif found["side"]:
-            self._add("begin" if found["side"] == "begin" else "end", found["environment"])
-        elif found["command"]:
-            self._command(found["command"])
-        elif found["letters"]:
-            for kind, run in _runs(found["letters"], self._in_prose()):
+        elif match["side"]:
+            self._add("begin" if match["side"] == "begin" else "end", match["environment"])
+        elif match["command"]:
+            self._command(match["command"])
+        elif match["letters"]:
+            for kind, run in _runs(match["letters"], self._in_prose()):
                 self._add(kind, run)
-        elif found["sign"] == "+/-":
+        elif match["sign"] == "+/-":
             self._add("command", "pm")
         else:
-            self._sign("!=" if found["sign"][0] == "\\" else _LONG_SIGNS.get(found["sign"], found["sign"]))
-        return found.end()
+            self._sign("!=" if match["sign"][0] == "\\" else _LONG_SIGNS.get(match["sign"], match["sign"]))
+        return match.end()
 
     def _in_prose(self) -> bool:
         return bool(self.groups) and self.groups[-1][0]
@@ -148,8 +148,8 @@ def _runs(run: str, prose: bool) -> list[tuple[Kind, str]]:
     if applied:
         return [("command", applied[1]), ("letter", applied[2])]
     title_case = run[0].isupper() and run[1:].islower()
-    kept = prose and run.lower() in vocabulary.KEPT_WORDS
-    if len(run) >= 4 or title_case or kept or run.lower() in vocabulary.SHORT_WORDS or run in vocabulary.UNITS:
+    stays_whole = prose and run.lower() in vocabulary.KEPT_WORDS
+    if len(run) >= 4 or title_case or stays_whole or run.lower() in vocabulary.SHORT_WORDS or run in vocabulary.UNITS:
         return [("word", run)]
     before, pi, after = run.partition("pi")
     if pi and not prose:

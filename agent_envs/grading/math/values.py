@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agent_envs.grading.math.limits import COMPARE_STEPS, Budget, Exhausted, Unreadable
+from agent_envs.grading.math.limits import COMPARE_STEPS, Exhausted, StepBudget, Unreadable
 from agent_envs.grading.math.polynomials import ONE, Sum, multiply
 
 
@@ -21,7 +21,7 @@ class MathValue:
             return NotImplemented
         first, second = sorted((self, other), key=_key)  # a bound that is met must not depend on the order
         try:
-            return same(first, second, Budget(COMPARE_STEPS))
+            return same(first, second, StepBudget(COMPARE_STEPS))
         except Exhausted:
             return False
 
@@ -48,7 +48,7 @@ class Quotient(MathValue):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Row(MathValue):
+class MathRow(MathValue):
     """Items in order with their brackets: a point, a tuple, a vector, an interval; a ratio has ":" for both."""
 
     opened: str
@@ -86,7 +86,7 @@ class Grid(MathValue):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Relation(MathValue):
+class MathRelation(MathValue):
     """`total` compared with zero: "=", "!=", "<" or "<="; made monic, by a positive number if the sign is an inequality's."""
 
     sign: str
@@ -99,7 +99,7 @@ class Relation(MathValue):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Named(MathValue):
+class Assignment(MathValue):
     """One of several assignments to different names: "x = 1, y = 2"."""
 
     name: str
@@ -112,7 +112,7 @@ class Named(MathValue):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Words(MathValue):
+class MathWords(MathValue):
     """Text that is no mathematics, token by token, words in lower case."""
 
     tokens: tuple[str, ...]
@@ -130,13 +130,13 @@ def lone(value: MathValue) -> Quotient:
     return value
 
 
-def same(left: MathValue, right: MathValue, budget: Budget) -> bool:
+def same(left: MathValue, right: MathValue, budget: StepBudget) -> bool:
     """Return whether two values are equal; raises Exhausted where that would take too many steps."""
     budget.spend()
     match left, right:
         case Quotient(), Quotient():
             return _same_quotients(left, right, budget)
-        case Row(), Row():
+        case MathRow(), MathRow():
             ends = (left.opened, left.closed) == (right.opened, right.closed)
             return ends and _same_rows(left.items, right.items, budget)
         case Many(), Many():
@@ -144,25 +144,25 @@ def same(left: MathValue, right: MathValue, budget: Budget) -> bool:
         case Grid(), Grid():
             rows = zip(left.rows, right.rows, strict=False)
             return len(left.rows) == len(right.rows) and all(_same_rows(one, two, budget) for one, two in rows)
-        case Relation(), Relation():
+        case MathRelation(), MathRelation():
             return left.sign == right.sign and _same_quotients(left.total, right.total, budget)
-        case Named(), Named():
+        case Assignment(), Assignment():
             return left.name == right.name and same(left.value, right.value, budget)
-        case Words(), Words():
+        case MathWords(), MathWords():
             return left.tokens == right.tokens
     return False
 
 
-def distinct(items: list[MathValue], budget: Budget) -> tuple[MathValue, ...]:
+def distinct(items: list[MathValue], budget: StepBudget) -> tuple[MathValue, ...]:
     """Return the items without those that equal an earlier one."""
-    kept: list[MathValue] = []
+    representatives: list[MathValue] = []
     for item in items:
-        if not any(same(item, other, budget) for other in kept):
-            kept.append(item)
-    return tuple(kept)
+        if not any(same(item, other, budget) for other in representatives):
+            representatives.append(item)
+    return tuple(representatives)
 
 
-def _same_quotients(left: Quotient, right: Quotient, budget: Budget) -> bool:
+def _same_quotients(left: Quotient, right: Quotient, budget: StepBudget) -> bool:
     """Compare by cross-multiplication: the forms of sums are unique, those of quotients are not."""
     if left.above == right.above and left.below == right.below:
         return True
@@ -171,11 +171,11 @@ def _same_quotients(left: Quotient, right: Quotient, budget: Budget) -> bool:
     return multiply(left.above, right.below, budget) == multiply(right.above, left.below, budget)
 
 
-def _same_rows(left: tuple[MathValue, ...], right: tuple[MathValue, ...], budget: Budget) -> bool:
+def _same_rows(left: tuple[MathValue, ...], right: tuple[MathValue, ...], budget: StepBudget) -> bool:
     return len(left) == len(right) and all(same(one, two, budget) for one, two in zip(left, right, strict=True))
 
 
-def _same_bags(left: tuple[MathValue, ...], right: tuple[MathValue, ...], budget: Budget) -> bool:
+def _same_bags(left: tuple[MathValue, ...], right: tuple[MathValue, ...], budget: StepBudget) -> bool:
     """Take any partner: equality is transitive, so that no choice can be a wrong one."""
     if len(left) != len(right):
         return False

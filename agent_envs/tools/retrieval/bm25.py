@@ -37,12 +37,12 @@ def okapi_idf(frequencies: Sequence[int], documents: int) -> list[float]:
 
 
 def reweigh(matrix: dict[str, Any], documents: int) -> None:
-    """Give the columns of an atire matrix with Lucene's idf, which is never 0, the idf of rank-bm25's Okapi."""
+    """Replace Lucene's idf, which is never 0, by rank-bm25's Okapi idf in the columns of an atire matrix."""
     frequencies = np.diff(matrix["indptr"])
     counted = frequencies.tolist()
     present = [math.log(1 + (documents - frequency + 0.5) / (frequency + 0.5)) for frequency in counted]
-    wanted = okapi_idf(counted, documents)
-    matrix["data"] *= np.repeat(np.array(wanted) / np.array(present), frequencies)
+    okapi = okapi_idf(counted, documents)
+    matrix["data"] *= np.repeat(np.array(okapi) / np.array(present), frequencies)
 
 
 Scores: TypeAlias = NDArray[np.float64]
@@ -68,7 +68,7 @@ _SCALE = 10.0**DECIMALS
 
 @dataclass(frozen=True)
 class BM25Settings:
-    """What decides a ranking beside the corpus and the query."""
+    """The settings that decide a ranking beside the corpus and the query."""
 
     method: str = "lucene"
     k1: float = 1.5
@@ -135,14 +135,14 @@ class BM25Index:
 
     def _columns(self, query: str) -> list[tuple[NDArray[Any], NDArray[Any]]]:
         """Return rows and scores of each term, as often as the query has it."""
-        found = []
+        columns = []
         for term, count in self.terms(query).items():
             column = self._column_of.get(term)
             if column is not None:
                 part = slice(self._starts[column], self._starts[column + 1])
                 values = self._scores[part]
-                found.append((self._rows[part], values if count == 1 else values.astype(np.float64) * count))
-        return found
+                columns.append((self._rows[part], values if count == 1 else values.astype(np.float64) * count))
+        return columns
 
     def _sum(self, columns: list[tuple[NDArray[Any], NDArray[Any]]]) -> Scores | None:
         if not columns:
@@ -167,8 +167,8 @@ def best_rows(scores: Scores, top_k: int, bar: float = 0.0) -> tuple[list[int], 
     ranks = np.rint(scores[rows] * _SCALE)
     order = (-ranks).argsort(kind="stable")[:top_k]
     best = ranks[order]
-    kept = int(np.count_nonzero(best))
-    return rows[order[:kept]].tolist(), (best[:kept] / _SCALE).tolist()
+    count = int(np.count_nonzero(best))
+    return rows[order[:count]].tolist(), (best[:count] / _SCALE).tolist()
 
 
 def build_files(corpus: Corpus, settings: BM25Settings, progress: Progress | None = None) -> IndexFiles:

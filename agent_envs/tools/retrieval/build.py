@@ -42,14 +42,14 @@ def split_hybrid(name: str) -> tuple[str, tuple[float, float]] | None:
     Raises:
         UsageError: what stands behind the = are not two weights that make an order.
     """
-    head, equals, given = name.partition("=")
+    head, equals, weights = name.partition("=")
     if head != "hybrid" and not head.startswith("hybrid:"):
         return None
     semantic = head.partition(":")[2] or SEMANTIC
     if not equals:
         return semantic, (1.0, 1.0)
     try:
-        keyword_weight, semantic_weight = (float(part) for part in given.split(","))
+        keyword_weight, semantic_weight = (float(part) for part in weights.split(","))
     except ValueError:
         raise UsageError(
             f"retriever {name!r}: behind the = stand two weights, of bm25 and of the other: hybrid=1,0.5"
@@ -108,8 +108,8 @@ class HybridRetriever(Uncopied):
         for retriever, weight in zip(self.retrievers, self.weights, strict=True):
             if weight == 0:
                 continue
-            found = retriever.search(query, max(top_k, self._depth), support=support, seed=seed)
-            for rank, hit in enumerate(found, start=1):
+            hits = retriever.search(query, max(top_k, self._depth), support=support, seed=seed)
+            for rank, hit in enumerate(hits, start=1):
                 row = self.corpus.row(hit.passage.id)
                 scores[row] = scores.get(row, 0.0) + weight / (self._rank_constant + rank)
         best = sorted(scores, key=lambda row: (-scores[row], row))[: max(top_k, 0)]
@@ -132,9 +132,9 @@ class RandomRetriever(Uncopied):
         moved: dict[int, int] = {}  # a Fisher-Yates shuffle of the rows, as far as it is needed
         hits = []
         for place in range(min(top_k, size)):
-            chosen = rng.randrange(place, size)
-            hits.append(Hit(self.corpus[moved.get(chosen, chosen)], 0.0))
-            moved[chosen] = moved.get(place, place)
+            row = rng.randrange(place, size)
+            hits.append(Hit(self.corpus[moved.get(row, row)], 0.0))
+            moved[row] = moved.get(place, place)
         return tuple(hits)
 
 
@@ -159,11 +159,11 @@ class OracleRetriever(Uncopied):
 
     def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
         """Return the supporting passages that the corpus has, scored above all others, then the wrapped hits beside them."""
-        found = self.wrapped.search(query, top_k, seed=seed)
+        others = self.wrapped.search(query, top_k, seed=seed)
         rows = {key: row for key in support if (row := self._row(key)) is not None}
-        best = found[0].score if found else 0.0
+        best = others[0].score if others else 0.0
         hits = [Hit(self.corpus[row], best + len(rows) - place) for place, row in enumerate(rows.values())]
-        hits += [hit for hit in found if hit.passage.id not in rows]
+        hits += [hit for hit in others if hit.passage.id not in rows]
         return tuple(hits[: max(top_k, 0)])
 
     def _row(self, passage_id: str) -> int | None:
@@ -231,7 +231,7 @@ class Built(NamedTuple):
 
 
 def built_over(built: Built | None, name: str, corpus: Corpus | None, recording: Recording | None) -> Built:
-    """Return what an environment has built where that is over this corpus and recording, else what is built now.
+    """Return an environment's retriever if it is over this corpus and recording, else build one.
 
     It is for the environment to rebind as a whole, so that a fork, which shares it until then, is never touched. The build of
     an index that takes seconds says so on standard error.

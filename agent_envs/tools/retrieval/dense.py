@@ -99,8 +99,8 @@ class SentenceEncoder:
             return vector
 
     def _run(self, encode: Any, texts: list[str]) -> Vectors:
-        found = encode(texts, batch_size=self._batch, normalize_embeddings=True, show_progress_bar=False)
-        return np.asarray(found, dtype=np.float32)
+        vectors = encode(texts, batch_size=self._batch, normalize_embeddings=True, show_progress_bar=False)
+        return np.asarray(vectors, dtype=np.float32)
 
 
 _ENCODERS: SharedCache[SentenceEncoder] = OrderedDict()
@@ -212,7 +212,7 @@ class DenseRetriever(Uncopied):
         progress: Progress | None = None,
         recording: Recording | None = None,
     ) -> None:
-        """Name the model; vectors are computed or loaded now, or with a recording at the first query that it lacks.
+        """Take the model's name; vectors are computed or loaded now, or with a recording at the first query that it lacks.
 
         Args:
             corpus: what is searched.

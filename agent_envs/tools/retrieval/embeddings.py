@@ -61,7 +61,7 @@ def pinned_files(package: str, version: str, sha256: Mapping[str, str], extra: s
 
 
 def passage_text(corpus: Corpus, row: int) -> str:
-    """Return what of a passage is embedded: its title and its text."""
+    """Return the text of a passage that is embedded: its title and its text."""
     passage = corpus[row]
     return f"{passage.title}\n{passage.text}" if passage.title else passage.text
 
@@ -164,7 +164,7 @@ def opened(folder: Path, corpus: Corpus, encoder: Encoder) -> Vectors | None:
 
 
 def about(corpus: Corpus, encoder: Encoder) -> dict[str, Any]:
-    """Return what a manifest says of vectors, so that a folder that was copied from elsewhere is not taken for these."""
+    """Return the manifest's entries on vectors, so that a folder that was copied from elsewhere is not taken for these."""
     shape = [len(corpus), encoder.width]
     return {"corpus": corpus.digest, "model": encoder.digest, "dtype": encoder.dtype, "shape": shape, "format": FORMAT}
 

@@ -84,7 +84,7 @@ def read_manifest(
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
         about = about or {}
-        if any(written != _fingerprint(folder / name) for name, written in manifest["files"].items()):
+        if any(fingerprint != _fingerprint(folder / name) for name, fingerprint in manifest["files"].items()):
             return None
         listed = manifest["files"].keys() >= set(needed) and all(manifest[name] == what for name, what in about.items())
         return manifest if listed else None
@@ -93,7 +93,7 @@ def read_manifest(
 
 
 def install_folder(folder: Path, write: Callable[[Path], dict[str, Any]], good: Callable[[Path], bool]) -> None:
-    """Put a folder in its place whole, or leave the good one that another process put there first.
+    """Move a folder into its place whole, or leave the good one that another process put there first.
 
     Args:
         folder: the place.
@@ -142,19 +142,19 @@ def building_alone(folder: Path, waiting: Callable[[], object] = lambda: None) -
 def opened_or_built(
     folder: Path, opened: Callable[[], T | None], build: Callable[[], T | None], progress: Progress | None
 ) -> T:
-    """Return what `opened` finds in a folder, else what `build` makes there, which other processes wait for.
+    """Open the index of a folder, or build it while other processes wait.
 
     Raises UsageError: the cache cannot be written.
     """
-    found = opened()
-    if found is None:
+    index = opened()
+    if index is None:
         with building_alone(folder, lambda: progress and progress("wait", 0.0)):
-            found = opened()  # what another process built meanwhile
-            if found is None:
-                found = build()
-    if found is None:
+            index = opened()  # what another process built meanwhile
+            if index is None:
+                index = build()
+    if index is None:
         raise OSError(f"{folder} cannot be read after it was written")
-    return found
+    return index
 
 
 def unwritable(place: Path, error: OSError) -> UsageError:

@@ -52,7 +52,7 @@ class RemoteRetriever(Uncopied):
         attempt_seconds: float = 20.0,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Name the server; nothing is sent before the first search.
+        """Take the server's name; nothing is sent before the first search.
 
         Args:
             style: `search_r1` sends `queries`, a list of one; `skyrl` sends `query`.
@@ -71,7 +71,7 @@ class RemoteRetriever(Uncopied):
         self.style, self.url = place
         self.name = f"{self.style}@{self.url}"
         self._port = ExternalPort(
-            self.name, _Server(self.style, self.url), recording=recording, deterministic=True,
+            self.name, _SearchServer(self.style, self.url), recording=recording, deterministic=True,
             deadline_seconds=deadline_seconds, attempt_seconds=attempt_seconds, max_bytes=MAX_BYTES, wait=wait,
         )  # fmt: skip
 
@@ -89,7 +89,7 @@ class RemoteRetriever(Uncopied):
         return read_hits(self._port.call({"query": sent, "topk": top_k}, CallSite("")), top_k, self.name)
 
 
-class _Server:
+class _SearchServer:
     """A server as a function from {query, topk} to an answer in the one form that is recorded."""
 
     def __init__(self, style: str, url: str) -> None:
@@ -101,9 +101,9 @@ class _Server:
 
     def __call__(self, request: Any, seconds: float) -> Any:
         query, top_k = request["query"], request["topk"]
-        asked = {"query": query} if self._style == "skyrl" else {"queries": [query]}
+        queries = {"query": query} if self._style == "skyrl" else {"queries": [query]}
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else None
-        body = {**asked, "topk": top_k, "return_scores": True}
+        body = {**queries, "topk": top_k, "return_scores": True}
         try:
             answer = self._client.json("POST", self._url, seconds=seconds, headers=headers, json=body)
             hits = read_hits(answer, top_k, self._name)

@@ -167,7 +167,7 @@ class RetrieverServer:
         self._server.run([self._socket])
 
     def shutdown(self) -> None:
-        """Have `serve_forever` end: what is being answered has a second for it."""
+        """Stop `serve_forever`: requests in progress have a second left."""
         self._server.should_exit = True
 
     def __enter__(self) -> Self:
@@ -199,7 +199,7 @@ class RetrieverServer:
         await Response(body, status, headers, media_type="application/json")(scope, receive, send)
 
     async def _result(self, request: Request) -> tuple[Any, int]:
-        """Return what is answered, and how many queries that took."""
+        """Answer a request; return the reply and the number of its queries."""
         self._check_sender(request)
         path = request.url.path
         if path not in METHODS:
@@ -208,11 +208,11 @@ class RetrieverServer:
             raise HTTPException(405, f"{path} takes {METHODS[path]}", {"Allow": METHODS[path]})
         if path == "/health":
             return self.health, 0
-        asked = read_request(await self._body(request))
+        search = read_request(await self._body(request))
         results = await run_in_threadpool(
-            lambda: [self.retriever.search(query, asked.top_k) for query in asked.queries]
+            lambda: [self.retriever.search(query, search.top_k) for query in search.queries]
         )
-        if asked.scores:
+        if search.scores:
             return {"result": [[wire_hit(hit) for hit in hits] for hits in results]}, len(results)
         return {"result": [[wire_document(hit.passage) for hit in hits] for hits in results]}, len(results)
 
@@ -226,8 +226,8 @@ class RetrieverServer:
         if self.names is not None and not self.names.issuperset(origins):
             raise HTTPException(403, "a page of another site may not ask")
         if self.token is not None:
-            scheme, _, given = "\n".join(request.headers.getlist("authorization")).partition(" ")
-            if not hmac.compare_digest(given.encode(), self.token.encode()) or scheme.lower() != "bearer":
+            scheme, _, token = "\n".join(request.headers.getlist("authorization")).partition(" ")
+            if not hmac.compare_digest(token.encode(), self.token.encode()) or scheme.lower() != "bearer":
                 bearer = {"WWW-Authenticate": "Bearer"}
                 raise HTTPException(401, "a token is needed: Authorization: Bearer TOKEN", bearer)
 
@@ -280,8 +280,8 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _host_name(value: str) -> str:
-    found = re.fullmatch(r"(?:\[([^\[\]]*)\]|([^\[\]:]*))(?::[0-9]*)?", value.strip().lower())
-    return "" if found is None else found[1] or found[2] or ""
+    match = re.fullmatch(r"(?:\[([^\[\]]*)\]|([^\[\]:]*))(?::[0-9]*)?", value.strip().lower())
+    return "" if match is None else match[1] or match[2] or ""
 
 
 def _is_loopback(host: str) -> bool:

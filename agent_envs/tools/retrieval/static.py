@@ -63,10 +63,10 @@ class Subwords:
         pieces = [BEGINNING, *word]
         while len(pieces) > 1:
             ranks = [self._ranks.get(pair) for pair in zip(pieces, pieces[1:], strict=False)]
-            known = [(rank, place) for place, rank in enumerate(ranks) if rank is not None]
-            if not known:
+            mergeable = [(rank, place) for place, rank in enumerate(ranks) if rank is not None]
+            if not mergeable:
                 break
-            place = min(known)[1]
+            place = min(mergeable)[1]
             pieces[place : place + 2] = [pieces[place] + pieces[place + 1]]
         numbers: list[int] = []
         for piece in pieces:
@@ -125,11 +125,11 @@ class StaticIndex:
 
     def top(self, query: str, top_k: int) -> tuple[list[int], list[float]]:
         """Return the rows and scores of the most similar passages; none for a query without a word."""
-        asked = self._encoder.encode([query[:MAX_QUERY_CHARACTERS]])[0].astype(np.int32)
-        length = float(np.sqrt(np.dot(asked, asked)))
+        vector = self._encoder.encode([query[:MAX_QUERY_CHARACTERS]])[0].astype(np.int32)
+        length = float(np.sqrt(np.dot(vector, vector)))
         if top_k < 1 or length == 0 or not len(self._vectors):
             return [], []
-        dots = np.einsum("ij,j->i", self._vectors, asked, dtype=np.int32)  # on this thread, as no library is called
+        dots = np.einsum("ij,j->i", self._vectors, vector, dtype=np.int32)  # on this thread, as no library is called
         scores = np.full(len(dots), -np.inf)  # a passage without a word is no hit
         np.divide(dots, self._lengths * length, out=scores, where=self._worded)
         return best_similar(scores, top_k)

@@ -49,10 +49,10 @@ class TantivyIndex:
         most = min(top_k + MOST_TIED, self.documents)
         if not counts or top_k < 1 or most < 1:
             return [], []
-        asked = self._query(counts)
+        terms = self._query(counts)
         limit = min(top_k + SPARE, most)
         while True:
-            hits = self._searcher.search(asked, limit, count=False).hits
+            hits = self._searcher.search(terms, limit, count=False).hits
             ranks = [round(score * 10**DECIMALS) for score, _ in hits]
             if len(hits) < limit or limit == most or ranks[-1] < ranks[top_k - 1]:
                 break

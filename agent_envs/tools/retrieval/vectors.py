@@ -52,17 +52,17 @@ class VectorIndex:
         most = min(top_k + MOST_TIED, self._index.ntotal)
         if top_k < 1 or most < 1:
             return [], []
-        asked = np.ascontiguousarray(query, dtype=np.float32).reshape(1, -1)
+        vector = np.ascontiguousarray(query, dtype=np.float32).reshape(1, -1)
         limit = min(top_k + SPARE, most)
         while True:
-            scores, rows = self._index.search(asked, limit)
-            found = rows[0] >= 0  # an approximate index may find fewer
-            ranks = np.rint(scores[0][found].astype(np.float64) * 10**DECIMALS)
+            scores, rows = self._index.search(vector, limit)
+            is_hit = rows[0] >= 0  # an approximate index may find fewer
+            ranks = np.rint(scores[0][is_hit].astype(np.float64) * 10**DECIMALS)
             if len(ranks) < limit or limit == most or ranks[-1] < ranks[min(top_k, len(ranks)) - 1]:
                 break
             limit = min(4 * limit, most)
-        order = np.lexsort((rows[0][found], -ranks))[:top_k]
-        return rows[0][found][order].tolist(), (ranks[order] / 10**DECIMALS).tolist()
+        order = np.lexsort((rows[0][is_hit], -ranks))[:top_k]
+        return rows[0][is_hit][order].tolist(), (ranks[order] / 10**DECIMALS).tolist()
 
 
 def build_index(kind: str, vectors: Vectors) -> Any:
@@ -101,8 +101,8 @@ def _empty(faiss: Any, kind: str, width: int, rows: int) -> Any:
 
 def measured_recall(index: VectorIndex, vectors: Vectors, queries: Vectors) -> float:
     """Return the mean share of the exact ten nearest of each query that an index finds among its ten."""
-    wanted = min(RECALL_AT, len(vectors))
-    if not wanted or not len(queries):
+    depth = min(RECALL_AT, len(vectors))
+    if not depth or not len(queries):
         return 1.0
     scores = np.concatenate(
         [
@@ -110,11 +110,11 @@ def measured_recall(index: VectorIndex, vectors: Vectors, queries: Vectors) -> f
             for start in range(0, len(vectors), ROWS_AT_ONCE)
         ]
     )  # (passages, queries)
-    exact = np.argpartition(-scores, wanted - 1, axis=0)[:wanted].T
-    found = [
-        len(set(index.top(query, wanted)[0]) & set(rows.tolist())) for query, rows in zip(queries, exact, strict=True)
+    exact = np.argpartition(-scores, depth - 1, axis=0)[:depth].T
+    overlaps = [
+        len(set(index.top(query, depth)[0]) & set(rows.tolist())) for query, rows in zip(queries, exact, strict=True)
     ]
-    return sum(found) / (wanted * len(queries))
+    return sum(overlaps) / (depth * len(queries))
 
 
 def get_vector_index(

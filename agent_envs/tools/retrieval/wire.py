@@ -30,16 +30,16 @@ class BadRequest(Exception):
 
 
 @dataclass(frozen=True)
-class Search:
-    """What a request asks for."""
+class SearchRequest:
+    """The queries of a request."""
 
     queries: tuple[str, ...]
     top_k: int
     scores: bool
 
 
-def read_request(body: bytes) -> Search:
-    """Return what a body asks for; raises BadRequest where it is not that form, or beyond the limits."""
+def read_request(body: bytes) -> SearchRequest:
+    """Parse the body of a request; raises BadRequest where it is not that form, or beyond the limits."""
     try:
         value = json.loads(body, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
@@ -59,7 +59,7 @@ def read_request(body: bytes) -> Search:
         raise BadRequest(f'"topk" must be a whole number from 1 to {MAX_TOP_K}')
     if scores is not None and not isinstance(scores, bool):
         raise BadRequest('"return_scores" must be true or false')
-    return Search(tuple(whole(query) for query in queries), top_k, bool(scores))
+    return SearchRequest(tuple(whole(query) for query in queries), top_k, bool(scores))
 
 
 def _no_constant(name: str) -> None:
@@ -86,8 +86,8 @@ def read_hits(answer: Any, top_k: int, name: str) -> tuple[Hit, ...]:
     rows = answer.get("result") if isinstance(answer, dict) else None
     if not isinstance(rows, list):
         error = answer.get("error") if isinstance(answer, dict) else None
-        told = f"; it says {whole(error[:200])!r}" if isinstance(error, str) else ""
-        raise _malformed(name, f'it must be an object with a list under "result"{told}')
+        reason = f"; it says {whole(error[:200])!r}" if isinstance(error, str) else ""
+        raise _malformed(name, f'it must be an object with a list under "result"{reason}')
     if any(isinstance(row, list) for row in rows):
         if len(rows) != 1:
             raise _malformed(name, f"there are {len(rows)} lists of results for one query")
@@ -115,21 +115,23 @@ def _hit(row: Any, where: str, name: str) -> Hit:
 
 
 def _identity(document: dict[str, Any], title: str, text: str, where: str, name: str) -> str:
-    found = document.get("id")
-    if found is None:
+    identity = document.get("id")
+    if identity is None:
         return sha256_text(f'"{title}"\n{text}')[:16]
-    if isinstance(found, int) and not isinstance(found, bool) and -(10**18) < found < 10**18:
-        return str(found)
-    if not isinstance(found, str) or len(found) > MAX_ID_CHARACTERS:
+    if isinstance(identity, int) and not isinstance(identity, bool) and -(10**18) < identity < 10**18:
+        return str(identity)
+    if not isinstance(identity, str) or len(identity) > MAX_ID_CHARACTERS:
         raise _malformed(
             name, f"{where} has an id that is neither a whole number nor a text of at most 1,000 characters"
         )
-    return whole(found)
+    return whole(identity)
 
 
 def _score(value: Any) -> float:
-    known = isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53)
-    return float(value) if known and math.isfinite(value) else 0.0
+    is_number = isinstance(value, float) or (
+        isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
+    )
+    return float(value) if is_number and math.isfinite(value) else 0.0
 
 
 def whole(text: str) -> str:

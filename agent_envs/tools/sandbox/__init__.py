@@ -118,7 +118,7 @@ def close_sandboxes() -> None:
 
 
 def _pool(name: str) -> BackendPool:
-    """Return what the sessions of a backend share, made at first use."""
+    """Return the pools that the sessions of a backend share, made at first use."""
     with _LOCK:
         if name not in _POOLS and name == "monty":
             _POOLS[name] = BackendPool(MontyBackend(), _SAVES, _CLEANER)

@@ -108,19 +108,19 @@ class BwrapInterpreter:
         """Run a cell (see `Interpreter`)."""
         self._short_of_memory = out_of_memory_kills()
         watch = Watch(self.process, limits)
-        exchange = _Exchange(self._child, code, limits)
+        exchange = _CellExchange(self._child, code, limits)
         self.process.send(signal.SIGCONT)
         answer = exchange.answer(watch)
         # A cell may answer in the harness's name and then end or go on. It has ended when the harness takes another, empty one.
-        if answer is not None and _Exchange(self._child, "", limits).answer(watch) is None:
+        if answer is not None and _CellExchange(self._child, "", limits).answer(watch) is None:
             answer = None
         self.process.send(signal.SIGSTOP)
-        spent = watch.spent() * 1_000
+        cpu_ms = watch.cpu_seconds_used() * 1_000
         if answer is None:
             status, error = self._ended(watch)
-            return ExecResult(status, exchange.stdout(), "", error, exchange.full, spent)
+            return ExecResult(status, exchange.stdout(), "", error, exchange.full, cpu_ms)
         return ExecResult(
-            answer["status"], exchange.stdout(), answer["value"], answer["error"], exchange.full, spent
+            answer["status"], exchange.stdout(), answer["value"], answer["error"], exchange.full, cpu_ms
         )  # fmt: skip
 
     def _ended(self, watch: Watch) -> tuple[str, str]:
@@ -172,7 +172,7 @@ class BwrapInterpreter:
         self.process.forget()
 
 
-class _Exchange:
+class _CellExchange:
     """One cell sent, its answer and its output received, each within a cap."""
 
     def __init__(self, child: Child, code: str, limits: Limits) -> None:
@@ -184,7 +184,7 @@ class _Exchange:
         self.full = False
 
     def answer(self, watch: Watch) -> dict[str, Any] | None:
-        """Return what the harness answered, or None where the process ended, was ended, or broke the rules."""
+        """Return the harness's answer, or None where the process ended, was ended, or broke the rules."""
         poll = select.poll()
         poll.register(self._printed, select.POLLIN)
         poll.register(self._cells, select.POLLIN | select.POLLOUT)
@@ -196,10 +196,10 @@ class _Exchange:
                     continue
                 if self._unsent and self._send():
                     poll.modify(self._cells, select.POLLIN)
-                found = self._hear()
-                if found is not None:
+                reply = self._hear()
+                if reply is not None:
                     self._listen(watch)
-                    return found if found and not watch.verdict else None
+                    return reply if reply and not watch.verdict else None
             watch.check()
             if watch.verdict:
                 self._listen(watch)
@@ -243,20 +243,20 @@ class _Exchange:
                 return False
 
     def stdout(self) -> str:
-        """Return what was printed, within the limit."""
+        """Return the printed text, within the limit."""
         return bytes(self._output[: self._most]).decode("utf-8", "ignore")
 
 
 def _checked(body: bytes, size: int, nonce: str) -> dict[str, Any]:
     """Return an answer that a harness gave to this very cell; empty if it is anything else."""
     try:
-        found = json.loads(body) if len(body) == size else None
+        reply = json.loads(body) if len(body) == size else None
     except (ValueError, RecursionError):
         return {}
-    if not isinstance(found, dict) or set(found) != {"nonce", "status", "value", "error"}:
+    if not isinstance(reply, dict) or set(reply) != {"nonce", "status", "value", "error"}:
         return {}
-    sound = all(isinstance(text, str) for text in found.values()) and found["status"] in ("ok", "error", "memory")
-    return found if sound and found["nonce"] == nonce else {}
+    sound = all(isinstance(text, str) for text in reply.values()) and reply["status"] in ("ok", "error", "memory")
+    return reply if sound and reply["nonce"] == nonce else {}
 
 
 def _introduced(file: int, settings: dict[str, Any]) -> int:

@@ -121,13 +121,13 @@ class ForkServer:
                 self._control.settimeout(ANSWER_SECONDS)
                 return
         self.process.send(KILL)
-        said = self._errors()
-        if said.startswith("bwrap:"):
+        errors = self._errors()
+        if errors.startswith("bwrap:"):
             raise UsageError(
-                f"the sandbox bwrap cannot start here ({said.splitlines()[0]}): it needs user namespaces, which this system "
+                f"the sandbox bwrap cannot start here ({errors.splitlines()[0]}): it needs user namespaces, which this system "
                 "or its container refuses; allow them, or use the sandbox monty"
             )
-        raise EnvFault(f"sandbox bwrap: the harness did not start: {said[-500:] or 'it said nothing'}")
+        raise EnvFault(f"sandbox bwrap: the harness did not start: {errors[-500:] or 'it said nothing'}")
 
     def _errors(self) -> str:
         assert self._bwrap.stderr is not None
@@ -197,7 +197,7 @@ class ForkServer:
         self.process.close()
 
     def forget(self) -> None:
-        """Let go of it in a forked child, where it belongs to the parent."""
+        """Drop the server in a forked child, where it belongs to the parent."""
         self._drop_files()
         self._bwrap.returncode = 0  # it is not ours to wait for, and no warning is due
         self.process.forget()

@@ -58,10 +58,10 @@ def main() -> None:
     program = base64.b64decode(settings["filter"])
     control.send(json.dumps({"ready": True}).encode())
     while True:
-        asked = control.recv(1 << 12)
-        if not asked:
+        message = control.recv(1 << 12)
+        if not message:
             os._exit(0)
-        order = json.loads(asked)
+        order = json.loads(message)
         if order["do"] == "fork":
             _fork(control, libc, program)
         else:
@@ -77,7 +77,7 @@ def _fork(control: socket.socket, libc: Any, program: bytes) -> None:
     if pid == 0:
         try:
             _arrange(ours.fileno(), printed)
-            Session(libc, program).serve()
+            CellSession(libc, program).serve()
         finally:
             os._exit(70)
     socket.send_fds(control, [json.dumps({"pid": pid}).encode()], [theirs.fileno(), output])
@@ -130,7 +130,7 @@ def _sleep(seconds: float, /) -> None:
 
 
 def _stop_calendar() -> None:
-    """Put classes before `datetime` and `date` that tell the one moment and are else the same."""
+    """Replace `datetime` and `date` by classes with a fixed clock that are else the same."""
     import datetime
 
     day, moment = datetime.date, datetime.datetime
@@ -144,8 +144,8 @@ def _stop_calendar() -> None:
 
 
 def _before(real: Any, methods: dict[str, Any]) -> Any:
-    def new(cls: Any, *values: Any, **named: Any) -> Any:
-        return real(*values, **named) if cls is front else real.__new__(cls, *values, **named)
+    def new(cls: Any, *values: Any, **keywords: Any) -> Any:
+        return real(*values, **keywords) if cls is front else real.__new__(cls, *values, **keywords)
 
     checks = {
         "__instancecheck__": lambda cls, value: isinstance(value, real) if cls is front else type.__instancecheck__(cls, value),
@@ -173,7 +173,7 @@ def _repeatable_entropy(seed: int) -> None:
         sys.modules["numpy"].random.seed(seed % 2**32)
 
 
-class Session:
+class CellSession:
     """One session: settings, then cells, until the host closes the socket."""
 
     def __init__(self, libc: Any, program: bytes) -> None:
@@ -183,7 +183,7 @@ class Session:
 
     def _open_output(self) -> None:
         raw = io.FileIO(1, "w", closefd=False)
-        self._output = _Printed(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
+        self._output = _OutputStream(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
 
     def serve(self) -> None:
         """Take settings, then run cells."""
@@ -207,7 +207,7 @@ class Session:
             self._answer(cell["code"], cell["nonce"], cell["most"])
 
     def _close_the_door(self) -> None:
-        """Put the filter of system calls on, for good."""
+        """Install the filter of system calls, for good."""
         steps = ctypes.create_string_buffer(self._program)
 
         class Program(ctypes.Structure):
@@ -221,14 +221,14 @@ class Session:
 
     def _answer(self, code: str, nonce: str, most: int) -> None:
         # Made before the cell runs: there may be no memory for it afterwards.
-        spent = framed({"nonce": nonce, "status": "memory", "value": "", "error": "MemoryError"})
+        out_of_memory = framed({"nonce": nonce, "status": "memory", "value": "", "error": "MemoryError"})
         sys.stdout = sys.stderr = self._output
         try:
             answer = {"nonce": nonce, **self._run(code, most)}
             self._flush()
             frame = framed(answer)
         except MemoryError:
-            frame = spent
+            frame = out_of_memory
         fcntl.fcntl(CELLS, fcntl.F_SETFL, 0)
         _write(frame)
 
@@ -239,13 +239,13 @@ class Session:
             last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
             exec(compile(tree, "<cell>", "exec"), self.main.__dict__)
             if isinstance(last, ast.Expr):
-                shown = eval(compile(ast.Expression(last.value), "<cell>", "eval"), self.main.__dict__)  # noqa: S307 - jailed
-                value = "" if shown is None else repr(shown)[:most]
+                result = eval(compile(ast.Expression(last.value), "<cell>", "eval"), self.main.__dict__)  # noqa: S307 - jailed
+                value = "" if result is None else repr(result)[:most]
         except BaseException as error:  # noqa: BLE001 - whatever a cell raises is its result
             return {
                 "status": "memory" if isinstance(error, MemoryError) else "error",
                 "value": "",
-                "error": _told(error),
+                "error": _error_line(error),
             }
         return {"status": "ok", "value": value, "error": ""}
 
@@ -256,26 +256,28 @@ class Session:
             self._open_output()
 
 
-class _Printed(io.TextIOWrapper):
+class _OutputStream(io.TextIOWrapper):
     """Printed text, handed on in pieces: the host ends a cell that prints too much before all of it is copied."""
 
     def write(self, text: str, /) -> int:
         if not isinstance(text, str) or len(text) <= PIECE:
             return super().write(text)
-        return sum(super(_Printed, self).write(text[place : place + PIECE]) for place in range(0, len(text), PIECE))
+        return sum(
+            super(_OutputStream, self).write(text[place : place + PIECE]) for place in range(0, len(text), PIECE)
+        )
 
 
-def _told(error: BaseException) -> str:
+def _error_line(error: BaseException) -> str:
     """Return type and message, as the last line of a traceback has them."""
     kind = type(error)
     name = (
         kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
     )
     try:
-        said = f"{error.msg} (line {error.lineno})" if isinstance(error, SyntaxError) else str(error)
+        message = f"{error.msg} (line {error.lineno})" if isinstance(error, SyntaxError) else str(error)
     except BaseException:  # noqa: BLE001 - a cell's own class
-        said = "<exception str() failed>"
-    return f"{name}: {said}"[:8_192] if said else name
+        message = "<exception str() failed>"
+    return f"{name}: {message}"[:8_192] if message else name
 
 
 def _receive() -> Any:

@@ -50,7 +50,7 @@ def split_last(code: str) -> tuple[str, str] | None:
 
 
 class _Scan:
-    """What has been seen: where the last statement begins and stops, and whether it may be an expression."""
+    """The state of a scan: where the last statement begins and stops, and whether it may be an expression."""
 
     def __init__(self) -> None:
         self.start: int | None = None
@@ -97,17 +97,17 @@ class _Scan:
 
 
 def _string_end(code: str, at: int, opening: str) -> int | None:
-    """Return where a string ends whose opening (prefix and quotes) ends at `at`; None if it does not end."""
+    """Return the end of a string whose opening (prefix and quotes) ends at `at`; None if it does not end."""
     prefix = opening.rstrip("'\"")
     quote = opening[len(prefix) :]
     if "f" in prefix.lower() or "t" in prefix.lower():
         return _formatted_end(code, at, quote)
-    found = _PLAIN_ENDS[quote].match(code, at)
-    return None if found is None else found.end()
+    match = _PLAIN_ENDS[quote].match(code, at)
+    return None if match is None else match.end()
 
 
 def _formatted_end(code: str, at: int, quote: str) -> int | None:
-    """Return where a formatted string ends. `inside` holds quotes, `field`, `format` and brackets, innermost last."""
+    """Return the end of a formatted string. `inside` holds quotes, `field`, `format` and brackets, innermost last."""
     inside = [quote]
     while inside and at < len(code):
         if inside[-1] in _PLAIN_ENDS or inside[-1] == "format":

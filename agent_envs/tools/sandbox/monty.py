@@ -64,23 +64,23 @@ def monty_version() -> str:
         MissingExtra: pydantic-monty is not installed.
         UsageError: another version is.
     """
-    found = monty_package().__version__
-    if found != VERSION:
+    installed = monty_package().__version__
+    if installed != VERSION:
         raise UsageError(
-            f"the sandbox monty is made for {PACKAGE} {VERSION}, and {found} is installed, which may give other results: "
+            f"the sandbox monty is made for {PACKAGE} {VERSION}, and {installed} is installed, which may give other results: "
             f'pip install "{PACKAGE}=={VERSION}"'
         )
-    return f"{PACKAGE} {found}"
+    return f"{PACKAGE} {installed}"
 
 
 def used_by_parent() -> None:
-    """Say in a forked child that the parent has used the package: it is loaded anew at next use."""
+    """Mark the package as used by the parent of a forked child: it is loaded anew at next use."""
     global _inherited, _lock
     _inherited, _lock = True, threading.Lock()
 
 
 def leave_to_parent(thing: Any) -> None:
-    """Never destroy an object of the parent's package in a forked child.
+    """Keep objects of the parent's package alive in a forked child.
 
     Its destruction would speak to the parent's workers, through the pipes that parent and child share.
     """
@@ -111,7 +111,7 @@ class _Copied:
         self._path = path
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Return where the module is, for the import system."""
+        """Return the module's spec for the import system."""
         return importlib.util.spec_from_file_location(name, self._path) if name == NATIVE else None
 
 
@@ -209,7 +209,7 @@ class MontyInterpreter:
         self._short_of_memory = out_of_memory_kills()
         package = self._package
         with self._watchdog.over(self.process, limits) as watch:
-            printed = _Printed(limits.output_bytes, lambda: watch.end("output"))
+            printed = _OutputBuffer(limits.output_bytes, lambda: watch.end("output"))
             value = status = error = ""
             try:
                 value, status = self._feed(code, limits, printed), "ok"
@@ -223,10 +223,10 @@ class MontyInterpreter:
             # A limit that was passed in the last moment counts, though the worker answered before it was killed.
             if watch.verdict and status in ("ok", "error"):
                 (status, error), value = watch.explain(), ""
-            cpu_ms = watch.spent() * 1_000
+            cpu_ms = watch.cpu_seconds_used() * 1_000
         return ExecResult(status, printed.text(), value, error, printed.full, cpu_ms)
 
-    def _feed(self, code: str, limits: Limits, printed: "_Printed") -> str:
+    def _feed(self, code: str, limits: Limits, printed: "_OutputBuffer") -> str:
         split = split_last(code)
         if split is not None:
             before, last = split
@@ -246,7 +246,7 @@ class MontyInterpreter:
         return hashlib.sha256(dump).digest() + dump
 
     def close(self) -> None:
-        """Give the worker back."""
+        """Return the worker to the pool."""
         _leave(self._package, self._session)
         self.process.close()
 
@@ -256,8 +256,8 @@ class MontyInterpreter:
         self.process.forget()
 
 
-class _Printed:
-    """What a cell printed, up to the limit; beyond it the worker is ended."""
+class _OutputBuffer:
+    """The printed output of a cell, up to the limit; beyond it the worker is ended."""
 
     def __init__(self, most: int, end: Callable[[], None]) -> None:
         self._most, self._end = most, end

@@ -47,12 +47,12 @@ def bwrap_version(packages: tuple[str, ...] = ()) -> str:
         raise UsageError("the sandbox bwrap needs Linux on x86-64 or aarch64; the sandbox monty runs anywhere")
     if shutil.which("bwrap") is None:
         raise UsageError("the sandbox bwrap needs bubblewrap, which is not installed: apt-get install bubblewrap")
-    told = subprocess.run(["bwrap", "--version"], capture_output=True, text=True, check=False).stdout.split()
+    words = subprocess.run(["bwrap", "--version"], capture_output=True, text=True, check=False).stdout.split()
     python = ".".join(map(str, sys.version_info[:3]))
-    named = [(name, "sandbox") for name in NAMES]
-    named += [(name, package) for package in packages for name in MORE_PACKAGES[package].values()]
-    versions = [f"{name} {_distribution(name, extra).version}" for name, extra in named]
-    return ", ".join([f"bubblewrap {told[-1] if told else '?'}", f"CPython {python}", *versions])
+    distributions = [(name, "sandbox") for name in NAMES]
+    distributions += [(name, package) for package in packages for name in MORE_PACKAGES[package].values()]
+    versions = [f"{name} {_distribution(name, extra).version}" for name, extra in distributions]
+    return ", ".join([f"bubblewrap {words[-1] if words else '?'}", f"CPython {python}", *versions])
 
 
 def _distribution(name: str, extra: str) -> Distribution:

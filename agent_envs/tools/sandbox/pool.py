@@ -28,11 +28,11 @@ class Interpreter(Protocol):
         """End its process."""
 
     def forget(self) -> None:
-        """Let go of it in a forked child, where it belongs to the parent."""
+        """Drop the process in a forked child, where it belongs to the parent."""
 
 
 class Backend(Protocol):
-    """What makes interpreters.
+    """A factory of interpreters.
 
     Attributes:
         most: how many sessions may hold a live one.
@@ -54,32 +54,32 @@ class PooledInterpreter(Protocol):
     """A session, as the pool knows it."""
 
     def rest(self) -> bool:
-        """Give the interpreter up if no cell is running; return whether that was so."""
+        """Release the interpreter if no cell is running; return whether that was so."""
 
 
 class InterpreterPool:
-    """Which sessions of a backend hold a live interpreter, in the order of their last use.
+    """The sessions of a backend that hold a live interpreter, in the order of their last use.
 
     A place is held under a key that belongs to one session for good (its `Live`; numbers of objects are used again).
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._held: OrderedDict[Hashable, weakref.ref[PooledInterpreter]] = OrderedDict()
+        self._interpreters: OrderedDict[Hashable, weakref.ref[PooledInterpreter]] = OrderedDict()
 
     def take(self, key: Hashable, session: PooledInterpreter, most: int) -> None:
-        """Give a session a place; if all are held, the longest idle one is freed, or the caller waits for one."""
+        """Reserve a place for a session; if all are in use, the longest idle one is freed, or the caller waits for one."""
         with self._changed:
-            while key not in self._held and len(self._held) >= most:
-                if not any(self._freed(other) for other in list(self._held)):
+            while key not in self._interpreters and len(self._interpreters) >= most:
+                if not any(self._freed(other) for other in list(self._interpreters)):
                     self._changed.wait(0.05)
-            self._held[key] = weakref.ref(session)
-            self._held.move_to_end(key)
+            self._interpreters[key] = weakref.ref(session)
+            self._interpreters.move_to_end(key)
 
     def give(self, key: Hashable) -> None:
         """Take a session's place back, after its interpreter has ended."""
         with self._changed:
-            self._held.pop(key, None)
+            self._interpreters.pop(key, None)
             self._changed.notify()
 
     def renew(self) -> None:
@@ -87,13 +87,13 @@ class InterpreterPool:
         self.__init__()  # type: ignore[misc]
 
     def wake(self) -> None:
-        """Say that a session has become idle."""
+        """Notify waiting callers that a session has become idle."""
         with self._changed:
             self._changed.notify()
 
     def _freed(self, key: Hashable) -> bool:
         """Return whether a place could be freed; that of a forgotten session is freed when the cleaner has ended it."""
-        session = self._held[key]() if key in self._held else None
+        session = self._interpreters[key]() if key in self._interpreters else None
         return session is not None and session.rest()
 
 
@@ -141,7 +141,7 @@ class Cleaner:
                     self._thread.start()
 
     def later(self, work: Callable[[], None]) -> None:
-        """Have some work done; safe to call from a finalizer."""
+        """Queue some work for the cleaning thread; safe to call from a finalizer."""
         self._orders.put(work)
 
     def renew(self) -> None:

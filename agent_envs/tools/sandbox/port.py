@@ -35,7 +35,7 @@ _ADDRESS = re.compile(r"\bat 0x[0-9A-Fa-f]+")
 @state_type
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a cell may use. `memory_mb` and `recursion` belong to the session; the others may differ from cell to cell.
+    """Limits of a cell. `memory_mb` and `recursion` belong to the session; the others may differ from cell to cell.
 
     Attributes:
         cpu_seconds: processor time of one cell, the limit that is meant to bind.
@@ -74,7 +74,7 @@ class Limits:
 @state_type
 @dataclass(frozen=True, slots=True)
 class SandboxSpec:
-    """Which sandbox: everything that moves what code gives in it.
+    """The settings of a sandbox: everything that moves what code gives in it.
 
     Attributes:
         backend: `monty` or `bwrap`.
@@ -96,7 +96,7 @@ class SandboxSpec:
 @state_type
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """What came of a cell.
+    """The result of a cell.
 
     Attributes:
         status: `ok`; `error`, the code raised; `timeout`; `memory`; `output_limit`, it printed more than it may; `killed`, the
@@ -203,7 +203,7 @@ def refused(code: str, limits: Limits) -> ExecResult | None:
     return None
 
 
-def shown(result: ExecResult, limits: Limits) -> ExecResult:
+def clean_result(result: ExecResult, limits: Limits) -> ExecResult:
     """Return a result with addresses replaced, texts cut to their limits, and one text for the lack of memory."""
     if result.status == "memory":
         result = replace(result, value="", error=f"MemoryError: more than {limits.memory_mb} MB of memory")

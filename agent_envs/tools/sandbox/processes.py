@@ -19,7 +19,7 @@ LEAST_PAUSE, LONG = 0.002, 0.2  # seconds
 
 
 def out_of_memory_kills() -> int:
-    """Return how many processes the system has ended for want of memory since it started; 0 where it does not tell."""
+    """Count the processes that the system has ended for want of memory since it started; 0 where it does not tell."""
     with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/vmstat", encoding="ascii") as file:
         return int(file.read().partition("\noom_kill ")[2].split()[0])
     return 0
@@ -69,7 +69,7 @@ class Process:
         return self._cpu
 
     def limit_cpu(self, seconds: float) -> None:
-        """Have the kernel end it after so much more processor time and a second or two, should nobody be left to do so."""
+        """Set a kernel limit of so much more processor time and a second or two, should nobody be left to end the process."""
         if not LINUX:
             return
         import resource  # Unix only
@@ -81,7 +81,7 @@ class Process:
                 resource.prlimit(self.pid, resource.RLIMIT_CPU, (soft, most))
 
     def waited_seconds(self) -> float:
-        """Return how long its threads were ready and no processor was free; 0 where the system does not tell."""
+        """Return the seconds for which its threads were ready and no processor was free; 0 where the system does not tell."""
         waited = 0
         with contextlib.suppress(OSError, ValueError, IndexError):
             for task in os.listdir(f"/proc/{self.pid}/task"):
@@ -98,12 +98,12 @@ class Process:
                 os.kill(self.pid, number)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the process's file descriptor."""
         with self._lock:
             self.forget()
 
     def forget(self) -> None:
-        """Let go of it in a forked child, where the thread that held the lock is not."""
+        """Drop the process in a forked child, where the thread that held the lock is not."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -122,7 +122,7 @@ class Watch:
         process.limit_cpu(limits.cpu_seconds)
         self._cpu, self._wall, self._waited = process.cpu_seconds(), time.monotonic(), -1.0
 
-    def spent(self) -> float:
+    def cpu_seconds_used(self) -> float:
         """Return the processor time since it began, in seconds."""
         return max(0.0, self.process.cpu_seconds() - self._cpu)
 
@@ -131,7 +131,7 @@ class Watch:
         wall = self._limits.wall_seconds - (time.monotonic() - self._wall)
         if wall <= 0 <= self._waited:
             wall += max(0.0, self.process.waited_seconds() - self._waited)
-        cpu = self._limits.cpu_seconds - self.spent()
+        cpu = self._limits.cpu_seconds - self.cpu_seconds_used()
         least = min(wall, cpu)
         return max(least, LEAST_PAUSE) if least > 0 else 0.0
 
@@ -140,7 +140,7 @@ class Watch:
         if self._waited < 0 and time.monotonic() - self._wall > LONG:  # costs too much for cells that are done at once
             self._waited = self.process.waited_seconds()
         if not self.verdict and self.pause() == 0.0:
-            self.end("cpu" if self.spent() >= self._limits.cpu_seconds else "wall")
+            self.end("cpu" if self.cpu_seconds_used() >= self._limits.cpu_seconds else "wall")
 
     def end(self, verdict: str) -> None:
         """Kill the process for this reason."""

@@ -54,7 +54,7 @@ def recorded_cell(
 def lasting_cell(
     spec: port.SandboxSpec, code: str, limits: port.Limits, result: port.ExecResult
 ) -> port.SandboxCell | None:
-    """Return what a record keeps of a cell that ran; None if it left the session as it was."""
+    """Return the record of a cell that ran; None if it left the session as it was."""
     if result.status not in port.LASTING:
         return None
     return port.SandboxCell(code, limits if limits != spec.limits else None, result.digest)
@@ -90,14 +90,14 @@ def filled(spec: port.SandboxSpec, version: str) -> port.SandboxSpec:
 
 
 def known_backend(name: str, packages: tuple[str, ...] = ()) -> None:
-    """Do nothing for the name of a backend, and for packages that it can have.
+    """Check the name of a backend, and the packages for it.
 
     Raises UsageError: it is none, or it cannot have them.
     """
     if name not in BACKENDS:
         raise UsageError(f"sandbox {name!r}: the sandboxes are {', '.join(BACKENDS)}")
-    known = tuple(port.MORE_PACKAGES) if name == "bwrap" else ()
-    if type(packages) is not tuple or any(package not in known for package in packages):
+    choices = tuple(port.MORE_PACKAGES) if name == "bwrap" else ()
+    if type(packages) is not tuple or any(package not in choices for package in packages):
         raise UsageError(
-            f"SandboxSpec(packages={packages!r}): the sandbox {name} can have {', '.join(known) or 'no further packages'}"
+            f"SandboxSpec(packages={packages!r}): the sandbox {name} can have {', '.join(choices) or 'no further packages'}"
         )

@@ -29,7 +29,7 @@ MOST_SAVED_BYTES = 4 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class BackendPool:
-    """What the sessions of one backend in this process share."""
+    """The resources that the sessions of one backend in this process share."""
 
     backend: Backend
     saves: Saves
@@ -37,7 +37,7 @@ class BackendPool:
     interpreters: InterpreterPool = field(default_factory=InterpreterPool)
 
 
-class Live:
+class LiveInterpreter:
     """A session's interpreter, apart from the session so that it is closed when the session is forgotten unclosed."""
 
     def __init__(self, interpreters: InterpreterPool) -> None:
@@ -79,14 +79,14 @@ class Session:
 
     def _begin(self) -> None:
         self._pid, self._lock = os.getpid(), threading.RLock()
-        self._live = Live(self._pool.interpreters)
+        self._live = LiveInterpreter(self._pool.interpreters)
         # A session may be forgotten anywhere, in the middle of our own work too: so another thread ends its interpreter.
         self._pool.cleaner.start()
         self._finalizer = weakref.finalize(self, self._pool.cleaner.later, self._live.drop)
         self._finalizer.atexit = False
 
     def _adopt(self) -> None:
-        """Belong to this process: a forked child has neither its parent's interpreters nor the threads that held its locks."""
+        """Drop what belongs to the parent: a forked child has neither its interpreters nor the threads that held its locks."""
         if self._pid != os.getpid():
             self._finalizer.detach()
             self._live.drop()
@@ -111,7 +111,7 @@ class Session:
             if interpreter is None:
                 return port.ExecResult("killed", error=port.SESSION_LOST)
             try:
-                result = port.shown(interpreter.run(code, limits), limits)
+                result = port.clean_result(interpreter.run(code, limits), limits)
             except BaseException:
                 self._live.drop()
                 raise
@@ -135,13 +135,13 @@ class Session:
         """Return the cells so far; what the interpreter holds stays in this process, to restore from without running them."""
         with self._turn():
             self._save()
-            taken = port.SessionSnapshot.of(self.spec, self._cells)
+            snapshot = port.SessionSnapshot.of(self.spec, self._cells)
             if self._saved is not None and self._saved_cells == len(self._cells):
-                self._pool.saves.keep(taken.sha256, self._saved)
-            return taken
+                self._pool.saves.keep(snapshot.sha256, self._saved)
+            return snapshot
 
     def rest(self) -> bool:
-        """Give the interpreter up if no cell is running; return whether that was so."""
+        """Release the interpreter if no cell is running; return whether that was so."""
         if not self._lock.acquire(blocking=False):
             return False
         try:
@@ -228,7 +228,7 @@ class Session:
         limits = cell.limits or self.spec.limits
         wall = min(limits.wall_seconds * REPLAY_FACTOR, port.MAX_SECONDS)
         limits = replace(limits, cpu_seconds=min(limits.cpu_seconds * REPLAY_FACTOR, wall - 1.0), wall_seconds=wall)
-        result = port.shown(live.run(cell.code, limits), limits)
+        result = port.clean_result(live.run(cell.code, limits), limits)
         self.drift += result.digest != cell.result
         return result.status in port.LASTING
 

@@ -69,12 +69,12 @@ def tokens(source: str) -> Iterator[str | Tag]:
     """
     position, end = 0, len(source)
     while position < end:
-        found = _TEXT.match(source, position)
-        if found is not None:
-            yield unescaped(found.group())
-            position = found.end()
-        elif (named := _NAME.match(source, position)) is not None:
-            tag, position = _tag(source, named)
+        match = _TEXT.match(source, position)
+        if match is not None:
+            yield unescaped(match.group())
+            position = match.end()
+        elif (name_match := _NAME.match(source, position)) is not None:
+            tag, position = _tag(source, name_match)
             if tag is None:
                 return
             yield tag
@@ -93,23 +93,23 @@ def unescaped(text: str) -> str:
     return html.unescape(_LONG_NUMBER.sub("\ufffd", text)) if "&" in text else text
 
 
-def _tag(source: str, named: "re.Match[str]") -> tuple[Tag | None, int]:
+def _tag(source: str, name_match: "re.Match[str]") -> tuple[Tag | None, int]:
     """Return a tag and the place behind it; None where it is not closed."""
-    name, ends = named.group(1).lower(), source[named.start() + 1] == "/"
-    rest = _UNQUOTED_REST.match(source, named.end())
+    name, ends = name_match.group(1).lower(), source[name_match.start() + 1] == "/"
+    rest = _UNQUOTED_REST.match(source, name_match.end())
     if rest is not None and (ends or "=" not in rest.group()):
         return Tag(name, ends), rest.end()
     attributes: dict[str, str] = {}
-    position = named.end()
+    position = name_match.end()
     while (closed := _TAG_END.match(source, position)) is None:
-        found = _ATTRIBUTE.match(source, position)
-        if found is None:
+        match = _ATTRIBUTE.match(source, position)
+        if match is None:
             return None, len(source)
-        position = found.end()
+        position = match.end()
         if len(attributes) < MAX_ATTRIBUTES:
-            value = found.group(2) or ""
+            value = match.group(2) or ""
             value = value[1:-1] if value[:1] in ("'", '"') else value
-            attributes.setdefault(found.group(1).lower(), unescaped(value))
+            attributes.setdefault(match.group(1).lower(), unescaped(value))
     return Tag(name, ends, attributes), closed.end()
 
 
@@ -125,24 +125,24 @@ def _behind_comment(source: str, position: int) -> int:
 
 def page_of_html(source: str, url: str) -> WebPage:
     """Return the page of an HTML document; links are joined to `url`, or to the document's own base."""
-    reading = _Reading(url)
+    reading = _PageReading(url)
     reading.read(source)
     for noise in (_NOISE - {reading.within}, frozenset[str]()):
         if reading.within:
             # A menu that is never closed would take the page with it.
-            reading = _Reading(url, noise)
+            reading = _PageReading(url, noise)
             reading.read(source)
     return reading.page()
 
 
 def plain_text(fragment: str, most: int) -> str:
     """Return the words of a piece of HTML in one line."""
-    reading = _Reading("")
+    reading = _PageReading("")
     reading.read(fragment[: 8 * most])
     return one_line(reading.page().text, most)
 
 
-class _Reading:
+class _PageReading:
     """The state while a document is read."""
 
     def __init__(self, url: str, noise: frozenset[str] = _NOISE) -> None:
@@ -178,9 +178,9 @@ class _Reading:
     def page(self) -> WebPage:
         main, other = self._links
         links = {**main, **{url: words for url, words in other.items() if url not in main}}
-        kept = tuple((words, url) for url, words in links.items())[:MAX_LINKS]
+        page_links = tuple((words, url) for url, words in links.items())[:MAX_LINKS]
         text = self._text.whole()
-        return WebPage(self._url, self._title, text, kept)
+        return WebPage(self._url, self._title, text, page_links)
 
     def _take(self, text: str, element: str) -> None:
         if element == "title":

@@ -106,7 +106,7 @@ class Lines:
         self._gap = max(self._gap, wide)
 
     def mark(self, sign: str) -> None:
-        """Put a sign before the next text; "" takes it back."""
+        """Set the sign before the next text; "" takes it back."""
         self._mark = sign
 
     def row(self) -> None:

@@ -28,7 +28,7 @@ _MAX_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class EngineRequest:
     """An HTTP request without its key."""
 
     method: str
@@ -55,7 +55,7 @@ class Provider:
     path: str
     variable: str
     header: str
-    request: Callable[[str, str, int], Request]
+    request: Callable[[str, str, int], EngineRequest]
     rows: Callable[[Mapping[str, Any]], Any]
     fields: tuple[str, str, str]
     text: Callable[[str, int], str] = field(default=one_line)
@@ -65,9 +65,9 @@ def _serper_rows(answer: Mapping[str, Any]) -> Any:
     return answer.get("organic", [] if "searchParameters" in answer else None)
 
 
-def _brave_request(endpoint: str, query: str, count: int) -> Request:
-    asked = urlencode({"q": query, "count": count, "result_filter": "web", "text_decorations": "false"})
-    return Request("GET", f"{endpoint}?{asked}")
+def _brave_request(endpoint: str, query: str, count: int) -> EngineRequest:
+    parameters = urlencode({"q": query, "count": count, "result_filter": "web", "text_decorations": "false"})
+    return EngineRequest("GET", f"{endpoint}?{parameters}")
 
 
 def _brave_rows(answer: Mapping[str, Any]) -> Any:
@@ -85,14 +85,14 @@ def _searxng_rows(answer: Mapping[str, Any]) -> Any:
 PROVIDERS = {
     "serper": Provider(
         "https://google.serper.dev/search", "/search", "SERPER_API_KEY", "X-API-KEY",
-        lambda endpoint, query, count: Request("POST", endpoint, {"q": query, "num": count}), _serper_rows,
+        lambda endpoint, query, count: EngineRequest("POST", endpoint, {"q": query, "num": count}), _serper_rows,
         ("link", "title", "snippet")),
     "brave": Provider(
         "https://api.search.brave.com/res/v1/web/search", "/res/v1/web/search", "BRAVE_API_KEY", "X-Subscription-Token",
         _brave_request, _brave_rows, ("url", "title", "description"), plain_text),
     "searxng": Provider(
         "", "/search", "", "",
-        lambda endpoint, query, count: Request("GET", f"{endpoint}?{urlencode({'q': query, 'format': 'json'})}"),
+        lambda endpoint, query, count: EngineRequest("GET", f"{endpoint}?{urlencode({'q': query, 'format': 'json'})}"),
         _searxng_rows, ("url", "title", "content")),
 }  # fmt: skip
 
@@ -110,7 +110,7 @@ def read_answer(provider: Provider, answer: Any, top_k: int, name: str) -> tuple
     rows = provider.rows(answer) if isinstance(answer, dict) else None
     if not isinstance(rows, list):
         raise malformed(name, "it holds no list of results")
-    found: dict[str, tuple[str, str]] = {}
+    results: dict[str, tuple[str, str]] = {}
     for place, row in enumerate(rows[:_MAX_ROWS]):
         values = [row.get(key) for key in provider.fields] if isinstance(row, dict) else [None]
         url, *texts = values
@@ -118,10 +118,10 @@ def read_answer(provider: Provider, answer: Any, top_k: int, name: str) -> tuple
             raise malformed(name, f"result {place} is no object of texts with a URL")
         title, snippet = (text or "" for text in texts)
         if opens(url):
-            found.setdefault(
+            results.setdefault(
                 url, (provider.text(title, MAX_TITLE_CHARACTERS), provider.text(snippet, MAX_SNIPPET_CHARACTERS))
             )
-    return hits_of(list(found.items())[:top_k])
+    return hits_of(list(results.items())[:top_k])
 
 
 def hits_of(results: list[tuple[str, tuple[str, str]]]) -> tuple[Hit, ...]:

@@ -91,9 +91,9 @@ def _codec(body: bytes, content_type: str, kind: str) -> str:
     for mark, codec in _MARKS:
         if body.startswith(mark):
             return codec
-    named = _CHARSET.search(content_type[:500])
-    if named is not None and named.group(1).lower() in _CODECS:
-        return _CODECS[named.group(1).lower()]
+    match = _CHARSET.search(content_type[:500])
+    if match is not None and match.group(1).lower() in _CODECS:
+        return _CODECS[match.group(1).lower()]
     head = body[:_HEAD_BYTES]
     inside = _XML_ENCODING.match(head) or (_META.search(head) if kind in _HTML else None)
     if inside is not None:
@@ -110,11 +110,11 @@ def _codec(body: bytes, content_type: str, kind: str) -> str:
 
 
 class PageFault(EnvFault):
-    """A page that cannot be had now; `told` is what the policy reads where no attempt gets it."""
+    """A page that cannot be had now; `reason` is what the policy reads where no attempt gets it."""
 
-    def __init__(self, told: str, wait_seconds: float = 0.0) -> None:
-        super().__init__(told, True, wait_seconds)
-        self.told = told
+    def __init__(self, reason: str, wait_seconds: float = 0.0) -> None:
+        super().__init__(reason, True, wait_seconds)
+        self.reason = reason
 
 
 class PageReader(Uncopied):
@@ -183,7 +183,7 @@ class _PagePort(ExternalPort):
             return super()._attempt(request, key)
         except EnvFault as fault:
             if isinstance(fault.__cause__, PageFault):
-                return _not_opened(request["url"], fault.__cause__.told)
+                return _not_opened(request["url"], fault.__cause__.reason)
             raise
 
 
@@ -204,7 +204,7 @@ class _Web:
     def _followed(self, url: str, ends: float) -> tuple[str, HttpReply]:
         place = self._url_policy.place(url)
         for _ in range(MAX_REDIRECTS + 1):
-            reply = self._asked(place, ends)
+            reply = self._request(place, ends)
             if reply.status not in _REDIRECTS:
                 return place, reply
             try:
@@ -214,16 +214,16 @@ class _Web:
             place = self._url_policy.place(target)
         raise Unopenable(f"The page leads on more than {MAX_REDIRECTS} times.")
 
-    def _asked(self, url: str, ends: float) -> HttpReply:
+    def _request(self, url: str, ends: float) -> HttpReply:
         host = urlsplit(url).hostname
         try:
             reply = self._client.send("GET", url, seconds=ends - time.monotonic(), headers=_HEADERS)
         except TransportFault as fault:
-            said = {"host": host, "max_bytes": self._max_bytes, "seconds": self._seconds}
+            slots = {"host": host, "max_bytes": self._max_bytes, "seconds": self._seconds}
             if fault.kind in _SURE_FAILURES:
-                raise Unopenable(_SURE_FAILURES[fault.kind].format(**said)) from None
+                raise Unopenable(_SURE_FAILURES[fault.kind].format(**slots)) from None
             if fault.kind in _PASSING_FAILURES:
-                raise PageFault(_PASSING_FAILURES[fault.kind].format(**said)) from None
+                raise PageFault(_PASSING_FAILURES[fault.kind].format(**slots)) from None
             raise
         if reply.status == _TOO_MANY_REQUESTS:
             raise EnvFault(f"{host} answered 429: too many requests", True, wait_seconds_of(reply.headers))

@@ -39,7 +39,7 @@ class WebSearch(Uncopied):
         attempt_seconds: float = 20.0,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Name the engine; nothing is sent before the first search.
+        """Take the engine's name; nothing is sent before the first search.
 
         Args:
             name: one of `WEB_FORMS`; a URL without a path gets the engine's own.
@@ -51,10 +51,10 @@ class WebSearch(Uncopied):
         Raises:
             UsageError: an unknown engine, a URL that may not be recorded, or no key in the environment.
         """
-        known = _split(name)
-        if known is None:
+        style_and_endpoint = _split(name)
+        if style_and_endpoint is None:
             raise UsageError(f"WebSearch: name={name!r}; the forms are {', '.join(WEB_FORMS)}")
-        style, endpoint = known
+        style, endpoint = style_and_endpoint
         self.name = f"{style}@{endpoint}" if endpoint != providers.PROVIDERS[style].home else style
         engine = _Engine(self.name, style, endpoint)
         if recording is None or recording.mode == "record":
@@ -72,9 +72,9 @@ class WebSearch(Uncopied):
         sent = providers.query_as_sent(query)
         if top_k < 1 or not sent:
             return ()
-        asked = min(top_k, providers.MAX_TOP_K)
+        count = min(top_k, providers.MAX_TOP_K)
         # Read again, because a recording may come from anywhere.
-        return _recorded_hits(self._port.call({"query": sent, "topk": asked}, CallSite("")), asked, self.name)
+        return _recorded_hits(self._port.call({"query": sent, "topk": count}, CallSite("")), count, self.name)
 
 
 class _Engine:
@@ -99,10 +99,10 @@ class _Engine:
     def __call__(self, request: Any, seconds: float) -> Any:
         top_k, provider = request["topk"], self._provider
         # A whole page of results, because some of them are dropped, and engines charge by the page.
-        wanted = providers.PAGE_OF_RESULTS if top_k <= providers.PAGE_OF_RESULTS else providers.MAX_TOP_K
-        asked = provider.request(self._endpoint, request["query"], wanted)
+        count = providers.PAGE_OF_RESULTS if top_k <= providers.PAGE_OF_RESULTS else providers.MAX_TOP_K
+        call = provider.request(self._endpoint, request["query"], count)
         headers = {provider.header: self.key()} if provider.header else None
-        answer = self._client.json(asked.method, asked.url, seconds=seconds, headers=headers, json=asked.json)
+        answer = self._client.json(call.method, call.url, seconds=seconds, headers=headers, json=call.json)
         hits = providers.read_answer(provider, answer, top_k, self._name)
         return {"results": [[hit.passage.id, hit.passage.title, hit.passage.text] for hit in hits]}
 

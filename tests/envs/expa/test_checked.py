@@ -78,8 +78,8 @@ class RefusesOne(SortExpA):
 class EndsByText(SortExpA):
     """Text ends the episode."""
 
-    def _written(self, episode, text):
-        return replace(super()._written(episode, text), terminated=True)
+    def _write(self, episode, text):
+        return replace(super()._write(episode, text), terminated=True)
 
 
 class RaisesOnTheCount(SortExpA):

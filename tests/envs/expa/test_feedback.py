@@ -7,7 +7,7 @@ import gymnasium as gym
 import pytest
 
 from agent_envs.base.messages import Message
-from agent_envs.envs.expa.calculator.derivations import Derivation, derivation
+from agent_envs.envs.expa.calculator.derivations import Calculation, derivation
 from agent_envs.envs.expa.feedback import give_feedback
 from tests.hinted import along, counts, half_able
 
@@ -127,12 +127,12 @@ def test_a_word_problem_is_led_step_by_step():
 @pytest.mark.parametrize(
     "question, found",
     [
-        ("What is (54 - 16) * five?", Derivation("value", ("(54-16)*5",))),
-        ("What is the value of 3 plus 4, divided by the value of 7?", Derivation("value", ("(3+4)/(7)",))),
-        ("What is the moon?", Derivation("value")),
-        ("How many eggs does Ann have if 12 hens lay 3 eggs each?", Derivation("")),
+        ("What is (54 - 16) * five?", Calculation("value", ("(54-16)*5",))),
+        ("What is the value of 3 plus 4, divided by the value of 7?", Calculation("value", ("(3+4)/(7)",))),
+        ("What is the moon?", Calculation("value")),
+        ("How many eggs does Ann have if 12 hens lay 3 eggs each?", Calculation("")),
         ("How many times does the digit 1 occur in the number one hundred one when it is written in digits?",
-         Derivation("count", (), "1", tuple("101"))),
+         Calculation("count", (), "1", tuple("101"))),
     ],
 )  # fmt: skip
 def test_what_there_is_to_calculate(question, found):

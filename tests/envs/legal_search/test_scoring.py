@@ -19,7 +19,7 @@ from agent_envs.envs.legal_search.outcomes import (
     matches,
     result_of,
 )  # fmt: skip
-from agent_envs.envs.legal_search.scoring import SEGMENTS, WEIGHTS, Limits, labels, make_reward, metrics
+from agent_envs.envs.legal_search.scoring import SEGMENTS, WEIGHTS, EpisodeLimits, labels, make_reward, metrics
 from agent_envs.envs.legal_search.tasks import LegalScenario
 from agent_envs.envs.legal_search.tools import FAULTS, READ, SEARCHES, Final
 from tests.envs.legal_search.small import DUES, FEES, LONG, TERM, play
@@ -160,7 +160,7 @@ BANDS = {  # the paper's, as this environment closes and opens them
     searches=st.integers(0, 9),
 )
 def test_bands_never_overlap_whatever_the_inner_terms(trajectory, weights, searches):
-    spec = make_reward("segmented", Limits(10, searches), weights)
+    spec = make_reward("segmented", EpisodeLimits(10, searches), weights)
     total = spec(trajectory).total
     outcome = ended_of(trajectory).outcome
     low, high = BANDS[outcome]
@@ -174,7 +174,7 @@ def test_bands_never_overlap_whatever_the_inner_terms(trajectory, weights, searc
 @given(trajectory=PLAYED)
 def test_art_e_stays_in_the_published_ranges(trajectory):
     ended = ended_of(trajectory)
-    total = make_reward("art_e", Limits(10, 9))(trajectory).total
+    total = make_reward("art_e", EpisodeLimits(10, 9))(trajectory).total
     ranges = {"format_error": (-2.0, -1.4), "wrong": (-1.0, -0.6), "cited": (1.0, 1.5), "uncited": (1.0, 1.5)}
     low, high = ranges.get(ended.outcome, (0.0, 0.4))
     assert low - 1e-9 <= total <= high + 1e-9
@@ -183,7 +183,7 @@ def test_art_e_stays_in_the_published_ranges(trajectory):
 @given(one=PLAYED, turns=st.integers(1, 9), searches=st.integers(0, 8))
 def test_a_right_answer_earns_more_with_fewer_turns_and_searches(one, turns, searches):
     scenario = LegalScenario(("a",), ("a",), (), True, "em")
-    spec = make_reward("segmented", Limits(10, 9))
+    spec = make_reward("segmented", EpisodeLimits(10, 9))
 
     def earned(turns, searches):
         return spec(made(Ended("cited", sources=("a",)), scenario, [("a",)] * searches, [], turns)).total
@@ -195,7 +195,7 @@ def test_a_right_answer_earns_more_with_fewer_turns_and_searches(one, turns, sea
 @given(turns=st.integers(1, 9), searches=st.integers(0, 8), proving=st.integers(1, 6))
 def test_citing_all_that_proves_an_answer_pays_at_least_as_much_as_citing_less(turns, searches, proving):
     names = tuple(f"s{number}" for number in range(proving))
-    spec = make_reward("segmented", Limits(10, 9))
+    spec = make_reward("segmented", EpisodeLimits(10, 9))
     scenario = LegalScenario(names, names, (), True, "em")
     earned = [spec(made(Ended("cited", sources=names[:cited]), scenario, [("s0",)] * searches, [], turns)).total
               for cited in range(1, proving + 1)]  # fmt: skip
@@ -355,8 +355,8 @@ BAD_WEIGHTS = [{"speed": 1.0}, {"found": -0.1}, {"found": True}, {"found": "1"},
 @pytest.mark.parametrize("weights", BAD_WEIGHTS, ids=str)
 def test_bad_weights_are_refused(weights):
     with pytest.raises(UsageError, match="weights"):
-        make_reward("segmented", Limits(10, 9), weights)
+        make_reward("segmented", EpisodeLimits(10, 9), weights)
     with pytest.raises(UsageError, match="weights"):
-        make_reward("art_e", Limits(10, 9), {"found": 0.2})
+        make_reward("art_e", EpisodeLimits(10, 9), {"found": 0.2})
     with pytest.raises(UsageError, match="no_such"):
-        make_reward("no_such", Limits(10, 9))
+        make_reward("no_such", EpisodeLimits(10, 9))

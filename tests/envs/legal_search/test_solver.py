@@ -6,10 +6,10 @@ from functools import partial
 import pytest
 
 from agent_envs.envs.legal_search.env import LegalSearch
-from agent_envs.envs.legal_search.heuristic import Missing, Reading
+from agent_envs.envs.legal_search.heuristic import Missing, QuestionReader
 from agent_envs.envs.legal_search.outcomes import ended_of
 from agent_envs.envs.legal_search.tools import ANSWER, rendered
-from agent_envs.envs.legal_search.transcript import Shown
+from agent_envs.envs.legal_search.transcript import Excerpt
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy, Reply
 from agent_envs.wrappers import ForcedAnswer, TurnLimit
@@ -149,9 +149,10 @@ MAIN = """(a) A fee is paid within 30 days after the demand.
 (d) All increases together come to 3 days at most.
 (e) Paragraph (a) is amended by § 9-1."""
 PAGES = [
-    Shown("1-2", "A > B > § 1-2. Payment of fees", MAIN),
-    Shown("1-1", "A > B > § 1-1. Definitions", "A mill is small if it has fewer than 9 wheels."),
-    Shown("9-1", "Z > § 9-1. Act", 'In § 1-2(a), "40 days" is substituted for "30 days".\nIt applies on or after 1 July 2015.'),
+    Excerpt("1-2", "A > B > § 1-2. Payment of fees", MAIN),
+    Excerpt("1-1", "A > B > § 1-1. Definitions", "A mill is small if it has fewer than 9 wheels."),
+    Excerpt("9-1", "Z > § 9-1. Act",
+            'In § 1-2(a), "40 days" is substituted for "30 days".\nIt applies on or after 1 July 2015.'),
 ]  # fmt: skip
 
 
@@ -167,14 +168,14 @@ PAGES = [
     ],
 )
 def test_amounts_are_worked_out_from_what_was_read(question, answer):
-    reading = Reading(question, {page.id: page for page in PAGES})
+    reading = QuestionReader(question, {page.id: page for page in PAGES})
     assert reading.answer() == answer and "1-2" in reading.used
 
 
 def test_what_is_missing_is_named():
     question = "Within how many days does a miller with 8 wheels pay the fee?"
     with pytest.raises(Missing, match="1-1"):
-        Reading(question, {PAGES[0].id: PAGES[0]}).answer()
-    assert Reading(question, {PAGES[0].id: PAGES[0]}, final=True).answer() == "30"
+        QuestionReader(question, {PAGES[0].id: PAGES[0]}).answer()
+    assert QuestionReader(question, {PAGES[0].id: PAGES[0]}, final=True).answer() == "30"
     with pytest.raises(Missing):
-        Reading("Who feeds the cat?", {page.id: page for page in PAGES}).answer()
+        QuestionReader("Who feeds the cat?", {page.id: page for page in PAGES}).answer()

@@ -16,15 +16,15 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import digest
 from agent_envs.envs.legal_search.dates import date_forms
 from agent_envs.envs.legal_search.generated import WORLDS
-from agent_envs.envs.legal_search.heuristic import Missing, Reading
+from agent_envs.envs.legal_search.heuristic import Missing, QuestionReader
 from agent_envs.envs.legal_search.library import Library
 from agent_envs.envs.legal_search.observations import page_of, snippet
-from agent_envs.envs.legal_search.questions import CELLS, Asker
+from agent_envs.envs.legal_search.questions import CELLS, StatuteAsker
 from agent_envs.envs.legal_search.statute_facts import draw_law
 from agent_envs.envs.legal_search.statute_parts import WORDINGS, jurisdiction, parts
 from agent_envs.envs.legal_search.statute_text import draft
 from agent_envs.envs.legal_search.statutes import StatutesConfig, build_statutes, get_statutes
-from agent_envs.envs.legal_search.transcript import Shown
+from agent_envs.envs.legal_search.transcript import Excerpt
 from agent_envs.grading.text_answers import exact_match
 from agent_envs.tools.retrieval.build import make_retriever
 from tests.envs.legal_search.clerk import Clerk, Unproved
@@ -150,7 +150,7 @@ def about(facts, asker, section):
 def test_every_sentence_of_two_hundred_sections_changes_an_answer_when_it_is_removed():
     facts, library = whole_law()
     random.seed(0)
-    asker = Asker(random.Random(1), facts, library, "first")
+    asker = StatuteAsker(random.Random(1), facts, library, "first")
     chosen = random.sample([row for row in library.sections.values() if row.text], 200)
     for section in chosen:
         waiting = {line[1] if line.startswith("(") else "" for line in section.text.splitlines()}
@@ -238,10 +238,10 @@ def test_texts_are_english():
 
 def read(world, question):
     pages = {
-        name: Shown(name, world.library.breadcrumb(name), world.library.read(name).text) for name in question.support
+        name: Excerpt(name, world.library.breadcrumb(name), world.library.read(name).text) for name in question.support
     }
     try:
-        return Reading(question.text, pages, final=True).answer()
+        return QuestionReader(question.text, pages, final=True).answer()
     except Missing:
         return ""
 

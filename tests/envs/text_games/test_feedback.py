@@ -15,7 +15,7 @@ from agent_envs.envs.text_games.baba_is_ai.env import describe
 from agent_envs.envs.text_games.baba_is_ai.hint import read_map
 from agent_envs.envs.text_games.babyai.env import ACTIONS
 from agent_envs.envs.text_games.babyai.hint import Belief
-from agent_envs.envs.text_games.feedback import played
+from agent_envs.envs.text_games.feedback import read_observations
 from tests.hinted import Moment, along, counts, half_able
 
 TASKS = range(30)
@@ -60,7 +60,7 @@ def test_where_a_player_stands_is_known_from_what_it_saw():
             action = half_able(Moment(env, messages, "", random.Random(0), {}), 1.0)
             over = any(env.step(action)[2:4])
             messages += [Message("assistant", action, "policy"), *core.episode.turns[-1].observation]
-            world, belief = core.episode.state, Belief.of(played(messages, ACTIONS, 2))
+            world, belief = core.episode.state, Belief.of(read_observations(messages, ACTIONS, 2))
             y, x = divmod(world.place, world.width)
             top, left = divmod(start.place, start.width)
             turned = 1j ** (start.facing + 1)  # minigrid counts facings from the east, a belief from the first one on

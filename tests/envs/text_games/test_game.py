@@ -8,7 +8,7 @@ from agent_envs import Snapshot, check_turn_env, fork, restore, snapshot
 from agent_envs.base.errors import UsageError
 from agent_envs.base.protocol import Malformed, Say
 from agent_envs.envs.text_games.game import PROTOCOL, Action, numbered
-from agent_envs.envs.text_games.scoring import MOVE, PENALTY, REWARDS, Facts, facts_of, metrics_of
+from agent_envs.envs.text_games.scoring import MOVE, PENALTY, REWARDS, TurnFacts, facts_of, metrics_of
 from tests.envs.text_games.corridor import CorridorGame
 from tests.rows import each_row
 
@@ -122,7 +122,7 @@ def test_an_invalid_turn_takes_the_default_and_is_told_so():
     assert observation == f"No valid action was found: {why}. Instead you did: wait.\nfield 1"
     assert (reward, terminated, truncated, info["events"]) == (0.0, False, False, [why])
     turn = env.episode.turns[0]
-    assert facts_of(turn) == Facts("wait", True, 0.0, 0.0, False) and isinstance(turn.parsed, Malformed)
+    assert facts_of(turn) == TurnFacts("wait", True, 0.0, 0.0, False) and isinstance(turn.parsed, Malformed)
     assert turn.results[0].name == MOVE and turn.results[0].call_id == ""
 
 
@@ -132,7 +132,7 @@ def test_an_invalid_turn_ends_the_episode():
     observation, reward, terminated, truncated, info = env.step("ACTION: fly")
     assert observation == "The episode ends here: 'fly' is no action; name one of step back, wait, step forward."
     assert (reward, terminated, truncated, info["success"], info["turns_left"]) == (-0.1, True, False, False, 0)
-    assert facts_of(env.episode.turns[1]) == Facts("", True, 0.0, pytest.approx(1 / 3), False)
+    assert facts_of(env.episode.turns[1]) == TurnFacts("", True, 0.0, pytest.approx(1 / 3), False)
     assert env.episode.state.place == 2
     env = started(on_invalid="end")
     assert env.step("hm")[2] and facts_of(env.episode.turns[0]).progress == 0.0

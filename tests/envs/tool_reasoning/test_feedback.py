@@ -7,7 +7,7 @@ import gymnasium as gym
 import pytest
 
 from agent_envs.base.messages import Message
-from agent_envs.envs.tool_reasoning.feedback import Talk, give_feedback
+from agent_envs.envs.tool_reasoning.feedback import FeedbackContext, give_feedback
 from agent_envs.envs.tool_reasoning.solver import UNKNOWN
 from tests.hinted import along, counts, half_able
 
@@ -66,7 +66,7 @@ def asked(question, *since):
     ],
 )
 def test_a_possessive_is_no_part_of_a_name(question, names):
-    assert Talk(asked(question)).names() == names
+    assert FeedbackContext(asked(question)).names() == names
 
 
 def test_a_name_that_was_looked_up_or_shown_is_known_without_its_possessive():
@@ -85,4 +85,4 @@ def test_a_name_that_was_looked_up_or_shown_is_known_without_its_possessive():
 
 def test_names_of_hostile_questions_cost_little():
     for text in ("A'" * 9_000, "A's " * 4_000, "Ab' " * 4_000, "Aa " * 5_000, "A" * 15_000):
-        assert len(Talk(asked(text)).names()) < 2_000
+        assert len(FeedbackContext(asked(text)).names()) < 2_000

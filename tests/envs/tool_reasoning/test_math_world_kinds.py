@@ -16,9 +16,9 @@ from agent_envs.envs.tool_reasoning.math_world import KINDS
 from agent_envs.envs.tool_reasoning.math_world.problem import (
     LEVELS,
     LONGEST_ANSWER,
-    Kind,
     Number,
     Numbers,
+    ProblemKind,
     assignments,
     draw,
     fitted,
@@ -37,7 +37,7 @@ def test_every_row_of_the_table_has_its_generator() -> None:
     assert list(table) == [kind.name for kind in EVERY]
 
 
-def drawn(kind: Kind, level: int, count: int) -> list[tuple[Numbers, Number]]:
+def drawn(kind: ProblemKind, level: int, count: int) -> list[tuple[Numbers, Number]]:
     rng = random.Random(f"{kind.name}/{level}")
     found: list[tuple[Numbers, Number]] = []
     while len(found) < count:
@@ -58,7 +58,7 @@ def test_there_are_several_kinds_of_each_subject_and_all_are_tried_out() -> None
 
 
 @by_name
-def test_brute_force_finds_the_same_answer(kind: Kind) -> None:
+def test_brute_force_finds_the_same_answer(kind: ProblemKind) -> None:
     least = 3 if kind.name == "distributions" else 8  # 5 ** 11 choices take their time
     for numbers, answer in drawn(kind, 1, least):
         if kind.name == "distributions" and numbers["k"] ** numbers["n"] > 300_000:
@@ -81,7 +81,7 @@ def test_brute_force_also_at_the_middle_level(name: str) -> None:
 
 
 @by_name
-def test_answers_are_neither_guessed_nor_copied(kind: Kind) -> None:
+def test_answers_are_neither_guessed_nor_copied(kind: ProblemKind) -> None:
     for level in LEVELS:
         answers = [answer for _, answer in drawn(kind, level, 12)]
         assert all(answer.denominator > 1 or abs(answer) >= 10 for answer in answers)
@@ -90,13 +90,13 @@ def test_answers_are_neither_guessed_nor_copied(kind: Kind) -> None:
 
 
 @by_name
-def test_by_hand_each_level_is_longer_than_the_one_before(kind: Kind) -> None:
+def test_by_hand_each_level_is_longer_than_the_one_before(kind: ProblemKind) -> None:
     means = [mean(kind.steps(**numbers) for numbers, _ in drawn(kind, level, 40)) for level in LEVELS]
     assert all(later > 1.1 * earlier for earlier, later in pairwise(means)), means
 
 
 @by_name
-def test_every_wording_names_every_number(kind: Kind) -> None:
+def test_every_wording_names_every_number(kind: ProblemKind) -> None:
     assert len(set(kind.wordings)) >= 3
     numbers, _ = drawn(kind, 4, 1)[0]
     digits = set(re.findall(r"\d+", assignments(numbers, {})))
@@ -113,7 +113,7 @@ def test_every_wording_names_every_number(kind: Kind) -> None:
 
 
 @by_name
-def test_a_letter_stands_for_a_number_in_question_and_code(kind: Kind) -> None:
+def test_a_letter_stands_for_a_number_in_question_and_code(kind: ProblemKind) -> None:
     numbers, _ = drawn(kind, 3, 1)[0]
     for name in kind.open_names(3):
         assert f"{name} = P\n" in assignments(numbers, {name: "P"})
@@ -124,7 +124,7 @@ def test_a_letter_stands_for_a_number_in_question_and_code(kind: Kind) -> None:
 
 
 @by_name
-def test_the_code_prints_the_answer_at_every_level(kind: Kind, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_code_prints_the_answer_at_every_level(kind: ProblemKind, capsys: pytest.CaptureFixture[str]) -> None:
     for level in LEVELS:
         for numbers, answer in drawn(kind, level, 4):
             exec(assignments(numbers, {}) + kind.code, {})

@@ -4,7 +4,7 @@ import pytest
 
 from agent_envs.grading.math import math_equal, read_math
 from agent_envs.grading.math.limits import MAX_BRACKETS, MAX_CHARACTERS, MAX_DIGITS, MAX_ITEMS, MAX_SIGNS
-from agent_envs.grading.math.values import Many, Quotient, Words
+from agent_envs.grading.math.values import Many, MathWords, Quotient
 
 EQUAL = {
     "units": [
@@ -218,20 +218,20 @@ def test_unequal(subject):
 @pytest.mark.parametrize("form", ["{0}", "-{0}", "0.{0}", "1.{0}", r"0.\overline{{{0}}}", "1/{0}"])
 def test_a_number_has_a_value_up_to_its_longest(form):
     assert isinstance(read_math(form.format("7" * MAX_DIGITS)), Quotient)
-    assert isinstance(read_math(form.format("7" * (MAX_DIGITS + 1))), Words)
+    assert isinstance(read_math(form.format("7" * (MAX_DIGITS + 1))), MathWords)
 
 
 def test_a_power_of_ten_has_a_value_up_to_its_largest():
     for sign in ("", "-"):
         assert isinstance(read_math(f"2e{sign}{MAX_DIGITS}"), Quotient)
-        assert isinstance(read_math(f"2e{sign}{MAX_DIGITS + 1}"), Words)
+        assert isinstance(read_math(f"2e{sign}{MAX_DIGITS + 1}"), MathWords)
 
 
 def test_brackets_have_a_value_up_to_their_deepest():
     for opened, closed in ("()", "[]", "{}"):
         assert math_equal(opened * MAX_BRACKETS + "7.0" + closed * MAX_BRACKETS, "7")
         deeper = opened * (MAX_BRACKETS + 1) + "7.0" + closed * (MAX_BRACKETS + 1)
-        assert isinstance(read_math(deeper), Words)
+        assert isinstance(read_math(deeper), MathWords)
 
 
 def test_an_answer_has_a_value_up_to_its_longest():
@@ -241,6 +241,6 @@ def test_an_answer_has_a_value_up_to_its_longest():
 def test_lists_and_signs_have_values_up_to_their_most():
     items = "; ".join(map(str, range(MAX_ITEMS)))
     signs = r"\pm 1" * MAX_SIGNS
-    assert isinstance(read_math(items), Many) and isinstance(read_math(f"{items}; {MAX_ITEMS}"), Words)
-    assert isinstance(read_math(signs), Many) and isinstance(read_math(rf"{signs}\pm 1"), Words)
+    assert isinstance(read_math(items), Many) and isinstance(read_math(f"{items}; {MAX_ITEMS}"), MathWords)
+    assert isinstance(read_math(signs), Many) and isinstance(read_math(rf"{signs}\pm 1"), MathWords)
     assert isinstance(read_math(rf"{signs}\mp 1"), Many), "tied together they stand for two values"

@@ -7,7 +7,7 @@ import pytest
 
 from agent_envs.grading.math import boxed, math_equal, read_math
 from agent_envs.grading.math.limits import MAX_CHARACTERS, READ_STEPS
-from agent_envs.grading.math.values import Words
+from agent_envs.grading.math.values import MathWords
 from tests.rows import each_row
 
 MOST_CALLS = 150 * READ_STEPS  # Python and C calls of one reading: a step is worth some dozens of them
@@ -148,7 +148,7 @@ def test_the_work_is_bounded(name):
 
 def test_what_is_too_large_is_compared_as_written():
     deep = "\\sqrt{2+" * 100 + "1" + "}" * 100
-    assert isinstance(read_math(deep), Words)
+    assert isinstance(read_math(deep), MathWords)
     assert math_equal(deep, deep.replace("{2+", "{ 2 + "))
     assert not math_equal(deep, deep.replace("{2+", "{3+", 1))
 

@@ -17,7 +17,7 @@ from agent_envs.tools.sandbox import (
     restore_session,
     sandbox_version,
 )
-from agent_envs.tools.sandbox.port import refused, shown
+from agent_envs.tools.sandbox.port import clean_result, refused
 from tests.rows import each_row
 
 CELLS = (SandboxCell("x = 1", None, "a" * 64), SandboxCell("x", Limits(cpu_seconds=1.0), "b" * 64))
@@ -88,12 +88,12 @@ def test_what_is_no_code_does_not_run():
 
 def test_what_is_shown_has_no_addresses_and_keeps_its_limits():
     limits = Limits(output_bytes=40, memory_mb=99)
-    found = shown(ExecResult("ok", "<f at 0x7f00AB> <g at 0x1>", "at 0x12 or 0x12", "e" * 41), limits)
+    found = clean_result(ExecResult("ok", "<f at 0x7f00AB> <g at 0x1>", "at 0x12 or 0x12", "e" * 41), limits)
     assert (found.stdout, found.value, found.error) == ("<f at 0x...> <g at 0x...>", "at 0x... or 0x12", "e" * 40)
     assert found.truncated
-    assert shown(ExecResult("ok", "\N{EURO SIGN}" * 14), limits).stdout == "\N{EURO SIGN}" * 13
-    assert not shown(ExecResult("ok", "x" * 40), limits).truncated
-    assert shown(ExecResult("memory", value="v", error="12345 bytes"), limits) == ExecResult(
+    assert clean_result(ExecResult("ok", "\N{EURO SIGN}" * 14), limits).stdout == "\N{EURO SIGN}" * 13
+    assert not clean_result(ExecResult("ok", "x" * 40), limits).truncated
+    assert clean_result(ExecResult("memory", value="v", error="12345 bytes"), limits) == ExecResult(
         "memory", error="MemoryError: more than 99 MB of memory"
     )
 

@@ -64,7 +64,7 @@ def test_seats_are_counted_however_sessions_end():
         for turn in range(6):
             session = Session(pool, spec)
             assert session.run(f"{number} * {turn}").value == str(number * turn)
-            assert len(pool.interpreters._held) <= 2
+            assert len(pool.interpreters._interpreters) <= 2
             if turn % 3 == 0:
                 session.close()
             elif turn % 3 == 1:
@@ -75,9 +75,9 @@ def test_seats_are_counted_however_sessions_end():
         assert list(threads.map(episode, range(40))) == list(range(40))
     gc.collect()
     ended = time.monotonic() + 10
-    while pool.interpreters._held and time.monotonic() < ended:
+    while pool.interpreters._interpreters and time.monotonic() < ended:
         time.sleep(0.01)
-    assert not pool.interpreters._held
+    assert not pool.interpreters._interpreters
     backend.close()
 
 

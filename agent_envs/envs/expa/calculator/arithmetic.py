@@ -90,20 +90,20 @@ class ArithmeticSource(SeededSource[Task]):
         first, operator, second, keyed, value = self._draw(draw, operations, SPLITS.index(split), by_tree)
         if wording == OPERATOR_WORDS:
             parts = (first, second) if self._released else (as_unit(first), as_unit(second))
-            asked = _OUTER[operator].format(*map(_in_words, parts))
+            expression = _OUTER[operator].format(*map(_in_words, parts))
         else:
-            asked = spelled([*first, operator, *second])
+            expression = spelled([*first, operator, *second])
             if wording == NUMBER_WORDS:
-                asked = _NUMBER.sub(lambda found: number_words(int(found[0])), asked)
+                expression = _NUMBER.sub(lambda match: number_words(int(match[0])), expression)
         answer = number_text(value)
-        given = tuple(str(token) for token in keyed if type(token) is int)
+        operands = tuple(str(token) for token in keyed if type(token) is int)
         return Task(
             id=task_id,
             split=split,
-            question=f"What is {asked}?",
+            question=f"What is {expression}?",
             gold=(answer,),
             cluster=task_id,
-            data=CalcData("arithmetic", given, "", wording, operations),
+            data=CalcData("arithmetic", operands, "", wording, operations),
             hidden=Derivation((spelled(keyed).replace(" ", ""),), answer),
         )
 

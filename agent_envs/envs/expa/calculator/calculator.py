@@ -29,7 +29,7 @@ class Calculator(ExternalEnvironment):
     usage = "Compute an expression of numbers, + - * / and brackets, such as (31-4)*2."
 
     def __init__(self, decimal_point: bool = True) -> None:
-        """Say whether there is a button for the decimal point; the text face reads decimals either way."""
+        """Take `decimal_point`: whether there is a button for the decimal point; the text face reads decimals either way."""
         self.actions = {button: button for button in (*_DIGITS, *_OPERATORS, "(", ")", *("." * decimal_point), "=")}
         self._decimal_point = decimal_point
 
@@ -53,8 +53,8 @@ class Calculator(ExternalEnvironment):
         """Compute a tag's text. All that `evaluate` reads is welcome (spaces, signs, any decimals), and one "=" at the end."""
         expression = text.strip().removesuffix("=").rstrip()
         # The mark keeps a text that was cut from reading as a sound expression.
-        kept = expression if len(expression) <= MAX_CHARACTERS else expression[:MAX_CHARACTERS] + "..."
-        return _computed(expression), Latent(state.world), (kept,)
+        trace = expression if len(expression) <= MAX_CHARACTERS else expression[:MAX_CHARACTERS] + "..."
+        return _computed(expression), Latent(state.world), (trace,)
 
 
 def legal_buttons(keyed: tuple[str, ...], decimal_point: bool) -> tuple[str, ...]:

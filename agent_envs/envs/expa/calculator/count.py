@@ -22,7 +22,7 @@ _NAMES = tuple(SHAPES)
 
 
 class CountSource(SeededSource[Task]):
-    """How often a digit occurs in a number, or a shape in a sequence. No question is in two splits, however it is put."""
+    """Tasks that count a digit in a number, or a shape in a sequence. No question is in two splits, however it is put."""
 
     def __init__(
         self,
@@ -43,18 +43,18 @@ class CountSource(SeededSource[Task]):
         kind = "symbols" if self._symbols else "digits"
         draw = stream("count", kind, split, index).random
         in_words = draw() < self._words
-        drawn = _symbols if self._symbols else _digits
-        sequence, item = drawn(draw, self._length)
+        sampler = _symbols if self._symbols else _digits
+        sequence, item = sampler(draw, self._length)
         while not in_split(split, f"{item} {' '.join(sequence)}"):
-            sequence, item = drawn(draw, self._length)
+            sequence, item = sampler(draw, self._length)
         answer = str(sequence.count(item))
         number = "".join(sequence)
-        written = number_words(int(number)) if in_words and not self._symbols else number
-        question = f"How many times does the digit {item} occur in the number {written} when it is written in digits?"
+        numeral = number_words(int(number)) if in_words and not self._symbols else number
+        question = f"How many times does the digit {item} occur in the number {numeral} when it is written in digits?"
         return Task(
             id=task_id,
             split=split,
-            question=_asked_shape(sequence, item, in_words) if self._symbols else question,
+            question=_shape_question(sequence, item, in_words) if self._symbols else question,
             gold=(answer,),
             cluster=task_id,
             data=CalcData(
@@ -83,8 +83,8 @@ def _symbols(draw: Draw, most: int) -> tuple[list[str], str]:
     return [names[int(draw() * kinds)] for _ in range(length)], names[int(draw() * kinds)]
 
 
-def _asked_shape(sequence: list[str], name: str, in_words: bool) -> str:
+def _shape_question(sequence: list[str], name: str, in_words: bool) -> str:
     if in_words:
         return f"How many times does the word {name} occur in this sequence: {', '.join(sequence)}?"
-    shown = " ".join([SHAPES[symbol] for symbol in sequence])
-    return f"How many times does the symbol {SHAPES[name]} occur in this sequence: {shown}?"
+    symbols = " ".join([SHAPES[symbol] for symbol in sequence])
+    return f"How many times does the symbol {SHAPES[name]} occur in this sequence: {symbols}?"

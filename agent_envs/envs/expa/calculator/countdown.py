@@ -39,18 +39,18 @@ class CountdownSource(SeededSource[Task]):
         draw = stream("countdown", split, index).random
         expression, value = self._draw(draw, SPLITS.index(split))
         numbers = [token for token in expression if type(token) is int]
-        given = tuple(map(str, sorted(numbers, key=lambda number: draw())))
+        numerals = tuple(map(str, sorted(numbers, key=lambda number: draw())))
         target = number_text(value)
         answer = random_expressions.spelled(expression)
-        asked = f"{', '.join(given[:-1])} and {given[-1]}"
+        listing = f"{', '.join(numerals[:-1])} and {numerals[-1]}"
         return Task(
             id=task_id,
             split=split,
-            question=f"Which expression has the value {target} and is made of the numbers {asked}, each of them used exactly "
+            question=f"Which expression has the value {target} and is made of the numbers {listing}, each of them used exactly "
             "once, with +, -, * and / and as many brackets as needed?",
             gold=(answer,),
             cluster=task_id,
-            data=CalcData("countdown", given, target, _kind_of_target(value), self._numbers - 1),
+            data=CalcData("countdown", numerals, target, _kind_of_target(value), self._numbers - 1),
             hidden=Derivation((answer.replace(" ", ""),), answer),
         )
 
@@ -75,7 +75,7 @@ def _kind_of_target(value: Fraction) -> str:
 
 
 def check(
-    answer: str, given: Sequence[str], target: str, tolerance: Fraction = Fraction(0), *, tail: bool = False
+    answer: str, task_numbers: Sequence[str], target: str, tolerance: Fraction = Fraction(0), *, tail: bool = False
 ) -> str:
     """Return "" if an answer reaches the target with every given number exactly once, else the reason why not.
 
@@ -84,7 +84,7 @@ def check(
 
     Args:
         answer: the expression, from anyone.
-        given: the numbers of the task.
+        task_numbers: the numbers of the task.
         target: the value to reach, as text.
         tolerance: how far off the value may be.
         tail: allow "= TARGET" behind the expression.
@@ -99,26 +99,26 @@ def check(
         value = evaluate(expression)
     except ExpressionError as error:
         return str(error)
-    wrong = _wrong_numbers(used, Counter(map(Fraction, given)))
+    wrong = _wrong_numbers(used, Counter(map(Fraction, task_numbers)))
     if wrong:
         return wrong
     if abs(value - Fraction(target)) > tolerance:
-        return f"the value is {_shown(value)}, not {target}"
+        return f"the value is {_short_text(value)}, not {target}"
     return ""
 
 
-def _wrong_numbers(used: Counter[Fraction], given: Counter[Fraction]) -> str:
+def _wrong_numbers(used: Counter[Fraction], task_numbers: Counter[Fraction]) -> str:
     for number, times in used.items():
-        if number not in given:
-            return f"{_shown(number)} is not one of the given numbers"
-        if times > given[number]:
-            return f"{_shown(number)} is used {times} times and given {given[number]} times"
-    for number, times in given.items():
+        if number not in task_numbers:
+            return f"{_short_text(number)} is not one of the given numbers"
+        if times > task_numbers[number]:
+            return f"{_short_text(number)} is used {times} times and given {task_numbers[number]} times"
+    for number, times in task_numbers.items():
         if used[number] < times:
-            return f"{_shown(number)} is used {used[number]} times and given {times} times"
+            return f"{_short_text(number)} is used {used[number]} times and given {times} times"
     return ""
 
 
-def _shown(value: Fraction) -> str:
+def _short_text(value: Fraction) -> str:
     text = number_text(value)
     return text if len(text) <= _SHOWN_DIGITS else f"{text[:_SHOWN_DIGITS]}... ({len(text)} characters)"

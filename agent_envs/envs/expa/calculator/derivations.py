@@ -35,8 +35,8 @@ _SLOTS = {
 }  # fmt: skip
 
 
-class Derivation(NamedTuple):
-    """How a question is answered.
+class Calculation(NamedTuple):
+    """The calculation, count or expression that answers a question.
 
     Attributes:
         kind: `value` (of the last step), `expression` (the last step itself), `count`, or "" where it is not known.
@@ -52,26 +52,26 @@ class Derivation(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def derivation(question: str) -> Derivation:
-    """Return how a question is answered, as far as its words tell."""
+def derivation(question: str) -> Calculation:
+    """Parse a question into the calculation, the count or the expression that it asks for."""
     text = question.strip()[:_MOST_QUESTION]
-    found = _COUNTDOWN.search(text)
-    if found:
-        numbers = re.findall(r"\d+", found[2])
-        reached = _reach(tuple((Fraction(number), number) for number in numbers), Fraction(found[1]))
-        return Derivation("expression", (reached,) if reached else ())
+    match = _COUNTDOWN.search(text)
+    if match:
+        numbers = re.findall(r"\d+", match[2])
+        reached = _reach(tuple((Fraction(number), number) for number in numbers), Fraction(match[1]))
+        return Calculation("expression", (reached,) if reached else ())
     counted = _DIGIT.match(text)
     if counted:
         number = counted[2] if counted[2].isdigit() else str(parse_number_words(counted[2]))
-        return Derivation("count", (), counted[1], tuple(number))
+        return Calculation("count", (), counted[1], tuple(number))
     counted = _SHAPE.match(text)
     if counted:
-        return Derivation("count", (), counted[1], tuple(re.split(r",? ", counted[2])))
+        return Calculation("count", (), counted[1], tuple(re.split(r",? ", counted[2])))
     if text.startswith("What is ") and text.endswith("?"):
         expression = _expression(text[len("What is ") : -1])
-        return Derivation("value", (expression,) if expression else ())
-    steps = _told(text)
-    return Derivation("value", steps) if steps else Derivation("")
+        return Calculation("value", (expression,) if expression else ())
+    steps = _calculations(text)
+    return Calculation("value", steps) if steps else Calculation("")
 
 
 def _expression(text: str) -> str:
@@ -100,9 +100,9 @@ def _reach(terms: tuple[Term, ...], target: Fraction) -> str:
     for one, other in combinations(terms, 2):
         rest = tuple(term for term in terms if term is not one and term is not other)
         for joined in _joined(one, other):
-            found = _reach((joined, *rest), target)
-            if found:
-                return found
+            expression = _reach((joined, *rest), target)
+            if expression:
+                return expression
     return ""
 
 
@@ -119,16 +119,16 @@ def _joined(one: Term, other: Term) -> Iterator[Term]:
         yield b / a, f"({right}/{left})"
 
 
-def _told(text: str) -> tuple[str, ...]:
+def _calculations(text: str) -> tuple[str, ...]:
     """Return the calculations of a generated word problem, none where a sentence of it is not known."""
     steps: list[str] = []
     quantity = 0
     for sentence in re.split(r"(?<=\.) ", text)[:-1]:
-        found = next(((op, hit) for op, pattern in _forms() if (hit := pattern.fullmatch(sentence))), None)
-        if found is None:
+        match = next(((op, hit) for op, pattern in _forms() if (hit := pattern.fullmatch(sentence))), None)
+        if match is None:
             return ()
-        n, m = (int(found[1].groupdict().get(name) or 0) for name in "nm")
-        for step in _steps(found[0], quantity, n, m):
+        n, m = (int(match[1].groupdict().get(name) or 0) for name in "nm")
+        for step in _steps(match[0], quantity, n, m):
             steps.append(step)
             quantity = int(evaluate(step))
         quantity = quantity or n
@@ -151,11 +151,11 @@ def _steps(op: str, q: int, n: int, m: int) -> list[str]:
 @cache
 def _forms() -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Return the operation of every sentence, and the pattern that finds it."""
-    found = []
+    forms = []
     for setting in SETTINGS:
         for form in (*setting.openings, *setting.forms):
             pattern = re.escape(form.text)
             for slot, words in _SLOTS.items():
                 pattern = pattern.replace(re.escape(slot), words)
-            found.append((form.op, re.compile(pattern)))
-    return tuple(found)
+            forms.append((form.op, re.compile(pattern)))
+    return tuple(forms)

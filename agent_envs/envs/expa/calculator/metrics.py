@@ -39,7 +39,7 @@ def calculator_metrics(trajectory: Trajectory) -> dict[str, float]:
 
 
 def count_planning_phrases(text: str) -> int:
-    """Return how often phrases of the list stand in a text: whole words, any case; of two that overlap, the first."""
+    """Count the phrases of the list in a text: whole words, any case; of two that overlap, the first."""
     return len(_pattern().findall(text.lower().replace("’", "'")))
 
 
@@ -55,17 +55,17 @@ def planning_version() -> int:
 
 
 def _hallucinated(calls: list[ToolResult], data: CalcData) -> tuple[int, int]:
-    """Return how many operands are neither given nor computed, and how many are not given."""
-    given = {number for text in (*data.given, data.target) for number in _numbers(text)}
-    known = set(given)
+    """Count the operands that are neither given nor computed, and those that are not given."""
+    task_numbers = {number for text in (*data.given, data.target) for number in _numbers(text)}
+    numbers_so_far = set(task_numbers)
     unknown = not_given = 0
     for result in calls:
         for expression in result.ids:
             operands = _numbers(expression)
-            unknown += sum(operand not in known for operand in operands)
-            not_given += sum(operand not in given for operand in operands)
+            unknown += sum(operand not in numbers_so_far for operand in operands)
+            not_given += sum(operand not in task_numbers for operand in operands)
             if not result.error:
-                known |= _value(expression)
+                numbers_so_far |= _value(expression)
     return unknown, not_given
 
 
@@ -86,7 +86,7 @@ def _numbers(text: str) -> tuple[Fraction, ...]:
 
 
 def _policy_text(turns: tuple[Turn, ...]) -> str:
-    """Return what the policy wrote: white space as single spaces, a line break wherever something else came between."""
+    """Return the policy's text: white space as single spaces, a line break wherever something else came between."""
     runs: list[list[str]] = [[]]
     for turn in turns:
         if isinstance(turn.action, str):

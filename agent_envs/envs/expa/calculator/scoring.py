@@ -13,7 +13,7 @@ from agent_envs.core.episode import RewardSpec, Term
 from agent_envs.core.trajectory import Task, Trajectory
 from agent_envs.envs.expa.calculator.countdown import check
 from agent_envs.envs.expa.generated import CalcData
-from agent_envs.envs.expa.problem import ended, said, task_of
+from agent_envs.envs.expa.problem import ended, policy_language, task_of
 from agent_envs.grading.text_answers import parse_number, without_thousands
 
 MARK = "####"
@@ -27,13 +27,17 @@ _RELEASED_LINE = re.compile(r"####([^\n]*)")
 
 def calc_solved(trajectory: Trajectory) -> bool:
     """Return whether the answer behind the last `####` is the task's: the text of the number, or a right expression."""
-    return ended(trajectory) and _exact(marked_answer(_written(trajectory))[1], task_of(trajectory))
+    return ended(trajectory) and _exact(marked_answer(_policy_text(trajectory))[1], task_of(trajectory))
 
 
-def _written(trajectory: Trajectory) -> str:
-    """Return what the policy wrote; a native call that answers reads as an answer behind the mark."""
+def _policy_text(trajectory: Trajectory) -> str:
+    """Return the policy's text; a native call that answers reads as an answer behind the mark."""
     last = trajectory.last
-    return f"{MARK} {last.parsed.text}" if isinstance(last.parsed, Answer) and last.results else said(trajectory)
+    return (
+        f"{MARK} {last.parsed.text}"
+        if isinstance(last.parsed, Answer) and last.results
+        else policy_language(trajectory)
+    )
 
 
 def make_calc_reward(env: str, name: str) -> RewardSpec:
@@ -57,7 +61,7 @@ def _last_only(name: str, doc: str, value: Callable[[str, Task], float], high: f
     """Return a term that is paid at the episode's end, on what the policy wrote."""
 
     def paid(trajectory: Trajectory) -> float:
-        return float(value(_written(trajectory), task_of(trajectory))) if ended(trajectory) else 0.0
+        return float(value(_policy_text(trajectory), task_of(trajectory))) if ended(trajectory) else 0.0
 
     return Term(name, 0.0, high, doc, paid)
 

@@ -10,7 +10,7 @@ from agent_envs.envs.expa.calculator.calculator import Calculator, finish, keyab
 from agent_envs.envs.expa.calculator.scoring import MARK
 from agent_envs.envs.expa.expanded_env import ExpandedActionEnv, ExpandedState
 from agent_envs.envs.expa.generated import CalcData, Derivation
-from agent_envs.envs.expa.problem import said
+from agent_envs.envs.expa.problem import policy_language
 
 
 def next_action(core: TurnEnv, left: int, prefill: str) -> str | int:
@@ -68,6 +68,6 @@ def _keyed_calculation(core: ExpandedActionEnv, left: int) -> str | int:
     if step and fits and left >= len(step) + 4:
         return 1
     answer = _answer(trajectory)
-    if trajectory.turns and marked_answer(said(trajectory))[1] == answer.removeprefix(MARK).strip():
+    if trajectory.turns and marked_answer(policy_language(trajectory))[1] == answer.removeprefix(MARK).strip():
         return END
     return f"\n{answer}"

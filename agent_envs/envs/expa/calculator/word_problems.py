@@ -66,7 +66,7 @@ class CalcBenchSource:
         if split not in self._sizes:
             raise KeyError(split)
         if isinstance(key, str):
-            return self._named(split, key)
+            return self._by_member_name(split, key)
         name, index = self.place(split, key)
         source = self._members[name]
         try:
@@ -86,7 +86,7 @@ class CalcBenchSource:
         name = list(sizes)[member]
         return name, block * sizes[name] + place - (ends[member] - sizes[name])
 
-    def _named(self, split: str, key: str) -> Task:
+    def _by_member_name(self, split: str, key: str) -> Task:
         # The longest name first: one member's name may begin another's.
         for source in sorted(self._members.values(), key=lambda source: -len(source.name)):
             if key.startswith(f"{source.name}-"):
@@ -148,7 +148,7 @@ class RescaledSource(SeededSource[Task]):
         rng = stream("gsm8k", split, index)
         problem = rescale(chain, rng, self.digits)
         for _ in range(MOST_TRIES):  # what cannot grow much may come out as it was
-            if problem.given != tuple(map(str, chain.numbers)):
+            if problem.numbers != tuple(map(str, chain.numbers)):
                 break
             problem = rescale(chain, rng, self.digits)
         return _task(problem, self.task_id(split, index), split, chain.id)
@@ -198,6 +198,6 @@ def _task(problem: WordProblem, task_id: str, split: str, cluster: str) -> Task:
         question=problem.question,
         gold=(problem.answer,),
         cluster=cluster,
-        data=CalcData(KIND, problem.given, wording=problem.kind, size=len(problem.steps)),
+        data=CalcData(KIND, problem.numbers, wording=problem.kind, size=len(problem.steps)),
         hidden=Derivation(problem.steps, problem.answer),
     )

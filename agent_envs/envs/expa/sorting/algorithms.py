@@ -29,15 +29,15 @@ def _exchange(order: list[int], one: int, other: int) -> Moves:
     order[one], order[other] = order[other], order[one]
 
 
-def _learn(one: int, other: int, known: set[knowledge.Pair]) -> Moves:
+def _learn(one: int, other: int, pairs: set[knowledge.Pair]) -> Moves:
     """Compare two symbols, and note which comes first."""
     first = yield from _before(one, other)
-    known.add((one, other) if first else (other, one))
+    pairs.add((one, other) if first else (other, one))
 
 
-def _arrange(n: int, known: set[knowledge.Pair]) -> Moves:
+def _arrange(n: int, pairs: set[knowledge.Pair]) -> Moves:
     """Swap into the order that the known pairs fix, as few times as possible."""
-    yield from _arrange_as(knowledge.known_order(n, known))
+    yield from _arrange_as(knowledge.known_order(n, pairs))
 
 
 def _arrange_as(target: tuple[int, ...]) -> Moves:
@@ -47,10 +47,10 @@ def _arrange_as(target: tuple[int, ...]) -> Moves:
 
 def optimal(n: int) -> Moves:
     """Compare along the decision tree with the fewest comparisons in the mean (n <= 5), then swap as little as possible."""
-    known: set[knowledge.Pair] = set()
-    while (pair := knowledge.next_comparison(n, frozenset(known))) is not None:
-        yield from _learn(*pair, known)
-    yield from _arrange(n, known)
+    pairs: set[knowledge.Pair] = set()
+    while (pair := knowledge.next_comparison(n, frozenset(pairs))) is not None:
+        yield from _learn(*pair, pairs)
+    yield from _arrange(n, pairs)
 
 
 def insertion(n: int) -> Moves:
@@ -130,22 +130,22 @@ def network_4(n: int) -> Moves:
 
 def earl_star(n: int) -> Moves:
     """Run EARL*: compare AB, AC, AD, ..., BC, BD, ... but what already follows, then swap as little as possible."""
-    known: set[knowledge.Pair] = set()
+    pairs: set[knowledge.Pair] = set()
     for one, other in combinations(range(n), 2):
-        if not {(one, other), (other, one)} & knowledge.closure(known):
-            yield from _learn(one, other, known)
-    yield from _arrange(n, known)
+        if not {(one, other), (other, one)} & knowledge.closure(pairs):
+            yield from _learn(one, other, pairs)
+    yield from _arrange(n, pairs)
 
 
 def earl_star_as_printed(n: int) -> Moves:
     """Run Algorithm 2 as printed (n = 4): a pair of B, C and D is left out only if A lies between the two."""
-    known: set[knowledge.Pair] = set()
+    pairs: set[knowledge.Pair] = set()
     for other in range(1, n):
-        yield from _learn(0, other, known)
+        yield from _learn(0, other, pairs)
     for one, other in combinations(range(1, n), 2):
-        if ((0, one) in known) == ((0, other) in known):
-            yield from _learn(one, other, known)
-    yield from _arrange(n, known)
+        if ((0, one) in pairs) == ((0, other) in pairs):
+            yield from _learn(one, other, pairs)
+    yield from _arrange(n, pairs)
 
 
 ALGORITHMS: Mapping[str, Algorithm] = {

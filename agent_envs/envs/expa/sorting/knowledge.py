@@ -29,9 +29,11 @@ def closure(pairs: Iterable[Pair]) -> frozenset[Pair]:
 
 def consistent(n: int, pairs: Iterable[Pair]) -> list[tuple[int, ...]]:
     """Return the orders of n symbols, lowest value first, in which every pair's first symbol comes before its second."""
-    known = list(pairs)
+    pair_list = list(pairs)
     return [
-        order for order in permutations(range(n)) if all(order.index(one) < order.index(other) for one, other in known)
+        order
+        for order in permutations(range(n))
+        if all(order.index(one) < order.index(other) for one, other in pair_list)
     ]
 
 
@@ -73,12 +75,12 @@ def minimal_swaps(order: tuple[int, ...], target: tuple[int, ...]) -> list[Pair]
     There are as many as the arrangement has symbols, less the cycles of the permutation between the two.
     """
     present, swaps = list(order), []
-    for place, wanted in enumerate(target):
-        found = present[place]
-        if found != wanted:
-            present[present.index(wanted)] = found
-            present[place] = wanted
-            swaps.append((found, wanted))
+    for place, target_symbol in enumerate(target):
+        symbol = present[place]
+        if symbol != target_symbol:
+            present[present.index(target_symbol)] = symbol
+            present[place] = target_symbol
+            swaps.append((symbol, target_symbol))
     return swaps
 
 
@@ -107,7 +109,7 @@ def _masks(n: int) -> dict[Pair, int]:
 
 @cache
 def _plan(n: int, possible: int) -> tuple[int, Pair | None]:
-    """Return how many comparisons the best plan makes, summed over the possible orders, and its first comparison."""
+    """Return the comparisons of the best plan, summed over the possible orders, and its first comparison."""
     if possible.bit_count() == 1:
         return 0, None
     plans = []
@@ -123,18 +125,18 @@ def _plan(n: int, possible: int) -> tuple[int, Pair | None]:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _most_even(n: int, known: frozenset[Pair]) -> Pair | None:
-    counts = _precedence(n, known)
+def _most_even(n: int, pairs: frozenset[Pair]) -> Pair | None:
+    counts = _precedence(n, pairs)
     choices = [(min(counts[pair], counts[pair[::-1]]), pair) for pair in combinations(range(n), 2)]
     evenness, pair = max(choices, key=lambda choice: choice[0])
     if not any(counts.values()):
-        raise UsageError(f"next_comparison: the known pairs {sorted(known)} contradict each other")
+        raise UsageError(f"next_comparison: the known pairs {sorted(pairs)} contradict each other")
     return pair if evenness else None
 
 
-def _precedence(n: int, known: frozenset[Pair]) -> dict[Pair, int]:
+def _precedence(n: int, pairs: frozenset[Pair]) -> dict[Pair, int]:
     """Return for each (a, b) in how many possible orders a comes before b."""
-    needed = [sum(1 << one for one, other in known if other == symbol) for symbol in range(n)]
+    needed = [sum(1 << one for one, other in pairs if other == symbol) for symbol in range(n)]
     everyone = (1 << n) - 1
     starts, ends = [0] * (everyone + 1), [0] * (everyone + 1)
     starts[0] = ends[everyone] = 1

@@ -12,7 +12,7 @@ from agent_envs.base.arguments import choice
 from agent_envs.base.protocol import Answer
 from agent_envs.core.episode import RewardSpec, Term
 from agent_envs.core.trajectory import Trajectory
-from agent_envs.envs.expa.problem import ended, said, task_of
+from agent_envs.envs.expa.problem import ended, policy_language, task_of
 from agent_envs.envs.expa.sorting.environments import SYMBOLS
 from agent_envs.envs.expa.sorting.knowledge import least_swaps
 from agent_envs.envs.expa.sorting.tasks import SortData
@@ -47,7 +47,7 @@ def released(kind: str, n: int, *, correct: bool, compares: int, swaps: int, lea
 
 
 def _share(count: int, least: int, most: int) -> float:
-    """Return how far a count is on the way from the least, 0, to the most, 1."""
+    """Return the place of a count between the least, 0, and the most, 1."""
     return min(1.0, max(0.0, (count - least) / (max(most, least + 1) - least)))
 
 
@@ -93,7 +93,7 @@ def arrangement(trajectory: Trajectory) -> tuple[int, ...]:
 
 
 def calls(trajectory: Trajectory, name: str) -> int:
-    """Return how many calls of an environment were carried out."""
+    """Count the calls of an environment that were carried out."""
     return sum(result.name == name and not result.error for turn in trajectory.turns for result in turn.results)
 
 
@@ -112,7 +112,7 @@ def compared(trajectory: Trajectory) -> str:
     """Return the text of the last complete answer tag that the policy wrote, "" without one."""
     if isinstance(trajectory.last.parsed, Answer):
         return trajectory.last.parsed.text
-    closed = said(trajectory).rpartition("</answer>")[0]
+    closed = policy_language(trajectory).rpartition("</answer>")[0]
     return closed.rpartition("<answer>")[2] if "<answer>" in closed else ""
 
 

@@ -6,7 +6,7 @@ from agent_envs.core.env import TurnEnv
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.envs.expa.actions import END, LANGUAGE
 from agent_envs.envs.expa.expanded_env import ExpandedActionEnv, ExpandedState
-from agent_envs.envs.expa.problem import said
+from agent_envs.envs.expa.problem import policy_language
 from agent_envs.envs.expa.sorting.environments import SYMBOLS
 from agent_envs.envs.expa.sorting.knowledge import known_order, minimal_swaps, next_comparison
 from agent_envs.envs.expa.sorting.scoring import arrangement
@@ -28,11 +28,11 @@ def known_relations(trajectory: Trajectory) -> frozenset[tuple[int, int]]:
     """Return the pairs (a, b) of symbols' indices with a's number below b's that the task or a comparison has told."""
     assert trajectory.task is not None
     data: SortData = trajectory.task.data
-    told = [(text[0], text[1], text[2]) for text in data.relations]
+    comparisons = [(text[0], text[1], text[2]) for text in data.relations]
     for turn in trajectory.turns:
         compared = [result for result in turn.results if result.name == "compare" and not result.error]
-        told += [(result.ids[0], result.content.split()[1], result.ids[1]) for result in compared]
-    pairs = ((SYMBOLS.index(one), sign, SYMBOLS.index(other)) for one, sign, other in told if sign != "=")
+        comparisons += [(result.ids[0], result.content.split()[1], result.ids[1]) for result in compared]
+    pairs = ((SYMBOLS.index(one), sign, SYMBOLS.index(other)) for one, sign, other in comparisons if sign != "=")
     return frozenset((one, other) if sign == "<" else (other, one) for one, sign, other in pairs)
 
 
@@ -40,13 +40,13 @@ def next_move(trajectory: Trajectory) -> Move | None:
     """Return the next comparison or swap of optimal play, None when nothing is left to do."""
     assert trajectory.task is not None
     data: SortData = trajectory.task.data
-    known = known_relations(trajectory)
-    pair = next_comparison(data.size, known)
+    relations = known_relations(trajectory)
+    pair = next_comparison(data.size, relations)
     if pair is not None and data.kind != "order":
         return "compare", (SYMBOLS[pair[0]], SYMBOLS[pair[1]])
     if pair is not None or data.kind == "compare":
         return None
-    swaps = minimal_swaps(arrangement(trajectory), known_order(data.size, known, data.descending))
+    swaps = minimal_swaps(arrangement(trajectory), known_order(data.size, relations, data.descending))
     return ("swap", (SYMBOLS[swaps[0][0]], SYMBOLS[swaps[0][1]])) if swaps else None
 
 
@@ -56,8 +56,8 @@ def next_action(core: TurnEnv, left: int) -> str | int:
     move = next_move(trajectory) if left > 1 else None
     final = "finished"
     if trajectory.task.data.kind == "compare":  # type: ignore[union-attr]
-        known = known_relations(trajectory)  # without one it is a guess
-        final = "A < B" if (0, 1) in known or not known else "A > B"
+        relations = known_relations(trajectory)  # without one it is a guess
+        final = "A < B" if (0, 1) in relations or not relations else "A > B"
     if not isinstance(core, ExpandedActionEnv):
         return f"<answer>{final}</answer>" if move is None else f"<{move[0]}>{', '.join(move[1])}</{move[0]}>"
     return expanded_action(core, move, "" if final == "finished" else f"<answer>{final}</answer>")
@@ -74,6 +74,6 @@ def expanded_action(core: ExpandedActionEnv, move: Move | None, final: str = "")
         return legal[0]
     if move is not None:
         return core.id_of(move[0])
-    if final and (not core.episode.turns or final not in said(core.trajectory)):
+    if final and (not core.episode.turns or final not in policy_language(core.trajectory)):
         return final
     return END

@@ -44,7 +44,7 @@ class SortData:
 
 
 class SortingSource(SeededSource[Task]):
-    """What the two sources share: the sequence of kinds and sizes, the direction, the task of a permutation."""
+    """The base of the two sources: the sequence of kinds and sizes, the direction, the task of a permutation."""
 
     def __init__(self, name: str, mixtures: Mapping[str, Mixture], directions: str, sizes: Mapping[str, int]) -> None:
         """Take the name, the mixture of each split, the directions, and how many tasks a reset draws from."""
@@ -94,8 +94,8 @@ class SortSource(SortingSource):
     def __init__(self, *, size: int | None = None, directions: str = "both") -> None:
         """Take the number of items of every task (None: the mixtures), and the directions."""
         mixtures = {
-            split: {("sort", items): share for items, share in _shares("sort", size, given).items()}
-            for split, given in (("train", SORT_TRAIN), ("dev", SORT_TEST), ("test", SORT_TEST))
+            split: {("sort", items): share for items, share in _shares("sort", size, mixture).items()}
+            for split, mixture in (("train", SORT_TRAIN), ("dev", SORT_TEST), ("test", SORT_TEST))
         }
         super().__init__("sort", mixtures, directions, {"train": 80_000, "dev": 200, "test": 2_000})
 
@@ -118,18 +118,18 @@ def labels(task: Task) -> dict[str, str]:
     data: SortData = task.data
     strata = {"task": data.kind, "size": str(data.size)}
     if data.kind != "compare":
-        strata["direction"] = _named(data.descending)
+        strata["direction"] = _direction(data.descending)
         strata[f"least swaps of {data.size} items"] = str(least_swaps(task.hidden, data.descending))
     return strata
 
 
-def _named(descending: bool) -> str:
+def _direction(descending: bool) -> str:
     return "descending" if descending else "ascending"
 
 
-def _shares(source: str, size: int | None, given: Mapping[int, int]) -> Mapping[int, int]:
+def _shares(source: str, size: int | None, mixture: Mapping[int, int]) -> Mapping[int, int]:
     """Return the weights of a mixture by number of items, all of one number if `size` says so."""
-    return given if size is None else {whole_number(source, "size", size, 2, len(SYMBOLS)): 1}
+    return mixture if size is None else {whole_number(source, "size", size, 2, len(SYMBOLS)): 1}
 
 
 def _taking_turns(mixture: Mixture) -> list[tuple[str, int]]:
@@ -141,9 +141,9 @@ def _taking_turns(mixture: Mixture) -> list[tuple[str, int]]:
     for _ in range(total):
         for key, weight in weights.items():
             behind[key] += weight
-        chosen = max(behind, key=behind.__getitem__)
-        behind[chosen] -= total
-        turns.append(chosen)
+        key_due = max(behind, key=behind.__getitem__)
+        behind[key_due] -= total
+        turns.append(key_due)
     return turns
 
 
@@ -157,13 +157,13 @@ def _relations(draw: Draw, ascending: tuple[int, ...]) -> tuple[str, ...]:
     others = [(low, high) for low in range(size) for high in range(low + 2, size)]
     extra = sorted(others, key=lambda _: draw())[: int(draw() * (size - 1))]
     pairs = sorted([*((low, low + 1) for low in range(size - 1)), *extra], key=lambda _: draw())
-    named = [(SYMBOLS[ascending[low]], SYMBOLS[ascending[high]]) for low, high in pairs]
-    return tuple([f"{less}<{more}" if draw() < 0.5 else f"{more}>{less}" for less, more in named])
+    symbol_pairs = [(SYMBOLS[ascending[low]], SYMBOLS[ascending[high]]) for low, high in pairs]
+    return tuple([f"{less}<{more}" if draw() < 0.5 else f"{more}>{less}" for less, more in symbol_pairs])
 
 
 def _question(kind: str, size: int, descending: bool, relations: tuple[str, ...]) -> str:
     items = ", ".join(SYMBOLS[:size])
     if kind == "compare":
         return f"Which of {items} has the larger number?"
-    told = f", knowing that {', '.join(relations)}" if relations else ""
-    return f"Bring {items} into {_named(descending)} order of their numbers{told}."
+    knowledge = f", knowing that {', '.join(relations)}" if relations else ""
+    return f"Bring {items} into {_direction(descending)} order of their numbers{knowledge}."

@@ -24,7 +24,7 @@ from agent_envs.envs.text_games.adapter.third_party import (
     AnyEnv,
     CopyEnv,
     Describe,
-    Live,
+    LiveGame,
     Progress,
     Success,
     ThirdParty,
@@ -46,7 +46,7 @@ _DEEP = sharing()
 @state_type
 @dataclass(frozen=True, slots=True)
 class AdaptedState:
-    """Where an episode stands: its seed, a character for each action since, and the mark of what is seen there."""
+    """The state of an episode: its seed, a character for each action since, and the mark of the last observation."""
 
     seed: int
     actions: str
@@ -58,7 +58,7 @@ class AdaptedGame(Game):
     """The rules: what `Game` asks for is asked of a live copy. `native` bounds the environment's own reward in a step."""
 
     third_party: ThirdParty
-    replays: Replayed[Live, Moved]
+    replays: Replayed[LiveGame, Moved]
     actions: tuple[Action, ...]
     default: int
     prompt: str
@@ -85,7 +85,7 @@ class AdaptedGame(Game):
             return AdaptedState(seed, "", live.mark())
 
     def limit(self, state: AdaptedState) -> int:
-        """Return how many turns there are."""
+        """Return the turn limit."""
         return self.third_party.most
 
     def goal(self, state: AdaptedState) -> str:
@@ -106,7 +106,7 @@ class AdaptedGame(Game):
         return replace(moved, state=AdaptedState(state.seed, state.actions + code, moved.state))
 
     def describe(self, state: AdaptedState) -> str:
-        """Return what was seen."""
+        """Return the observation as text."""
         with self.replays.at(state.seed, state.actions, state.mark) as live:
             return live.text
 
@@ -139,7 +139,7 @@ class Seeds(SeededSource[Task]):
 
     def __init__(self, name: str, seeds: Mapping[str, Sequence[int]], goal: Callable[[int], str], digest: str) -> None:
         """Take the seeds of each split, what tells the goal of a seed, and the digest of what else the tasks rest on."""
-        super().__init__(name, {split: len(row) for split, row in seeds.items()}, kept=256)
+        super().__init__(name, {split: len(row) for split, row in seeds.items()}, cache_size=256)
         self.digest, self._seeds, self._goal = digest, seeds, goal
 
     def build(self, split: str, index: int) -> Task:
@@ -212,17 +212,21 @@ class TextAdapter(TextGame):
         extra = dict(env_arguments or {})
         make, probe, name = maker(gym_env, extra)
         most = _most_turns(name, probe, max_turns)
-        named, values = _named(name, actions, probe)
+        game_actions, values = _name_actions(name, actions, probe)
         third_party = ThirdParty(name, make, values, describe, success, progress, native, most, copy_env)
         copy, start, act = None if copy_env is None else third_party.copied, third_party.start, third_party.act
-        replays = Replayed[Live, Moved](name=name, start=start, act=act, copy=copy, mark=Live.mark, every=64)
+        replays = Replayed[LiveGame, Moved](name=name, start=start, act=act, copy=copy, mark=LiveGame.mark, every=64)
         if reward == "native" and native is None:
             raise UsageError(f'{name}: reward="native" needs native=(low, high), the bounds of a step\'s reward')
-        text, first = _prompt(name, prompt, goal), _default(name, default, named)
-        self.game = AdaptedGame(third_party, replays, named, first, text, goal, picture, drawing, native or (0.0, 1.0))
-        source = Seeds(name, _seeds(name, seeds or SEEDS), self.game.goal_of, _rests_on(name, extra, named, text, goal))
+        text, first = _prompt(name, prompt, goal), _default(name, default, game_actions)
+        self.game = AdaptedGame(
+            third_party, replays, game_actions, first, text, goal, picture, drawing, native or (0.0, 1.0)
+        )
+        source = Seeds(
+            name, _seeds(name, seeds or SEEDS), self.game.goal_of, _rests_on(name, extra, game_actions, text, goal)
+        )
         self.play_game(self.game, source, max_turns=most, reward=reward, on_invalid=on_invalid, prompt_role=prompt_role)
-        for number, action in enumerate(named):
+        for number, action in enumerate(game_actions):
             if self.action_of(self.say(number))[0] != number:
                 raise UsageError(
                     f"{name}: the action {display_value(action.name)} reads like another, or like none; rename it"
@@ -256,14 +260,14 @@ def look_ahead(same: Callable[[AnyEnv], Hashable] | None = None, most: int = MOS
     return solver
 
 
-def _way(game: AdaptedGame, live: Live, same: Callable[[AnyEnv], Hashable] | None, most: int) -> str:
+def _way(game: AdaptedGame, live: LiveGame, same: Callable[[AnyEnv], Hashable] | None, most: int) -> str:
     """Return the shortest line of actions from a moment to success."""
     third_party = game.third_party
 
-    def known(moment: Live) -> Hashable:
+    def state_key(moment: LiveGame) -> Hashable:
         return (moment.turns, moment.text) if same is None else same(moment.env)
 
-    met, open_ends = {known(live)}, deque([(live, "")])
+    met, open_ends = {state_key(live)}, deque([(live, "")])
     while open_ends:
         moment, way = open_ends.popleft()
         for number in range(len(game.actions)):
@@ -273,13 +277,13 @@ def _way(game: AdaptedGame, live: Live, same: Callable[[AnyEnv], Hashable] | Non
                 return longer
             if most <= 0:
                 raise Unsolvable(f"{third_party.name}: the copies that a search may make led to no success")
-            if not third_party.over(twin) and known(twin) not in met:
-                met.add(known(twin))
+            if not third_party.over(twin) and state_key(twin) not in met:
+                met.add(state_key(twin))
                 open_ends.append((twin, longer))
     raise Unsolvable(f"{third_party.name}: success cannot be reached any more")
 
 
-def _copied(third_party: ThirdParty, live: Live) -> Live:
+def _copied(third_party: ThirdParty, live: LiveGame) -> LiveGame:
     try:
         return third_party.copied(live)
     except Exception as error:
@@ -288,18 +292,18 @@ def _copied(third_party: ThirdParty, live: Live) -> Live:
         ) from error
 
 
-def _most_turns(name: str, probe: AnyEnv, given: int | None) -> int:
+def _most_turns(name: str, probe: AnyEnv, max_turns: int | None) -> int:
     own = probe.spec.max_episode_steps if probe.spec is not None else None
-    if given is None and own is None:
+    if max_turns is None and own is None:
         raise UsageError(f"{name}: its spec has no max_episode_steps; give max_turns=...")
-    most = whole_number(name, "max_turns", own if given is None else given, high=1_000_000)
+    most = whole_number(name, "max_turns", own if max_turns is None else max_turns, high=1_000_000)
     if own is not None and most > own:
         fix = f'give env_arguments={{"max_episode_steps": {most}}} too'
         raise UsageError(f"{name}: max_turns={most}, but it ends after {own} steps by itself; {fix}")
     return most
 
 
-def _named(
+def _name_actions(
     name: str, actions: Sequence[str | Action] | Mapping[str | Action, Any], probe: AnyEnv
 ) -> tuple[tuple[Action, ...], tuple[Any, ...]]:
     """Return the actions with the aliases that their names need, and what the environment takes for each."""
@@ -322,7 +326,7 @@ def _named(
         raise UsageError(f"{name}: {len(actions)} names for {space.n} actions; {fix}")
     else:
         values = tuple(int(space.start) + number for number in range(len(actions)))
-    named = []
+    game_actions = []
     for item in actions:
         if not isinstance(item, str | Action):
             raise UsageError(
@@ -330,8 +334,8 @@ def _named(
             )
         action = Action(item, "") if isinstance(item, str) else item
         plain = " ".join(action.name.lower().replace("_", " ").split())
-        named.append(Action(action.name, action.doc, (plain, *action.aliases)))
-    return tuple(named), values
+        game_actions.append(Action(action.name, action.doc, (plain, *action.aliases)))
+    return tuple(game_actions), values
 
 
 def _default(name: str, default: str, actions: tuple[Action, ...]) -> int:
@@ -361,7 +365,7 @@ def _seeds(name: str, seeds: Mapping[str, Sequence[int]]) -> Mapping[str, Sequen
     return dict(seeds)
 
 
-def _rests_on(name: str, arguments: Mapping[str, Any], named: tuple[Action, ...], prompt: str, goal: Any) -> str:
+def _rests_on(name: str, arguments: Mapping[str, Any], game_actions: tuple[Action, ...], prompt: str, goal: Any) -> str:
     """Return the digest of what a subclass says in its code, so that snapshots and records know another by it."""
-    actions = [[action.name, action.doc, list(action.aliases)] for action in named]
+    actions = [[action.name, action.doc, list(action.aliases)] for action in game_actions]
     return digest([name, plain_value(dict(arguments)), actions, prompt, plain_value(goal)])

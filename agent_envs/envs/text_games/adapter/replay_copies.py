@@ -36,7 +36,7 @@ class Replayed(Generic[E, R]):
         mark: Callable[[E], str] | None = None,
         every: int = 32,
         live: int = 16,
-        kept: int = 32,
+        checkpoints: int = 32,
     ) -> None:
         """Take how the third party's environment is handled.
 
@@ -48,10 +48,10 @@ class Replayed(Generic[E, R]):
             mark: returns a text that is equal wherever the same seed and actions led, such as a digest of what is seen.
             every: a copy is kept after so many actions, and wherever one was asked for that had gone on.
             live: at most so many copies stand at the ends of lines.
-            kept: at most so many copies are kept to go back to.
+            checkpoints: at most so many copies are kept to go back to.
         """
         self._name, self._start, self._act, self._copy, self._mark = name, start, act, copy, mark
-        self._every, self._most_live, self._most_kept = every, live, kept
+        self._every, self._most_live, self._most_checkpoints = every, live, checkpoints
         self._forget()
 
     def step(self, seed: int, actions: Actions, action: Any, mark: str = "") -> R:
@@ -66,7 +66,7 @@ class Replayed(Generic[E, R]):
         Raises:
             EnvFault: the place looks another way than it did: the environment is not deterministic, or another version.
         """
-        env = self._taken((seed, actions), mark)
+        env = self._take((seed, actions), mark)
         result = self._act(env, action)
         self._stand((seed, actions + action if isinstance(actions, str) else (*actions, action)), env)
         return result
@@ -74,36 +74,36 @@ class Replayed(Generic[E, R]):
     @contextmanager
     def at(self, seed: int, actions: Actions, mark: str = "") -> Iterator[E]:
         """Lend the environment at a place, to be looked at only; arguments and errors as in `step`."""
-        env = self._taken((seed, actions), mark)
+        env = self._take((seed, actions), mark)
         try:
             yield env
         finally:
             self._stand((seed, actions), env)
 
-    def _taken(self, place: Place, mark: str) -> E:
+    def _take(self, place: Place, mark: str) -> E:
         with self._lock:
             env = self._live.pop(place, None)
         if env is not None:
             return env
-        kept, taken = self._nearest(place)
-        env = self._gone(place, self._start(place[0]) if kept is None else kept, taken)
-        if kept is not None and not self._looks(env, mark):
+        checkpoint, turns = self._nearest(place)
+        env = self._advance(place, self._start(place[0]) if checkpoint is None else checkpoint, turns)
+        if checkpoint is not None and not self._looks(env, mark):
             self._copy = None  # its copies are not whole: the seed decides
             with self._lock:
-                self._kept.clear()
-            env, taken = self._gone(place, self._start(place[0]), 0), 0
+                self._checkpoints.clear()
+            env, turns = self._advance(place, self._start(place[0]), 0), 0
         if not self._looks(env, mark):
             why = f"seed {place[0]} and {len(place[1])} actions led to something else than before"
             raise EnvFault(f"{self._name} is not deterministic, or is another version: {why}", retryable=False)
-        if len(place[1]) > taken:
+        if len(place[1]) > turns:
             self._keep(place, env)
         return env
 
     def _looks(self, env: E, mark: str) -> bool:
         return not mark or self._mark is None or self._mark(env) == mark
 
-    def _gone(self, place: Place, env: E, taken: int) -> E:
-        for action in place[1][taken:]:
+    def _advance(self, place: Place, env: E, turns: int) -> E:
+        for action in place[1][turns:]:
             self._act(env, action)
         return env
 
@@ -111,12 +111,12 @@ class Replayed(Generic[E, R]):
         """Return a copy of the kept one that is nearest before a place, and how many actions it has behind it."""
         seed, actions = place
         with self._lock:
-            before = [key for key in self._kept if key[0] == seed and actions[: len(key[1])] == key[1]]
+            before = [key for key in self._checkpoints if key[0] == seed and actions[: len(key[1])] == key[1]]
             if not before:
                 return None, 0
             nearest = max(before, key=lambda key: len(key[1]))
-            self._kept.move_to_end(nearest)
-            env = self._kept[nearest]
+            self._checkpoints.move_to_end(nearest)
+            env = self._checkpoints[nearest]
         twin = self._copied(env)
         return twin, 0 if twin is None else len(nearest[1])
 
@@ -137,10 +137,10 @@ class Replayed(Generic[E, R]):
 
     def _keep(self, place: Place, env: E) -> None:
         with self._lock:
-            known = place in self._kept
-        twin = None if known else self._copied(env)
+            is_checkpoint = place in self._checkpoints
+        twin = None if is_checkpoint else self._copied(env)
         if twin is not None:
-            self._put(self._kept, self._most_kept, place, twin)
+            self._put(self._checkpoints, self._most_checkpoints, place, twin)
 
     def _put(self, shelf: OrderedDict[Place, E], most: int, place: Place, env: E) -> None:
         with self._lock:
@@ -151,7 +151,7 @@ class Replayed(Generic[E, R]):
 
     def _forget(self) -> None:
         self._lock = Lock()
-        self._live, self._kept = OrderedDict[Place, E](), OrderedDict[Place, E]()
+        self._live, self._checkpoints = OrderedDict[Place, E](), OrderedDict[Place, E]()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all but the copies: a copy or a pickle of the store begins empty."""

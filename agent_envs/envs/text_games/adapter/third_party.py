@@ -28,7 +28,7 @@ MOST_SEED = 2**31
 
 
 @dataclass(slots=True)
-class Live:
+class LiveGame:
     """An environment in mid-episode, what it showed last, and actions that are known to lead to success from here."""
 
     env: AnyEnv
@@ -42,7 +42,7 @@ class Live:
     plan: str = ""
 
     def mark(self) -> str:
-        """Return what tells this moment from others that the same actions should not have led to."""
+        """Return a digest by which a replay to another state is noticed."""
         return digest([self.text, self.reward, self.terminated, self.truncated])[:8]
 
 
@@ -63,9 +63,9 @@ def sharing(*names: str) -> CopyEnv:
         memo: dict[int, Any] = {}
         layer: Any = env
         while layer is not None:
-            held = [getattr(layer, name, None) for name in ("action_space", "observation_space")]
-            held = [space for space in held if getattr(space, "_np_random", None) is None]
-            memo |= {id(thing): thing for thing in (*held, layer.spec) if thing is not None}
+            spaces = [getattr(layer, name, None) for name in ("action_space", "observation_space")]
+            spaces = [space for space in spaces if getattr(space, "_np_random", None) is None]
+            memo |= {id(thing): thing for thing in (*spaces, layer.spec) if thing is not None}
             layer = layer.env if isinstance(layer, gym.Wrapper) else None
         for name in names:
             thing = getattr(env.unwrapped, name)
@@ -78,7 +78,7 @@ def sharing(*names: str) -> CopyEnv:
 def maker(
     gym_env: str | Callable[..., AnyEnv] | AnyEnv, arguments: dict[str, Any]
 ) -> tuple[Callable[[], AnyEnv], AnyEnv, str]:
-    """Return what makes an environment anew, one that it made (the first to be handed out again), and its name.
+    """Return a factory of the environment, one instance (the first to be handed out again), and its name.
 
     Raises UsageError: it cannot be made, or is no environment of Gymnasium's.
     """
@@ -87,7 +87,7 @@ def maker(
     def make() -> AnyEnv:
         try:
             with muted_stdout():
-                env = _made(gym_env, arguments)
+                env = _build(gym_env, arguments)
         except AgentEnvsError:
             raise
         except Exception as error:
@@ -99,16 +99,16 @@ def maker(
     probe = make()
     spare = [probe]
 
-    def made() -> AnyEnv:
+    def first_or_new() -> AnyEnv:
         try:
             return spare.pop()
         except IndexError:
             return make()
 
-    return made, probe, probe.spec.id if probe.spec is not None else name
+    return first_or_new, probe, probe.spec.id if probe.spec is not None else name
 
 
-def _made(gym_env: str | Callable[..., AnyEnv] | AnyEnv, arguments: dict[str, Any]) -> AnyEnv:
+def _build(gym_env: str | Callable[..., AnyEnv] | AnyEnv, arguments: dict[str, Any]) -> AnyEnv:
     if isinstance(gym_env, str):
         return gym.make(gym_env, disable_env_checker=True, **arguments)
     if not isinstance(gym_env, gym.Env):
@@ -120,7 +120,7 @@ def _made(gym_env: str | Callable[..., AnyEnv] | AnyEnv, arguments: dict[str, An
 
 @dataclass(frozen=True, slots=True)
 class ThirdParty:
-    """How an environment is made and read.
+    """A third party's environment: how to make, start, step and copy it.
 
     Attributes:
         make: returns a new one.
@@ -143,16 +143,16 @@ class ThirdParty:
     most: int
     copy: CopyEnv | None
 
-    def start(self, seed: int) -> Live:
+    def start(self, seed: int) -> LiveGame:
         """Return a new environment after `reset(seed=seed)`."""
         env = self.make()
-        observation, info = self._asked("reset", ("observation", "info"), env.reset, seed=seed)
-        return Live(env, observation, info, self._described(env, observation, info))
+        observation, info = self._call("reset", ("observation", "info"), env.reset, seed=seed)
+        return LiveGame(env, observation, info, self._described(env, observation, info))
 
-    def act(self, live: Live, code: str) -> Moved:
+    def act(self, live: LiveGame, code: str) -> Moved:
         """Step an environment by the character of an action; the state of what comes of it is a mark."""
         names = ("observation", "reward", "terminated", "truncated", "info")
-        answer = self._asked("step", names, live.env.step, self.values[ord(code) - FIRST])
+        answer = self._call("step", names, live.env.step, self.values[ord(code) - FIRST])
         live.turns, live.observation, live.info = live.turns + 1, answer[0], answer[4]
         live.reward, live.terminated, live.truncated = self._reward(answer[1]), bool(answer[2]), bool(answer[3])
         live.text = self._described(live.env, live.observation, live.info)
@@ -163,11 +163,11 @@ class ThirdParty:
             raise self._wrong(f"progress(...) gave {progress}", "it lies between 0 and 1")
         return Moved(live.mark(), live.reward, progress, live.terminated, success, live.truncated)
 
-    def over(self, live: Live) -> bool:
+    def over(self, live: LiveGame) -> bool:
         """Return whether an episode has come to its end."""
         return live.terminated or live.truncated or live.turns >= self.most
 
-    def copied(self, live: Live) -> Live:
+    def copied(self, live: LiveGame) -> LiveGame:
         """Return an independent copy, or raise whatever stands against it."""
         if self.copy is None:
             raise TypeError(f"{self.name} is never copied")
@@ -195,13 +195,13 @@ class ThirdParty:
             raise self._wrong(f"describe(...) returned a {type(text).__name__}", "it returns the text that is shown")
         return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
-    def _asked(
-        self, what: str, names: tuple[str, ...], call: Callable[..., Any], *values: Any, **named: Any
+    def _call(
+        self, what: str, names: tuple[str, ...], call: Callable[..., Any], *values: Any, **keywords: Any
     ) -> tuple[Any, ...]:
         """Return the answer of a method, which is a tuple of what the names say; the last, info, may have been None."""
         try:
             with muted_stdout():
-                answer = call(*values, **named)
+                answer = call(*values, **keywords)
         except AgentEnvsError:
             raise
         except Exception as error:

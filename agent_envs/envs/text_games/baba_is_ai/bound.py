@@ -21,7 +21,7 @@ from agent_envs.envs.text_games.baba_is_ai.rules import (
     WIN,
     YOU,
     BabaWorld,
-    Rules,
+    TextRules,
     rules_in,
 )
 
@@ -33,7 +33,7 @@ Pushes = dict[tuple[int, int], int]  # block that is pushed first, and which way
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """What a bound depends on, but for the place of YOU.
+    """The facts that a bound depends on, but for the place of YOU.
 
     Attributes:
         rest: places of the objects that are not YOU, OFF for those that are.
@@ -45,7 +45,7 @@ class _Moment:
 
     texts: str
     rest: tuple[int, ...]
-    rules: Rules
+    rules: TextRules
     room: int
     blocks: Mapping[str, list[int]]
     loose: Mapping[int, Mapping[int, int]]
@@ -57,7 +57,7 @@ class Bound:
     def __init__(self, world: BabaWorld) -> None:
         self._size = (world.width, world.height)
         self._objects, self._kinds = world.objects, "".join(sorted(set(world.objects)))
-        self._known: dict[tuple[str, tuple[int, ...], int], list[tuple[list[int], int]]] = {}
+        self._starts_by_situation: dict[tuple[str, tuple[int, ...], int], list[tuple[list[int], int]]] = {}
         self._lines: dict[Line, list[Line]] = {}
         blocks = _blocks(world.texts)
         self._settle(world, {kind for kind in self._kinds if kind in blocks}, ())
@@ -84,9 +84,9 @@ class Bound:
             rest.append(place)
         room = self._ground.rooms[mine[0]] if len(mine) == 1 else OFF
         key = (world.texts, tuple(rest), room)
-        starts = self._known.get(key)
+        starts = self._starts_by_situation.get(key)
         if starts is None:
-            starts = self._known[key] = self._starts(self._moment(world, key[1], mine))
+            starts = self._starts_by_situation[key] = self._starts(self._moment(world, key[1], mine))
         return min([walk[place] + cost for walk, cost in starts for place in mine], default=AWAY)
 
     def makeable(self, texts: str, noun: str, what: str) -> bool:
@@ -98,12 +98,12 @@ class Bound:
 
     def _stops(self, world: BabaWorld, you: set[str]) -> set[str]:
         """Return the kinds that are STOP and stay so: nobody can move the text of the rule, nor make them YOU."""
-        held = {noun for noun, what, cells in rules_in(world).blocks if what == STOP and self._stuck.issuperset(cells)}
-        return held - you
+        fixed = {noun for noun, what, cells in rules_in(world).blocks if what == STOP and self._stuck.issuperset(cells)}
+        return fixed - you
 
     def _moment(self, world: BabaWorld, rest: tuple[int, ...], mine: list[int]) -> _Moment:
         blocks = _blocks(world.texts)
-        cells = [cell for found in blocks.values() for cell in found if cell not in self._stuck]
+        cells = [cell for block_cells in blocks.values() for cell in block_cells if cell not in self._stuck]
         loose = {cell: self._ground.reach(cell) for cell in cells}
         return _Moment(world.texts, rest, rules_in(world), mine[0] if len(mine) == 1 else OFF, blocks, loose)
 
@@ -113,14 +113,14 @@ class Bound:
 
     def _targets(self, line: Line) -> list[Line]:
         """Return the lines in which three blocks can come to lie."""
-        found = self._lines.get(line)
-        if found is None:
+        targets = self._lines.get(line)
+        if targets is None:
             nouns, verbs, whats = reach = [self._ground.reach(cell) for cell in line]
             least = min(range(3), key=lambda index: len(reach[index]))
             lines = [self._through(cell, least, way) for cell in reach[least] for way in (RIGHT, DOWN)]
-            found = [line for line in lines if line[0] in nouns and line[1] in verbs and line[2] in whats]
-            self._lines[line] = found
-        return found
+            targets = [line for line in lines if line[0] in nouns and line[1] in verbs and line[2] in whats]
+            self._lines[line] = targets
+        return targets
 
     def _through(self, cell: int, index: int, way: int) -> Line:
         """Return the line that holds a cell at an index; OFF for what lies beyond the map."""
@@ -133,30 +133,30 @@ class Bound:
 
     def _starts(self, moment: _Moment) -> list[tuple[list[int], int]]:
         """Return the starts of a moment, each as the walk of YOU to its cell and the steps that follow."""
-        found = self._wins(moment)
+        starts = self._wins(moment)
         for cell, cost in self._others(moment).items():
-            found[cell] = min(cost, found.get(cell, AWAY))
+            starts[cell] = min(cost, starts.get(cell, AWAY))
         stops = self._places(moment, moment.rules.stop)
         if stops <= self._solid:
-            return [(self._ground.walk(cell), cost) for cell, cost in found.items()]
+            return [(self._ground.walk(cell), cost) for cell, cost in starts.items()]
         closed = ground_of(*self._size, self._solid | stops)
-        both = (*found.items(), *self._breaks(moment, found).items())
+        both = (*starts.items(), *self._breaks(moment, starts).items())
         return [(closed.walk(cell), cost) for cell, cost in both]
 
     def _wins(self, moment: _Moment) -> Starts:
         """Return the starts when nothing else becomes YOU."""
-        found: Starts = {}
+        starts: Starts = {}
         pushes: Pushes = {}
         for kind in self._kinds:
             goals = self._places(moment, kind)
             lines = [cells for noun, what, cells in moment.rules.blocks if (noun, what) == (kind, WIN)]
             # Where text lies the only YOU cannot stand, and pushed away it makes no rule.
             open_ = {goal for goal in goals if any(moment.room == OFF or goal not in cells for cells in lines)}
-            found |= dict.fromkeys(open_, 0)
+            starts |= dict.fromkeys(open_, 0)
             for line in _candidates(moment.blocks, kind, WIN) if not open_ else ():
                 self._form(pushes, moment, line, goals, AWAY if goals else 0)
-        self._spread(found, moment, pushes)
-        return found
+        self._spread(starts, moment, pushes)
+        return starts
 
     def _others(self, moment: _Moment) -> Starts:
         """Return the starts when something else is made YOU."""
@@ -166,12 +166,12 @@ class Bound:
                 goals, later = self._later(moment, kind)
                 for line in _candidates(moment.blocks, kind, YOU) if later < AWAY else ():
                     self._form(pushes, moment, line, goals, later)
-        found: Starts = {}
-        self._spread(found, moment, pushes)
-        return found
+        starts: Starts = {}
+        self._spread(starts, moment, pushes)
+        return starts
 
     def _later(self, moment: _Moment, kind: str) -> tuple[set[int], int]:
-        """Return what is left once a kind is YOU too: the goals for who is YOU now, and the least steps for the new one."""
+        """Return the rest once a kind is YOU too: the goals for who is YOU now, and the least steps for the new one."""
         winners = [own for own in self._kinds if self._hopeful(moment.blocks, own, WIN)]
         goals = self._places(moment, winners)
         if moment.room == OFF or kind in winners or any(own in moment.rules.you for own in winners):
@@ -186,7 +186,7 @@ class Bound:
 
     def _breaks(self, moment: _Moment, starts: Starts) -> Starts:
         """Return the starts that break a STOP before they go on with one of those given."""
-        found: Starts = {}
+        breaks: Starts = {}
         pushes: Pushes = {}
         walks = [(self._ground.walk(goal), cost) for goal, cost in starts.items()]
         rules = moment.rules
@@ -195,13 +195,13 @@ class Bound:
             cells, gap = self._behind(moment.texts, block, way)
             for cell in cells:
                 onward = self._ground.following[way][cell]
-                _lower(found, cell, 1 + min([walk[onward] + cost for walk, cost in walks], default=AWAY))
+                _lower(breaks, cell, 1 + min([walk[onward] + cost for walk, cost in walks], default=AWAY))
             onward = max(0, min([walk[block] + cost for walk, cost in walks], default=AWAY) - len(moment.loose))
             for helper in moment.loose.keys() - blocks:
                 for other in WAYS:
                     _lower(pushes, (helper, other), 1 + onward + moment.loose[helper].get(gap, AWAY))
-        self._spread(found, moment, pushes)
-        return found
+        self._spread(breaks, moment, pushes)
+        return breaks
 
     def _form(self, pushes: Pushes, moment: _Moment, line: Line, goals: set[int], later: int) -> None:
         """Add the first pushes that bring three blocks into a line; `later` caps what follows, 0 where nothing is known."""
@@ -223,7 +223,7 @@ class Bound:
 
     def _after(self, moment: _Moment, line: Line, cells: Line, goals: set[int], pushes: int) -> int:
         """Return the least walk after the last push of a line: YOU stands behind a block of it, or behind helpers there."""
-        found = AWAY
+        least = AWAY
         for start, end in zip(line, cells, strict=True):
             if start not in self._stuck:
                 walk = min([self._ground.walk(goal)[end] for goal in goals], default=AWAY)
@@ -231,8 +231,8 @@ class Bound:
                 helpers = 0
                 while helpers < len(others) and others[helpers] <= pushes + helpers:
                     helpers += 1
-                found = min(found, max(0, walk - 1 - helpers))
-        return found
+                least = min(least, max(0, walk - 1 - helpers))
+        return least
 
     def _spread(self, starts: Starts, moment: _Moment, pushes: Pushes) -> None:
         """Turn pushes into starts. What YOU pushes first may also be a helper: a block that pushes the first one later."""
@@ -280,11 +280,11 @@ def _lower(table: dict[K, int], key: K, cost: int) -> None:
 
 def _blocks(texts: str) -> dict[str, list[int]]:
     """Return the cells of each letter."""
-    found: dict[str, list[int]] = {}
+    cells: dict[str, list[int]] = {}
     for cell, letter in enumerate(texts):
         if letter != EMPTY:
-            found.setdefault(letter, []).append(cell)
-    return found
+            cells.setdefault(letter, []).append(cell)
+    return cells
 
 
 def _candidates(blocks: Mapping[str, list[int]], noun: str, what: str) -> Iterable[Line]:

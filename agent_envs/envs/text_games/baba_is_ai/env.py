@@ -65,7 +65,7 @@ class BabaGame(Game):
         return GOAL
 
     def move(self, state: BabaPlay, action: int) -> Moved:
-        """Return what comes of an action; a win pays 1 - 0.9 * steps / limit, a loss -1."""
+        """Apply an action; a win pays 1 - 0.9 * steps / limit, a loss -1."""
         world, steps = moved(state.world, action), state.steps + 1
         result = outcome(world)
         won = result == "won"
@@ -80,7 +80,7 @@ class BabaGame(Game):
 
 
 def labels_of(task: Task) -> Mapping[str, str]:
-    """Return what reports group a task by: its kind."""
+    """Return the labels by which reports group a task: its kind."""
     return {"kind": task.data.kind}
 
 
@@ -116,9 +116,9 @@ def describe(world: BabaWorld) -> str:
     origin = mine[0][0] if mine else None
     lines = ["Rules in force:", *(f"- {line}" for line in rules.lines)]
     lines += [_yourself(world, mine)]
-    lines += [f"You are also {name}: {_seen(world, origin, place)}." for place, name in mine[1:]]
+    lines += [f"You are also {name}: {_relative_place(world, origin, place)}." for place, name in mine[1:]]
     for title, rows in (("Things on the map:", things), ("Text blocks:", blocks)):
-        lines += [title, *(f"- {name}: {_seen(world, origin, place)}" for place, name in rows)]
+        lines += [title, *(f"- {name}: {_relative_place(world, origin, place)}" for place, name in rows)]
     return "\n".join(lines)
 
 
@@ -129,7 +129,7 @@ def _yourself(world: BabaWorld, mine: list[tuple[int, str]]) -> str:
     return f"{size}. You are {mine[0][1]}, in {_cell(world, mine[0][0])}."
 
 
-def _seen(world: BabaWorld, origin: int | None, place: int) -> str:
+def _relative_place(world: BabaWorld, origin: int | None, place: int) -> str:
     """Return a place as steps from an origin, or as its cell where there is none."""
     if origin is None:
         return f"in {_cell(world, place)}"

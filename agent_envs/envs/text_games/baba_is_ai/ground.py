@@ -25,11 +25,11 @@ def stuck(width: int, height: int, texts: str, manned: frozenset[int] = frozense
     blocks = {cell for cell, letter in enumerate(texts) if letter != EMPTY}
     fast: set[int] = set()
     while True:
-        held = fast - manned | {OFF}
+        supports = fast - manned | {OFF}
         more = {
             cell
             for cell in blocks - fast
-            if all(following[way][cell] in held or following[BACK[way]][cell] in held for way in (UP, RIGHT))
+            if all(following[way][cell] in supports or following[BACK[way]][cell] in supports for way in (UP, RIGHT))
         }
         if not more:
             return frozenset(fast)
@@ -83,7 +83,7 @@ class Ground:
         return min(reach.get(self.following[way][goal], AWAY) for way in WAYS)
 
     def _turns(self, goal: int) -> list[tuple[int, ...]]:
-        """Return what it takes a single pusher to bring a block from each cell to a goal, by the way of the first push.
+        """Return the cost for a single pusher to bring a block from each cell to a goal, by the way of the first push.
 
         Counted are pushes, and the steps around the block for each change of direction; AWAY where it cannot be done.
         """
@@ -91,7 +91,7 @@ class Ground:
         return list(zip(*(costs[way] for way in WAYS), strict=True))
 
     def _backwards(self, goal: int) -> dict[int, list[int]]:
-        """Return, by the way of the next push and the cell of the block, what is left to do; Dijkstra from the goal."""
+        """Return the costs to a goal by the way of the next push and the cell of the block; Dijkstra from the goal."""
         costs = {way: [AWAY] * self.size for way in WAYS}
         heap = [(1, way, self.following[BACK[way]][goal]) for way in WAYS]
         while heap:
@@ -105,7 +105,7 @@ class Ground:
         return costs
 
     def _pushed(self, cell: int, way: int) -> int:
-        """Return where a push moves a block, OFF if it cannot be pushed that way."""
+        """Return the cell to which a push moves a block, OFF if it cannot be pushed that way."""
         behind, ahead = self.following[BACK[way]][cell], self.following[way][cell]
         return ahead if behind != OFF and ahead != OFF and self._free[behind] and self._free[ahead] else OFF
 

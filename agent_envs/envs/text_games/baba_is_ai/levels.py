@@ -23,7 +23,7 @@ BABA, WALL, THINGS = "b", "w", "dko"  # THINGS may be WIN, and distract
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a kind of task is made of.
+    """The recipe of a kind of task.
 
     Attributes:
         rooms: 1, or 2 with a wall between them.
@@ -77,20 +77,20 @@ class Full(Exception):
     """A draft has no room for what it should take."""
 
 
-class Draft:
+class MapDraft:
     """A map in the making; x grows to the right, y downwards."""
 
     def __init__(self, rng: random.Random, size: tuple[int, int]) -> None:
         self.rng, self.size = rng, size
         self.texts: dict[tuple[int, int], str] = {}
-        self.kept: set[tuple[int, int]] = set()  # stays free of objects
+        self.reserved: set[tuple[int, int]] = set()  # stays free of objects
         self.objects: list[tuple[str, tuple[int, int]]] = []
 
     def cells(self, columns: Iterable[int], rows: Iterable[int]) -> list[tuple[int, int]]:
         """Return the free cells of a rectangle."""
-        taken = {place for _, place in self.objects} | self.texts.keys() | self.kept
+        occupied = {place for _, place in self.objects} | self.texts.keys() | self.reserved
         rows = tuple(rows)
-        return [(x, y) for x in columns for y in rows if (x, y) not in taken]
+        return [(x, y) for x in columns for y in rows if (x, y) not in occupied]
 
     def line(self, words: str, starts: list[tuple[int, int, bool]]) -> list[tuple[int, int]]:
         """Write three words at one of the starts (x, y, downwards) and return their cells."""
@@ -160,7 +160,7 @@ class BabaSource(GameSource):
 
 def drafted(recipe: Recipe, rng: random.Random) -> BabaWorld | None:
     """Return a map by a recipe, None if this draw has no room or does not ask for what it should. It may be unsolvable."""
-    draft = Draft(rng, SMALL if recipe.rooms == 1 else LARGE)
+    draft = MapDraft(rng, SMALL if recipe.rooms == 1 else LARGE)
     first, second, absent = rng.sample(THINGS, 3)
     try:
         _write(draft, recipe, first, second if recipe.noun == "thing" else absent, absent)
@@ -168,11 +168,11 @@ def drafted(recipe: Recipe, rng: random.Random) -> BabaWorld | None:
     except Full:
         return None
     world = draft.world(turned=rng.random() < 0.5)
-    said = {f"{NOUNS[BABA]} is you"}
-    said |= {f"{NOUNS[WALL]} is stop"} if recipe.stop in ("on", "fixed") else set()
-    said |= {f"{NOUNS[first]} is win"} if recipe.win == "on" else set()
-    said |= {f"{NOUNS[absent]} is win"} if recipe.decoy else set()
-    if set(rules_in(world).lines) != said or outcome(world):
+    rules = {f"{NOUNS[BABA]} is you"}
+    rules |= {f"{NOUNS[WALL]} is stop"} if recipe.stop in ("on", "fixed") else set()
+    rules |= {f"{NOUNS[first]} is win"} if recipe.win == "on" else set()
+    rules |= {f"{NOUNS[absent]} is win"} if recipe.decoy else set()
+    if set(rules_in(world).lines) != rules or outcome(world):
         return None
     return None if _short_cut(world, recipe, first, second) else world
 
@@ -200,8 +200,8 @@ def _columns(recipe: Recipe) -> tuple[range, range]:
     return range(DIVIDE), range(DIVIDE + 1, LARGE[0])
 
 
-def _corners(draft: Draft, *names: str) -> list[tuple[int, int, bool]]:
-    """Return where lines of three start (x, y, downwards) that lie in a corner, along an edge, so that nobody can move them.
+def _corners(draft: MapDraft, *names: str) -> list[tuple[int, int, bool]]:
+    """Return the starts (x, y, downwards) of lines of three along an edge in a corner, which nobody can move.
 
     `end` are those whose property is in the corner: they hold without their noun as well. `start` and `down` are those whose
     noun is there. `low` is the one at the bottom: its noun and its `is` fit into no second line.
@@ -216,8 +216,8 @@ def _corners(draft: Draft, *names: str) -> list[tuple[int, int, bool]]:
     return [place for name in names for place in places[name]]
 
 
-def _write(draft: Draft, recipe: Recipe, first: str, loose: str, absent: str) -> None:
-    """Lay the text: the rules, what is broken of them, and a loose noun."""
+def _write(draft: MapDraft, recipe: Recipe, first: str, loose: str, absent: str) -> None:
+    """Place the text: the rules, the parts of broken rules, and a loose noun."""
     (home, away), rows = _columns(recipe), range(draft.size[1])
     inner = rows[1:-1]
     margin = [(0, y, False) for y in inner]
@@ -238,16 +238,16 @@ def _write(draft: Draft, recipe: Recipe, first: str, loose: str, absent: str) ->
     elif recipe.noun:
         fast = recipe.thing and recipe.noun == "thing"
         draft.text(loose, _rim(draft, away) if fast else draft.cells(away[1:-1], inner))
-    draft.kept = set(win)
+    draft.reserved = set(win)
 
 
-def _rim(draft: Draft, columns: range) -> list[tuple[int, int]]:
+def _rim(draft: MapDraft, columns: range) -> list[tuple[int, int]]:
     """Return the free cells of a room along the edge of the map: text cannot be pushed away from it."""
     right, bottom = draft.size[0] - 1, draft.size[1] - 1
     return [(x, y) for x, y in draft.cells(columns, range(bottom + 1)) if x in (0, right) or y in (0, bottom)]
 
 
-def _furnish(draft: Draft, recipe: Recipe, first: str, second: str) -> None:
+def _furnish(draft: MapDraft, recipe: Recipe, first: str, second: str) -> None:
     """Place the objects."""
     (home, away), rows = _columns(recipe), range(draft.size[1])
     if recipe.rooms == 2:

@@ -2,7 +2,7 @@
 
 import textwrap
 
-from agent_envs.envs.text_games.baba_is_ai.rules import EMPTY, NOUNS, PROPERTIES, WORDS, BabaWorld, Rules, rules_in
+from agent_envs.envs.text_games.baba_is_ai.rules import EMPTY, NOUNS, PROPERTIES, WORDS, BabaWorld, TextRules, rules_in
 from agent_envs.envs.text_games.svg import INK, LEAST_WIDTH, Cells, document
 
 CELL = 36  # side of a cell
@@ -60,8 +60,8 @@ def drawing(world: BabaWorld) -> str:
     return "\n".join([*rows, edge, "rules: " + (", ".join(rules.lines) or "none")])
 
 
-def _words(world: BabaWorld, rules: Rules, place: int) -> list[str]:
-    """Return what lies in a cell, the top first: who is YOU, then text, then other things; a dot for nothing."""
+def _words(world: BabaWorld, rules: TextRules, place: int) -> list[str]:
+    """Return the words of a cell, the top first: who is YOU, then text, then other things; a dot for nothing."""
     here = sorted(kind for kind, at in zip(world.objects, world.places, strict=True) if at == place)
     letter = world.texts[place]
     text = [WORDS[letter].upper()] if letter != EMPTY else []
@@ -75,7 +75,7 @@ def _grid(world: BabaWorld) -> str:
     return "".join([*upright, *(f"M0 {y * CELL}h{world.width * CELL}" for y in range(1, world.height))])
 
 
-def _frames(world: BabaWorld, rules: Rules, cells: Cells) -> list[str]:
+def _frames(world: BabaWorld, rules: TextRules, cells: Cells) -> list[str]:
     """Return frames around what is WIN and who is YOU."""
     frames = []
     for kinds, color, side in ((rules.win, _GOLD, CELL - 3), (rules.you, "#fff", CELL - 7)):
@@ -86,9 +86,9 @@ def _frames(world: BabaWorld, rules: Rules, cells: Cells) -> list[str]:
     return frames
 
 
-def _tiles(world: BabaWorld, rules: Rules) -> list[str]:
+def _tiles(world: BabaWorld, rules: TextRules) -> list[str]:
     """Return the text blocks: filled where they take part in a rule, outlined where they do not."""
-    held = {cell for _, _, cells in rules.blocks for cell in cells}
+    rule_cells = {cell for _, _, cells in rules.blocks for cell in cells}
     tiles = []
     for place, letter in enumerate(world.texts):
         if letter == EMPTY:
@@ -96,10 +96,10 @@ def _tiles(world: BabaWorld, rules: Rules) -> list[str]:
         x, y = place % world.width * CELL, place // world.width * CELL
         paint = (
             f'fill="{_GOLD if letter in PROPERTIES else _PAPER}"'
-            if place in held
+            if place in rule_cells
             else f'fill="{_FLOOR}" stroke="{_PALE}"'
         )
-        ink = INK if place in held else _PALE
+        ink = INK if place in rule_cells else _PALE
         tiles.append(f'<rect x="{x + 2}" y="{y + 9}" width="{CELL - 4}" height="18" rx="3" {paint}/>')
         tiles.append(f'<text x="{x + CELL // 2}" y="{y + 22}" fill="{ink}">{WORDS[letter].upper()}</text>')
     return tiles

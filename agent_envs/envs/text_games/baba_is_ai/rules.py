@@ -38,8 +38,8 @@ class BabaWorld:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """What the text on a map says.
+class TextRules:
+    """The rules in the text on a map.
 
     Attributes:
         lines: the rules as words, each once, sorted.
@@ -68,7 +68,7 @@ def neighbours(width: int, height: int) -> tuple[tuple[int, ...], ...]:
 
 
 @lru_cache(maxsize=4096)
-def rules_of(width: int, texts: str) -> Rules:
+def rules_of(width: int, texts: str) -> TextRules:
     """Return the rules that the text of a map makes, read from left to right and from top to bottom."""
     blocks = []
     for middle, letter in enumerate(texts):
@@ -79,13 +79,13 @@ def rules_of(width: int, texts: str) -> Rules:
             if inside and texts[middle - step] in NOUNS and texts[middle + step] in PROPERTIES:
                 cells = (middle - step, middle, middle + step)
                 blocks.append((texts[middle - step], texts[middle + step], cells))
-    said = sorted({(noun, what) for noun, what, _ in blocks})
-    you, win, stop = ("".join(noun for noun, what in said if what == wanted) for wanted in (YOU, WIN, STOP))
-    lines = tuple(sorted(f"{NOUNS[noun]} is {PROPERTIES[what]}" for noun, what in said))
-    return Rules(lines, you, win, "".join(noun for noun in stop if noun not in you), tuple(blocks))
+    pairs = sorted({(noun, what) for noun, what, _ in blocks})
+    you, win, stop = ("".join(noun for noun, what in pairs if what == word) for word in (YOU, WIN, STOP))
+    lines = tuple(sorted(f"{NOUNS[noun]} is {PROPERTIES[what]}" for noun, what in pairs))
+    return TextRules(lines, you, win, "".join(noun for noun in stop if noun not in you), tuple(blocks))
 
 
-def rules_in(world: BabaWorld) -> Rules:
+def rules_in(world: BabaWorld) -> TextRules:
     """Return the rules of a map."""
     return rules_of(world.width, world.texts)
 

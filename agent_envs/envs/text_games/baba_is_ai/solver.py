@@ -73,8 +73,8 @@ def plan(world: BabaWorld, most_worlds: int = MOST_WORLDS, most_steps: int = MOS
             raise Unsolvable(f"no way to a win was found among {most_worlds} maps")
         for way in WAYS:
             after, further = moved(world, way), path + bytes((way,))
-            known = paths.get(after)
-            if known is not None and (len(known), known) <= (len(further), further):
+            shortest = paths.get(after)
+            if shortest is not None and (len(shortest), shortest) <= (len(further), further):
                 continue
             paths[after] = further
             result = outcome(after)

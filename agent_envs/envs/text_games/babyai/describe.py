@@ -39,7 +39,7 @@ def describe(world: BabyWorld) -> str:
     lines = []
     if world.carrying >= 0:
         thing = world.things[world.carrying]
-        lines.append(f"You carry {named(thing.kind, thing.color)}")
+        lines.append(f"You carry {noun_phrase(thing.kind, thing.color)}")
     for cells, phrases in _LINES:
         line = view[cells].lstrip(EMPTY)
         if line and line[0] == WALL:
@@ -48,11 +48,11 @@ def describe(world: BabyWorld) -> str:
         content = view[at]
         if content not in _PLAIN:
             thing = world.things[ord(content) - OFFSET]
-            lines.append(named(thing.kind, thing.color, thing.state) + where)
+            lines.append(noun_phrase(thing.kind, thing.color, thing.state) + where)
     return "\n".join(lines) or NOTHING
 
 
 @lru_cache(maxsize=256)
-def named(kind: str, color: str, state: str = "") -> str:
+def noun_phrase(kind: str, color: str, state: str = "") -> str:
     """Return a thing with its article: `a red key`, `an open red door`."""
     return " ".join(filter(None, ("an" if state == "open" else "a", state, color, kind)))

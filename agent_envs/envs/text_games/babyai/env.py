@@ -9,7 +9,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Task
 from agent_envs.envs.text_games.babyai.describe import describe
 from agent_envs.envs.text_games.babyai.grid import GO_FORWARD, BabyWorld
-from agent_envs.envs.text_games.babyai.instructions import CONTINUE, SUCCESS, played
+from agent_envs.envs.text_games.babyai.instructions import CONTINUE, SUCCESS, play_action
 from agent_envs.envs.text_games.babyai.levels import KINDS, MOST_DISTRACTORS
 from agent_envs.envs.text_games.babyai.mission import surface
 from agent_envs.envs.text_games.babyai.picture import drawing, picture
@@ -65,8 +65,8 @@ class BabyGame(Game):
         return surface(state.instructions)
 
     def move(self, state: BabyWorld, action: int) -> Moved:
-        """Return what comes of an action, by minigrid's rules; success pays 1 - 0.9 * steps / limit."""
-        world, status = played(state, action)
+        """Apply an action by minigrid's rules; success pays 1 - 0.9 * steps / limit."""
+        world, status = play_action(state, action)
         won = status == SUCCESS
         return Moved(
             world,

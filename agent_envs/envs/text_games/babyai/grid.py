@@ -72,7 +72,7 @@ def mark(identity: int) -> str:
 
 
 def identity(character: str) -> int:
-    """Return which thing a character of `BabyWorld.cells` or of a view stands for, -1 for none."""
+    """Return the number of the thing behind a character of `BabyWorld.cells` or of a view, -1 for none."""
     return ord(character) - OFFSET if character not in (EMPTY, WALL, UNSEEN) else -1
 
 
@@ -105,20 +105,20 @@ def moved(world: BabyWorld, action: int) -> BabyWorld:
 
 
 def visible(world: BabyWorld) -> str:
-    """Return what the agent sees, 49 characters: row by row from the farthest to its own, each from its left to its right.
+    """Return the agent's view, 49 characters: row by row from the farthest to its own, each from its left to its right.
 
     A character is that of `BabyWorld.cells`, or UNSEEN. The agent stands in the middle of the last row, where the view shows
     what it carries. Beyond the grid there is wall.
     """
     opaque = WALL + "".join([mark(n) for n, thing in enumerate(world.things) if thing.state in ("closed", "locked")])
-    shown = []
-    seen = 1 << HALF
+    view = []
+    light = 1 << HALF
     for distance in range(VIEW):
-        row, seen = _lit(_row(world, distance), opaque, seen)
-        shown.append(row)
+        row, light = _lit(_row(world, distance), opaque, light)
+        view.append(row)
     own = mark(world.carrying) if world.carrying >= 0 else EMPTY
-    shown[0] = shown[0][:HALF] + own + shown[0][HALF + 1 :]
-    return "".join(reversed(shown))
+    view[0] = view[0][:HALF] + own + view[0][HALF + 1 :]
+    return "".join(reversed(view))
 
 
 def _row(world: BabyWorld, distance: int) -> str:
@@ -147,22 +147,22 @@ def _line(world: BabyWorld, at: int, middle: int, column: bool) -> str:
 
 
 @lru_cache(maxsize=1 << 13)
-def _lit(row: str, opaque: str, seen: int) -> tuple[str, int]:
-    """Return what is seen of a row, and which columns of the next row are (bits), from which of its own are at first.
+def _lit(row: str, opaque: str, light: int) -> tuple[str, int]:
+    """Return the visible part of a row, and the lit columns of the next row (bits), from those of its own.
 
     Light runs along the row through what is not opaque, first to the right, then to the left; from each such cell it also
     reaches the next row, straight ahead and ahead on the side where it runs.
     """
     ahead = 0
     for column in range(VIEW - 1):
-        if seen >> column & 1 and row[column] not in opaque:
-            seen |= 2 << column
+        if light >> column & 1 and row[column] not in opaque:
+            light |= 2 << column
             ahead |= 3 << column
     for column in range(VIEW - 1, 0, -1):
-        if seen >> column & 1 and row[column] not in opaque:
-            seen |= 1 << column - 1
+        if light >> column & 1 and row[column] not in opaque:
+            light |= 1 << column - 1
             ahead |= 3 << column - 1
-    return "".join([content if seen >> column & 1 else UNSEEN for column, content in enumerate(row)]), ahead
+    return "".join([content if light >> column & 1 else UNSEEN for column, content in enumerate(row)]), ahead
 
 
 def _next(
@@ -220,8 +220,8 @@ def _toggled(world: BabyWorld, number: int) -> BabyWorld:
     if thing.kind != "door":
         return _next(world)
     if thing.state == "locked":
-        held = world.things[world.carrying] if world.carrying >= 0 else None
-        if held is None or (held.kind, held.color) != ("key", thing.color):
+        key = world.things[world.carrying] if world.carrying >= 0 else None
+        if key is None or (key.kind, key.color) != ("key", thing.color):
             return _next(world)
     state = "closed" if thing.state == "open" else "open"
     return _next(world, things=_changed(world.things, number, thing.place, state))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from agent_envs.base.messages import Message
 from agent_envs.envs.text_games.babyai.env import ACTIONS
 from agent_envs.envs.text_games.babyai.grid import GO_FORWARD, HALF, VIEW
-from agent_envs.envs.text_games.feedback import Played, played
+from agent_envs.envs.text_games.feedback import Observed, read_observations
 from agent_envs.envs.text_games.search import cheapest_way
 from agent_envs.wrappers.scripted_feedback import Hint
 
@@ -36,15 +36,15 @@ class Thing:
 
 @dataclass
 class Belief:
-    """What is known now.
+    """A player's knowledge of the level.
 
     Attributes:
         place, facing: of the player.
         things: what was seen where.
         met: cells that are wall.
         walls: these, and those that are taken to be: a wall that was met runs on to both sides, as in a room.
-        seen: cells that were looked at.
-        held: all that was ever carried, in order.
+        explored: cells that were looked at.
+        carried_before: all that was ever carried, in order.
         faced: what stood right before the player, at each observation after the first.
     """
 
@@ -53,14 +53,14 @@ class Belief:
     things: dict[complex, Thing] = field(default_factory=dict)
     met: set[complex] = field(default_factory=set)
     walls: set[complex] = field(default_factory=set)
-    seen: set[complex] = field(default_factory=set)
+    explored: set[complex] = field(default_factory=set)
     carried: Thing | None = None
-    held: list[Thing] = field(default_factory=list)
+    carried_before: list[Thing] = field(default_factory=list)
     faced: list[Thing] = field(default_factory=list)
 
     @classmethod
-    def of(cls, turns: Sequence[Played]) -> "Belief":
-        """Return what is known after observations."""
+    def of(cls, turns: Sequence[Observed]) -> "Belief":
+        """Build the belief from observations."""
         belief = cls()
         for turn in turns:
             belief._act(turn.action)
@@ -94,7 +94,7 @@ class Belief:
         carried = Thing(holding[2], holding[1]) if holding else None
         if carried and carried != self.carried:
             self.things.pop(self.front, None)
-            self.held.append(carried)
+            self.carried_before.append(carried)
         self.carried = carried
         for state, color, kind, aside, side, ahead in LINE.findall(text[:4_000]):
             right = int(aside or 0) * (1 if side == "right" else -1)
@@ -105,7 +105,7 @@ class Belief:
                 self.walls.update(cell + way * 1j * step for step in range(-VIEW, VIEW + 1))
             else:
                 self.things[cell] = Thing(kind, color, state)
-        self.seen.update(self._view((self.place, self.facing)))
+        self.explored.update(self._view((self.place, self.facing)))
         thing = self.things.get(self.front)
         if thing and not first:
             self.faced.append(thing)
@@ -124,7 +124,7 @@ class Belief:
 
     def unseen(self, state: State) -> bool:
         """Return whether a look from a state shows a cell that was not seen."""
-        return any(cell not in self.seen for cell in self._view(state))
+        return any(cell not in self.explored for cell in self._view(state))
 
     def _view(self, state: State) -> Iterator[complex]:
         """Yield the cells that are seen from a state, as far as walls and doors are known to hide others."""
@@ -146,25 +146,25 @@ class Belief:
 
 
 _MISSION = re.compile(r"Your goal is to (.{3,600}?)\.\n")
-_NAMED = (
+_OBJECT = (
     r"(?:the|a)(?: (red|green|blue|purple|yellow|grey))? (key|ball|box|door|object)"
     r"(?: in front of you| behind you| on your \w+)?"
 )
-_CLAUSE = re.compile(rf"(go to|pick up|open|put) {_NAMED}(?: next to {_NAMED})?")
+_CLAUSE = re.compile(rf"(go to|pick up|open|put) {_OBJECT}(?: next to {_OBJECT})?")
 Clause = tuple[str, Thing, Thing]
 
 
 def next_step(messages: Sequence[Message]) -> Hint:
     """Return the next action, what it is for, and whether that was seen yet; raises IndexError where there is no mission."""
-    belief = Belief.of(played(messages, ACTIONS, GO_FORWARD))
+    belief = Belief.of(read_observations(messages, ACTIONS, GO_FORWARD))
     todo = _open(clauses(messages[0].content), belief)
-    action, thing, known = _Way(belief).take(todo)
+    action, thing, in_sight = _Way(belief).take(todo)
     name = " ".join(filter(None, ("the", thing.color, thing.kind)))
-    return ("towards" if known else "look"), {"action": action, "thing": name}
+    return ("towards" if in_sight else "look"), {"action": action, "thing": name}
 
 
 def clauses(prompt: str) -> list[Clause]:
-    """Return what is to be done, in the order in which it is to be done; nothing where there is no mission."""
+    """Parse a mission into clauses in the order in which they are to be done; none where there is no mission."""
     mission = _MISSION.search(prompt)
     listed = []
     for part in reversed(mission[1].split(" after you ") if mission else []):
@@ -177,23 +177,23 @@ def _open(clauses: Sequence[Clause], belief: Belief) -> Clause:
     """Return the first clause that is not known to be done, the last one where all seem to be."""
     for verb, thing, beside in clauses[:-1]:
         done = {
-            "go to": any(fits(seen, thing) for seen in belief.faced),
-            "pick up": any(fits(held, thing) for held in belief.held),
-            "open": any(fits(seen, thing) and seen.state == "open" for seen in belief.faced),
+            "go to": any(fits(candidate, thing) for candidate in belief.faced),
+            "pick up": any(fits(carried, thing) for carried in belief.carried_before),
+            "open": any(fits(candidate, thing) and candidate.state == "open" for candidate in belief.faced),
         }
         if not done.get(verb, False):
             return verb, thing, beside
     return clauses[-1]
 
 
-def fits(seen: Thing, wanted: Thing) -> bool:
+def fits(thing: Thing, goal: Thing) -> bool:
     """Return whether a thing is what is wanted."""
-    is_kind = wanted.kind == seen.kind or (wanted.kind == "object" and seen.kind != "door")
-    return is_kind and wanted.color in ("", seen.color)
+    is_kind = goal.kind == thing.kind or (goal.kind == "object" and thing.kind != "door")
+    return is_kind and goal.color in ("", thing.color)
 
 
 class _Way:
-    """How to go about a clause: each method returns an action, what it is for, and whether that is known to be there."""
+    """The way to do a clause: each method returns an action, what it is for, and whether that is known to be there."""
 
     def __init__(self, belief: Belief) -> None:
         self.belief = belief
@@ -208,7 +208,7 @@ class _Way:
 
     def _reach(self, thing: Thing, then: str) -> tuple[str, Thing, bool]:
         """Go to a thing and do something there; look for it where it was not seen."""
-        cells = {cell for cell, seen in self.belief.things.items() if fits(seen, thing)}
+        cells = {cell for cell, candidate in self.belief.things.items() if fits(candidate, thing)}
         return self._face(cells, thing, then)
 
     def _face(self, cells: set[complex], thing: Thing, then: str) -> tuple[str, Thing, bool]:
@@ -218,13 +218,13 @@ class _Way:
         return (step, thing, True) if step else self._look(thing)
 
     def _fetch(self, thing: Thing) -> tuple[str, Thing, bool]:
-        if self.belief.carried is not None and any(fits(seen, thing) for seen in self.belief.things.values()):
+        if self.belief.carried is not None and any(fits(candidate, thing) for candidate in self.belief.things.values()):
             free = not self.belief.blocked(self.belief.front) and self.belief.front not in self.belief.things
             return ("drop" if free else "turn left"), thing, True
         return self._reach(thing, "pick up")
 
     def _open(self, thing: Thing) -> tuple[str, Thing, bool]:
-        doors = [seen for seen in self.belief.things.values() if fits(seen, thing)]
+        doors = [candidate for candidate in self.belief.things.values() if fits(candidate, thing)]
         carried = self.belief.carried
         if doors and doors[0].state == "locked" and (carried is None or carried.color != doors[0].color):
             return self._fetch(Thing("key", doors[0].color))
@@ -235,7 +235,7 @@ class _Way:
         if belief.carried is None or not fits(belief.carried, thing):
             return self._fetch(thing)
         near = {
-            cell + way for cell, seen in belief.things.items() if fits(seen, beside) for way in (1, -1, 1j, -1j)
+            cell + way for cell, candidate in belief.things.items() if fits(candidate, beside) for way in (1, -1, 1j, -1j)
             if not belief.blocked(cell + way) and cell + way not in belief.things
         }  # fmt: skip
         return self._face(near, beside, "drop")
@@ -243,7 +243,7 @@ class _Way:
     def _look(self, thing: Thing) -> tuple[str, Thing, bool]:
         """Look where nothing was seen yet; behind a closed door where all else was."""
         step = self._step(self.belief.unseen)
-        locks = [seen for seen in self.belief.things.values() if seen.state == "locked"]
+        locks = [candidate for candidate in self.belief.things.values() if candidate.state == "locked"]
         if not step and locks and self.belief.carried is None and thing.kind != "key":
             return self._reach(Thing("key", locks[0].color), "pick up")
         return (step or "turn left"), thing, False

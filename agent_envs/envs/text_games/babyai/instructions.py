@@ -23,7 +23,7 @@ from agent_envs.envs.text_games.babyai.mission import BabyClause, BabyDesc, Baby
 CONTINUE, SUCCESS, FAILURE = "continue", "success", "failure"
 
 
-def played(world: BabyWorld, action: int) -> tuple[BabyWorld, str]:
+def play_action(world: BabyWorld, action: int) -> tuple[BabyWorld, str]:
     """Return the world after an action with the mission's progress, and `continue`, `success` or `failure`."""
     after = moved(world, action)
     instructions, status = update(world.instructions, action, after)
@@ -34,7 +34,7 @@ def update(instructions: Instructions, action: int, world: BabyWorld) -> tuple[I
     """Return the mission after an action that led to `world`, and `continue`, `success` or `failure`."""
     if action == DROP:
         instructions = _located(instructions, world)
-    return _judged(instructions, action, world)
+    return _update_part(instructions, action, world)
 
 
 def located(desc: BabyDesc, world: BabyWorld) -> tuple[int, ...]:
@@ -50,47 +50,47 @@ def _located(instructions: Instructions, world: BabyWorld) -> Instructions:
     return instructions if desc is None else replace(instructions, places=located(desc, world))
 
 
-def _judged(instructions: Instructions, action: int, world: BabyWorld) -> tuple[Instructions, str]:
+def _update_part(instructions: Instructions, action: int, world: BabyWorld) -> tuple[Instructions, str]:
     if isinstance(instructions, BabyClause):
-        return _judged_clause(instructions, action, world)
-    return (_judged_both if instructions.order == "and" else _judged_in_order)(instructions, action, world)
+        return _update_clause(instructions, action, world)
+    return (_update_both if instructions.order == "and" else _update_in_order)(instructions, action, world)
 
 
-def _judged_both(mission: BabySequence, action: int, world: BabyWorld) -> tuple[Instructions, str]:
+def _update_both(mission: BabySequence, action: int, world: BabyWorld) -> tuple[Instructions, str]:
     """Judge an `and`. A strict clause that fails is judged again at the next step, as minigrid has it."""
     first, first_done = mission.first, mission.first_done
     second, second_done = mission.second, mission.second_done
     if not first_done:
-        first, status = _judged(first, action, world)
+        first, status = _update_part(first, action, world)
         first_done = status == SUCCESS
     if not second_done:
-        second, status = _judged(second, action, world)
+        second, status = _update_part(second, action, world)
         second_done = status == SUCCESS
-    now = _kept(mission, first, second, first_done, second_done)
+    now = _with_parts(mission, first, second, first_done, second_done)
     return now, SUCCESS if first_done and second_done else CONTINUE
 
 
-def _judged_in_order(mission: BabySequence, action: int, world: BabyWorld) -> tuple[Instructions, str]:
+def _update_in_order(mission: BabySequence, action: int, world: BabyWorld) -> tuple[Instructions, str]:
     """Judge a `before` or an `after`: the same rule on swapped parts. One step may do the last of both."""
     swapped = mission.order == "after"
     lead, later = (mission.second, mission.first) if swapped else (mission.first, mission.second)
     lead_done = mission.second_done if swapped else mission.first_done
     status = CONTINUE
     if not lead_done:
-        lead, status = _judged(lead, action, world)
+        lead, status = _update_part(lead, action, world)
         lead_done = status == SUCCESS
         if not lead_done and status == CONTINUE and mission.strict:
-            later, early = _judged(later, action, world)
+            later, early = _update_part(later, action, world)
             status = FAILURE if early == SUCCESS else CONTINUE
     later_done = False
     if lead_done:
-        later, status = _judged(later, action, world)
+        later, status = _update_part(later, action, world)
         later_done = status == SUCCESS
     parts = (later, lead, later_done, lead_done) if swapped else (lead, later, lead_done, later_done)
-    return _kept(mission, *parts), status
+    return _with_parts(mission, *parts), status
 
 
-def _kept(
+def _with_parts(
     mission: BabySequence, first: Instructions, second: Instructions, first_done: bool, second_done: bool
 ) -> BabySequence:
     """Return the mission with its parts; the same object where nothing changed."""
@@ -100,7 +100,7 @@ def _kept(
     return BabySequence(mission.order, first, second, first_done, second_done, mission.strict)
 
 
-def _judged_clause(clause: BabyClause, action: int, world: BabyWorld) -> tuple[BabyClause, str]:
+def _update_clause(clause: BabyClause, action: int, world: BabyWorld) -> tuple[BabyClause, str]:
     if clause.verb == "goto":
         return clause, SUCCESS if in_front(world) in clause.places else CONTINUE
     if clause.verb == "open":

@@ -177,20 +177,20 @@ def _locked_door(level: Any) -> Any:
 def _clauses(level: Any, things: list[Any]) -> Any:
     verifier = _minigrid().verifier
     first = level._rand_elem(things)
-    wanted = verifier.ObjDesc(first.type, first.color)
+    target = verifier.ObjDesc(first.type, first.color)
     if level.kind in ("goto", "pickup"):
-        return (verifier.GoToInstr if level.kind == "goto" else verifier.PickupInstr)(wanted)
-    twins = len(wanted.find_matching_objs(level)[0]) > 1
+        return (verifier.GoToInstr if level.kind == "goto" else verifier.PickupInstr)(target)
+    twins = len(target.find_matching_objs(level)[0]) > 1
     second = level._rand_elem([thing for thing in things if twins or thing is not first])
     other = verifier.ObjDesc(second.type, second.color)
     if level.kind == "putnext":
-        return verifier.PutNextInstr(wanted, other)
-    take, go = verifier.PickupInstr(wanted), verifier.GoToInstr(other)
+        return verifier.PutNextInstr(target, other)
+    take, go = verifier.PickupInstr(target), verifier.GoToInstr(other)
     return verifier.BeforeInstr(take, go) if level._rand_bool() else verifier.AfterInstr(go, take)
 
 
 def _gen_grid(level: Any, width: int, height: int) -> None:
-    """Do what minigrid's `RoomGridLevel._gen_grid` does, without its messages, and not for ever."""
+    """Generate a level as minigrid's `RoomGridLevel._gen_grid` does, without its messages, and not for ever."""
     for _ in range(MOST_ATTEMPTS):
         try:
             _minigrid().roomgrid.RoomGrid._gen_grid(level, width, height)

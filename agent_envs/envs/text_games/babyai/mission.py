@@ -82,10 +82,10 @@ def surface(instructions: Instructions) -> str:
     """Return the mission's text, as minigrid words it."""
     if isinstance(instructions, BabySequence):
         return surface(instructions.first) + JOINTS[instructions.order] + surface(instructions.second)
-    text = f"{VERBS[instructions.verb]} {_named(instructions.thing)}"
-    return text if instructions.beside is None else f"{text} next to {_named(instructions.beside)}"
+    text = f"{VERBS[instructions.verb]} {_noun_phrase(instructions.thing)}"
+    return text if instructions.beside is None else f"{text} next to {_noun_phrase(instructions.beside)}"
 
 
-def _named(desc: BabyDesc) -> str:
+def _noun_phrase(desc: BabyDesc) -> str:
     words = ("a" if desc.many else "the", desc.color, desc.kind or "object")
     return " ".join(filter(None, words)) + LOCATIONS[desc.loc]

@@ -40,40 +40,40 @@ class GridActions(TurnWrapper):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset and return the numeric observation."""
         _, info = self.env.reset(seed=seed, options=options)
-        return self._seen(), info
+        return self._features(), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take the action of that number."""
         if not self.action_space.contains(action):
             raise UsageError(f"GridActions: step() got {action!r:.40}; an action is a number from 0 to 5")
         _, *outcome, info = self.env.step(self.get_wrapper_attr("say")(int(action)))
-        return self._seen(), *outcome, info  # type: ignore[return-value]
+        return self._features(), *outcome, info  # type: ignore[return-value]
 
     def action_masks(self) -> np.ndarray[Any, Any]:
         """Return that all actions are legal, bool of shape (6,)."""
         return np.ones(6, dtype=bool)
 
-    def _seen(self) -> np.ndarray[Any, Any]:
+    def _features(self) -> np.ndarray[Any, Any]:
         world: BabyWorld = self.turn_env().episode.state
-        named: list[Any] = []  # names, and which of them it is
+        choices: list[Any] = []  # names, and which of them it is
         for content in visible(world):
             thing = None if content in _PLAIN else world.things[identity(content)]
             kind, color, state = (thing.kind, thing.color, thing.state) if thing else (content, None, None)
-            named += [((*_PLAIN, *_KINDS), kind), (_COLORS, color), (_STATES, state)]
-        named += _mission(world.instructions)
-        told = [name == value for names, value in named for name in names]
-        return np.array([*told, 1 - world.steps / world.limit], np.float32)
+            choices += [((*_PLAIN, *_KINDS), kind), (_COLORS, color), (_STATES, state)]
+        choices += _mission(world.instructions)
+        features = [name == value for names, value in choices for name in names]
+        return np.array([*features, 1 - world.steps / world.limit], np.float32)
 
 
 def _mission(whole: Instructions) -> list[Any]:
     parts = (whole, *((None, None) if isinstance(whole, BabyClause) else (whole.first, whole.second)))
-    named: list[Any] = [(JOINTS, getattr(part, "order", None)) for part in parts]
+    choices: list[Any] = [(JOINTS, getattr(part, "order", None)) for part in parts]
     clauses: list[Any] = [*_clauses(whole), *[None] * _CLAUSES]
     for clause in clauses[:_CLAUSES]:
-        named.append((VERBS, clause and clause.verb))
+        choices.append((VERBS, clause and clause.verb))
         for thing in (clause and clause.thing, clause and clause.beside):
-            named += zip(_THING, (thing.kind, thing.color, thing.loc) if thing else (None,) * 3, strict=True)
-    return named
+            choices += zip(_THING, (thing.kind, thing.color, thing.loc) if thing else (None,) * 3, strict=True)
+    return choices
 
 
 def _clauses(whole: Instructions) -> list[BabyClause]:

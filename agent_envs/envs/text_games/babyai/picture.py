@@ -6,7 +6,7 @@ Both show more than the policy sees; what lies outside its view is dimmed (SVG) 
 import textwrap
 
 from agent_envs.envs.text_games.babyai import grid
-from agent_envs.envs.text_games.babyai.describe import named
+from agent_envs.envs.text_games.babyai.describe import noun_phrase
 from agent_envs.envs.text_games.babyai.mission import surface
 from agent_envs.envs.text_games.svg import INK, LEAST_WIDTH, Cells, document
 
@@ -41,9 +41,9 @@ def picture(world: grid.BabyWorld) -> str:
     cells, scale = Cells(world.width, CELL), max(1, min(MOST_SCALE, LEAST_WIDTH / wide))
     width, bottom = max(LEAST_WIDTH, wide), round(high * scale)
     lines = _caption(world, int(width / _LETTER_WIDTH))
-    seen = _seen(world)
+    visible = _visible_cells(world)
     walls = [at for at, content in enumerate(world.cells) if content == grid.WALL]
-    dark = [at for at, content in enumerate(world.cells) if at not in seen and content != grid.WALL]
+    dark = [at for at, content in enumerate(world.cells) if at not in visible and content != grid.WALL]
     parts = [
         f'<g fill-rule="evenodd" transform="translate({(width - wide * scale) / 2:g}) scale({scale:g})">',
         f'<rect width="{wide}" height="{high}" fill="{_FLOOR}"/>',
@@ -58,7 +58,7 @@ def picture(world: grid.BabyWorld) -> str:
 def drawing(world: grid.BabyWorld) -> str:
     """Return the level in letters, two a cell: what a thing is and its color, with a legend of what is there."""
     arrow = ">v<^"[world.facing]
-    seen, rows = _seen(world), []
+    visible, rows = _visible_cells(world), []
     for top in range(0, len(world.cells), world.width):
         row = []
         for at in range(top, top + world.width):
@@ -69,22 +69,24 @@ def drawing(world: grid.BabyWorld) -> str:
                 row.append("##")
             else:
                 row.append(
-                    (" ." if at in seen else "  ")
+                    (" ." if at in visible else "  ")
                     if content == grid.EMPTY
                     else _letters(world.things[grid.identity(content)])
                 )
         rows.append("".join(row).rstrip())
-    there = {_letters(thing): named(thing.kind, thing.color, thing.state) for thing in world.things if thing.place >= 0}
+    there = {
+        _letters(thing): noun_phrase(thing.kind, thing.color, thing.state) for thing in world.things if thing.place >= 0
+    }
     legend = [f"{letters} {words}" for letters, words in sorted(there.items())]
     notes = textwrap.wrap(", ".join([f"{arrow * 2} you", ". what you see", *legend]), 78)
     return "\n".join([*rows, *notes, *_caption(world, 78)])
 
 
 def _caption(world: grid.BabyWorld, letters: int) -> list[str]:
-    """Return what stands below a picture: the mission, what is carried, the count of steps."""
+    """Return the caption of a picture: the mission, the thing carried, the count of steps."""
     mission = textwrap.wrap(surface(world.instructions), letters) or [""]
-    held = world.things[world.carrying] if world.carrying >= 0 else None
-    carried = f"carrying {named(held.kind, held.color)}, " if held else ""
+    load = world.things[world.carrying] if world.carrying >= 0 else None
+    carried = f"carrying {noun_phrase(load.kind, load.color)}, " if load else ""
     return [*mission, f"{carried}step {world.steps} of {world.limit}"]
 
 
@@ -102,15 +104,15 @@ def _colored(world: grid.BabyWorld, cells: Cells, color: str, ink: str) -> str:
     return f'<path fill="{ink}" d="{"".join(shapes)}"/>' if shapes else ""
 
 
-def _seen(world: grid.BabyWorld) -> set[int]:
+def _visible_cells(world: grid.BabyWorld) -> set[int]:
     """Return the cells that the agent sees, its own included."""
     y, x = divmod(world.place, world.width)
     ahead = ((1, 0), (0, 1), (-1, 0), (0, -1))[world.facing]
     right = ((1, 0), (0, 1), (-1, 0), (0, -1))[(world.facing + 1) % 4]
-    seen = set()
+    cells = set()
     for number, content in enumerate(grid.visible(world)):
         far, aside = grid.VIEW - 1 - number // grid.VIEW, number % grid.VIEW - grid.HALF
         column, row = x + far * ahead[0] + aside * right[0], y + far * ahead[1] + aside * right[1]
         if content != grid.UNSEEN and 0 <= column < world.width and 0 <= row < world.height:
-            seen.add(row * world.width + column)
-    return seen
+            cells.add(row * world.width + column)
+    return cells

@@ -27,7 +27,7 @@ from agent_envs.envs.text_games.babyai.grid import (
     in_front,
     mark,
 )
-from agent_envs.envs.text_games.babyai.instructions import CONTINUE, SUCCESS, played
+from agent_envs.envs.text_games.babyai.instructions import CONTINUE, SUCCESS, play_action
 from agent_envs.envs.text_games.babyai.mission import BabyClause, Instructions
 from agent_envs.envs.text_games.search import cheapest_way
 
@@ -71,7 +71,7 @@ def plan_or_none(world: BabyWorld) -> tuple[int, ...]:
 
 
 def _choices(instructions: Instructions) -> int:
-    """Return how many `and`s a mission has: each may be done in either order."""
+    """Count the `and`s of a mission: each may be done in either order."""
     if isinstance(instructions, BabyClause):
         return 0
     return (instructions.order == "and") + _choices(instructions.first) + _choices(instructions.second)
@@ -103,7 +103,7 @@ class _Attempt:
         self.actions: list[int] = []
         self.status = CONTINUE
         self.only_open = False  # a strict clause forbids to open other doors on the way
-        self.named: tuple[int, ...] = ()  # the things that the clause is about
+        self.targets: tuple[int, ...] = ()  # the things that the clause is about
 
     def wins(self) -> bool:
         """Play through, and return whether it wins in fewer than `most` actions."""
@@ -119,7 +119,7 @@ class _Attempt:
 
     def _pursue(self, clause: BabyClause) -> None:
         self.only_open = clause.strict and clause.verb == "open"
-        self.named = clause.thing.matches + (clause.beside.matches if clause.beside else ())
+        self.targets = clause.thing.matches + (clause.beside.matches if clause.beside else ())
         if clause.verb == "open":
             self._open(clause)
         elif clause.verb == "putnext":
@@ -191,8 +191,8 @@ class _Attempt:
 
     def _way(self, cells: Mapping[int, int], barred: frozenset[int]) -> list[int]:
         goal = facing_states(self.world, cells)
-        path = route(self.world, goal, Prices(barred=barred, only_open=self.only_open))
-        path = path or route(self.world, goal, Prices(BLOCKER, LOCK, barred, self.only_open))
+        path = route(self.world, goal, RouteCosts(barred=barred, only_open=self.only_open))
+        path = path or route(self.world, goal, RouteCosts(BLOCKER, LOCK, barred, self.only_open))
         if path is None:
             raise _Stuck
         return path
@@ -233,7 +233,7 @@ class _Attempt:
         """Drop what is carried where it is not in the way, and not in the cell that it was taken from."""
         badness: dict[int, int | None] = {cleared: None}
         ahead = strides(self.world)
-        near = {place + stride for place in self._standing(self.named) for stride in ahead}
+        near = {place + stride for place in self._standing(self.targets) for stride in ahead}
 
         def goal(state: int) -> int | None:
             cell = (state >> 2) + ahead[state & 3]
@@ -249,7 +249,7 @@ class _Attempt:
         self._drop(lambda state: 0 if cells[(state >> 2) + ahead[state & 3]] == EMPTY else None)
 
     def _drop(self, goal: Goal) -> None:
-        path = route(self.world, goal, Prices(only_open=self.only_open))
+        path = route(self.world, goal, RouteCosts(only_open=self.only_open))
         if path is None:
             raise _Stuck
         for state, after in pairwise(path):
@@ -258,14 +258,14 @@ class _Attempt:
         self._do(DROP)
 
     def _badness(self, cell: int, reserved: frozenset[int], near: set[int]) -> int | None:
-        """Return what it costs later to have a thing in a cell; None where nothing can be dropped."""
+        """Return the later cost of having a thing in a cell; None where nothing can be dropped."""
         if self.world.cells[cell] != EMPTY:
             return None
         return IN_THE_WAY * (cell in reserved) + CROWDED * ((cell in near) + _narrows(self.world, cell))
 
     def _do(self, action: int) -> None:
         before = _done(self.world.instructions)
-        self.world, self.status = played(self.world, action)
+        self.world, self.status = play_action(self.world, action)
         self.actions.append(action)
         if self.status != CONTINUE or _done(self.world.instructions) != before:
             raise _Over
@@ -276,8 +276,8 @@ class _Attempt:
         return self.world.things[identity(self.world.cells[cell])]
 
     def _unlocks(self, door: BabyThing) -> bool:
-        held = self.world.things[self.world.carrying] if self.world.carrying >= 0 else None
-        return held is not None and (held.kind, held.color) == ("key", door.color)
+        load = self.world.things[self.world.carrying] if self.world.carrying >= 0 else None
+        return load is not None and (load.kind, load.color) == ("key", door.color)
 
     def _obstructed(self, number: int) -> bool:
         thing = self.world.things[number]
@@ -312,8 +312,8 @@ def _narrows(world: BabyWorld, cell: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
-    """What a route pays beyond its steps, and where it must not go.
+class RouteCosts:
+    """The costs of a route beyond its steps, and the cells that it must not enter.
 
     Attributes:
         blocker: for a thing that must be carried away first; 0 where none may be moved.
@@ -329,7 +329,7 @@ class Prices:
 
 
 def strides(world: BabyWorld) -> tuple[int, int, int, int]:
-    """Return what one step to the east, south, west and north adds to a cell index."""
+    """Return the change of a cell index by one step to the east, south, west and north."""
     return 1, world.width, -1, -world.width
 
 
@@ -343,9 +343,9 @@ def facing_states(world: BabyWorld, cells: Mapping[int, int]) -> Goal:
     return states.get
 
 
-def tolls(world: BabyWorld, prices: Prices) -> dict[str, int]:
-    """Return what entering a cell costs by its content; 0 where it cannot be entered."""
-    held = world.things[world.carrying] if world.carrying >= 0 else None
+def tolls(world: BabyWorld, prices: RouteCosts) -> dict[str, int]:
+    """Return the cost of entering a cell by its content; 0 where it cannot be entered."""
+    load = world.things[world.carrying] if world.carrying >= 0 else None
     table = {EMPTY: 1, WALL: 0}
     for number, thing in enumerate(world.things):
         if thing.kind != "door":
@@ -354,7 +354,7 @@ def tolls(world: BabyWorld, prices: Prices) -> dict[str, int]:
             toll = 1
         elif prices.only_open or number in prices.barred:
             toll = 0
-        elif thing.state == "closed" or (held is not None and (held.kind, held.color) == ("key", thing.color)):
+        elif thing.state == "closed" or (load is not None and (load.kind, load.color) == ("key", thing.color)):
             toll = CLOSED
         else:
             toll = prices.lock and CLOSED + prices.lock
@@ -362,7 +362,7 @@ def tolls(world: BabyWorld, prices: Prices) -> dict[str, int]:
     return table
 
 
-def route(world: BabyWorld, goal: Goal, prices: Prices) -> list[int] | None:
+def route(world: BabyWorld, goal: Goal, prices: RouteCosts) -> list[int] | None:
     """Return the states (`cell * 4 + facing`) of the cheapest walk from the agent's to a goal, both included.
 
     A turn costs 1, a step what `tolls` says, the end what the goal says. None if there is no way.

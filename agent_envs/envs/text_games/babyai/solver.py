@@ -10,7 +10,7 @@ import gymnasium as gym
 
 from agent_envs.base.errors import Unsolvable
 from agent_envs.envs.text_games.babyai.grid import DROP, BabyWorld
-from agent_envs.envs.text_games.babyai.instructions import played
+from agent_envs.envs.text_games.babyai.instructions import play_action
 from agent_envs.envs.text_games.babyai.mission import JOINTS, BabyClause, Instructions, surface
 from agent_envs.envs.text_games.babyai.planner import plan, plan_or_none
 from agent_envs.envs.text_games.game import core_in_play
@@ -26,32 +26,32 @@ def next_action(env: gym.Env[Any, Any]) -> str:
     core = core_in_play(env, "BabyAI")
     world: BabyWorld = core.episode.state
     names = [action.name for action in core.game.actions]
-    taken = tuple(names.index(facts_of(turn).action) for turn in core.episode.turns)
+    actions = tuple(names.index(facts_of(turn).action) for turn in core.episode.turns)
     left = allowance(env)[0]
-    rest = remaining(core.game.begin(core.episode.task, world.limit), taken)
+    rest = remaining(core.game.begin(core.episode.task, world.limit), actions)
     if len(rest) > left:
         raise Unsolvable(f"{core.env_id}: the plan needs {len(rest)} turns, and {left} are left")
     return core.say(rest[0], f"I still have to {to_do(world.instructions)}. Next I {names[rest[0]]}.")
 
 
-def remaining(start: BabyWorld, taken: tuple[int, ...]) -> tuple[int, ...]:
+def remaining(start: BabyWorld, actions: tuple[int, ...]) -> tuple[int, ...]:
     """Return the actions still to come of the plan that is held after the actions taken from `start`.
 
     Raises Unsolvable: there is no plan from where they led.
     """
-    held = plan_or_none(start)
-    if len(held) > len(taken) and held[: len(taken)] == taken:
-        return held[len(taken) :]
+    rest = plan_or_none(start)
+    if len(rest) > len(actions) and rest[: len(actions)] == actions:
+        return rest[len(actions) :]
     worlds = [start]
-    for action in taken:
-        worlds.append(played(worlds[-1], action)[0])
+    for action in actions:
+        worlds.append(play_action(worlds[-1], action)[0])
     # No plan holds an action that changes nothing (but for the drop that ends a `go to`), so behind one there is a new plan.
-    idle = [turn for turn, action in enumerate(taken, 1) if action != DROP and _same(worlds[turn - 1], worlds[turn])]
+    idle = [turn for turn, action in enumerate(actions, 1) if action != DROP and _same(worlds[turn - 1], worlds[turn])]
     since = idle[-1] if idle else 0
-    held = plan_or_none(worlds[since])
-    for turn, action in enumerate(taken[since:], since + 1):
-        held = held[1:] if held[:1] == (action,) else plan_or_none(worlds[turn])
-    return held or plan(worlds[-1])
+    rest = plan_or_none(worlds[since])
+    for turn, action in enumerate(actions[since:], since + 1):
+        rest = rest[1:] if rest[:1] == (action,) else plan_or_none(worlds[turn])
+    return rest or plan(worlds[-1])
 
 
 def to_do(instructions: Instructions) -> str:

@@ -50,14 +50,14 @@ def baby_source(kind: str, level: str = "", distractors: int = 0) -> BabySource:
         UsageError: minigrid has no such level.
     """
     if level:
-        named = named_level(level)
-        return BabySource(f"babyai-{named.name}", (named,))
+        official = named_level(level)
+        return BabySource(f"babyai-{official.name}", (official,))
     kinds = KINDS if kind == MIXED else (kind,)
     name = f"babyai-{kind}-{distractors}" if distractors else f"babyai-{kind}"
     return BabySource(name, tuple(local_level(each, distractors) for each in kinds))
 
 
 def labels_of(task: Task) -> Mapping[str, str]:
-    """Return what reports group a task by: its kind, or its level."""
+    """Return the labels by which reports group a task: its kind, or its level."""
     name = task.data.level
     return {"kind" if name in KINDS else "level": name}

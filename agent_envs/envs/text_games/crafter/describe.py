@@ -37,7 +37,7 @@ _STEPS = sorted(
     for x in range(-(ACROSS // 2), ACROSS // 2 + 1)
     if x or y
 )
-_SEEN = itemgetter(*(CENTER + y * ACROSS + x for _, y, x in _STEPS))
+_IN_ORDER = itemgetter(*(CENTER + y * ACROSS + x for _, y, x in _STEPS))
 _MASSES = frozenset(("water", "grass", "stone", "sand", "lava", "coal", "iron"))
 
 
@@ -50,12 +50,12 @@ def describe(sight: CrafterSight, tells_unlocked: bool = False) -> str:
     if daylight(sight.steps) < DARK:
         lines.append("It is dark.")
     ground, before = KIND_OF[sight.ground[CENTER]], faced(sight)
-    front = named(before) if before else "the edge of the world"
-    lines.append(f"You stand on {named(ground)} and look {sight.facing}, at {front}.")
+    front = phrase(before) if before else "the edge of the world"
+    lines.append(f"You stand on {phrase(ground)} and look {sight.facing}, at {front}.")
     lines.append("In sight, the nearest of each kind:")
     for kind, ((x, y), number) in nearest(sight).items():
         also = f" ({number} in sight)" if number > 1 else ""
-        lines.append(f"- {named(kind)} {in_steps((x, 'right', 'left'), (y, 'down', 'up'))}{also}")
+        lines.append(f"- {phrase(kind)} {in_steps((x, 'right', 'left'), (y, 'down', 'up'))}{also}")
     if tells_unlocked:
         words = [name.replace("_", " ") for name in sight.unlocked]
         lines.append(f"Achievements, {len(words)} of {len(rules().achievements)}: {listed(words) or 'none'}.")
@@ -63,7 +63,7 @@ def describe(sight: CrafterSight, tells_unlocked: bool = False) -> str:
 
 
 def carried(sight: CrafterSight) -> list[str]:
-    """Return what the player carries, `2 wood` and so on, in crafter's order."""
+    """Return the player's inventory, `2 wood` and so on, in crafter's order."""
     pairs = list(zip(rules().items, sight.items, strict=True))[len(VITALS) :]
     return [f"{number} {name.replace('_', ' ')}" for name, number in pairs if number]
 
@@ -83,7 +83,7 @@ def nearest(sight: CrafterSight) -> dict[str, tuple[tuple[int, int], int]]:
     the left one is told.
     """
     cells = zip(sight.ground, sight.things, strict=True)
-    marks = "".join(_SEEN([ground if thing == NOTHING else thing for ground, thing in cells]))
+    marks = "".join(_IN_ORDER([ground if thing == NOTHING else thing for ground, thing in cells]))
     rows = []
     for mark in dict.fromkeys(marks.replace(OUTSIDE, "")):
         distance, y, x = _STEPS[marks.index(mark)]
@@ -93,12 +93,12 @@ def nearest(sight: CrafterSight) -> dict[str, tuple[tuple[int, int], int]]:
 
 
 def unmet(action: str, sight: CrafterSight) -> str:
-    """Return why an action (crafter's name) could do nothing at a moment, "" where nothing speaks against it."""
+    """Return the reason for which an action (crafter's name) could do nothing at a moment, "" where there is none."""
     verb, _, name = action.partition("_")
     tables, items = rules(), dict(zip(rules().items, sight.items, strict=True))
     if action == "do":
         rule = tables.collect.get(faced(sight), {"require": {}})
-        lacking = [named(tool.replace("_", " ")) for tool, number in rule["require"].items() if items[tool] < number]
+        lacking = [phrase(tool.replace("_", " ")) for tool, number in rule["require"].items() if items[tool] < number]
         return f"To collect {faced(sight)} you need {listed(lacking)}." if lacking else ""
     if action == "sleep" and items["energy"] == FULL:
         return "You are fully rested and cannot sleep."
@@ -106,7 +106,7 @@ def unmet(action: str, sight: CrafterSight) -> str:
         return ""
     rule = (tables.place if verb == "place" else tables.make)[name]
     costs = [f"{number} {item.replace('_', ' ')}" for item, number in rule["uses"].items()]
-    what = named(name.replace("_", " "))
+    what = phrase(name.replace("_", " "))
     if any(items[item] < number for item, number in rule["uses"].items()):
         return f"To {verb} {what} you need {listed(costs)}."
     if verb == "make":
@@ -114,7 +114,7 @@ def unmet(action: str, sight: CrafterSight) -> str:
     return f"You can place {what} only on free {listed(rule['where'], 'or')}."
 
 
-def named(kind: str) -> str:
+def phrase(kind: str) -> str:
     """Return a kind with its article, where it has one."""
     return kind if kind in _MASSES else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 

@@ -69,7 +69,7 @@ class CrafterState:
 @state_type
 @dataclass(frozen=True, slots=True)
 class CrafterWorld:
-    """Where a task plays: the goal's name, the world's seed, and the digest of the world and of crafter's rules."""
+    """The world of a task: the goal's name, the world's seed, and the digest of the world and of crafter's rules."""
 
     goal: str
     seed: int
@@ -91,7 +91,7 @@ class CrafterGame(Game):
         self._name = goal
         self._phrase, achievement, self.most_turns = GOALS[goal]
         every = rules().achievements
-        self.wanted, self._full = (achievement,) if achievement else every, not achievement
+        self.achievements, self._full = (achievement,) if achievement else every, not achievement
         self._worlds: Replayed[CrafterLive, CrafterStep] = Replayed(
             name="Crafter", start=new_game, act=CrafterLive.act, copy=CrafterLive.copy, mark=CrafterLive.mark
         )
@@ -116,13 +116,13 @@ class CrafterGame(Game):
         return self._phrase
 
     def move(self, state: CrafterState, action: int) -> Moved:
-        """Return what comes of an action, by crafter's rules and with its reward."""
-        before, taken = state.sight, character(action)
-        step = self._worlds.step(state.seed, state.actions, taken, mark_of(before))
+        """Apply an action by crafter's rules and with its reward."""
+        before, letter = state.sight, character(action)
+        step = self._worlds.step(state.seed, state.actions, letter, mark_of(before))
         after = step.sight
-        won = all(name in after.unlocked for name in self.wanted)
+        won = all(name in after.unlocked for name in self.achievements)
         return Moved(
-            replace(state, actions=state.actions + taken, sight=after),
+            replace(state, actions=state.actions + letter, sight=after),
             reward=step.reward,
             progress=len(after.unlocked) / len(rules().achievements),
             terminated=won or not after.items[0],
@@ -131,7 +131,7 @@ class CrafterGame(Game):
         )
 
     def describe(self, state: CrafterState) -> str:
-        """Return what the player sees, in words."""
+        """Describe the player's sight in words."""
         return describe(state.sight, self._full)
 
     def twin(self, state: CrafterState) -> CrafterLive:
@@ -159,7 +159,7 @@ _source = lru_cache(maxsize=len(GOALS))(crafter_source)  # environments of one p
 
 
 def labels_of(task: Task) -> dict[str, str]:
-    """Return what reports tell apart."""
+    """Return the labels by which reports group a task."""
     return {"goal": task.data.goal.replace("_", " ")}
 
 
@@ -190,12 +190,12 @@ class Crafter(TextGame):
 
 def _notes(before: CrafterSight, action: int, step: CrafterStep) -> Iterator[str]:
     """Yield what is told of a step beside what is seen after it."""
-    after, taken = step.sight, rules().actions[action]
+    after, performed = step.sight, rules().actions[action]
     ignored = before.sleeping and before.items[VITALS.index("energy")] < FULL
     if ignored and action not in (NOOP, SLEEP):
         yield "You are asleep: what you chose was not done."
-    elif not ignored and not any(name.startswith(taken) for name in step.counted):
-        reason = unmet(taken, before)
+    elif not ignored and not any(name.startswith(performed) for name in step.counted):
+        reason = unmet(performed, before)
         if reason:
             yield reason
     if before.sleeping != after.sleeping:

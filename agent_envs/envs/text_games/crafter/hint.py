@@ -13,14 +13,14 @@ from agent_envs.base.messages import Message
 from agent_envs.envs.text_games.crafter.describe import KIND_OF
 from agent_envs.envs.text_games.crafter.env import ACTIONS, GOALS, NOOP
 from agent_envs.envs.text_games.crafter.sight import ACROSS, DIRECTIONS, DOWN, MATERIALS, SIDE, Chart
-from agent_envs.envs.text_games.crafter.solver import Choice, planned
+from agent_envs.envs.text_games.crafter.solver import NextAction, choose_by_plan
 from agent_envs.envs.text_games.crafter.world import rules
-from agent_envs.envs.text_games.feedback import Played, played
+from agent_envs.envs.text_games.feedback import Observed, read_observations
 from agent_envs.envs.text_games.search import cheapest_way
 from agent_envs.wrappers.scripted_feedback import Hint
 
 Cell = tuple[int, int]
-Told = dict[str, tuple[Cell, str]]  # by kind: where the nearest is, from the player, and how many are in sight
+Nearest = dict[str, tuple[Cell, str]]  # by kind: where the nearest is, from the player, and how many are in sight
 _MARKS = {name: mark for mark, name in KIND_OF.items()}
 _FREE = frozenset(("grass", "sand", "path"))
 _VITALS = re.compile(r"(health|food|drink|energy) (\d)")
@@ -38,7 +38,7 @@ _REACH = 24  # cells around the player that an exploring walk may cross
 
 @dataclass
 class Land:
-    """What is known now.
+    """A player's knowledge of the land.
 
     Attributes:
         place: of the player.
@@ -47,7 +47,7 @@ class Land:
         near: creatures and plants that are in sight.
         items: what is carried, vital signs included.
         unlocked: achievements that were told.
-        seen: cells that were in sight.
+        explored: cells that were in sight.
     """
 
     place: Cell = (0, 0)
@@ -58,13 +58,13 @@ class Land:
     items: dict[str, int] = field(default_factory=dict)
     asleep: bool = False
     unlocked: set[str] = field(default_factory=set)
-    seen: set[Cell] = field(default_factory=set)
+    explored: set[Cell] = field(default_factory=set)
 
     @classmethod
-    def of(cls, turns: Sequence[Played]) -> "Land":
-        """Return what is known after observations."""
+    def of(cls, turns: Sequence[Observed]) -> "Land":
+        """Build the knowledge of the land from observations."""
         land = cls()
-        listed: Told = {}
+        listed: Nearest = {}
         for turn in turns:
             listed = land._learn(turn, listed)
         return land
@@ -95,7 +95,7 @@ class Land:
             cells = (_moved(cell, way) for way in ways)
             return [(1, step) for step in cells if self._open(step) and max(map(abs, self._from_here(step))) <= _REACH]
 
-        path = cheapest_way(self.place, steps, lambda cell: None if cell in self.seen else 0)
+        path = cheapest_way(self.place, steps, lambda cell: None if cell in self.explored else 0)
         return next((way for way in ways if path and _moved(self.place, way) in path[1:2]), self.facing)
 
     def _open(self, cell: Cell) -> bool:
@@ -109,7 +109,7 @@ class Land:
         x, y = x + SIDE // 2, y + SIDE // 2
         return y * SIDE + x if 0 <= x < SIDE and 0 <= y < SIDE else -1
 
-    def _learn(self, turn: Played, before: Told) -> Told:
+    def _learn(self, turn: Observed, before: Nearest) -> Nearest:
         """Take in an observation, and return what it told of each kind."""
         text = turn.text[:6_000]
         listed = {
@@ -131,7 +131,7 @@ class Land:
             self.unlocked.update(name.replace(" ", "_") for name in re.split(r", | and ", names))
         return listed
 
-    def _went(self, way: str, front: str, before: Told, listed: Told) -> bool:
+    def _went(self, way: str, front: str, before: Nearest, listed: Nearest) -> bool:
         """Return whether a move led to another cell, which the same things nearer or farther away tell."""
         if way == self.facing:
             return self.front in _FREE
@@ -144,7 +144,7 @@ class Land:
         same = sum(old == new for old, new in rows)
         return same < sum(old[0] == (x + dx, y + dy) or old[1] != count for old, ((x, y), count) in rows)
 
-    def _see(self, ground: str, listed: Told) -> None:
+    def _see(self, ground: str, listed: Nearest) -> None:
         x, y = self.place
         window = {(x + dx, y + dy) for dx in _span(ACROSS) for dy in _span(DOWN)}
         for cell in [cell for cell in self.ground if cell in window]:
@@ -160,7 +160,7 @@ class Land:
             self.ground[ahead] = self.front
         elif self.front in _MARKS:
             self.near[ahead] = self.front
-        self.seen |= window
+        self.explored |= window
 
 
 def _span(size: int) -> range:
@@ -172,19 +172,19 @@ def _moved(cell: Cell, way: str) -> Cell:
     return cell[0] + dx, cell[1] + dy
 
 
-_NAMED = re.compile(r"\b(?:to|of) (the [a-z ]+)")
+_TARGET = re.compile(r"\b(?:to|of) (the [a-z ]+)")
 _MANY = 10_000  # turns that are taken to be left
 
 
 def next_step(messages: Sequence[Message]) -> Hint:
     """Return the next action, what it is for, and whether that is known to be there. Raises LookupError: there is no goal."""
-    land = Land.of(played(messages, ACTIONS, NOOP))
+    land = Land.of(read_observations(messages, ACTIONS, NOOP))
     prompt = messages[0].content
     goal = next(name for name, (phrase, _, _) in GOALS.items() if f"Your goal is to {phrase}." in prompt)
     achievement = GOALS[goal][1]
-    wanted = (achievement,) if achievement else rules().achievements
-    choice: Choice | None = planned(land.chart(rules().items), wanted, _MANY)
+    achievements = (achievement,) if achievement else rules().achievements
+    choice: NextAction | None = choose_by_plan(land.chart(rules().items), achievements, _MANY)
     if choice is None or (choice.action == "noop" and not land.asleep):
         return "look", {"action": f"move {land.outward()}", "thing": "what the goal asks for"}
-    named = _NAMED.search(choice.thought)
-    return "towards", {"action": choice.action.replace("_", " "), "thing": named[1] if named else "the goal"}
+    match = _TARGET.search(choice.thought)
+    return "towards", {"action": choice.action.replace("_", " "), "thing": match[1] if match else "the goal"}

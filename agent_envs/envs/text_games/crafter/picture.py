@@ -2,7 +2,7 @@
 
 import textwrap
 
-from agent_envs.envs.text_games.crafter.describe import CENTER, FULL, KIND_OF, VITALS, carried, faced, listed, named
+from agent_envs.envs.text_games.crafter.describe import CENTER, FULL, KIND_OF, VITALS, carried, faced, listed, phrase
 from agent_envs.envs.text_games.crafter.sight import ACROSS, DOWN, NOTHING, OUTSIDE, CrafterSight, daylight
 from agent_envs.envs.text_games.svg import INK, Cells, document
 
@@ -81,7 +81,7 @@ def drawing(sight: CrafterSight) -> str:
     legend = [f"{mark} {KIND_OF[mark]}" for mark in KIND_OF if mark in marks]
     signs = [f"{name} {number}" for name, number in zip(VITALS, sight.items, strict=False)]
     front = faced(sight)
-    you = f"@ you (looking {sight.facing}{f', at {named(front)}' if front else ''})"
+    you = f"@ you (looking {sight.facing}{f', at {phrase(front)}' if front else ''})"
     lines = textwrap.wrap(", ".join([you, *legend]), 78)
     return "\n".join([*rows, *lines, ", ".join(signs), *_inventory(sight, 78)])
 

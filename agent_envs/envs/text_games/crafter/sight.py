@@ -24,7 +24,7 @@ DIRECTIONS = {"left": (-1, 0), "right": (1, 0), "up": (0, -1), "down": (0, 1)}
 @state_type
 @dataclass(frozen=True, slots=True)
 class CrafterSight:
-    """What the player knows at a moment. Maps are DOWN rows of ACROSS characters, the upper left cell first.
+    """The player's knowledge at a moment. Maps are DOWN rows of ACROSS characters, the upper left cell first.
 
     Attributes:
         ground: of each cell its mark of MATERIALS, or OUTSIDE.
@@ -44,7 +44,7 @@ class CrafterSight:
 
 
 class CrafterStep(NamedTuple):
-    """What came of one action: crafter's reward, the achievements that it counted, and what is seen now."""
+    """The result of one action: crafter's reward, the achievements that it counted, and the sight after it."""
 
     reward: float
     counted: tuple[str, ...]
@@ -77,7 +77,7 @@ def character(action: int) -> str:
 
 
 def daylight(step: int) -> float:
-    """Return how light it is, from 0 to 1: a day has 300 steps, and from about step 150 to 270 of each it is dark."""
+    """Return the daylight, from 0 to 1: a day has 300 steps, and from about step 150 to 270 of each it is dark."""
     return 1 - abs(math.cos(math.pi * (step / 300 % 1 + 0.3))) ** 3
 
 

@@ -7,7 +7,7 @@ import gymnasium as gym
 
 from agent_envs.base.errors import Unsolvable
 from agent_envs.envs.text_games.crafter.sight import DIRECTIONS, MATERIALS, SIDE, THINGS, Chart, character
-from agent_envs.envs.text_games.crafter.world import CrafterLive, Rules, rules
+from agent_envs.envs.text_games.crafter.world import CrafterLive, CrafterRules, rules
 from agent_envs.envs.text_games.game import core_in_play
 from agent_envs.envs.text_games.search import cheapest_way
 
@@ -36,8 +36,8 @@ _LEADS = tuple(
 )
 
 
-class Choice(NamedTuple):
-    """What is to be done next, and what for."""
+class NextAction(NamedTuple):
+    """The next action, and what it is for."""
 
     action: str
     thought: str
@@ -46,7 +46,7 @@ class Choice(NamedTuple):
 class Planner:
     """Plans on one chart. Each method returns an action, or None where there is no way."""
 
-    def __init__(self, chart: Chart, tables: Rules) -> None:
+    def __init__(self, chart: Chart, tables: CrafterRules) -> None:
         self.chart, self.tables, self.items = chart, tables, chart.items
 
     def urgent(self) -> Iterator[str]:
@@ -58,7 +58,7 @@ class Planner:
             if self.items[sign] < _SCARCE:
                 yield name
 
-    def toward(self, name: str) -> Choice | None:
+    def toward(self, name: str) -> NextAction | None:
         """Return the next action towards an achievement."""
         verb, _, thing = name.partition("_")
         if verb == "collect":
@@ -71,11 +71,11 @@ class Planner:
         if name == "eat_plant":
             return self._eat_plant()
         if name == "wake_up":
-            return Choice("sleep", "I sleep until I am rested.") if self.items["energy"] < 9 else None
+            return NextAction("sleep", "I sleep until I am rested.") if self.items["energy"] < 9 else None
         kind = {"eat_cow": "cow", "defeat_zombie": "zombie", "defeat_skeleton": "skeleton"}[name]
         return self._use(self._standing(THINGS[kind]), f"the {kind}")
 
-    def _eat_plant(self) -> Choice | None:
+    def _eat_plant(self) -> NextAction | None:
         ripe, young = self._standing(THINGS["plant-ripe"]), self._standing(THINGS["plant"])
         if ripe:
             return self._use(ripe, "the ripe plant")
@@ -83,7 +83,7 @@ class Planner:
             return self.toward("place_plant")
         choice = self._use(young, "the plant, to wait until it is ripe")
         ready = choice is not None and choice.action == "do"
-        return Choice("noop", "I wait until the plant is ripe.") if ready else choice
+        return NextAction("noop", "I wait until the plant is ripe.") if ready else choice
 
     def least(self, name: str) -> int:
         """Return a number of turns below which an achievement cannot be had, however things go."""
@@ -92,7 +92,7 @@ class Planner:
         built = len(self._unbuilt(self.tables.make[thing]["nearby"])) if verb == "make" else 0
         return 1 + built + sum(max(number - self.items[item], 0) for item, number in bill.items())
 
-    def _collect(self, item: str) -> Choice | None:
+    def _collect(self, item: str) -> NextAction | None:
         for material, rule in self.tables.collect.items():
             if item in rule["receive"]:
                 lacking = [tool for tool in rule["require"] if self.items[tool] < rule["require"][tool]]
@@ -102,13 +102,13 @@ class Planner:
         return None
 
     def _lacking(self, bill: dict[str, int]) -> str:
-        """Return what of a bill is to be collected next, "" for nothing."""
+        """Return the next material of a bill to collect, "" for nothing."""
         lacking = [item for item, number in bill.items() if self.items[item] < number]
         # What needs the best tool comes first: on the way to it the rest is used up.
         return lacking[-1] if lacking else ""
 
     def _bill(self, tool: str) -> dict[str, int]:
-        """Return what a tool costs, with the table and the furnace that must be built for it."""
+        """Return the materials for a tool, with the table and the furnace that must be built for it."""
         rule = self.tables.make[tool]
         bill = dict(rule["uses"])
         for place in self._unbuilt(rule["nearby"]):
@@ -117,12 +117,12 @@ class Planner:
         return bill
 
     def _unbuilt(self, places: list[str]) -> list[str]:
-        """Return what of a table and a furnace must be built, so that they stand together and not too far away."""
+        """Return those of a table and a furnace that must be built, so that they stand together and not too far away."""
         if self._beside(places) is not None:
             return []
         return [place for place in places if self._beside([place]) is None] or places[-1:]
 
-    def _make(self, tool: str) -> Choice | None:
+    def _make(self, tool: str) -> NextAction | None:
         lacking = self._lacking(self._bill(tool))
         if lacking:
             return self.toward(f"collect_{lacking}")
@@ -132,7 +132,7 @@ class Planner:
         way = self._beside(standing) if standing else None
         if way is not None and len(way) > 1:
             return self._walk(way, f"I go to the {standing[0]} to make {_a(tool)}.")
-        return self._place(unbuilt[0]) if unbuilt else Choice(f"make_{tool}", f"I make {_a(tool)} here.")
+        return self._place(unbuilt[0]) if unbuilt else NextAction(f"make_{tool}", f"I make {_a(tool)} here.")
 
     def _beside(self, places: list[str]) -> list[int] | None:
         """Return the way to a cell where a table or furnace, or both, are near; None if it is too long."""
@@ -153,38 +153,38 @@ class Planner:
         way = self._route(lambda cell: cell in ready)
         return way if way is not None and len(way) <= _FAR else None
 
-    def _place(self, thing: str) -> Choice | None:
+    def _place(self, thing: str) -> NextAction | None:
         where = {MATERIALS[name] for name in self.tables.place[thing]["where"]}
         if self._free_for(self._ahead(self.chart.place, self.chart.facing), where):
-            return Choice(f"place_{thing}", f"There is room before me for a {thing}.")
+            return NextAction(f"place_{thing}", f"There is room before me for a {thing}.")
         for name, direction in DIRECTIONS.items():
             step = self._ahead(self.chart.place, direction)
             if self._free_for(step, _OPEN) and self._free_for(self._ahead(step, direction), where):
-                return Choice(f"move_{name}", f"I look for room for a {thing}.")
+                return NextAction(f"move_{name}", f"I look for room for a {thing}.")
         way = self._route(lambda cell: cell != self.chart.place)
         return self._walk(way, f"I look for room for a {thing}.") if way else None
 
-    def _use(self, targets: Collection[int], what: str) -> Choice | None:
+    def _use(self, targets: Collection[int], what: str) -> NextAction | None:
         """Return the next action of going to one of the cells, turning to it and acting on it."""
         goals = set(targets)
         if self._ahead(self.chart.place, self.chart.facing) in goals:
-            return Choice("do", f"I am in front of {what}.")
+            return NextAction("do", f"I am in front of {what}.")
         way = self._route(lambda cell: any(self._ahead(cell, step) in goals for step in DIRECTIONS.values()))
         if way is None:
             return None
         if len(way) > 1:
             return self._walk(way, f"I go to {what}.")
         turn = next(name for name, step in DIRECTIONS.items() if self._ahead(way[0], step) in goals)
-        return Choice(f"move_{turn}", f"I turn to {what}.")
+        return NextAction(f"move_{turn}", f"I turn to {what}.")
 
-    def _walk(self, way: list[int] | None, thought: str) -> Choice | None:
+    def _walk(self, way: list[int] | None, thought: str) -> NextAction | None:
         if way is None:
             return None
         step = way[1] - way[0]
         name, direction = next((n, d) for n, d in DIRECTIONS.items() if d[0] + d[1] * SIDE == step)
         if not self._free_for(way[1], _OPEN) and direction == self.chart.facing:
-            return Choice("do", thought + " Something stands in the way.")
-        return Choice(f"move_{name}", thought)
+            return NextAction("do", thought + " Something stands in the way.")
+        return NextAction(f"move_{name}", thought)
 
     def _route(self, ready: Callable[[int], bool]) -> list[int] | None:
         """Return the cheapest way from the player to a cell that is ready, both ends included."""
@@ -196,7 +196,7 @@ class Planner:
         return cheapest_way(self.chart.place, steps, lambda cell: 0 if ready(cell) else None)
 
     def _price(self, cell: int) -> int:
-        """Return how many turns it takes to enter a cell, 0 if it cannot be entered."""
+        """Return the turns that entering a cell takes, 0 if it cannot be entered."""
         ground, thing = self.chart.ground[cell], self.chart.things.get(cell)
         if thing is not None:
             return _FIGHTS.get(thing, 0)
@@ -245,74 +245,76 @@ def next_action(env: gym.Env[Any, Any]) -> str:
     state = core.episode.state
     left = min(game.limit(state), core.max_turns) - len(core.episode.turns)
     live = game.twin(state)
-    choice = _aside(live, game.wanted, left) if core.reward_spec.name == "native" else None
-    choice = choice or chosen(live, game.wanted, left)
+    choice = _aside(live, game.achievements, left) if core.reward_spec.name == "native" else None
+    choice = choice or choose_safely(live, game.achievements, left)
     if choice is None:
         raise Unsolvable(f"{core.env_id}: what the goal asks for is out of reach")
     return core.say(rules().actions.index(choice.action), choice.thought)
 
 
-def wins(live: CrafterLive, wanted: Collection[str], turns: int) -> bool:
+def wins(live: CrafterLive, achievements: Collection[str], turns: int) -> bool:
     """Play a game on with the planner, and return whether it gets what is wanted within so many turns."""
-    return _played(live, (), wanted, turns, turns)[0]
+    return _play_on(live, (), achievements, turns, turns)[0]
 
 
-def chosen(live: CrafterLive, wanted: Collection[str], left: int) -> Choice | None:
+def choose_safely(live: CrafterLive, achievements: Collection[str], left: int) -> NextAction | None:
     """Return the next action in a game: that of the plan, unless the plan leads to death and something else does not."""
     chart = live.chart()
-    choice = planned(chart, wanted, left)
+    choice = choose_by_plan(chart, achievements, left)
     if choice is None or chart.sleeping or not _threatened(chart):
         return choice
     best, lasted = choice, (False, 0)
     for lead in ((choice.action,), *_LEADS):
-        result = _played(live.copy(), lead, wanted, left, _AHEAD if len(wanted) == 1 else _AHEAD_OF_MANY)
+        result = _play_on(live.copy(), lead, achievements, left, _AHEAD if len(achievements) == 1 else _AHEAD_OF_MANY)
         if result > lasted:
             thought = choice.thought if lead[0] == choice.action else "I keep away from danger."
-            best, lasted = Choice(lead[0], thought), result
+            best, lasted = NextAction(lead[0], thought), result
         if result[0]:
             break
     return best
 
 
-def planned(chart: Chart, wanted: Collection[str], left: int) -> Choice | None:
+def choose_by_plan(chart: Chart, achievements: Collection[str], left: int) -> NextAction | None:
     """Return the next action towards the achievements wanted, None if none of them can be had in the turns that are left."""
     if chart.sleeping:
-        return Choice("noop", "I sleep, and can only wait.")
+        return NextAction("noop", "I sleep, and can only wait.")
     planner = Planner(chart, rules())
-    if len(wanted) == 1:
-        (name,) = wanted
+    if len(achievements) == 1:
+        (name,) = achievements
         return planner.toward(name) if planner.least(name) <= left else None
     for name in (*planner.urgent(), *(name for name in ORDER if name not in chart.unlocked)):
         choice = planner.toward(name)
         if choice is not None:
             return choice
-    return Choice("noop", "I wait for what may come.")
+    return NextAction("noop", "I wait for what may come.")
 
 
-def _aside(live: CrafterLive, wanted: Collection[str], left: int) -> Choice | None:
+def _aside(live: CrafterLive, achievements: Collection[str], left: int) -> NextAction | None:
     """Return an action towards another achievement, if the goal can be reached after it: crafter pays for all alike."""
     chart = live.chart()
-    if len(wanted) > 1 or chart.sleeping or _threatened(chart):
+    if len(achievements) > 1 or chart.sleeping or _threatened(chart):
         return None
     planner = Planner(chart, rules())
     for name in _ASIDE:
         choice = planner.toward(name) if name not in chart.unlocked else None
-        if choice is not None and _played(live.copy(), (choice.action,), wanted, left, left)[0]:
+        if choice is not None and _play_on(live.copy(), (choice.action,), achievements, left, left)[0]:
             return choice
     return None
 
 
-def _played(
-    live: CrafterLive, lead: tuple[str, ...], wanted: Collection[str], left: int, most: int
+def _play_on(
+    live: CrafterLive, lead: tuple[str, ...], achievements: Collection[str], left: int, most: int
 ) -> tuple[bool, int]:
     """Play on with some actions, then by plan; return whether it goes well in so many turns, and how many it lasts."""
     actions = rules().actions
     for turn in range(min(left, most)):
-        choice = Choice(lead[turn], "") if turn < len(lead) else planned(live.chart(), wanted, left - turn)
+        choice = (
+            NextAction(lead[turn], "") if turn < len(lead) else choose_by_plan(live.chart(), achievements, left - turn)
+        )
         if choice is None:
             return False, turn
         sight = live.act(character(actions.index(choice.action))).sight
-        if live.unlocked.issuperset(wanted):
+        if live.unlocked.issuperset(achievements):
             return True, turn + 1
         if not sight.items[0]:
             return False, turn

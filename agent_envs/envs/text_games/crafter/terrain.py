@@ -63,12 +63,12 @@ def terrain(chance: np.random.RandomState, width: int, height: int, x: int, y: i
     rocks = zip(mountain[high].tolist(), *(field.tolist() for field in rock.values()), strict=True)
     plains = zip(water[flat].tolist(), *(field.tolist() for field in plain.values()), strict=True)
     draw = chance.random_sample
-    found = [
+    names = [
         "grass" if grass else _rock(draw, *next(rocks)) if steep else _plain(draw, *next(plains))
         for grass, steep in zip(near.tolist(), high.tolist(), strict=True)
     ]
-    tunnels = [name == "tunnel" for name in found]
-    materials = ["path" if name == "tunnel" else name for name in found]
+    tunnels = [name == "tunnel" for name in names]
+    materials = ["path" if name == "tunnel" else name for name in names]
     return Terrain(materials, _creatures(draw, materials, tunnels, away.tolist(), height))
 
 
@@ -99,18 +99,18 @@ def _plain(draw: Draw, water: float, sand: float, wood: float) -> str:
 def _creatures(
     draw: Draw, materials: list[str], tunnels: list[bool], away: list[float], height: int
 ) -> list[tuple[str, int, int]]:
-    found = []
+    creatures = []
     for place, (material, tunnel, distance) in enumerate(zip(materials, tunnels, away, strict=True)):
         if material not in ("grass", "path", "sand"):
             continue
         x, y = divmod(place, height)
         if distance > 3 and material == "grass" and draw() > 0.985:
-            found.append(("Cow", x, y))
+            creatures.append(("Cow", x, y))
         elif distance > 10 and draw() > 0.993:
-            found.append(("Zombie", x, y))
+            creatures.append(("Zombie", x, y))
         elif tunnel and draw() > 0.95:
-            found.append(("Skeleton", x, y))
-    return found
+            creatures.append(("Skeleton", x, y))
+    return creatures
 
 
 def _fields(perm: Integers, xs: Integers, ys: Integers, names: tuple[str, ...]) -> dict[str, Floats]:
@@ -131,14 +131,14 @@ def _scaled(cells: Integers, factor: float, size: int) -> Floats:
 def permutation(seed: int) -> Integers:
     """Return the 256 numbers that OpenSimplex shuffles with a linear congruential generator."""
     source = list(range(256))
-    found = [0] * 256
+    shuffled = [0] * 256
     seed = _stirred(_stirred(_stirred(seed)))
     for place in range(255, -1, -1):
         seed = _stirred(seed)
-        chosen = (seed + 31) % (place + 1)
-        found[place] = source[chosen]
-        source[chosen] = source[place]
-    return np.array(found)
+        index = (seed + 31) % (place + 1)
+        shuffled[place] = source[index]
+        source[index] = source[place]
+    return np.array(shuffled)
 
 
 def _stirred(seed: int) -> int:

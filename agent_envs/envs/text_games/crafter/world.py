@@ -40,7 +40,7 @@ _NOISE = 63 * 49  # pixels of the local view in crafter's default picture, one d
 _CHUNK = (12, 12)
 
 
-class Rules(NamedTuple):
+class CrafterRules(NamedTuple):
     """Crafter's own tables (`data.yaml`): names in its order, and what each action asks for and gives."""
 
     actions: tuple[str, ...]
@@ -115,7 +115,7 @@ class CrafterLive:
         return twin
 
     def sight(self) -> CrafterSight:
-        """Return what the player sees and has."""
+        """Return the player's sight and inventory."""
         world, player = self._world, self._player
         x, y = player.pos.tolist()
         left, top = x - ACROSS // 2, y - DOWN // 2
@@ -127,10 +127,10 @@ class CrafterLive:
             thing = world._objects[world._obj_map[left + column, top + row]]
             if thing is not player:
                 things[row * ACROSS + column] = THINGS[thing.texture]
-        known = tuple(name for name in self._kit.rules.achievements if name in self.unlocked)
+        unlocked = tuple(name for name in self._kit.rules.achievements if name in self.unlocked)
         items = tuple(player.inventory.values())
         facing = _facing(player)
-        return CrafterSight(ground, "".join(things), facing, items, player.sleeping, self.steps, known)
+        return CrafterSight(ground, "".join(things), facing, items, player.sleeping, self.steps, unlocked)
 
     def mark(self) -> str:
         """Return `mark_of` what the player sees."""
@@ -146,12 +146,12 @@ class CrafterLive:
             if thing and thing is not player
         }
         place = int(player.pos[1]) * SIDE + int(player.pos[0])
-        known = tuple(sorted(self.unlocked))
+        unlocked = tuple(sorted(self.unlocked))
         facing = DIRECTIONS[_facing(player)]
-        return Chart(ground, things, place, facing, dict(player.inventory), player.sleeping, known)
+        return Chart(ground, things, place, facing, dict(player.inventory), player.sleeping, unlocked)
 
     def _around(self) -> list[Any]:
-        """Return what may be moved this turn, in crafter's order. The player itself is the first and goes one cell at most."""
+        """Return the objects that may move this turn, in crafter's order. The player is the first and goes one cell at most."""
         world = self._world
         x, y = self._player.pos.tolist()
         window = world._obj_map[max(x - _NEAR, 0) : x + _NEAR + 1, max(y - _NEAR, 0) : y + _NEAR + 1]
@@ -161,7 +161,7 @@ class CrafterLive:
         self._kit.env._balance_object(self, *rule)
 
 
-def rules() -> Rules:
+def rules() -> CrafterRules:
     """Return crafter's tables; raises MissingExtra where `crafter` is not installed."""
     return _kit().rules  # type: ignore[no-any-return]
 
@@ -249,5 +249,7 @@ def _kit() -> SimpleNamespace:
         env=env.Env,
         materials=constants.materials,
         marks=bytes(marks),
-        rules=Rules(names[0], names[1], names[2], *tables, digest=sha256_text(canonical_json([*lists, *tables]))),
+        rules=CrafterRules(
+            names[0], names[1], names[2], *tables, digest=sha256_text(canonical_json([*lists, *tables]))
+        ),
     )

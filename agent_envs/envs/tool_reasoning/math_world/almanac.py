@@ -33,7 +33,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class LookupChain:
     """A fact that is reached by one look-up or several, one after the other.
 
     Attributes:
@@ -57,10 +57,10 @@ def wordings() -> dict[str, Any]:
 @cache
 def _figures() -> dict[str, tuple[tuple[Relation, int, int], ...]]:
     """Return for each kind of entity its figures, each with the smallest and largest value."""
-    found = {}
+    figures = {}
     for kind, rows in wordings()["figures"].items():
-        found[kind] = tuple((_relation(row), row["low"], row["high"]) for row in rows)
-    return found
+        figures[kind] = tuple((_relation(row), row["low"], row["high"]) for row in rows)
+    return figures
 
 
 def _relation(row: dict[str, Any]) -> Relation:
@@ -72,22 +72,22 @@ def _relation(row: dict[str, Any]) -> Relation:
 def relations() -> tuple[tuple[str, Relation], ...]:
     """Return every relation that can be asked for, figures included, with the kind of its subject; years have nouns."""
     years = wordings()["years"]
-    found = []
+    rows = []
     for kind in kinds().values():
         for relation in kind.relations:
             nouns = years[kind.name][relation.name] if relation.value == "year" else relation.nouns
-            found.append((kind.name, replace(relation, nouns=tuple(nouns))))
-        found += [(kind.name, relation) for relation, _, _ in _figures().get(kind.name, ())]
-    return tuple(found)
+            rows.append((kind.name, replace(relation, nouns=tuple(nouns))))
+        rows += [(kind.name, relation) for relation, _, _ in _figures().get(kind.name, ())]
+    return tuple(rows)
 
 
 class NumberWorld(Uncopied):
     """A told world and its almanac: one corpus, links between its documents, and chains of facts through it."""
 
-    def __init__(self, told: ToldWorld) -> None:
-        rng = random.Random(f"figures:v0:{told.seed}")
-        self._entities = told.facts.entities
-        titles = {passage.id: passage.title for passage in told.corpus.passages}
+    def __init__(self, world: ToldWorld) -> None:
+        rng = random.Random(f"figures:v0:{world.seed}")
+        self._entities = world.facts.entities
+        titles = {passage.id: passage.title for passage in world.corpus.passages}
         self._links: dict[str, list[Link]] = {}
         sheets: list[Passage] = []
         for kind, entities in self._entities.items():
@@ -101,7 +101,7 @@ class NumberWorld(Uncopied):
                     sheets.append(_sheet(rng, entity, f"{_SHEET}{len(sheets):04d}", titles[page]))
                     self._links.setdefault(page, []).append(Link(sheets[-1].title, sheets[-1].id))
                     self._links[sheets[-1].id] = [Link(titles[page], page)]
-        self.corpus = MemoryCorpus((*told.corpus.passages, *sheets))
+        self.corpus = MemoryCorpus((*world.corpus.passages, *sheets))
         self._texts = {passage.id: passage.text for passage in self.corpus.passages}
 
     @cached_property
@@ -114,17 +114,17 @@ class NumberWorld(Uncopied):
         Raises KeyError: no such document.
         """
         text = self._texts[doc_id]
-        found = dict.fromkeys(self._links.get(doc_id, ()))
+        links = dict.fromkeys(self._links.get(doc_id, ()))
         # Titles may bear a kind in brackets; sheets, which no page mentions, go last.
-        places = {link: (link.doc_id.startswith(_SHEET), text.find(link.title.partition(" (")[0])) for link in found}
-        return tuple(sorted(found, key=places.__getitem__))
+        places = {link: (link.doc_id.startswith(_SHEET), text.find(link.title.partition(" (")[0])) for link in links}
+        return tuple(sorted(links, key=places.__getitem__))
 
-    def chain(self, rng: random.Random, hops: int, wanted: Callable[[str, Relation], bool]) -> Chain | None:
+    def chain(self, rng: random.Random, hops: int, accepts: Callable[[str, Relation], bool]) -> LookupChain | None:
         """Return a chain of so many look-ups whose last relation is wanted (asked with the kind of its subject).
 
         None where the draw leads nowhere, or where a query would not find its passage.
         """
-        kind, relation = rng.choice([row for row in relations() if wanted(*row)])
+        kind, relation = rng.choice([row for row in relations() if accepts(*row)])
         links: list[Relation] = []
         for _ in range(hops - 1):
             into = leading_to(kind)
@@ -142,16 +142,16 @@ class NumberWorld(Uncopied):
             entity = value
         return self._checked((*path, (entity, relation)))
 
-    def _checked(self, path: Path) -> Chain | None:
+    def _checked(self, path: Path) -> LookupChain | None:
         entity, relation = path[-1]
         if relation.name not in entity.facts or _repeats(path):
             return None
         steps = tuple(_step(entity, relation) for entity, relation in path)
         if not all(self._lookup.finds(step.query, step.passage_id) for step in steps):
             return None
-        return Chain(path, steps, entity.facts[relation.name])
+        return LookupChain(path, steps, entity.facts[relation.name])
 
-    def is_given_away(self, chain: Chain) -> bool:
+    def is_given_away(self, chain: LookupChain) -> bool:
         """Return whether an earlier passage of a chain already holds its answer."""
         answer = chain.steps[-1].answer
         early = {step.passage_id for step in chain.steps[:-1]}
@@ -196,7 +196,7 @@ def _step(entity: Entity, relation: Relation) -> WorldStep:
 
 
 def _repeats(path: Path) -> bool:
-    """Whether a path meets an entity or a relation twice, or a name gives the next one away."""
+    """Return whether a path meets an entity or a relation twice, or a name gives the next one away."""
     entities = [entity for entity, _ in path]
     if len({id(entity) for entity in entities}) < len(path) or len({row.name for _, row in path}) < len(path):
         return True

@@ -22,7 +22,7 @@ _MOST_REST = 997  # a fact that is too large for its place is divided by at most
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ProblemKind:
     """A generator of problems; spans, wordings and code stand in kinds.json by its name.
 
     Attributes:
@@ -33,7 +33,7 @@ class Kind:
         steps: how many steps the calculation has by hand, roughly: what makes a level harder than the one before.
         more: draws further content (lists) once the numbers are known.
         sound: whether the numbers make a problem at all.
-        shown: texts for the question in place of the plain numbers.
+        texts: texts for the question in place of the plain numbers.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Kind:
     steps: Callable[..., int]
     more: Callable[[random.Random, int, Numbers], Numbers] = lambda rng, level, numbers: {}
     sound: Callable[..., bool] = lambda **numbers: True
-    shown: Callable[..., Mapping[str, str]] = lambda **numbers: {}
+    texts: Callable[..., Mapping[str, str]] = lambda **numbers: {}
 
     def open_names(self, level: int) -> list[str]:
         """Return the numbers that a fact may stand for at a level: those that can take several values."""
@@ -52,11 +52,11 @@ class Kind:
         return [name for name, (low, high) in rows if high - low + 1 >= _LEAST_VALUES]
 
 
-def kind(name: str, solve: Callable[..., Number], steps: Callable[..., int], **more: Any) -> Kind:
+def kind(name: str, solve: Callable[..., Number], steps: Callable[..., int], **more: Any) -> ProblemKind:
     """Return the generator of a name; `more` are its attributes that have defaults."""
     row = _table()[name]
     spans = {number: tuple((low, high) for low, high in levels) for number, levels in row["spans"].items()}
-    return Kind(name, spans, tuple(row["wordings"]), "\n".join(row["code"]), solve, steps, **more)
+    return ProblemKind(name, spans, tuple(row["wordings"]), "\n".join(row["code"]), solve, steps, **more)
 
 
 @cache
@@ -76,12 +76,12 @@ def fitted(value: int, span: Span) -> tuple[int, str]:
     return low + value % rest, f"{low} + {{}} % {rest}"
 
 
-def draw(kind: Kind, rng: random.Random, level: int, known: Numbers) -> tuple[Numbers, Number] | None:
+def draw(kind: ProblemKind, rng: random.Random, level: int, fixed: Numbers) -> tuple[Numbers, Number] | None:
     """Draw the numbers of a problem around those that are known, and return them with the answer.
 
     None where they make no problem, or where the answer is too long or easily guessed.
     """
-    numbers = {name: known.get(name, rng.randint(*spans[level - 1])) for name, spans in kind.spans.items()}
+    numbers = {name: fixed.get(name, rng.randint(*spans[level - 1])) for name, spans in kind.spans.items()}
     numbers |= kind.more(rng, level, numbers)
     if not kind.sound(**numbers):
         return None
@@ -95,9 +95,9 @@ def assignments(numbers: Numbers, letters: Mapping[str, str]) -> str:
     return "".join(f"{name} = {letters.get(name) or repr(value)}\n" for name, value in numbers.items())
 
 
-def worded(kind: Kind, rng: random.Random, numbers: Numbers, letters: Mapping[str, str]) -> str:
+def worded(kind: ProblemKind, rng: random.Random, numbers: Numbers, letters: Mapping[str, str]) -> str:
     """Return the question in one of its wordings."""
-    texts = {name: str(value) for name, value in numbers.items()} | dict(kind.shown(**numbers)) | dict(letters)
+    texts = {name: str(value) for name, value in numbers.items()} | dict(kind.texts(**numbers)) | dict(letters)
     return rng.choice(kind.wordings).format(**texts)
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import combinations
 from math import comb, gcd, isqrt, prod
 
-from agent_envs.envs.tool_reasoning.math_world.problem import Kind, Numbers, kind, listed
+from agent_envs.envs.tool_reasoning.math_world.problem import Numbers, ProblemKind, kind, listed
 
 Point = tuple[int, int]
 _MOST_SQUARES = 5_000
@@ -70,7 +70,7 @@ _ALGEBRA = (
         _horner,
         lambda x, coefficients: 2 * len(coefficients) * len(str(x)),
         more=_polynomial,
-        shown=_polynomial_text,
+        texts=_polynomial_text,
     ),
     kind("powers of roots", _waring, lambda s, q, n: 3 * n),
     kind(
@@ -78,7 +78,7 @@ _ALGEBRA = (
         _convergent,
         lambda a, b, c, rest: 2 * (3 + len(rest)),
         more=_rest_of_terms,
-        shown=lambda a, b, c, rest: {"rest": ", ".join(map(str, rest))},
+        texts=lambda a, b, c, rest: {"rest": ", ".join(map(str, rest))},
     ),
     kind("coefficient of a power", _multinomial, lambda a, b, n, k: n * k, sound=lambda a, b, n, k: k <= 2 * n),
 )
@@ -156,7 +156,7 @@ def _quotients(w: int, h: int) -> list[int]:
 
 
 def _by_generators(c: int) -> int:
-    """Return how many right triangles have whole sides and a hypotenuse of at most c, from Euclid's generators."""
+    """Count the right triangles with whole sides and a hypotenuse of at most c, from Euclid's generators."""
     total = 0
     for m in range(2, isqrt(c) + 1):
         for n in range(1 + m % 2, m, 2):
@@ -171,7 +171,7 @@ _GEOMETRY = (
         _shoelace,
         lambda a, b, c, places, heights: 4 * len(places),
         more=_skyline,
-        shown=_skyline_text,
+        texts=_skyline_text,
     ),
     kind("points in a circle", _by_jacobi, lambda n: 2 * isqrt(n) + 1),
     kind(
@@ -253,14 +253,14 @@ _COUNTING = (
         _by_first_obstacle,
         lambda w, h, blocked: w * h,
         more=_obstacles,
-        shown=lambda w, h, blocked: {"points": listed([f"({x}, {y})" for x, y in blocked])},
+        texts=lambda w, h, blocked: {"points": listed([f"({x}, {y})" for x, y in blocked])},
     ),
     kind(
         "payments",
         _by_largest_first,
         lambda n, coins: n * len(coins),
         more=_coins,
-        shown=lambda n, coins: {"values": listed(list(coins))},
+        texts=lambda n, coins: {"values": listed(list(coins))},
     ),
     kind("words without runs", _by_last_run, lambda n, k, r: n * r),
     kind("shares with a limit", _by_excess, lambda n, k, c: n * k, sound=lambda n, k, c: n <= k * c),
@@ -288,7 +288,9 @@ def _coprime_by_sieve(n: int, m: int) -> int:
     """Return the count by inclusion and exclusion over the primes of m."""
     primes = list(factors(m))
     return sum(
-        (-1) ** size * (n // prod(chosen)) for size in range(len(primes) + 1) for chosen in combinations(primes, size)
+        (-1) ** size * (n // prod(divisors))
+        for size in range(len(primes) + 1)
+        for divisors in combinations(primes, size)
     )
 
 
@@ -323,16 +325,16 @@ def _congruence_text(r: int, s: int, rest: tuple[int, ...], moduli: tuple[int, .
 _NUMBER_THEORY = (
     kind("power modulo", lambda a, e, m: pow(a, e, m), lambda a, e, m: 2 * e.bit_length() * len(str(m))),
     kind(
-        "powers of divisors", _divisors_by_primes, lambda n, k: isqrt(n) * k, shown=lambda n, k: {"powers": _POWERS[k]}
+        "powers of divisors", _divisors_by_primes, lambda n, k: isqrt(n) * k, texts=lambda n, k: {"powers": _POWERS[k]}
     ),
     kind("coprime numbers", _coprime_by_sieve, lambda n, m: n),
     kind(
-        "congruences", _by_inverses, lambda r, s, rest, moduli: sum(moduli), more=_congruences, shown=_congruence_text
+        "congruences", _by_inverses, lambda r, s, rest, moduli: sum(moduli), more=_congruences, texts=_congruence_text
     ),
     kind("sum of digits", lambda a, e: sum(map(int, str(a**e))), lambda a, e: e * len(str(a))),
 )
 
-KINDS: dict[str, tuple[Kind, ...]] = {
+KINDS: dict[str, tuple[ProblemKind, ...]] = {
     "algebra": _ALGEBRA,
     "number theory": _NUMBER_THEORY,
     "counting": _COUNTING,

@@ -8,11 +8,18 @@ from agent_envs.datasets.world import WorldStep
 from agent_envs.datasets.world.questions import accepted_names
 from agent_envs.datasets.world.relations import Relation
 from agent_envs.envs.tool_reasoning.content import ToolReasoningScenario
-from agent_envs.envs.tool_reasoning.math_world.almanac import NUMBERS, Chain, NumberWorld, described, subject, wordings
+from agent_envs.envs.tool_reasoning.math_world.almanac import (
+    NUMBERS,
+    LookupChain,
+    NumberWorld,
+    described,
+    subject,
+    wordings,
+)
 from agent_envs.envs.tool_reasoning.math_world.problem import (
     MOST_TRIES,
-    Kind,
     Numbers,
+    ProblemKind,
     assignments,
     draw,
     fitted,
@@ -26,7 +33,7 @@ _DRAWS_TO_FIT = 4  # facts that are tried for a place before one is cut down to 
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class ProblemDraft:
     """A task before it has a place: what is asked, the accepted answers, how to solve it, and how hard it is."""
 
     question: str
@@ -43,10 +50,10 @@ class _Fact:
     phrase: str
     value: int
     code: str
-    chains: tuple[Chain, ...]
+    chains: tuple[LookupChain, ...]
 
 
-def calculation(rng: random.Random, kinds: tuple[Kind, ...], level: int, split: str) -> Draft:
+def calculation(rng: random.Random, kinds: tuple[ProblemKind, ...], level: int, split: str) -> ProblemDraft:
     """Return a problem that needs nothing but code, of the split's share of all problems.
 
     Args:
@@ -57,18 +64,22 @@ def calculation(rng: random.Random, kinds: tuple[Kind, ...], level: int, split: 
     """
     for _ in range(MOST_TRIES):
         kind = rng.choice(kinds)
-        drawn = draw(kind, rng, level, {})
-        if drawn is None:
+        problem = draw(kind, rng, level, {})
+        if problem is None:
             continue
-        numbers, answer = drawn
+        numbers, answer = problem
         if in_split(split, f"{kind.name} {sorted(numbers.items())}"):
             code = assignments(numbers, {}) + kind.code
             scenario = ToolReasoningScenario(code=code, answer=str(answer))
-            return Draft(worded(kind, rng, numbers, {}), (str(answer),), scenario, kind.name, kind.steps(**numbers))
+            return ProblemDraft(
+                worded(kind, rng, numbers, {}), (str(answer),), scenario, kind.name, kind.steps(**numbers)
+            )
     raise AssertionError(f"no problem of level {level} found in {MOST_TRIES} tries")
 
 
-def calculation_with_facts(rng: random.Random, kinds: tuple[Kind, ...], level: int, world: NumberWorld) -> Draft:
+def calculation_with_facts(
+    rng: random.Random, kinds: tuple[ProblemKind, ...], level: int, world: NumberWorld
+) -> ProblemDraft:
     """Return a problem some of whose numbers are facts of a world: as many look-ups as the level says."""
     for _ in range(MOST_TRIES):
         kind = rng.choice(kinds)
@@ -78,11 +89,11 @@ def calculation_with_facts(rng: random.Random, kinds: tuple[Kind, ...], level: i
     raise AssertionError(f"no problem of level {level} with facts found in {MOST_TRIES} tries")
 
 
-def _with_facts(rng: random.Random, kind: Kind, level: int, world: NumberWorld) -> Draft | None:
+def _with_facts(rng: random.Random, kind: ProblemKind, level: int, world: NumberWorld) -> ProblemDraft | None:
     places = kind.open_names(level)
     count = rng.randint(1, min(len(places), level, len(LETTERS)))
     letters = dict(zip(rng.sample(places, count), LETTERS, strict=False))
-    known: Numbers = {}
+    fixed: Numbers = {}
     facts: list[_Fact] = []
     lines, code = "", ""
     for (name, letter), lookups in zip(letters.items(), _parts(rng, level, len(letters)), strict=True):
@@ -91,18 +102,18 @@ def _with_facts(rng: random.Random, kind: Kind, level: int, world: NumberWorld) 
         if fact is None:
             return None
         facts.append(fact)
-        known[name], pattern = fitted(fact.value, span)
+        fixed[name], pattern = fitted(fact.value, span)
         lines += f"{_introduced(rng, letter, fact.phrase, pattern)} "
         code += f"{letter} = {pattern.format(fact.code)}\n"
     steps = tuple(step for fact in facts for chain in fact.chains for step in chain.steps)
-    drawn = draw(kind, rng, level, known)
-    if drawn is None or len({(step.query, step.passage_id) for step in steps}) < len(steps):
+    problem = draw(kind, rng, level, fixed)
+    if problem is None or len({(step.query, step.passage_id) for step in steps}) < len(steps):
         return None
-    numbers, answer = drawn
+    numbers, answer = problem
     code += assignments(numbers, letters) + kind.code
     question = lines + worded(kind, rng, numbers, letters)
     scenario = _scenario(steps, code, str(answer))
-    return Draft(question, (str(answer),), scenario, kind.name, len(steps) + kind.steps(**numbers))
+    return ProblemDraft(question, (str(answer),), scenario, kind.name, len(steps) + kind.steps(**numbers))
 
 
 def _parts(rng: random.Random, total: int, count: int) -> list[int]:
@@ -116,10 +127,10 @@ def _fact(rng: random.Random, world: NumberWorld, lookups: int, span: tuple[int,
     fact = None
     for _ in range(_DRAWS_TO_FIT):
         gap = lookups > _MOST_CHAIN or (lookups > 1 and rng.random() < _GAPS)
-        found = _gap(rng, world, lookups) if gap else _figure(rng, world, lookups)
-        fact = found or fact
-        if found is not None and span[0] <= found.value <= span[1]:
-            return found
+        candidate = _gap(rng, world, lookups) if gap else _figure(rng, world, lookups)
+        fact = candidate or fact
+        if candidate is not None and span[0] <= candidate.value <= span[1]:
+            return candidate
     return fact
 
 
@@ -152,7 +163,7 @@ def _introduced(rng: random.Random, letter: str, phrase: str, pattern: str) -> s
     return str(rng.choice(table).format(letter=letter, phrase=phrase, low=low, span=span))
 
 
-def search(rng: random.Random, level: int, world: NumberWorld) -> Draft:
+def search(rng: random.Random, level: int, world: NumberWorld) -> ProblemDraft:
     """Return a question that a fact of the world answers: as many look-ups as the level says, from 4 on as a comparison."""
     for _ in range(MOST_TRIES):
         draft = _chain_question(rng, level, world) if level <= _MOST_CHAIN else _comparison(rng, level, world)
@@ -161,7 +172,7 @@ def search(rng: random.Random, level: int, world: NumberWorld) -> Draft:
     raise AssertionError(f"no question of {level} look-ups found in {MOST_TRIES} tries")
 
 
-def _chain_question(rng: random.Random, lookups: int, world: NumberWorld) -> Draft | None:
+def _chain_question(rng: random.Random, lookups: int, world: NumberWorld) -> ProblemDraft | None:
     chain = world.chain(rng, lookups, lambda kind, relation: True)
     if chain is None or world.is_given_away(chain):
         return None
@@ -169,22 +180,22 @@ def _chain_question(rng: random.Random, lookups: int, world: NumberWorld) -> Dra
     answer = chain.steps[-1].answer
     if answer in question:
         return None
-    return Draft(question, accepted_names(chain.value), _scenario(chain.steps, "", answer), "chain", lookups)
+    return ProblemDraft(question, accepted_names(chain.value), _scenario(chain.steps, "", answer), "chain", lookups)
 
 
-def _comparison(rng: random.Random, lookups: int, world: NumberWorld) -> Draft | None:
+def _comparison(rng: random.Random, lookups: int, world: NumberWorld) -> ProblemDraft | None:
     """Return a question which of two entities, both only described, has more or less of something."""
-    wanted: list[tuple[str, Relation]] = []
+    first_relation: list[tuple[str, Relation]] = []
 
     def same(kind: str, relation: Relation) -> bool:
-        return relation.value in NUMBERS and (not wanted or (kind, relation) == wanted[0])
+        return relation.value in NUMBERS and (not first_relation or (kind, relation) == first_relation[0])
 
     sides = []
     for hops in (lookups // 2, lookups - lookups // 2):
         side = world.chain(rng, hops, same)
         if side is None:
             return None
-        wanted.append((side.path[-1][0].kind, side.path[-1][1]))
+        first_relation.append((side.path[-1][0].kind, side.path[-1][1]))
         sides.append(side)
     (one, relation), (other, _) = sides[0].path[-1], sides[1].path[-1]
     left, right = sides[0].value, sides[1].value
@@ -198,7 +209,7 @@ def _comparison(rng: random.Random, lookups: int, world: NumberWorld) -> Draft |
     steps = sides[0].steps + sides[1].steps
     if one.name in question or other.name in question or len({step.query for step in steps}) < len(steps):
         return None
-    return Draft(question, accepted_names(winner), _scenario(steps, "", winner.name), "comparison", lookups)
+    return ProblemDraft(question, accepted_names(winner), _scenario(steps, "", winner.name), "comparison", lookups)
 
 
 def _scenario(steps: tuple[WorldStep, ...], code: str, answer: str) -> ToolReasoningScenario:

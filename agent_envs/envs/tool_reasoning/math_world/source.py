@@ -13,7 +13,12 @@ from agent_envs.envs.tool_reasoning.content import NEEDS, ToolReasoningData
 from agent_envs.envs.tool_reasoning.math_world.almanac import Link, NumberWorld, number_world
 from agent_envs.envs.tool_reasoning.math_world.problem import LEVELS
 from agent_envs.envs.tool_reasoning.math_world.problems import KINDS
-from agent_envs.envs.tool_reasoning.math_world.questions import Draft, calculation, calculation_with_facts, search
+from agent_envs.envs.tool_reasoning.math_world.questions import (
+    ProblemDraft,
+    calculation,
+    calculation_with_facts,
+    search,
+)
 
 NAME = "math_world"
 SIZES = {"train": 4_000, "dev": 250, "test": 1_000}
@@ -46,11 +51,13 @@ class MathWorldSource(SeededSource[Task]):
     ) -> None:
         """Take the needs and levels to keep, all for none, and what worlds are like; raises UsageError for an unknown name."""
         self._world = world or WorldConfig()
-        wanted = _chosen("needs", needs, NEEDS)
-        kept = {int(level) for level in _chosen("levels", [str(level) for level in levels], tuple(map(str, LEVELS)))}
+        need_set = _check_choice("needs", needs, NEEDS)
+        level_set = {
+            int(level) for level in _check_choice("levels", [str(level) for level in levels], tuple(map(str, LEVELS)))
+        }
         cells = (_cell(index) for index in range(_CELLS))
-        self._kept = [index for index, (need, _, level) in enumerate(cells) if need in wanted and level in kept]
-        super().__init__(NAME, {split: size // _CELLS * len(self._kept) for split, size in SIZES.items()})
+        self._cells = [index for index, (need, _, level) in enumerate(cells) if need in need_set and level in level_set]
+        super().__init__(NAME, {split: size // _CELLS * len(self._cells) for split, size in SIZES.items()})
 
     def build(self, split: str, index: int) -> Task:
         """Draw the task of an index; it is kept for all sources."""
@@ -58,13 +65,13 @@ class MathWorldSource(SeededSource[Task]):
 
     def index_at(self, split: str, place: int) -> int:
         """Return the index of a place among those that are kept."""
-        block, turn = divmod(place, len(self._kept))
-        return block * _CELLS + self._kept[turn]
+        block, turn = divmod(place, len(self._cells))
+        return block * _CELLS + self._cells[turn]
 
     def index_in(self, split: str, task_id: str) -> int:
         """Return the index that an id holds, -1 where there is none or it is left out."""
         index = super().index_in(split, task_id)
-        return index if index % _CELLS in self._kept else -1
+        return index if index % _CELLS in self._cells else -1
 
     def corpus(self, task: Task) -> Corpus | None:
         """Return the documents that a task is searched in."""
@@ -105,7 +112,7 @@ def _task(split: str, index: int, config: WorldConfig) -> Task:
     )
 
 
-def _draft(rng: random.Random, split: str, need: str, subject: str, level: int, world: NumberWorld) -> Draft:
+def _draft(rng: random.Random, split: str, need: str, subject: str, level: int, world: NumberWorld) -> ProblemDraft:
     if need == "search":
         return search(rng, level, world)
     if need == "both":
@@ -113,7 +120,7 @@ def _draft(rng: random.Random, split: str, need: str, subject: str, level: int, 
     return calculation(rng, KINDS[subject], level, split)
 
 
-def _chosen(argument: str, wanted: Sequence[str], known: tuple[str, ...]) -> tuple[str, ...]:
-    if isinstance(wanted, str) or any(not isinstance(item, str) or item not in known for item in wanted):
-        raise UsageError(f"{NAME}: {argument}={wanted!r} is not possible; give a list of some of: {', '.join(known)}")
-    return tuple(wanted) or known
+def _check_choice(argument: str, names: Sequence[str], choices: tuple[str, ...]) -> tuple[str, ...]:
+    if isinstance(names, str) or any(not isinstance(item, str) or item not in choices for item in names):
+        raise UsageError(f"{NAME}: {argument}={names!r} is not possible; give a list of some of: {', '.join(choices)}")
+    return tuple(names) or choices

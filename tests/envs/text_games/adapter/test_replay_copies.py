@@ -93,10 +93,10 @@ def test_a_copy_that_raised_is_not_used_again():
 
 
 def test_the_store_is_bounded():
-    tapes, world = store(every=1, live=3, kept=2)
+    tapes, world = store(every=1, live=3, checkpoints=2)
     for seed in range(50):
         tapes.step(seed, "", "a")
-    assert len(tapes._live) == 3 and len(tapes._kept) == 2
+    assert len(tapes._live) == 3 and len(tapes._checkpoints) == 2
     tapes.step(0, "a", "b")
     assert world["starts"] == 51
 
@@ -152,7 +152,7 @@ def _started(seed):
 
 
 def test_threads_share_a_store():
-    tapes, _ = store(every=3, live=4, kept=4)
+    tapes, _ = store(every=3, live=4, checkpoints=4)
     wrong = []
 
     def work(number):
@@ -176,6 +176,6 @@ def test_threads_share_a_store():
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 1), st.text("ab", max_size=9), st.sampled_from("ab")), max_size=30))
 def test_whatever_was_asked_before_a_step_gives_the_same(asked):
-    tapes, _ = store(every=2, live=2, kept=3)
+    tapes, _ = store(every=2, live=2, checkpoints=3)
     for seed, line, action in asked:
         assert tapes.step(seed, line, action) == f"{seed}:{line}{action}"

@@ -22,7 +22,7 @@ from agent_envs.envs.text_games.babyai.grid import (
     mark,
     visible,
 )  # fmt: skip
-from agent_envs.envs.text_games.babyai.instructions import played
+from agent_envs.envs.text_games.babyai.instructions import play_action
 from agent_envs.envs.text_games.babyai.levels import world_of
 from agent_envs.envs.text_games.babyai.mission import surface
 
@@ -75,7 +75,7 @@ def begun(level):
 
 def step(world, level, action):
     """Take a step on both sides, compare, and return our world and the mission's status."""
-    world, status = played(world, action)
+    world, status = play_action(world, action)
     observation, reward, terminated, truncated, _ = level.step(action)
     assert terminated == (status != "continue")
     assert reward == (1 - 0.9 * (world.steps / world.limit) if status == "success" else 0)

@@ -17,7 +17,7 @@ from agent_envs.base.serialization import decode_state, encode_state
 from agent_envs.core.env import Task
 from agent_envs.envs.text_games.babyai.describe import describe
 from agent_envs.envs.text_games.babyai.env import ACTIONS, BabyAI, BabyGame
-from agent_envs.envs.text_games.babyai.instructions import played
+from agent_envs.envs.text_games.babyai.instructions import play_action
 from agent_envs.envs.text_games.babyai.levels import KINDS, named_level
 from agent_envs.envs.text_games.babyai.mission import surface
 from agent_envs.envs.text_games.babyai.planner import plan
@@ -34,7 +34,7 @@ def shortest(world):
     while queue:
         now, actions = queue.popleft()
         for action in range(5):
-            after, status = played(now, action)
+            after, status = play_action(now, action)
             if status == "success":
                 return (*actions, action)
             key = (after.place, after.facing, after.cells, after.instructions)

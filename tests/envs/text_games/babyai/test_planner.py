@@ -8,7 +8,7 @@ import pytest
 
 from agent_envs.base.errors import Unsolvable
 from agent_envs.envs.text_games.babyai.grid import DROP, GO_FORWARD, NOWHERE, PICK_UP, TOGGLE, TURN_LEFT, TURN_RIGHT
-from agent_envs.envs.text_games.babyai.instructions import FAILURE, SUCCESS, played
+from agent_envs.envs.text_games.babyai.instructions import FAILURE, SUCCESS, play_action
 from agent_envs.envs.text_games.babyai.planner import plan
 from tests.envs.text_games.babyai.rooms import both, clause, drawn
 from tests.needs import needs
@@ -20,7 +20,7 @@ def won(world):
     """The plan, after it was played to its end."""
     actions = plan(world)
     for number, action in enumerate(actions, 1):
-        world, status = played(world, action)
+        world, status = play_action(world, action)
         assert (status == SUCCESS) == (number == len(actions)), status
     return actions
 
@@ -34,7 +34,7 @@ def shortest(world):
         following = []
         for state in layer:
             for action in range(6):
-                after, status = played(state, action)
+                after, status = play_action(state, action)
                 if status == SUCCESS:
                     return count
                 after = replace(after, steps=0)
@@ -208,7 +208,7 @@ def test_it_wins_after_anything_that_leaves_a_way():
         rng = random.Random(seed)
         world = replace(named_level("MiniBossLevel").world(seed), limit=2_000)
         for _ in range(80):
-            after, status = played(world, rng.choice((LEFT, RIGHT, GO, GO, PICK_UP, DROP, TOGGLE)))
+            after, status = play_action(world, rng.choice((LEFT, RIGHT, GO, GO, PICK_UP, DROP, TOGGLE)))
             if status == FAILURE or status == SUCCESS:
                 break
             world = after

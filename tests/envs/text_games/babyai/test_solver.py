@@ -7,7 +7,7 @@ import pytest
 
 from agent_envs.base.errors import Unsolvable, UsageError
 from agent_envs.envs.text_games.babyai.grid import DROP, GO_FORWARD, PICK_UP, TOGGLE, TURN_LEFT, TURN_RIGHT
-from agent_envs.envs.text_games.babyai.instructions import played
+from agent_envs.envs.text_games.babyai.instructions import play_action
 from agent_envs.envs.text_games.babyai.planner import plan
 from agent_envs.envs.text_games.babyai.solver import next_action, remaining, to_do
 from agent_envs.envs.text_games.game import random_action
@@ -42,7 +42,7 @@ def test_the_thought_tells_what_is_left_to_do():
     world = drawn(rows, {"a": "blue key", "b": "red ball", "c": "grey box"}, mission)
     text = "go to the red ball after you pick up the key and go to the box"
     assert to_do(world.instructions) == text
-    world, _ = played(world, PICK_UP)
+    world, _ = play_action(world, PICK_UP)
     assert to_do(world.instructions) == "go to the red ball after you go to the box"
 
 

@@ -7,7 +7,7 @@ from agent_envs.core.trajectory import Task
 from agent_envs.envs.text_games.crafter.env import ACTIONS, NOOP, CrafterWorld
 from agent_envs.envs.text_games.crafter.hint import Land
 from agent_envs.envs.text_games.crafter.world import new_game, world_digest, world_text
-from agent_envs.envs.text_games.feedback import played
+from agent_envs.envs.text_games.feedback import read_observations
 from tests.envs.text_games.test_feedback import TASKS, as_text
 from tests.hinted import counts
 
@@ -37,7 +37,7 @@ def test_where_a_player_stands_is_known_from_what_it_saw():
                 break
             messages += [Message("assistant", action, "policy"), *env.episode.turns[-1].observation]
             place = env.game.twin(env.episode.state).chart().place
-            x, y = Land.of(played(messages, ACTIONS, NOOP)).place
+            x, y = Land.of(read_observations(messages, ACTIONS, NOOP)).place
             right += (x, y) == (place % 64 - start % 64, place // 64 - start // 64)
             steps += 1
     assert (right, steps) == (239, 239)

@@ -9,7 +9,7 @@ import pytest
 from agent_envs.base.errors import Unsolvable
 from agent_envs.envs.text_games.crafter.env import GOALS, Crafter
 from agent_envs.envs.text_games.crafter.sight import SIDE, character
-from agent_envs.envs.text_games.crafter.solver import Planner, chosen, next_action, planned, wins
+from agent_envs.envs.text_games.crafter.solver import Planner, choose_by_plan, choose_safely, next_action, wins
 from agent_envs.envs.text_games.crafter.world import new_game, rules
 from agent_envs.envs.text_games.game import random_action
 from agent_envs.rollout.episode_runner import solve
@@ -23,7 +23,7 @@ def started(goal, task=0, **arguments):
     return env
 
 
-def played(live, wanted, limit, decide=chosen):
+def played(live, wanted, limit, decide=choose_safely):
     """Play on until it is decided; return the turns, and whether all is had."""
     actions = rules().actions
     for turn in range(limit):
@@ -71,7 +71,7 @@ def test_it_wins_after_what_others_did():
 @pytest.mark.parametrize(("seed", "steps"), [(1, 120), (27, 150), (40, 150), (42, 150)])
 def test_it_looks_ahead_where_the_plan_alone_dies(seed, steps):
     def bare(live, wanted, left):
-        return planned(live.chart(), wanted, left)
+        return choose_by_plan(live.chart(), wanted, left)
 
     left = 300 - steps
     assert played(wandered(seed, steps), PICKAXE, left, bare)[1] is False
@@ -100,7 +100,7 @@ def test_it_says_when_the_turns_do_not_suffice():
     next_action(env)
     live = new_game(3)
     live._world._mat_map[live._world._mat_map == live._world._mat_ids["tree"]] = live._world._mat_ids["grass"]
-    assert chosen(live, PICKAXE, 300) is None and not wins(live, PICKAXE, 50)
+    assert choose_safely(live, PICKAXE, 300) is None and not wins(live, PICKAXE, 50)
 
 
 def test_ways_lead_through_trees_and_never_through_lava_or_water():
@@ -134,7 +134,7 @@ def test_tools_are_made_beside_what_they_need():
 
 def test_a_whole_game_goes_far():
     live = new_game(2)
-    played(live, rules().achievements, 150, lambda game, wanted, left: planned(game.chart(), wanted, left))
+    played(live, rules().achievements, 150, lambda game, wanted, left: choose_by_plan(game.chart(), wanted, left))
     assert len(live.unlocked) >= 10
 
 

@@ -168,7 +168,7 @@ def test_the_pristine_world_is_never_played():
 
 def test_threads_share_a_store():
     worlds = Replayed(
-        name="Crafter", start=new_game, act=CrafterLive.act, copy=CrafterLive.copy, live=3, kept=4, every=8
+        name="Crafter", start=new_game, act=CrafterLive.act, copy=CrafterLive.copy, live=3, checkpoints=4, every=8
     )
 
     def line(number):
