@@ -1,8 +1,8 @@
 """The import is light, and what it must not bring stays out."""
 
 import json
-import subprocess
-import sys
+
+from tests.fresh_process import printed
 
 HEAVY = (
     "torch",
@@ -20,8 +20,7 @@ HEAVY = (
 
 
 def run(code):
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    return json.loads(out.splitlines()[-1])
+    return json.loads(printed(code).splitlines()[-1])
 
 
 def test_import_registers_every_id_and_brings_nothing_heavy():

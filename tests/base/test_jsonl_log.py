@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs import UsageError
@@ -15,6 +15,7 @@ from agent_envs.base import jsonl_log
 from agent_envs.base.jsonl_log import Journal, read_journal
 from agent_envs.base.serialization import digest
 from tests import ROOT
+from tests.examples import examples
 
 ROWS = [
     {"n": 0, "text": "é\n\r\u2028"},
@@ -44,7 +45,7 @@ def test_rows_come_back_in_order_and_a_reopened_journal_goes_on(tmp_path):
     assert list(read_journal(tmp_path / "missing")) == []
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.lists(JSON, max_size=4))
 def test_any_json_comes_back(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("journal") / "j"

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from agent_envs.base.messages import ToolCall
@@ -19,6 +19,7 @@ from agent_envs.base.protocol import (
     read_call,
 )
 from agent_envs.base.serialization import canonical_json
+from tests.examples import examples
 from tests.rows import each_row
 
 TAGS = TagProtocol({"search": ("search", "query"), "look": ("open", "page")})
@@ -115,7 +116,7 @@ def test_a_megabyte_of_tags_is_read_in_linear_work(piece, protocol):
     assert costs[1] <= max(2 * costs[0], 1) and costs[1] <= 12
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(PIECES)
 def test_no_text_raises_and_what_comes_out_is_whole(text):
     for protocol in (TAGS, CALLS, LABEL):
@@ -135,7 +136,7 @@ JSON = st.recursive(
 NAMES = SOUND | st.just("x</tool_call>y")
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])  # so it is on a machine under load
+@examples(120, suppress_health_check=[HealthCheck.too_slow])  # so it is on a machine under load
 @given(st.lists(st.tuples(NAMES, st.dictionaries(SOUND, JSON, max_size=3)), min_size=1, max_size=4))
 def test_the_canonical_text_of_calls_is_read_back(rows):
     calls = tuple(

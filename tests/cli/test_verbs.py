@@ -11,6 +11,7 @@ import agent_envs
 from agent_envs.cli import app as cli
 from tests.cli.conftest import ROOT, shell, strict
 from tests.envs.search_qa.conftest import write_folder
+from tests.fresh_process import printed
 from tests.needs import needs
 
 
@@ -69,8 +70,7 @@ except SystemExit:
     pass
 print(json.dumps([m for m in {HEAVY} if m in sys.modules]))
 """
-    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert json.loads(ran.stdout.splitlines()[-1]) == []
+    assert json.loads(printed(code).splitlines()[-1]) == []
 
 
 def test_list(run):

@@ -7,10 +7,11 @@ from operator import add
 
 import gymnasium as gym
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs import Reward, RewardSpec, Term
+from tests.examples import examples
 from tests.needs import needs
 from tests.toy import ID, REWARD
 
@@ -78,7 +79,7 @@ def test_the_declaration_is_public_and_its_digest_follows_it():
     assert replace(REWARD).digest == REWARD.digest
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(st.sampled_from(["<compare>5</compare>", "<luck>x</luck>", "x", "<answer>4</answer>"]), max_size=9))
 def test_an_episode_stays_in_the_declared_bounds(actions):
     env = gym.make(ID)

@@ -1,8 +1,6 @@
 """The table of ids, vector environments, and specs that travel."""
 
 import random
-import subprocess
-import sys
 
 import gymnasium as gym
 import pytest
@@ -12,7 +10,7 @@ import agent_envs
 from agent_envs import UsageError, env_ids, fork, make_vec, spec_json
 from agent_envs.core.registry import NAMESPACE, TABLE, companion, full_id, register_all, row_of
 from agent_envs.wrappers import Memory
-from tests import ROOT
+from tests.fresh_process import printed
 from tests.needs import needs
 from tests.toy import ID, TRIES, Guess
 
@@ -44,15 +42,7 @@ def test_a_row_is_found_by_any_form_of_its_name():
 
 def test_the_registry_imports_no_family():
     code = "import sys, agent_envs; print([m for m in sys.modules if m.startswith('agent_envs.envs.search_qa')])"
-    ran = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert ran.stdout == "[]\n"
+    assert printed(code) == "[]\n"
 
 
 # Ids whose first answer ends the episode. A family need not promise that: in a guessing game it is a try.

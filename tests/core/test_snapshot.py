@@ -3,11 +3,12 @@
 import gymnasium as gym
 import pytest
 from gymnasium.wrappers import OrderEnforcing, RecordEpisodeStatistics, TransformObservation
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs import Snapshot, UsageError, fork, register_snapshot, restore, snapshot
 from agent_envs.wrappers import ForcedAnswer, Memory, TurnLimit
+from tests.examples import examples
 from tests.toy import ID
 
 ACTIONS = st.sampled_from(
@@ -45,7 +46,7 @@ def over(env):
     return env.unwrapped.episode.over
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(ACTIONS, max_size=5), st.lists(ACTIONS, min_size=1, max_size=5), st.integers(0, 2**63))
 def test_a_fork_has_the_same_future_and_leaves_the_original_alone(before, after, seed):
     env = stack()

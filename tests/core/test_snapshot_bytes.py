@@ -4,8 +4,6 @@ import copy
 import gc
 import json
 import pickle
-import subprocess
-import sys
 
 import gymnasium as gym
 import pytest
@@ -14,8 +12,8 @@ from agent_envs import Snapshot, UsageError, fork, snapshot
 from agent_envs.base import serialization
 from agent_envs.base.serialization import canonical_json, digest
 from agent_envs.core import snapshot as snapshots
-from tests import ROOT
 from tests.core.test_snapshot import play, stack
+from tests.fresh_process import printed
 from tests.toy import ID
 
 
@@ -29,12 +27,8 @@ def test_bytes_are_read_in_a_fresh_process(tmp_path):
         "restore(e, Snapshot.from_bytes(pathlib.Path(sys.argv[1]).read_bytes()));"
         "print(ascii(play(e, ['<luck>z</luck>', '<answer>4</answer>'])), e.reset()[1]['task_id'])"
     )
-    other = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "moment")], cwd=ROOT, check=True, capture_output=True, text=True,
-        env={"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "3"},
-    )  # fmt: skip
     seen = play(env, ["<luck>z</luck>", "<answer>4</answer>"])
-    assert other.stdout == f"{ascii(seen)} {env.reset()[1]['task_id']}\n"
+    assert printed(code, tmp_path / "moment") == f"{ascii(seen)} {env.reset()[1]['task_id']}\n"
 
 
 def test_bytes_are_canonical():

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import gymnasium as gym
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs import (
@@ -25,6 +25,7 @@ from agent_envs.base.protocol import Answer, Call, Malformed, Say
 from agent_envs.base.serialization import canonical_json
 from agent_envs.core.trajectory import SCHEMA, Header, segments, transcript
 from agent_envs.wrappers import Memory
+from tests.examples import examples
 from tests.toy import ID
 
 TEXTS = st.text(st.characters(), max_size=8)
@@ -49,7 +50,7 @@ TURNS = st.builds(
 HEADERS = st.builds(Header, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, st.integers(-1, 2**64), TEXTS, TEXTS)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(HEADERS, MESSAGES, st.lists(TURNS, max_size=3).map(tuple), st.booleans())
 def test_a_stored_trajectory_is_the_same_trajectory(header, prompt, turns, success):
     trajectory = Trajectory(header, prompt, turns, success=success)

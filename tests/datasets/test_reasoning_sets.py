@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import DataMissing, UsageError
@@ -16,6 +16,7 @@ from agent_envs.datasets.download import get
 from agent_envs.datasets.listing import data_rows
 from agent_envs.datasets.readers import Question
 from agent_envs.datasets.reasoning_sets import REASONING_SETS, last_boxed, read_reasoning
+from tests.examples import examples
 from tests.needs import needs
 from tests.rows import each_row
 
@@ -50,7 +51,7 @@ def test_last_boxed(text: str, box: str | None) -> None:
     assert last_boxed(text) == box
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.text(alphabet=r"\{}boxed 1$", max_size=60))
 def test_last_boxed_reads_any_text(text: str) -> None:
     found = last_boxed(text)

@@ -3,11 +3,12 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
 from agent_envs.datasets.world import WorldConfig, build_world
+from tests.examples import examples
 from tests.rows import each_row
 
 
@@ -74,7 +75,7 @@ def configs(draw: st.DrawFn) -> WorldConfig:
     )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(configs(), st.sampled_from(["train", "dev", "test"]), st.integers(0, 10**9))
 def test_any_configuration_builds(config: WorldConfig, split: str, index: int) -> None:
     world = build_world(config, split, index)

@@ -2,11 +2,10 @@
 
 import contextlib
 import os
-import subprocess
-import sys
 import time
 
 from agent_envs.tools.bounded_processes import BoundedProcesses, Lost
+from tests.fresh_process import printed
 
 
 @contextlib.contextmanager
@@ -41,5 +40,5 @@ def test_a_bounded_process_reaches_no_network_and_has_a_bounded_memory():
         "    try:\n        call()\n    except PermissionError as error:\n        print(error)\n"
         "try:\n    bytearray(MOST_MEMORY + 1)\nexcept MemoryError:\n    print('no memory')\n"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.count("nothing outside is asked here") == 3 and "no memory" in ran.stdout
+    told = printed(code)
+    assert told.count("nothing outside is asked here") == 3 and "no memory" in told

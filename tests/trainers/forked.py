@@ -6,10 +6,12 @@ two of it, the heavy tests of test_earl_runs hold.
 
 import os
 import runpy
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -50,6 +52,22 @@ def ended(process: BaseProcess, timeout: float = 240.0) -> int:
         process.kill()
         process.join()
     return process.exitcode
+
+
+def killed_and_resumed(module: str, words: list[object], place: Path, *checkpoints: str) -> None:
+    """Kill a run where each of these checkpoints appears, at the next start with --resume and nothing else; then let it end."""
+    words = [*words, "--out", place]
+    for name in checkpoints:
+        process = started(module, *words)
+        limit = time.monotonic() + 240
+        while not (place / "checkpoints" / name).exists():
+            assert process.is_alive() and time.monotonic() < limit
+            time.sleep(0.01)
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL and not (place / "result.json").exists()
+        words = ["--resume", place]
+    assert ended(started(module, *words)) == 0
 
 
 def run_module(command: list[str], **_: object) -> "subprocess.CompletedProcess[str]":

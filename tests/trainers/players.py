@@ -3,6 +3,9 @@
 import json
 from functools import cache
 
+import pytest
+
+from agent_envs.core.registry import TABLE
 from trainers.contracts import Sampling
 from trainers.engine_policy import EnginePolicy
 from trainers.engines.hf import HFEngine
@@ -19,6 +22,13 @@ WORLD = {
     "kinds": ["bridge"],
     "passages": 60,
 }
+# One of each family, and of each game: what every trainer takes a step on in `make test`; on the others in `make test-heavy`.
+ONE_A_FAMILY = "SearchQA LegalSearch Tau2Telecom Sort BabyAI BabaIsAI Crafter ToolReasoning".split()
+TEXT_NAMES = [
+    row.name if row.name in ONE_A_FAMILY else pytest.param(row.name, marks=pytest.mark.heavy)
+    for row in TABLE
+    if not row.name.endswith("ExpA")
+]
 SEARCH = {"top_k": 1, "max_generations": 3, "world": WORLD}
 
 

@@ -1,8 +1,6 @@
 """ARPO's runs: trees of real rollouts, GRPO where nothing forks, kills, wrappers, limits on calls."""
 
 import json
-import signal
-import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -14,7 +12,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import read_journal
 from agent_envs.core.trajectory import TrajectoryTree, Turn
 from agent_envs.rollout.lockstep import Lockstep
-from tests.trainers.forked import ended, started, two_ranks
+from tests.trainers.forked import killed_and_resumed, two_ranks
 from tests.trainers.players import SEARCH, player
 from tests.trainers.test_training_run import SMALL, curve
 from trainers import arpo, grpo
@@ -109,15 +107,7 @@ def test_a_run_tells_what_branching_did(whole):
 def test_a_killed_run_goes_on_to_the_same_curve_and_decisions(whole, tmp_path):
     out, result = whole
     place = tmp_path / "killed"
-    process = started("trainers.arpo", *TREES, "--steps", "4", "--out", place)
-    limit = time.monotonic() + 240
-    while not (place / "checkpoints" / "step-00000002").exists():
-        assert process.is_alive() and time.monotonic() < limit
-        time.sleep(0.01)
-    process.kill()
-    process.join()
-    assert process.exitcode == -signal.SIGKILL and not (place / "result.json").exists()
-    assert ended(started("trainers.arpo", "--resume", place)) == 0
+    killed_and_resumed("trainers.arpo", [*TREES, "--steps", "4"], place, "step-00000002")
     assert curve(place) == curve(out)
     found = json.loads((place / "result.json").read_text())
     assert {**found, "cpu_seconds": 0} == {**result, "cpu_seconds": 0}

@@ -5,10 +5,11 @@ import random
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
+from tests.examples import examples
 from trainers.batching import Row, micro_batches
 from trainers.contracts import TokenSequence
 
@@ -152,7 +153,7 @@ def test_a_group_with_a_long_prompt_fills_a_budget_of_distinct_tokens():
     assert total / sum(map(distinct, micro_batches(rows, 4096, PAD))) < 0.7 * bound
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.randoms(use_true_random=False), st.integers(1, 300), st.sampled_from([0.0, 0.2, 0.7]))
 def test_what_is_laid_out_keeps_to_the_budget(generator, budget, laid_out):
     stems = [tuple(range(start, start + 30)) for start in (0, 100, 100)]

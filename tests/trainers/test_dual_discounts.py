@@ -3,10 +3,11 @@
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
+from tests.examples import examples
 from trainers.advantages import DualDiscounts, dual_discount_gae
 
 VALUES = [[0.5, 0.4], [0.6, 0.7, 0.2]]
@@ -49,7 +50,7 @@ def lanes(draw):
     return values, rewards, bootstraps, "released" if released else "tokens"
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(lane=lanes(), numbers=st.tuples(UNIT, UNIT, UNIT, UNIT))
 def test_it_is_the_plain_sum_over_all_pairs_of_slots(lane, numbers):
     values, rewards, bootstraps, slots = lane

@@ -26,13 +26,13 @@ def checkout(tmp_path_factory):
     """Return a copy of the packages that a training run needs."""
     place = tmp_path_factory.mktemp("checkout")
     for name in ("agent_envs", "trainers"):
-        shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, place / name)  # with what is compiled, as their times are kept
     return place
 
 
-@pytest.mark.parametrize("program", RUNS)
+@pytest.mark.parametrize("program", ["grpo", pytest.param("earl", marks=pytest.mark.heavy)])
 def test_a_run_ends_with_its_result(checkout, program):
-    """With its curves, and for EARL with the decision trees of the policy."""
+    """With its curves, and for EARL with the decision trees of the policy; that no module imports ours import-linter holds."""
     out = checkout / "runs" / program
     command = [sys.executable, "-m", f"trainers.{program}", *RUNS[program], "--out", str(out)]
     without_ours = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

@@ -5,7 +5,7 @@ import sys
 import gymnasium as gym
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
@@ -15,20 +15,13 @@ from agent_envs.datasets.world import closed_vocabulary
 from agent_envs.envs.expa.sorting.env import Order
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy
+from tests.examples import examples
+from tests.trainers.players import WORLD
 from trainers.environments import spread_task
 from trainers.tiny.fitting import environment_tokenizer, settled_runs, shared_runs, texts_of, without_tags
 from trainers.tiny.models import END, JOINED, PAD, SPACE, START, byte_tokenizer, tiny_model, word_tokenizer
 
-WORLD = {
-    "vocabulary": "closed",
-    "short": True,
-    "paraphrase": False,
-    "hops": (1, 2),
-    "kinds": ("bridge",),
-    "passages": 60,
-    "distractors": 0.0,
-}
-SEARCH = {"top_k": 1, "max_generations": 4, "world": WORLD}
+SEARCH = {"top_k": 1, "max_generations": 4, "world": {**WORLD, "distractors": 0.0}}
 SAMPLE = 'Who wrote "The Lost Map"? <search>The Lost Map novel</search>\n\nDoc 12(Title: "x") a, b.'
 TEXTS = st.text(st.characters(exclude_characters=SPACE + JOINED, exclude_categories=("Cs",)), max_size=60)
 FRAGMENTS = """Lost lost <search> </search> < > / 12 x_1 's ( ) . é 日本 Map""".split()
@@ -53,7 +46,7 @@ def test_every_text_comes_back(digits):
     tokenizer = word_tokenizer([SAMPLE], phrases=["The Lost Map", "Doc 1", "\n\nDoc"], digits=digits)
 
     @given(TEXTS | PIECES.map("".join))
-    @settings(max_examples=300)
+    @examples(300)
     def holds(text):
         assert tokenizer.decode(encoded(tokenizer, text)) == text
 
@@ -62,7 +55,7 @@ def test_every_text_comes_back(digits):
 
 @given(TEXTS)
 @example(f"{START}user\nhi{END}{PAD}{END[:-1]}\u00e4")
-@settings(max_examples=200)
+@examples(200)
 def test_bytes_bring_every_text_back(text):
     """A token is a byte, or a whole mark of a message, as in every chat tokenizer."""
     tokenizer = byte_tokenizer()

@@ -2,10 +2,8 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from agent_envs import UsageError
-from tests.trainers.forked import ended, started, two_ranks
+from tests.trainers.forked import killed_and_resumed, two_ranks
 from trainers.command_line import parse
 from trainers.grpo import GRPOSettings, main, train
 from trainers.run import open_run
@@ -117,18 +115,7 @@ def test_a_killed_run_goes_on_to_the_same_curve(whole, tmp_path):
     """SIGKILL in the middle of a step, twice, at moments that differ; then --resume and nothing else."""
     out, result = whole
     place = tmp_path / "killed"
-    words = [*SMALL, "--steps", "4", "--out", place]
-    for wanted in ("step-00000001", "step-00000003"):
-        process = started("trainers.grpo", *words)
-        limit = time.monotonic() + 240
-        while not (place / "checkpoints" / wanted).exists():
-            assert process.is_alive() and time.monotonic() < limit
-            time.sleep(0.01)
-        process.kill()
-        process.join()
-        words = ["--resume", place]
-    assert process.exitcode == -signal.SIGKILL and not (place / "result.json").exists()
-    assert ended(started("trainers.grpo", *words)) == 0
+    killed_and_resumed("trainers.grpo", [*SMALL, "--steps", "4"], place, "step-00000001", "step-00000003")
     assert curve(place) == curve(out)
     found = json.loads((place / "result.json").read_text())
     assert {**found, "cpu_seconds": 0} == {**result, "cpu_seconds": 0}

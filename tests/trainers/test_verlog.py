@@ -1,19 +1,17 @@
 """Verlog: a step's arithmetic on turns that are written by hand, whole runs that survive a kill, and what it refuses."""
 
 import json
-import signal
-import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from agent_envs import AgentEnvsError, UsageError, env_ids
+from agent_envs import AgentEnvsError, UsageError
 from agent_envs.core.trajectory import Turn
 from tests.rows import each_row
-from tests.trainers.forked import ended, started, two_ranks
-from tests.trainers.players import SEARCH, player
+from tests.trainers.forked import killed_and_resumed, two_ranks
+from tests.trainers.players import SEARCH, TEXT_NAMES, player
 from tests.trainers.training.test_critic import parts_of
 from trainers import verlog
 from trainers.advantages import DualDiscounts, dual_discount_gae
@@ -29,7 +27,6 @@ from trainers.training.metrics import read_metrics
 from trainers.training.optimise import Optimiser
 from trainers.verlog import VerlogSettings
 
-TEXT_IDS = [name.split("/")[-1].removesuffix("-v0") for name in env_ids() if "ExpA" not in name]
 UNTIMED = ("step_time", "cpu_seconds")
 SMALL = [
     "--env.id", "Order", "--env.arguments", '{"size": 2, "max_generations": 3}', "--model.name", "tiny:tiny",
@@ -138,7 +135,7 @@ def test_a_turn_discount_reaches_over_an_episode_s_turns_but_not_over_its_end(mo
     assert dual_discount_gae([[0.0]], [[1.0]], [0.0], discounts=DualDiscounts()) == [[1.0]]
 
 
-@pytest.mark.parametrize("name", TEXT_IDS)
+@pytest.mark.parametrize("name", TEXT_NAMES)  # all but one of each family have the mark.heavy
 def test_a_step_on_every_environment_under_memory(name):
     """Whatever is registered can be played in lanes, judged and learnt from, by both."""
     arguments = SEARCH if name == "SearchQA" else {}
@@ -210,18 +207,7 @@ def test_a_killed_run_goes_on_to_the_same_curve(whole, tmp_path):
     """SIGKILL in the middle of a step, twice, at moments that differ; then --resume and nothing else."""
     out, result = whole
     place = tmp_path / "killed"
-    words = [*SMALL, "--steps", "3", "--out", place]
-    for wanted in ("step-00000000", "step-00000002"):
-        process = started("trainers.verlog", *words)
-        limit = time.monotonic() + 240
-        while not (place / "checkpoints" / wanted).exists():
-            assert process.is_alive() and time.monotonic() < limit
-            time.sleep(0.01)
-        process.kill()
-        process.join()
-        words = ["--resume", place]
-    assert process.exitcode == -signal.SIGKILL and not (place / "result.json").exists()
-    assert ended(started("trainers.verlog", *words)) == 0
+    killed_and_resumed("trainers.verlog", [*SMALL, "--steps", "3"], place, "step-00000000", "step-00000002")
     assert curve(place) == curve(out)
     found = json.loads((place / "result.json").read_text())
     assert {**found, "cpu_seconds": 0} == json.loads(json.dumps({**result, "cpu_seconds": 0}))

@@ -4,7 +4,7 @@ import random
 import statistics
 
 import gymnasium as gym
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs import fork, register_companions, spec_json
@@ -14,6 +14,7 @@ from agent_envs.rollout.run_many import run_many
 from agent_envs.wrappers import VerbalFeedback
 from agent_envs.wrappers.feedback import exploration_draw
 from agent_envs.wrappers.feedback_models import chance_key
+from tests.examples import examples
 from tests.toy import Guess
 from tests.wrappers.advised import COMPARE
 from tests.wrappers.test_feedback import Says, advised
@@ -42,7 +43,7 @@ def test_epsilon_0_and_1_are_exact_and_epsilon_is_a_share():
     assert 0.05 < tenth.count("explore") / len(tenth) < 0.16
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.floats(0, 1), st.floats(0, 1), st.text(min_size=1, max_size=8))
 def test_a_larger_epsilon_explores_wherever_a_smaller_one_does(one, other, key):
     low, high = sorted((one, other))

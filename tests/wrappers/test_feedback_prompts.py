@@ -3,13 +3,14 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs import UsageError
 from agent_envs.base.messages import Message
 from agent_envs.base.serialization import canonical_json
 from agent_envs.wrappers.feedback_prompts import MOST_CONVERSATION, MOST_INSTRUCTIONS, bounded, divided, read_templates
+from tests.examples import examples
 from tests.wrappers.advised import COMPARE, Spy
 from tests.wrappers.test_feedback_chat import advised
 
@@ -149,7 +150,7 @@ SAID = st.tuples(
 )
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.lists(SAID, max_size=60), st.integers(4_000, 30_000))
 def test_what_is_sent_never_exceeds_the_limit_and_tells_what_is_missing(said, most):
     talk = [message(author, text * times) for author, text, times in said]

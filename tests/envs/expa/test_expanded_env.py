@@ -5,13 +5,14 @@ import random
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import agent_envs
 from agent_envs.base.errors import UsageError
 from agent_envs.envs.expa import ExternalEnvironment, Latent
 from agent_envs.envs.expa.sorting.env import Sort, SortExpA
+from tests.examples import examples
 from tests.rows import each_row
 
 CALC = "agent_envs/ArithmeticExpA-v0"
@@ -147,7 +148,7 @@ def test_other_types_are_a_programmers_mistake(action):
     assert not env.episode.turns
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     st.lists(st.integers(0, 19) | st.sampled_from(["so", "#### 5", "<answer>"]), max_size=60),
     st.sampled_from([CALC, SORT]),

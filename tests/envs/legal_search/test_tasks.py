@@ -1,12 +1,13 @@
 """The task source of generated law finds each task by index or id, and its splits share no question and no library."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.serialization import decode_state, encode_state
 from agent_envs.envs.legal_search.env import make_source
 from agent_envs.envs.legal_search.tasks import ABSTAIN, METRICS
+from tests.examples import examples
 from tests.rows import each_row
 
 SOURCE = make_source("statutes", None)
@@ -21,7 +22,7 @@ def test_the_standard_set_has_2300_items():
     assert {task.data[2] for task in tasks[:3]} == {task.data[2] for task in tasks} == {0, 1, 2}
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.sampled_from(SOURCE.splits), st.integers(0, 400))
 def test_index_and_id_name_the_same_task(split, index):
     task = SOURCE.get(split, index)

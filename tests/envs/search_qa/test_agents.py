@@ -2,7 +2,7 @@
 
 import gymnasium as gym
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import agent_envs
@@ -10,6 +10,7 @@ from agent_envs.envs.search_qa.heuristic import guess, search_once_and_guess
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy, Request
 from agent_envs.wrappers import ForcedAnswer, TurnLimit
+from tests.examples import examples
 
 TASKS = 64
 SETTINGS = [
@@ -157,7 +158,7 @@ PIECES = st.sampled_from(
 ODD = st.lists(st.one_of(PIECES, st.text(max_size=12)), max_size=12).map("".join)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     st.lists(st.one_of(ODD, st.none(), st.lists(ODD, max_size=2)), min_size=1, max_size=5),
     st.sampled_from(["", "<answer>"]),

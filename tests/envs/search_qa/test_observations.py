@@ -3,11 +3,12 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.documents import Hit, Passage
 from agent_envs.envs.search_qa.env import information
+from tests.examples import examples
 
 ENGINEER = 'Doc 1(Title: "Ana Vilks") Ana Vilks, an engineer, was born in Žagarė.\nShe drew cranes.'
 
@@ -51,7 +52,7 @@ def test_information_text_from_hypothesis():
     texts = st.text(max_size=60)
     passages = st.lists(st.builds(Passage, st.just("p"), texts, texts), min_size=1, max_size=4)
 
-    @settings(max_examples=150)
+    @examples(150)
     @given(passages, st.integers(1, 120))
     def holds(found, limit):
         hits = [Hit(passage, 1.0) for passage in found]

@@ -5,7 +5,7 @@ import re
 
 import gymnasium as gym
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import DataMissing, UsageError
@@ -15,6 +15,7 @@ from agent_envs.envs.search_qa.tasks import WORLDS, WorldSource
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy
 from tests.envs.search_qa.conftest import PASSAGES, write_rows
+from tests.examples import examples
 from tests.rows import each_row
 
 NAMES = ("nq", "triviaqa", "popqa", "hotpotqa", "2wiki", "musique", "bamboogle")
@@ -33,7 +34,7 @@ def test_index_and_id_name_the_same_task():
     worlds = WorldSource(WorldConfig())
     assert worlds.splits == ("train", "dev", "test") and worlds.size("test") == 32 * 128
 
-    @settings(max_examples=40)
+    @examples(40)
     @given(st.sampled_from(worlds.splits), st.integers(0, 80))
     def holds(split, index):
         task = worlds.get(split, index)

@@ -1,8 +1,6 @@
 """Both sides through PettingZoo: its own tests, the same conversation as through Gym, and nobody sees the other's papers."""
 
 import json
-import subprocess
-import sys
 
 import gymnasium as gym
 import pytest
@@ -14,6 +12,7 @@ from agent_envs.base.protocol import ToolCallProtocol
 from agent_envs.envs.tau2 import dual_control
 from agent_envs.envs.tau2.dialogue import recording_of
 from tests.envs.tau2.recorded import builtin_rows
+from tests.fresh_process import printed
 from tests.rows import each_row
 
 DOMAINS = ("retail", "airline", "telecom")
@@ -171,5 +170,4 @@ def test_pettingzoo_is_imported_at_use_alone():
         "before = 'pettingzoo' in sys.modules; agent_envs.envs.tau2.dual_control('retail')\n"
         "print(json.dumps([before, 'pettingzoo' in sys.modules]))"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert json.loads(ran.stdout) == [False, True]
+    assert json.loads(printed(code)) == [False, True]

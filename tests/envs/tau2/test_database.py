@@ -5,12 +5,13 @@ import hashlib
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.serialization import decode_state, encode_state
 from agent_envs.envs.tau2.database import NO_CHANGES, Changes, Database, View, frozen, identical, same, thawed
 from tests.envs.tau2.hashes import lenient_hash, original_hash
+from tests.examples import examples
 
 TABLES = {
     "things": {"b": {"x": 1.0, "list": [1, {"deep": None}]}, "a": {"x": 2, "list": []}, "#1": {"é": "ü"}},
@@ -104,7 +105,7 @@ def run(shared, steps):
 
 
 @given(STEPS)
-@settings(max_examples=300)
+@examples(300)
 def test_hashes_equal_a_naive_full_dump_and_nothing_shared_changes(steps):
     shared = database()
     moments = run(shared, steps)
@@ -120,7 +121,7 @@ def test_hashes_equal_a_naive_full_dump_and_nothing_shared_changes(steps):
 
 
 @given(STEPS, STEPS)
-@settings(max_examples=300)
+@examples(300)
 def test_same_is_equality_of_the_original_hash(one, other):
     shared = database()
     (ours, model), (theirs, other_model) = run(shared, one)[-1], run(shared, other)[-1]

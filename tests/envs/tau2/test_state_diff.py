@@ -1,12 +1,13 @@
 """The diff of two database states is complete, and each difference is printed in a short readable form."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.database import Changes, frozen
 from agent_envs.envs.tau2.state_diff import ABSENT, Difference, differences
 from agent_envs.envs.tau2.toolkit import FRESH, DomainState
+from tests.examples import examples
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from((1.0, "", "a", " b ", "c\nd")),
@@ -35,7 +36,7 @@ def _without_absent(value):
     return tuple(_without_absent(item) for item in value if item is not ABSENT) if isinstance(value, tuple) else value
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(old=st.none() | RECORDS, new=st.none() | RECORDS)
 def test_differences_are_all_that_differs(old, new):
     domain = builtin_domain("retail")

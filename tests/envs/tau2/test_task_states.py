@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import ReplayMismatch, UsageError
@@ -27,6 +27,7 @@ from tests.envs.tau2.hashes import same_hashes
 from tests.envs.tau2.telecom_world import FIXED, domain
 from tests.envs.tau2.test_retail import SHOP
 from tests.envs.tau2.vectors import original_domain, vectors_in
+from tests.examples import examples
 
 ADA = {"env_type": "user", "func_name": "set_user_info", "arguments": {"name": "Ada Byron", "phone_number": "555-1001"}}
 
@@ -186,7 +187,7 @@ def calls(draw):
     )
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.lists(calls(), max_size=12), st.booleans(), st.booleans())
 def test_whatever_is_called_can_be_scored_and_rebuilt(asked, original, solo):
     of = domain(**dict.fromkeys(("vpn_leak", "random_bill_id", "gold_without_sync"), original))

@@ -2,7 +2,7 @@
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.serialization import decode_state, encode_state
@@ -10,6 +10,7 @@ from agent_envs.envs.tau2.database import same
 from agent_envs.envs.tau2.toolkit import call
 from tests.envs.tau2.hashes import lenient_hash, original_hash
 from tests.envs.tau2.telecom_world import FIXED, ada, domain
+from tests.examples import examples
 
 # Likely values come first and often; the rest is what a careless agent sends.
 ODD = ["", "X", 7, None, ["C1"], {}]
@@ -66,7 +67,7 @@ def check_phone(line):
     assert waiting == ([] if request is None else [request["bill_id"]])
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.lists(FAULTS, max_size=4), st.lists(CALLS, max_size=12), st.booleans())
 def test_random_calls_keep_the_phone_consistent_and_old_states_whole(faults, calls, fixed):
     line = ada(FIXED if fixed else domain())
@@ -87,7 +88,7 @@ def test_random_calls_keep_the_phone_consistent_and_old_states_whole(faults, cal
         check_phone(line)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(CALLS, max_size=8), st.lists(CALLS, max_size=8))
 def test_states_are_the_same_exactly_when_their_hashes_are(ones, others):
     lines = [ada(), ada()]
@@ -101,7 +102,7 @@ def test_states_are_the_same_exactly_when_their_hashes_are(ones, others):
         assert not equal or lenient_hash(database, one) == lenient_hash(database, other)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(CALLS, max_size=8), st.sampled_from(["toggle_data", "toggle_roaming", "toggle_data_saver_mode"]))
 def test_a_search_twice_is_a_search_and_a_switch_twice_is_none(calls, switch):
     line = ada()

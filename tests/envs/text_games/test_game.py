@@ -1,7 +1,7 @@
 """The shared base of text games renders, parses, rewards, limits and snapshots a small corridor game correctly."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs import Snapshot, check_turn_env, fork, restore, snapshot
@@ -10,6 +10,7 @@ from agent_envs.base.protocol import Malformed, Say
 from agent_envs.envs.text_games.game import PROTOCOL, Action, numbered
 from agent_envs.envs.text_games.scoring import MOVE, PENALTY, REWARDS, TurnFacts, facts_of, metrics_of
 from tests.envs.text_games.corridor import CorridorGame
+from tests.examples import examples
 from tests.rows import each_row
 
 ON, BACK, WAIT = "ACTION: step forward", "ACTION: step back", "ACTION: wait"
@@ -93,7 +94,7 @@ def test_what_names_no_action_is_malformed_with_a_short_reason(text):
         assert "is no action; name one of step back, wait, step forward" in parsed.reason
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_any_text_is_read_and_the_last_label_counts(before, after):
     env = CorridorGame()
@@ -187,7 +188,7 @@ def test_rewards_declare_their_bounds():
     assert len({spec.digest for spec in specs.values()}) == 4
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.sampled_from(REWARDS), st.lists(st.sampled_from([ON, BACK, WAIT, "hm"]), min_size=8, max_size=8))
 def test_returns_lie_in_their_bounds(reward, actions):
     env = started(reward=reward)

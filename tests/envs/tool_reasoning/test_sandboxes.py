@@ -1,8 +1,5 @@
 """Programs in both sandboxes, end to end: branches, threads, fresh processes, lost workers, and replays without a sandbox."""
 
-import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import gymnasium as gym
@@ -13,6 +10,7 @@ from agent_envs.services.recording import Recording, read_answers
 from agent_envs.services.run_services import Services
 from agent_envs.tools import sandbox
 from agent_envs.tools.sandbox import close_sandboxes, sandbox_version
+from tests.fresh_process import printed
 from tests.needs import needs
 from tests.tools.sandbox.backends import BWRAP, MONTY
 
@@ -65,15 +63,6 @@ def run(code):
     return f"<think>x</think><python>{code}</python>"
 
 
-def in_another_process(code, *arguments, seed):
-    environment = {**os.environ, "PYTHONHASHSEED": seed}
-    told = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, env=environment, check=False
-    )
-    assert told.returncode == 0, told.stderr
-    return told.stdout
-
-
 BEGIN = "import random\nrows = [random.random()]\ndef twice(x):\n    return 2 * x"
 
 
@@ -124,7 +113,7 @@ def test_bytes_of_an_episode_go_on_in_a_fresh_process(backend, tmp_path):
         env.step(run(code))
     path = tmp_path / "moment"
     path.write_bytes(agent_envs.snapshot(env).to_bytes())
-    told = [in_another_process(RESTORED, path, backend, seed=seed) for seed in ("1", "2")]
+    told = [printed(RESTORED, path, backend, hash_seed=seed) for seed in ("1", "2")]
     assert told[0] == told[1] == env.step(run("rows, twice(21), random.random()"))[0] + "\n"
 
 
@@ -158,7 +147,7 @@ def test_a_replay_needs_no_sandbox_and_no_package(backend, equality, tmp_path):
     assert "timeout" in env.unwrapped.episode.turns[2].results[0].ids
     script = tmp_path / "actions"
     script.write_text("\n---\n".join(actions), encoding="utf-8")
-    told = in_another_process(BLOCKED, externals, backend, equality, script, seed="3")
+    told = printed(BLOCKED, externals, backend, equality, script, hash_seed="3")
     assert told == "".join(f"{step}\n" for step in steps)
 
 

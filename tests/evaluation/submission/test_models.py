@@ -5,7 +5,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -26,6 +26,7 @@ from agent_envs.evaluation.submission.provenance import About, about_template
 from agent_envs.evaluation.suites.suite import Entry, Suite
 from docs.schemas import MODELS, schemas
 from tests.evaluation.submission.packing import synthetic
+from tests.examples import examples
 from tests.rows import each_row
 
 HEX = st.text("0123456789abcdef", min_size=64, max_size=64)
@@ -67,7 +68,7 @@ def rows(draw):
     return row.model_copy(update={"chain": chain_of(row)})
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(rows())
 def test_a_row_reads_back_as_it_was(row):
     again = EpisodeRow.model_validate_json(row_text(row))

@@ -1,8 +1,6 @@
 """Suites: strict files, derived keys and seeds, planned denominators."""
 
 import json
-import subprocess
-import sys
 
 import gymnasium as gym
 import pytest
@@ -35,6 +33,7 @@ from agent_envs.evaluation.suites.suite import (
 )
 from agent_envs.rollout.episode_runner import EpisodeResult
 from leaderboard.write_suites import CANARY, CORE, DATA_SUITES, core_suite, generated_suites
+from tests.fresh_process import printed
 from tests.needs import needs
 from tests.rows import each_row
 
@@ -197,8 +196,7 @@ def test_the_plan_is_the_same_in_other_processes():
         "print(json.dumps([suite.digest(), [vars(item) for item in plan_of(suite)]]))"
     )
     suite = small(limit=3)
-    ran = subprocess.run([sys.executable, "-c", code, json.dumps(SMALL)], capture_output=True, text=True, check=True)
-    assert json.loads(ran.stdout) == [suite.digest(), [vars(item) for item in plan_of(suite)]]
+    assert json.loads(printed(code, json.dumps(SMALL))) == [suite.digest(), [vars(item) for item in plan_of(suite)]]
 
 
 def test_keys_depend_on_what_is_played():

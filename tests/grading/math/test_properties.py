@@ -5,10 +5,11 @@ from fractions import Fraction
 from itertools import product
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from agent_envs.grading.math import math_equal, read_math
+from tests.examples import examples
 
 RATIONALS = st.fractions(min_value=-(10**6), max_value=10**6, max_denominator=10**6)
 SMALL = st.fractions(min_value=-20, max_value=20, max_denominator=12)
@@ -88,7 +89,7 @@ def test_a_rounded_decimal_is_another_number(value, places, rng):
 
 
 @given(st.lists(SMALL, min_size=1, max_size=5), st.lists(SMALL, min_size=1, max_size=5), CHOICES)
-@settings(max_examples=60)
+@examples(60)
 def test_polynomials(left, right, rng):
     one, two = polynomial_text(left, rng), polynomial_text(left, rng)
     assert math_equal(one, two), (one, two)
@@ -109,7 +110,7 @@ def test_polynomials(left, right, rng):
     SMALL.filter(bool),
     CHOICES,
 )
-@settings(max_examples=60)
+@examples(60)
 def test_surds(parts, shift, rng):
     items = [*parts.items(), (1, shift)]
     values = [(value, inside) for inside, value in items]
@@ -155,7 +156,7 @@ SHORT_TEXTS = st.lists(st.sampled_from(ALPHABET), max_size=6).map("".join)
 
 
 @given(st.lists(SHORT_TEXTS, min_size=8, max_size=8))
-@settings(max_examples=150)
+@examples(150)
 def test_equality_is_an_equivalence(texts):
     values = [read_math(text) for text in texts]
     equal = {(i, j) for i, j in product(range(8), repeat=2) if math_equal(texts[i], texts[j])}
@@ -167,7 +168,7 @@ def test_equality_is_an_equivalence(texts):
 
 @given(st.one_of(st.text(), SHORT_TEXTS, st.text("\\{}^_()[]|$&%#,.0123456789abcxyz \n\ud800\udfff", max_size=80)))
 @example("AAAA/A%")  # a dollar sign once made a unit of the first word
-@settings(max_examples=300)
+@examples(300)
 def test_any_text_has_a_verdict(text):
     value = read_math(text)
     assert math_equal(text, text) == (value is not None)

@@ -3,13 +3,14 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import Malformed, ToolCallProtocol
 from agent_envs.services.chat import AnthropicChat, ChatReply, ChatRequest, OpenAIChat
 from agent_envs.services.chat.conversation import conversation, read_native_call
+from tests.examples import examples
 from tests.services.chat.wire import AnthropicWire, OpenAIWire, Refused
 
 TOOLS = [{"type": "function", "function": {"name": "find", "description": "Find.", "parameters": {"type": "object"}}}]
@@ -115,7 +116,7 @@ ROWS = st.lists(
 
 
 @given(rows=ROWS, tools=st.sampled_from([TOOLS, []]))
-@settings(max_examples=300)
+@examples(300)
 def test_no_conversation_is_refused(rows, tools):
     request = ChatRequest([said("user", "Go"), *rows, said("user", "On")], tools, stop=["\n", "</a>"])
     openai = OpenAIChat("m", "http://localhost").body(request)

@@ -32,6 +32,9 @@ from tests.wrappers.test_feedback import Says
 ASKED = ChatRequest(({"role": "user", "content": "?"},))
 DEAR = Price(input=1_000.0, output=1_300.0)  # of the wire's 100 tokens in and 20 out: 12.6 cents a call
 CALL_USD = 0.126
+PRICES = json.dumps(
+    {"schema": "agent-envs/prices@1", "date": "2026-01-01", "source": "a test", "models": {"m": DEAR.model_dump()}}
+)
 
 
 class Billing(OpenAIWire):
@@ -81,13 +84,7 @@ def test_an_evaluation_pays_for_attempts_and_tells_them_of_the_episode(tmp_path)
     with FaultServer(wire, {}) as server:
         name = f"openai:m@{server.url}"
         path = tmp_path / "prices.json"
-        row = {
-            "schema": "agent-envs/prices@1",
-            "date": "2026-01-01",
-            "source": "a test",
-            "models": {"m": DEAR.model_dump()},
-        }
-        path.write_text(json.dumps(row))
+        path.write_text(PRICES)
         suite = adhoc_suite(Choice("SearchQA", limit=3))
         policy = ChatPolicy(OpenAIChat("m", server.url), name=name, wait=lambda seconds: None)
         settings = Settings(name, max_cost_usd=0.50, prices=str(path))
@@ -236,13 +233,7 @@ def test_what_an_evaluation_spent_before_a_kill_counts_after(tmp_path):
 
     with FaultServer(handler, {}) as server:
         prices = tmp_path / "prices.json"
-        row = {
-            "schema": "agent-envs/prices@1",
-            "date": "2026-01-01",
-            "source": "a test",
-            "models": {"m": DEAR.model_dump()},
-        }
-        prices.write_text(json.dumps(row))
+        prices.write_text(PRICES)
         run = tmp_path / "run"
         command = [
             sys.executable, "-m", "agent_envs", "eval", "SearchQA", "--agent", f"openai:m@{server.url}", "-n", "3",

@@ -2,9 +2,6 @@
 
 import copy
 import json
-import os
-import subprocess
-import sys
 import threading
 from collections import OrderedDict
 from pathlib import Path
@@ -20,6 +17,7 @@ from agent_envs.tools.retrieval import dense
 from agent_envs.tools.retrieval.build import is_retriever, make_retriever
 from agent_envs.tools.retrieval.dense import MINILM, DenseRetriever, sentence_encoder, split_dense
 from benchmarks.given_vectors import import_vectors
+from tests.fresh_process import printed
 from tests.needs import needs
 from tests.rows import each_row
 
@@ -194,10 +192,9 @@ def test_rankings_are_recorded_and_replayed_without_the_packages(name: str, tmp_
         retriever.search(QUESTION, 2)
     assert hits == make_retriever(name, CORPUS, cache_dir=tmp_path).search(QUESTION, 3)
     assert [row["request"]["topk"] for row in read_journal(path)] == [3, 2]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-c", REPLAY, str(path), json.dumps(LAW), name, QUESTION]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert json.loads(ran.stdout) == [[hit.passage.id, hit.score] for hit in hits]
+    assert json.loads(printed(REPLAY, path, json.dumps(LAW), name, QUESTION)) == [
+        [hit.passage.id, hit.score] for hit in hits
+    ]
 
 
 def replayed(path: Path, response: object) -> DenseRetriever:
@@ -240,28 +237,30 @@ def test_a_recording_that_is_no_ranking_is_a_fault(response: object, tmp_path: P
 
 MISSING = """
 import sys
-sys.modules[sys.argv[1]] = None
 from agent_envs.base.documents import MemoryCorpus, Passage
 from agent_envs.base.errors import MissingExtra
 from agent_envs.tools.retrieval.build import make_retriever
-try:
-    make_retriever(sys.argv[2], MemoryCorpus([Passage("1", "", "text")]))
-except MissingExtra as error:
-    print(error)
-print("torch" in sys.modules)
+for package in ("faiss", "sentence_transformers", "threadpoolctl"):
+    sys.modules[package] = None
+    for name in ("dense", "hybrid:minilm-faiss"):
+        try:
+            make_retriever(name, MemoryCorpus([Passage("1", "", "text")]))
+        except MissingExtra as error:
+            print(package, name, error, "torch" in sys.modules, sep="|")
+    del sys.modules[package]
 """
 
 
 @needs("[dense]")
-@pytest.mark.parametrize("package", ["faiss", "sentence_transformers", "threadpoolctl"])
-@pytest.mark.parametrize("name", ["dense", "hybrid:minilm-faiss"])
-def test_a_missing_package_is_one_line_and_loads_no_torch(package: str, name: str) -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-c", MISSING, package, name]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    line, torch = ran.stdout.splitlines()
-    assert line.endswith('pip install "agent-envs[dense]"')
-    assert torch == "False"
+def test_a_missing_package_is_one_line_and_loads_no_torch() -> None:
+    rows = [line.split("|") for line in printed(MISSING).splitlines()]
+    assert [row[:2] for row in rows] == [
+        [package, name]
+        for package in ("faiss", "sentence_transformers", "threadpoolctl")
+        for name in ("dense", "hybrid:minilm-faiss")
+    ]
+    for _, _, line, torch in rows:
+        assert line.endswith('pip install "agent-envs[dense]"') and torch == "False"
 
 
 @needs("[dense]")

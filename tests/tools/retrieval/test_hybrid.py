@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.documents import Hit, MemoryCorpus, Passage
 from agent_envs.base.errors import UsageError
 from agent_envs.tools.retrieval.build import HybridRetriever, is_retriever, make_retriever, split_hybrid
+from tests.examples import examples
 from tests.needs import needs
 
 CORPUS = MemoryCorpus(Passage(f"s:{row}", "", f"text {row}") for row in range(12))
@@ -32,7 +33,7 @@ rows_strategy = st.lists(st.integers(0, 11), unique=True, max_size=12)
 
 
 @given(rows_strategy, rows_strategy, st.floats(0, 4), st.floats(0.1, 4), st.integers(1, 12), st.integers(0, 100))
-@settings(max_examples=200)
+@examples(200)
 def test_scores_are_the_sums_of_the_formula(
     first: list[int], second: list[int], one: float, two: float, top_k: int, constant: int
 ) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import subprocess
 import sys
 import time
@@ -19,15 +18,14 @@ from agent_envs.tools.retrieval import bm25
 from agent_envs.tools.retrieval.bm25 import BM25Index, BM25Settings, build_files, get_index
 from agent_envs.tools.retrieval.build import make_retriever
 from agent_envs.tools.retrieval.index_files import load_index, save_index
+from tests.tools.retrieval.corpora import Stages, large_corpus
 
 QUERIES = ["w1 w2", "w77 w3 w3", "w250", "absent"]
 
 
 @pytest.fixture(scope="module")
 def corpus() -> MemoryCorpus:
-    rng = random.Random("cache")
-    words = [f"w{number}" for number in range(300)]
-    return MemoryCorpus(Passage(f"p{row}", "", " ".join(rng.choices(words, k=8))) for row in range(2_500))
+    return large_corpus("cache")
 
 
 @pytest.fixture(scope="module")
@@ -39,15 +37,6 @@ def truth(corpus: MemoryCorpus) -> list[object]:
 @pytest.fixture(autouse=True)
 def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bm25, "_LARGE", OrderedDict())
-
-
-class Stages(list[str]):
-    """What the progress callback heard."""
-
-    def __call__(self, stage: str, fraction: float) -> None:
-        assert 0 <= fraction <= 1
-        if stage not in self:
-            self.append(stage)
 
 
 def answers(corpus: MemoryCorpus, folder: Path, progress: Stages) -> list[object]:

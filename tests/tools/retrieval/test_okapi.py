@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
@@ -32,14 +32,8 @@ from agent_envs.tools.retrieval.bm25 import (
 )
 from agent_envs.tools.retrieval.build import make_retriever
 from agent_envs.tools.retrieval.okapi_reference import RankBM25Retriever
-
-WORDS = [f"w{number}" for number in range(12)]
-texts_strategy = st.lists(st.lists(st.sampled_from(WORDS), max_size=15).map(" ".join), min_size=1, max_size=40)
-query_strategy = st.lists(st.sampled_from([*WORDS, "absent", "the"]), max_size=8).map(" ".join)
-
-
-def corpus_of(texts: list[str]) -> MemoryCorpus:
-    return MemoryCorpus(Passage(f"p{row}", "", text) for row, text in enumerate(texts))
+from tests.examples import examples
+from tests.tools.retrieval.corpora import corpus_of, query_strategy, texts_strategy
 
 
 def peer_of(corpus: MemoryCorpus, stop_words: tuple[str, ...], **chosen: float) -> BM25Okapi:
@@ -65,7 +59,7 @@ def differences(corpus: MemoryCorpus, questions: list[str], stop_words: tuple[st
     return unlike, greatest, floored
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(texts_strategy, query_strategy, st.sampled_from([1.5, 0.9]), st.sampled_from([0.75, 0.0]))
 def test_every_score_is_theirs_negative_and_zero_ones_too(texts: list[str], query: str, k1: float, b: float) -> None:
     corpus = corpus_of(texts)
@@ -79,7 +73,7 @@ def test_every_score_is_theirs_negative_and_zero_ones_too(texts: list[str], quer
     assert (np.zeros(len(texts)) if ours is None else ours) == pytest.approx(theirs, rel=1e-9, abs=1e-9)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(texts_strategy, query_strategy, st.integers(1, 10))
 def test_the_two_retrievers_give_the_same_hits(texts: list[str], query: str, top_k: int) -> None:
     corpus = corpus_of(texts)

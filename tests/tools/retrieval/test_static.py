@@ -3,10 +3,7 @@
 import copy
 import json
 import math
-import os
 import random
-import subprocess
-import sys
 import threading
 from collections import OrderedDict
 from fractions import Fraction
@@ -15,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.documents import MemoryCorpus, Passage
@@ -33,6 +30,8 @@ from agent_envs.tools.retrieval.static import (
     Subwords,
     static_encoder,
 )
+from tests.examples import examples
+from tests.fresh_process import printed
 from tests.needs import needs
 
 pytestmark = needs("[legal]")
@@ -126,7 +125,7 @@ def test_merges_take_the_first_learned_pair_and_bytes_spell_the_rest() -> None:
 
 
 @given(st.text(max_size=60), st.integers(1, 7))
-@settings(max_examples=60)
+@examples(60)
 def test_any_text_is_a_query(query: str, top_k: int) -> None:
     retriever = StaticRetriever(law())
     hits = retriever.search(query, top_k)
@@ -174,19 +173,10 @@ print(sorted({"torch", "wordllama", "faiss", "sentence_transformers", "tokenizer
 
 
 def test_rankings_are_equal_in_every_process_and_load_nothing_heavy() -> None:
-    outputs = set()
-    for seed, threads in (("0", "1"), ("1", "2"), ("77", "4")):
-        environment = {
-            **os.environ,
-            "PYTHONHASHSEED": seed,
-            "OMP_NUM_THREADS": threads,
-            "OPENBLAS_NUM_THREADS": threads,
-        }
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-        ran = subprocess.run(
-            [sys.executable, "-c", SEARCH], env=environment, capture_output=True, text=True, check=True
-        )
-        outputs.add(ran.stdout)
+    outputs = {
+        printed(SEARCH, hash_seed=seed, OMP_NUM_THREADS=threads, OPENBLAS_NUM_THREADS=threads)
+        for seed, threads in (("0", "1"), ("77", "4"))
+    }
     assert len(outputs) == 1
     assert outputs.pop().splitlines()[-1] == "[]"
 

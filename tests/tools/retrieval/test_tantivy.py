@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.documents import MemoryCorpus, Passage
@@ -24,16 +24,19 @@ from agent_envs.tools.retrieval import tantivy_index
 from agent_envs.tools.retrieval.bm25 import tokenize
 from agent_envs.tools.retrieval.build import make_retriever
 from agent_envs.tools.retrieval.tantivy_index import TantivyIndex, TantivyRetriever, get_tantivy_index, write_index
+from tests.examples import examples
 from tests.rows import each_row
+from tests.tools.retrieval.corpora import (
+    WORDS,
+    Stages,
+    check_ties,
+    corpus_of,
+    large_corpus,
+    query_strategy,
+    texts_strategy,
+)
 
-WORDS = [f"w{number}" for number in range(12)]
 QUERIES = ["w1 w2", "w77 w3 w3", "w250", "absent", "w9 w8 w7 w6 w5"]
-texts_strategy = st.lists(st.lists(st.sampled_from(WORDS), max_size=15).map(" ".join), min_size=1, max_size=40)
-query_strategy = st.lists(st.sampled_from([*WORDS, "absent", "the"]), max_size=8).map(" ".join)
-
-
-def corpus_of(texts: list[str]) -> MemoryCorpus:
-    return MemoryCorpus(Passage(f"p{row}", "", text) for row, text in enumerate(texts))
 
 
 def index_of(texts: list[str]) -> TantivyIndex:
@@ -42,24 +45,13 @@ def index_of(texts: list[str]) -> TantivyIndex:
 
 @pytest.fixture(scope="module")
 def corpus() -> MemoryCorpus:
-    rng = random.Random("tantivy")
-    words = [f"w{number}" for number in range(300)]
-    return MemoryCorpus(Passage(f"p{row}", "", " ".join(rng.choices(words, k=8))) for row in range(2_500))
+    return large_corpus("tantivy")
 
 
 @pytest.fixture(scope="module")
 def truth(corpus: MemoryCorpus) -> list[object]:
     index = TantivyIndex(write_index(corpus, None))
     return [index.top(query, 10) for query in QUERIES]
-
-
-class Stages(list[str]):
-    """What the progress callback heard."""
-
-    def __call__(self, stage: str, fraction: float) -> None:
-        assert 0 <= fraction <= 1
-        if stage not in self:
-            self.append(stage)
 
 
 def as_a_new_process() -> None:
@@ -91,7 +83,7 @@ def reference(texts: list[str], query: str) -> list[float]:
     return scores
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(texts_strategy, query_strategy)
 def test_equals_the_formula_in_plain_python(texts: list[str], query: str) -> None:
     rows, scores = index_of(texts).top(query, len(texts))
@@ -105,16 +97,7 @@ def test_equals_the_formula_in_plain_python(texts: list[str], query: str) -> Non
 
 @pytest.mark.parametrize("size", [7, 300, 5_000])
 def test_ties_come_in_corpus_order_and_a_smaller_k_gives_a_prefix(size: int) -> None:
-    rng = random.Random(f"ties {size}")
-    texts = [rng.choice(["red fox", "fox red", "blue fox", "grey owl"]) for _ in range(size)]
-    index = index_of(texts)
-    rows, scores = index.top("red fox", size)
-    red = [row for row, text in enumerate(texts) if "red" in text]
-    blue = [row for row, text in enumerate(texts) if "blue" in text]
-    assert rows == red + blue
-    assert len(set(scores)) == 2
-    for top_k in (1, 2, 3, 10, size // 2, size - 1):
-        assert index.top("red fox", top_k) == (rows[:top_k], scores[:top_k])
+    check_ties(index_of, size)
 
 
 def test_the_cut_sees_ties_that_tantivy_orders_by_their_last_bits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +141,7 @@ def test_hostile_queries_are_words_like_any_other(query: str) -> None:
     assert all(score > 0 for score in scores)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.text(max_size=60), st.lists(st.text(max_size=30), max_size=5))
 def test_no_text_breaks_it(query: str, texts: list[str]) -> None:
     rows, _ = index_of([*texts, query]).top(query, 9)

@@ -5,12 +5,11 @@ import os
 import random
 import re
 import signal
-import subprocess
 import sys
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
@@ -27,6 +26,8 @@ from agent_envs.tools.sandbox import monty as module
 from agent_envs.tools.sandbox.monty import MontyBackend, monty_version
 from agent_envs.tools.sandbox.sessions import MOST_SAVED_BYTES
 from docs.divergences import KNOWN_DIVERGENCES, divergence_table
+from tests.examples import examples
+from tests.fresh_process import printed
 from tests.needs import needs
 from tests.tools.sandbox.backends import killer_in_use
 
@@ -130,7 +131,7 @@ def in_cpython(expression):
         return type(error).__name__
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(EXPRESSIONS)
 def test_generated_expressions_give_what_cpython_gives(monty, expression):
     result = monty.run(f"import math\n{expression}", Limits(memory_mb=64))
@@ -271,7 +272,7 @@ def test_without_the_package_the_extra_is_named(monkeypatch):
 
 def test_the_import_brings_nothing_heavy():
     code = "import sys, agent_envs.tools.sandbox; print([m for m in ('pydantic_monty', 'sympy', 'bm25s') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert printed(code) == "[]\n"
 
 
 def test_nothing_is_left_after_close():

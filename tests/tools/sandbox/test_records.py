@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -19,6 +17,7 @@ from agent_envs.tools.sandbox import (
     run_cell,
     sandbox_version,
 )
+from tests.fresh_process import printed
 
 SPEC = SandboxSpec(seed=5, limits=Limits(cpu_seconds=0.3, code_characters=2_000, output_bytes=500))
 MEMORY = {"monty": 256, "bwrap": 1_024}
@@ -138,5 +137,4 @@ for backend in BACKENDS:
 
 
 def test_no_backend_is_needed_until_a_cell_runs():
-    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["monty", "MissingExtra", "bwrap", "UsageError"]
+    assert printed(ALONE).split() == ["monty", "MissingExtra", "bwrap", "UsageError"]

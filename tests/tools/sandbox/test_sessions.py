@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
@@ -23,6 +23,7 @@ from agent_envs.tools.sandbox import (
     sandbox_version,
 )
 from agent_envs.tools.sandbox.sessions import Session
+from tests.examples import examples
 
 SHORT = Limits(cpu_seconds=0.2, wall_seconds=5.0)
 CELLS = (
@@ -233,7 +234,7 @@ CELL = st.sampled_from(
 )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@examples(25, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(CELL, max_size=6), st.lists(CELL, min_size=1, max_size=4))
 def test_live_forked_and_restored_sessions_agree(before, after):
     with open_sandbox(SandboxSpec()) as live:

@@ -1,7 +1,7 @@
 """HTML to text: what a reader sees, where it leads, and that hostile pages are read in bounded work."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.tools.web.html_text import Tag, absolute, page_of_html, plain_text, tokens
@@ -9,6 +9,7 @@ from agent_envs.tools.web.page import MAX_TEXT_CHARACTERS, WebPage
 from agent_envs.tools.web.reader import decoded, page_of
 from agent_envs.tools.web.text import one_line, sound
 from agent_envs.tools.web.url_policy import Unopenable
+from tests.examples import examples
 from tests.rows import each_row
 
 HERE = "https://h.example/a/b?c"
@@ -203,7 +204,7 @@ MARKUP = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(MARKUP)
 def test_any_markup_is_a_page(source):
     page = page_of_html(source, HERE)

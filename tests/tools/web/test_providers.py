@@ -1,11 +1,12 @@
 """Any answer of a search engine is parsed into hits or raises a fault, and queries are cut to each engine's limits."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import EnvFault
 from agent_envs.tools.web.providers import PROVIDERS, query_as_sent, read_answer
+from tests.examples import examples
 from tests.rows import each_row
 
 STYLES = tuple(PROVIDERS)
@@ -74,7 +75,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.sampled_from(STYLES), JSON)
 def test_any_answer_is_hits_or_a_fault(style, value):
     try:
@@ -84,7 +85,7 @@ def test_any_answer_is_hits_or_a_fault(style, value):
     assert len(hits) <= 2 and all(hit.passage.id.startswith("http") for hit in hits)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.text(max_size=50), st.integers(1, 60))
 def test_queries_keep_every_engines_limits(text, times):
     sent = query_as_sent(text * times)

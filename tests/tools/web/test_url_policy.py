@@ -4,11 +4,12 @@ import ipaddress
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
 from agent_envs.tools.web.url_policy import Unopenable, UrlPolicy, is_public, url_policy_for
+from tests.examples import examples
 from tests.rows import each_row
 
 NO_URL = "This is no URL of the form http://HOST/PATH or https://HOST/PATH."
@@ -163,7 +164,7 @@ def test_exempt_hosts_that_are_none(text):
 HOSTS = st.one_of(st.text(max_size=20), st.from_regex(r"[0-9a-fx.:\[\]%@\\]{1,20}", fullmatch=True))
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(st.one_of(st.text(max_size=60), st.builds("http://{}/{}".format, HOSTS, st.text(max_size=10))))
 def test_any_text_is_refused_or_has_one_meaning(url):
     import httpx

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
+from tests.examples import examples
 from trainers.contracts import Sampling
 from trainers.engines.decode import allowed_table, check_sampling, draw, log_distribution, uniforms
 
@@ -97,7 +98,7 @@ def test_zero_takes_the_likeliest_allowed_token_with_its_logprob_at_temperature_
     allowed=st.sampled_from([None, (0, 2, 3), (5,)]),
     uniform=st.floats(0, 1, exclude_max=True),
 )
-@settings(max_examples=150)
+@examples(150)
 def test_logprobs_and_entropies_are_those_of_float64(logits, temperature, top_k, top_p, allowed, uniform):
     sampling = Sampling(temperature, top_k, top_p)
     expected = reference(np.array(logits, dtype=np.float32), sampling, allowed)

@@ -7,6 +7,7 @@ import pytest
 from agent_envs.base.errors import UsageError
 from agent_envs.rollout.episode_runner import replay
 from agent_envs.rollout.policy import Request
+from tests.trainers.players import WORLD
 from trainers.imitation.demonstrations import (
     KINDS,
     SEARCH_FLAWS,
@@ -18,19 +19,9 @@ from trainers.imitation.demonstrations import (
     without_tags,
 )
 
-WORLD = {
-    "vocabulary": "closed",
-    "short": True,
-    "paraphrase": False,
-    "hops": (1, 2),
-    "kinds": ("bridge",),
-    "passages": 60,
-    "distractors": 0.0,
-}
-
 
 def made(name):
-    arguments = {"top_k": 1, "max_generations": 4, "world": WORLD} if name == "SearchQA" else {}
+    arguments = {"top_k": 1, "max_generations": 4, "world": {**WORLD, "distractors": 0.0}} if name == "SearchQA" else {}
     return gym.make(f"agent_envs:agent_envs/{name}-v0", **arguments)
 
 

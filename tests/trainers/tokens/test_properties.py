@@ -3,9 +3,10 @@
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.trainers.tokens.toys import TEMPLATES, bpe, words
 from trainers.tokens import ChatTokenizer
 
@@ -35,7 +36,7 @@ def chat_named(name):
 
 
 @pytest.mark.parametrize("name", sorted(CHATS))
-@settings(max_examples=15)
+@examples(15)
 @given(st.lists(MESSAGE, max_size=2), st.lists(TURN, min_size=1, max_size=3))
 def test_tokens_only_grow(name, before, turns):
     chat = chat_named(name)
@@ -56,7 +57,7 @@ def test_tokens_only_grow(name, before, turns):
     assert [value != 0.0 for value in row.logprobs] == list(row.trained)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.text(max_size=60))
 def test_bytes_decode_to_the_text_that_was_encoded(text):
     chat = chat_named("bpe chatml")

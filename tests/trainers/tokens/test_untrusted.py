@@ -4,10 +4,11 @@ import json
 from hashlib import sha256
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.messages import Message
+from tests.examples import examples
 from tests.trainers.tokens.toys import SPECIAL, TEMPLATES, bpe, words
 from trainers.tokens import ChatTokenizer
 from trainers.tokens.control import ControlTokens
@@ -66,7 +67,7 @@ def test_escapes_in_the_arguments_of_a_call_spell_nothing():
     assert conversation.ids.count(chat.end_ids[0]) == 3
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.text(alphabet="<|>ab A", max_size=40))
 def test_no_control_token_survives(text):
     control = ControlTokens({1: "<|a|>", 2: "|><|", 3: "a< |", 4: "A", 5: "< |a"})

@@ -1,10 +1,7 @@
 """The tests' own reading of the questions: nothing of it is shared with the sources under test."""
 
 import ast
-import os
 import re
-import subprocess
-import sys
 from fractions import Fraction
 
 _SMALL = {
@@ -85,14 +82,6 @@ def arithmetic(question, wording):
     except ZeroDivisionError:
         tree = None
     return tree, flat, numbers
-
-
-def printed_under(hash_seed, code):
-    """Run code in a fresh interpreter with its own hash seed and return what it prints."""
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
 
 
 def assert_random_access(make, splits=("train", "dev", "test")):

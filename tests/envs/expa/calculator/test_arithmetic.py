@@ -10,7 +10,8 @@ from agent_envs.envs.expa.calculator.arithmetic import ArithmeticSource
 from agent_envs.envs.expa.calculator.calculator import keyable
 from agent_envs.envs.expa.calculator.random_expressions import MOST_DIGITS, OPERATORS, as_unit
 from agent_envs.grading.arithmetic import evaluate, number_text
-from tests.envs.expa.calculator.reading import arithmetic, assert_random_access, printed_under
+from tests.envs.expa.calculator.reading import arithmetic, assert_random_access
+from tests.fresh_process import printed
 from tests.rows import each_row
 
 SPLITS = ("train", "dev", "test")
@@ -165,4 +166,4 @@ def test_the_same_tasks_under_every_hash_seed():
     )
     here = "".join(ArithmeticSource().get(split, index).digest for split in SPLITS for index in range(40))
     expected = hashlib.sha256(here.encode()).hexdigest()
-    assert printed_under("0", code).strip() == printed_under("77", code).strip() == expected
+    assert printed(code).strip() == expected

@@ -7,7 +7,8 @@ import pytest
 
 from agent_envs.base.errors import UsageError
 from agent_envs.envs.expa.calculator.count import SHAPES, CountSource
-from tests.envs.expa.calculator.reading import assert_random_access, number_in_words, printed_under
+from tests.envs.expa.calculator.reading import assert_random_access, number_in_words
+from tests.fresh_process import printed
 
 SPLITS = ("train", "dev", "test")
 KINDS = ("digits", "symbols")
@@ -114,4 +115,4 @@ def test_the_same_tasks_under_every_hash_seed(sequences):
     source = CountSource(sequences=sequences)
     here = "".join(source.get(split, index).digest for split in SPLITS for index in range(40))
     expected = hashlib.sha256(here.encode()).hexdigest()
-    assert printed_under("0", code).strip() == printed_under("77", code).strip() == expected
+    assert printed(code).strip() == expected

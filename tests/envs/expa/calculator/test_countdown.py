@@ -6,14 +6,15 @@ from functools import cache
 
 import pytest
 from hypothesis import given as drawn
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
 from agent_envs.envs.expa.calculator.calculator import keyable
 from agent_envs.envs.expa.calculator.countdown import CountdownSource, check
 from agent_envs.grading.arithmetic import evaluate, number_text
-from tests.envs.expa.calculator.reading import assert_random_access, printed_under, value
+from tests.envs.expa.calculator.reading import assert_random_access, value
+from tests.examples import examples
+from tests.fresh_process import printed
 from tests.rows import each_row
 
 SPLITS = ("train", "dev", "test")
@@ -172,7 +173,7 @@ def test_hostile_answers_are_wrong_and_nothing_else(answer):
         assert reason and len(reason) < 200
 
 
-@settings(max_examples=500)
+@examples(500)
 @drawn(st.text(max_size=80) | st.text("0123456789+-*/(). =", max_size=60))
 def test_any_text_gets_a_short_reason_or_is_right(answer):
     for tail in (False, True):
@@ -183,7 +184,7 @@ def test_any_text_gets_a_short_reason_or_is_right(answer):
             assert evaluate(expression) == 6 and Counter(re.findall("[1-9]", expression)) == Counter("123")
 
 
-@settings(max_examples=200)
+@examples(200)
 @drawn(st.integers(0, 10**6), st.data())
 def test_a_changed_number_is_found(index, data):
     task = CountdownSource().get("test", index)
@@ -219,4 +220,4 @@ def test_the_same_tasks_under_every_hash_seed():
     )
     here = "".join(CountdownSource().get(split, index).digest for split in SPLITS for index in range(40))
     expected = hashlib.sha256(here.encode()).hexdigest()
-    assert printed_under("0", code).strip() == printed_under("77", code).strip() == expected
+    assert printed(code).strip() == expected

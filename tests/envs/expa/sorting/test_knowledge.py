@@ -6,7 +6,7 @@ from itertools import combinations, permutations
 from math import ceil, factorial, log2
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
@@ -18,6 +18,7 @@ from agent_envs.envs.expa.sorting.knowledge import (
     next_comparison,
     sorted_order,
 )
+from tests.examples import examples
 
 
 def pairs_of(values, chosen):
@@ -43,7 +44,7 @@ def test_conclusions():
 
 
 @given(st.permutations(range(5)), st.sets(st.sampled_from(list(combinations(range(5), 2)))))
-@settings(max_examples=100)
+@examples(100)
 def test_conclusions_are_what_holds_in_every_possible_order(values, chosen):
     known = pairs_of(values, chosen)
     orders = consistent(5, known)
@@ -67,7 +68,7 @@ def test_the_optimum(n, total, worst):
 
 
 @given(st.permutations(range(4)), st.sets(st.sampled_from(list(combinations(range(4), 2)))))
-@settings(max_examples=60)
+@examples(60)
 def test_optimal_from_any_knowledge_on(values, chosen):
     known = pairs_of(values, chosen)
     orders = frozenset(consistent(4, known))

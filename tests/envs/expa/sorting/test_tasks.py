@@ -4,7 +4,7 @@ from collections import Counter
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
@@ -13,6 +13,7 @@ from agent_envs.core.trajectory import Task
 from agent_envs.envs.expa.sorting.environments import SYMBOLS
 from agent_envs.envs.expa.sorting.knowledge import consistent
 from agent_envs.envs.expa.sorting.tasks import OrderSource, SortSource, labels
+from tests.examples import examples
 
 
 def tasks(source, split, count, start=0):
@@ -128,7 +129,7 @@ def test_a_direction_can_be_chosen_and_changes_nothing_else(directions):
 
 
 @given(st.integers(2, 8), st.sampled_from([SortSource, OrderSource]), st.integers(0, 10**12))
-@settings(max_examples=60)
+@examples(60)
 def test_a_single_size(size, make, index):
     source = make(size=size)
     assert source.items == size

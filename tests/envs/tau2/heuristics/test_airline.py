@@ -4,7 +4,7 @@ import copy
 import json
 
 import gymnasium as gym
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import agent_envs  # noqa: F401
@@ -20,6 +20,7 @@ from agent_envs.envs.tau2.task_generator.source import generated_domain
 from agent_envs.envs.tau2.toolkit import FRESH, call
 from agent_envs.envs.tau2.turn_taking import Rules
 from agent_envs.rollout.policy import Request
+from tests.examples import examples
 from tests.rows import each_row
 
 DOMAIN = generated_domain("airline")
@@ -113,7 +114,7 @@ def talking(user_words, turns=14):
 USER = next(iter(TABLES["users"].values()))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.text(max_size=200), st.text(max_size=200), st.booleans())
 def test_any_words_get_a_turn(first, then, known):
     opening = f"{first} {USER['user_id'] if known else ''}"
@@ -121,7 +122,7 @@ def test_any_words_get_a_turn(first, then, known):
     assert all(text.strip() for text in said)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(st.sampled_from(
     "cancel book move upgrade business bags two insurance passenger compensation May 20 2024-05-31 from Seattle to Denver "
     "cheapest gift card certificate yes no at most 10 dollars reservation flight HAT001 back me born 1990-01-01 HAT999".split()

@@ -4,7 +4,7 @@ import copy
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.envs.tau2.agent_view import SideView
@@ -17,6 +17,7 @@ from agent_envs.envs.tau2.task_generator.source import DIFFICULTIES, GeneratedSo
 from agent_envs.envs.tau2.task_schema import read_task, tau2_task
 from agent_envs.envs.tau2.turn_taking import Rules, opened, spoke
 from agent_envs.rollout.policy import Request
+from tests.examples import examples
 
 SHOP = Rules(builtin_domain("retail"))
 FACE = SideView(SHOP, "assistant", 100)
@@ -108,7 +109,7 @@ def test_what_the_policy_forbids_is_refused(wish):
     assert any("I am sorry" in line.text for line in dialogue.lines if line.sender == "assistant")
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(st.text(min_size=1, max_size=200).filter(str.strip), min_size=1, max_size=6))
 def test_whatever_is_said_it_has_an_answer(texts):
     clean = [text.encode("utf-8", "replace").decode().replace("###", "#") for text in texts]

@@ -5,7 +5,7 @@ import re
 
 import gymnasium as gym
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import agent_envs  # noqa: F401
@@ -21,6 +21,7 @@ from agent_envs.envs.tau2.toolkit import call
 from agent_envs.envs.tau2.turn_taking import DONE
 from agent_envs.envs.tau2.users import device
 from agent_envs.rollout.policy import Request
+from tests.examples import examples
 from tests.rows import each_row
 
 
@@ -226,7 +227,7 @@ _NAMED = (
 )  # fmt: skip
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(st.one_of(st.sampled_from(_NAMED), st.text(max_size=60)), min_size=1, max_size=12), st.booleans())
 def test_whatever_is_said_has_an_answer(texts, known):
     row = make_row("train", 1, "medium")

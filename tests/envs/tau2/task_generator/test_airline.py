@@ -5,7 +5,7 @@ import re
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
@@ -22,6 +22,7 @@ from agent_envs.envs.tau2.toolkit import FRESH, call
 from agent_envs.envs.tau2.user_script import read_script
 from agent_envs.envs.tau2.users.persona import persona_of
 from tests.envs.tau2.gold import gold_conversation
+from tests.examples import examples
 
 DIFFICULTIES, SPLITS = ("easy", "medium", "hard"), ("train", "dev", "test")
 WRITES = {
@@ -42,7 +43,7 @@ def actions_of(row):
     return [(one["name"], one["arguments"]) for one in row["evaluation_criteria"]["actions"]]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     st.sampled_from(SPLITS), st.integers(0, 10**6), st.sampled_from(DIFFICULTIES), st.sampled_from((0, 1, 2, 999_999_999))
 )  # fmt: skip

@@ -1,9 +1,6 @@
 """The generated shop: a consistent world, and tasks that can be solved, that nobody passes idly, and that stay apart."""
 
 import json
-import os
-import subprocess
-import sys
 from random import Random
 
 import pytest
@@ -17,6 +14,7 @@ from agent_envs.envs.tau2.task_generator.source import DIFFICULTIES, SIZES, gene
 from agent_envs.envs.tau2.task_schema import core_task, read_task
 from agent_envs.envs.tau2.user_script import read_script
 from tests.envs.tau2.gold import Conversation, gold_conversation
+from tests.fresh_process import printed
 
 DOMAIN = generated_domain("retail")
 WRITES = {name for name, tool in DOMAIN.assistant.tools.items() if tool.writes}
@@ -176,12 +174,7 @@ def test_rows_are_the_same_in_every_process():
         "rows=[make_row(s,n,d,w) for s in ('train','test') for n in (0,999) for d in ('easy','medium','hard') for w in (0,4)];"
         "print(hashlib.sha256(json.dumps(rows).encode()).hexdigest())"
     )
-    digests = set()
-    for seed in ("0", "1"):
-        env = {**os.environ, "PYTHONHASHSEED": seed}
-        digests.add(
-            subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True).stdout
-        )
+    digests = {printed(code, hash_seed=seed) for seed in ("0", "1")}
     assert len(digests) == 1 and len(digests.pop()) == 65
 
 

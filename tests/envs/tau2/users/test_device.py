@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.envs.tau2.builtin import builtin_domain
@@ -12,6 +12,7 @@ from agent_envs.envs.tau2.telecom_device import user_kit
 from agent_envs.envs.tau2.toolkit import FRESH, call, run_function
 from agent_envs.envs.tau2.users.device import Request, due, plan, report, requests
 from agent_envs.envs.tau2.users.device_words import LONGEST, MOST_REQUESTS
+from tests.examples import examples
 from tests.rows import each_row
 
 BAR, NETWORK, SPEED, MMS = "check_status_bar", "check_network_status", "run_speed_test", "can_send_mms"
@@ -185,7 +186,7 @@ HARD = [
 ]  # fmt: skip
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.one_of(st.text(), st.lists(st.sampled_from(WORDS.split(" "))).map(" ".join), st.sampled_from(HARD)))
 def test_any_words_are_read(said):
     asked = requests(said)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.envs.tau2.task_schema import read_task
@@ -13,6 +13,7 @@ from agent_envs.envs.tau2.users.persona import PERSONAS
 from agent_envs.envs.tau2.users.prose import LONGEST, first_person, statements_in
 from agent_envs.envs.tau2.users.scenario import script_of
 from tests.envs.tau2.recorded import BuiltinSource
+from tests.examples import examples
 from tests.rows import each_row
 
 
@@ -189,7 +190,7 @@ HARD = [
 ]
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(
     st.one_of(st.text(), st.lists(st.sampled_from(PIECES)).map(" ".join), st.sampled_from(HARD)),
     st.one_of(st.text(), st.lists(st.sampled_from(PIECES)).map(" ".join), st.sampled_from(HARD)),

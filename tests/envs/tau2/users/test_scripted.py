@@ -5,7 +5,7 @@ import re
 
 import gymnasium as gym
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
@@ -14,6 +14,7 @@ from agent_envs.envs.tau2.users.persona import PERSONAS
 from agent_envs.envs.tau2.users.scripted import VERSION, ScriptedUser
 from tests.envs.tau2.users.scenes import ADDRESS, CANCEL, COST, SERVICE, Talk, row
 from tests.envs.tau2.users.utterances import UTTERANCES
+from tests.examples import examples
 
 CLOSING = "All is done. Is there anything else?"
 CONSENT = "Only if that means this, and nothing more: "
@@ -486,7 +487,7 @@ def known_to(task, talk):
     return json.dumps(task["user_script"], ensure_ascii=False) + " ".join(shown)
 
 
-@settings(max_examples=120, suppress_health_check=list(HealthCheck))
+@examples(120, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(TEXTS.filter(str.strip), max_size=30), st.sampled_from(HONEST), st.sampled_from(TASKS), st.text(max_size=5)
 )

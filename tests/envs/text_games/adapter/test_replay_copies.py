@@ -6,11 +6,12 @@ import random
 import threading
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import EnvFault
 from agent_envs.envs.text_games.adapter.replay_copies import Replayed
+from tests.examples import examples
 
 
 class Tape:
@@ -173,7 +174,7 @@ def test_threads_share_a_store():
     assert not wrong
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.lists(st.tuples(st.integers(0, 1), st.text("ab", max_size=9), st.sampled_from("ab")), max_size=30))
 def test_whatever_was_asked_before_a_step_gives_the_same(asked):
     tapes, _ = store(every=2, live=2, checkpoints=3)

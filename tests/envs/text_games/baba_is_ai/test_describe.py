@@ -1,13 +1,14 @@
 import random
 import re
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.envs.text_games.baba_is_ai.env import describe
 from agent_envs.envs.text_games.baba_is_ai.levels import KINDS, BabaSource
 from agent_envs.envs.text_games.baba_is_ai.rules import EMPTY, BabaWorld, moved, rules_in
 from tests.envs.text_games.baba_is_ai.boards import LETTERS, board, chance_board
+from tests.examples import examples
 
 SIZE = re.compile(r"The map has (\d+) columns and (\d+) rows\.(?: You are (\w+), in column (\d+), row (\d+)\.)?")
 CELL = re.compile(r"in column (\d+), row (\d+)")
@@ -92,7 +93,7 @@ def test_a_reader_of_the_words_finds_every_map_again():
     assert len({describe(world) for world in worlds}) == len(worlds) == 10
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.integers(0, 10**9), st.integers(3, 9), st.integers(2, 7), st.lists(st.integers(1, 4), max_size=8))
 def test_a_reader_of_the_words_finds_chance_maps_again(seed, width, height, actions):
     world = chance_board(random.Random(seed), width, height, seed % 5)

@@ -2,7 +2,7 @@ import json
 import random
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.serialization import canonical_json, decode_state, encode_state
@@ -19,6 +19,7 @@ from agent_envs.envs.text_games.baba_is_ai.rules import (
     rules_in,
 )
 from tests.envs.text_games.baba_is_ai.boards import after, board, chance_board, yous
+from tests.examples import examples
 
 YOU = "BABA IS YOU . ."
 
@@ -140,7 +141,7 @@ def test_neighbours_end_at_the_edge():
     assert neighbours(3, 2)[UP] == (-1, -1, -1, 0, 1, 2)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.integers(0, 10**9), st.integers(3, 7), st.integers(2, 6), st.lists(st.integers(0, 4), max_size=25))
 def test_nothing_is_lost_and_nothing_leaps(seed, width, height, actions):
     world = chance_board(random.Random(seed), width, height, seed % 5)

@@ -1,7 +1,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import Unsolvable
@@ -11,6 +11,7 @@ from agent_envs.envs.text_games.baba_is_ai.levels import KINDS, BabaSource
 from agent_envs.envs.text_games.baba_is_ai.rules import DOWN, LEFT, RIGHT, UP, moved, outcome
 from agent_envs.envs.text_games.baba_is_ai.solver import plan
 from tests.envs.text_games.baba_is_ai.boards import after, board, chance_board, searched
+from tests.examples import examples
 from tests.rows import each_row
 
 MOST = 1_500  # maps of a plain search
@@ -23,7 +24,7 @@ def planned(world):
         return None
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(0, 10**9), st.integers(3, 5), st.integers(3, 5))
 def test_a_plan_is_what_a_plain_breadth_first_search_finds_first(seed, width, height):
     world = chance_board(random.Random(seed), width, height, seed % 3)

@@ -5,13 +5,14 @@ import re
 from collections import defaultdict
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.serialization import canonical_json, decode_state, encode_state
 from agent_envs.envs.text_games.babyai.describe import NOTHING, describe
 from agent_envs.envs.text_games.babyai.grid import HALF, VIEW, WALL, identity, mark, visible
 from tests.envs.text_games.babyai.rooms import drawn, random_world
+from tests.examples import examples
 from tests.needs import needs
 
 SEEDS = st.integers(0, 1_000_000)
@@ -144,7 +145,7 @@ def test_an_empty_hall_has_nothing_to_say():
 
 
 @given(SEEDS)
-@settings(max_examples=200)
+@examples(200)
 def test_the_description_can_be_read_back(seed):
     world = random_world(seed)
     assert read(describe(world)) == shown(world)
@@ -153,7 +154,7 @@ def test_the_description_can_be_read_back(seed):
 
 
 @given(SEEDS)
-@settings(max_examples=50)
+@examples(50)
 def test_a_world_that_was_stored_reads_the_same(seed):
     world = random_world(seed)
     again = decode_state(encode_state(world))
@@ -163,7 +164,7 @@ def test_a_world_that_was_stored_reads_the_same(seed):
 
 
 @given(SEEDS, st.integers(0, 99))
-@settings(max_examples=50)
+@examples(50)
 def test_who_is_who_does_not_show(seed, shuffle):
     world = random_world(seed)
     order = list(range(len(world.things)))

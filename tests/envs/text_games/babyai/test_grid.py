@@ -4,9 +4,10 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.needs import require
 
 require("[babyai]")
@@ -155,7 +156,7 @@ def test_the_view_turns_with_the_agent_and_shows_what_it_carries():
     assert all(mark(0) not in last[facing] for facing in (EAST, SOUTH))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.sampled_from(KINDS), st.integers(0, 10_000), st.lists(st.integers(0, 5), max_size=40), st.integers(0, 3))
 def test_any_actions_do_what_they_do_in_minigrid(kind, seed, actions, distractors):
     level = reset(local_level(kind, distractors).make(), seed)

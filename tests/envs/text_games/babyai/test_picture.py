@@ -5,12 +5,13 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.envs.text_games.babyai.grid import EMPTY, UNSEEN, WALL, identity, visible
 from agent_envs.envs.text_games.babyai.picture import CELL, drawing, picture
 from tests.envs.text_games.babyai.rooms import clause, drawn, random_world
+from tests.examples import examples
 from tests.needs import needs
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -83,7 +84,7 @@ def test_the_caption_is_escaped():
 
 
 @given(st.integers(0, 1_000_000))
-@settings(max_examples=60)
+@examples(60)
 def test_walls_are_drawn_and_what_is_out_of_view_is_dimmed(seed):
     world = random_world(seed)
     walls, dark = paths(parsed(world), "#575d68")
@@ -112,7 +113,7 @@ def test_the_drawing_is_the_level():
 
 
 @given(st.integers(0, 1_000_000))
-@settings(max_examples=60)
+@examples(60)
 def test_drawings_are_plain_and_name_all_that_stands_there(seed):
     world = random_world(seed)
     text = drawing(world)

@@ -4,12 +4,13 @@ import random
 import re
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.envs.text_games.crafter.describe import CENTER, KIND_OF, VITALS, describe, faced, listed, nearest, unmet
 from agent_envs.envs.text_games.crafter.sight import ACROSS, DIRECTIONS, DOWN, MATERIALS, OUTSIDE, THINGS, CrafterSight
 from agent_envs.envs.text_games.crafter.world import new_game, rules
+from tests.examples import examples
 from tests.rows import each_row
 
 LINE = re.compile(
@@ -72,7 +73,7 @@ def told(sight):
     )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(sights)
 def test_the_words_read_back_are_the_moment(sight):
     text = describe(sight)

@@ -1,8 +1,6 @@
 """Crafter's world against crafter itself: terrain, steps, chance; copies, replays, threads, other processes."""
 
-import os
 import random
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -28,6 +26,7 @@ from agent_envs.envs.text_games.crafter.sight import (
 )
 from agent_envs.envs.text_games.crafter.terrain import noise, permutation, terrain
 from agent_envs.envs.text_games.crafter.world import CrafterLive, new_game, rules, world_digest, world_text
+from tests.fresh_process import printed
 from tests.rows import each_row
 
 MOVES = "bcdefff"  # moves and `do`
@@ -195,14 +194,7 @@ def test_other_processes_with_other_hashes_and_addresses_see_the_same():
         "    live.act(rng.choice('bcdefffa')); live._player.health = 9; live._player.inventory.update(food=9, drink=9)\n"
         "print(world_digest(world_text(live)), live._world.random.random_sample())\n"
     )
-    told = []
-    for junk, hashes in (("0", "1"), ("54321", "2")):
-        environment = {**os.environ, "PYTHONHASHSEED": hashes}
-        done = subprocess.run(
-            [sys.executable, "-c", code, junk], env=environment, capture_output=True, text=True, check=True
-        )
-        told.append(done.stdout)
-        assert done.stderr == ""
+    told = [printed(code, junk, hash_seed=seed) for junk, seed in (("0", "1"), ("54321", "2"))]
     assert told[0] == told[1] and len(told[0].split()) == 2
 
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.documents import Hit, MemoryCorpus, Passage
@@ -15,6 +15,7 @@ from agent_envs.services.recording import CallSite, Recording
 from agent_envs.tools.retrieval.build import make_retriever
 from agent_envs.tools.retrieval.remote import TOKEN_VARIABLE, RemoteRetriever, split_name
 from agent_envs.tools.retrieval.wire import read_hits, wire_hit
+from tests.examples import examples
 from tests.retriever_server import running_server
 from tests.rows import each_row
 from tests.servers import FAULTS, FaultServer
@@ -169,7 +170,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(JSON | st.fixed_dictionaries({"result": JSON}) | st.fixed_dictionaries({"result": st.lists(JSON, max_size=3)}))
 def test_any_answer_is_hits_or_a_fault(value):
     try:
@@ -181,7 +182,7 @@ def test_any_answer_is_hits_or_a_fault(value):
     assert read_hits({"result": [[wire_hit(hit) for hit in hits]]}, 2, NAME) == hits
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.text(min_size=1), st.text(), st.text(), st.floats(allow_nan=False, allow_infinity=False))
 def test_every_passage_survives_the_wire(identity, title, text, score):
     hit = Hit(Passage(identity, title, text), score)

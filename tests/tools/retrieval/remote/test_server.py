@@ -179,28 +179,33 @@ def test_connections_are_bounded_and_those_that_wait_make_room(bm25, monkeypatch
             client.close()
 
 
+class Slow:
+    """A retriever that searches once it is let."""
+
+    name = "slow"
+
+    def __init__(self, search):
+        self._search, self.begun, self.go_on = search, threading.Event(), threading.Event()
+
+    def search(self, query, top_k):
+        self.begun.set()
+        assert self.go_on.wait(20)
+        return self._search(query, top_k)
+
+
 def test_a_hundred_idle_connections_lock_nobody_out_and_work_is_never_interrupted(bm25, monkeypatch):
     monkeypatch.setattr("agent_envs.tools.retrieval.server.MAX_CONNECTIONS", 4)
-    begun, go_on = threading.Event(), threading.Event()
-
-    class Slow:
-        name = "slow"
-
-        def search(self, query, top_k):
-            begun.set()
-            assert go_on.wait(20)
-            return bm25.search(query, top_k)
-
-    with running_server(Slow()) as url:
+    slow = Slow(bm25.search)
+    with running_server(slow) as url:
         place, answers = urlsplit(url), []
         worker = threading.Thread(target=lambda: answers.append(ask(url, {"query": "bridge"})))
         worker.start()
-        assert begun.wait(20)
+        assert slow.begun.wait(20)
         idle = [socket.create_connection((place.hostname, place.port), timeout=20) for _ in range(100)]
         client = http.client.HTTPConnection(place.netloc, timeout=20)
         client.request("GET", "/health")
         assert client.getresponse().status == 200
-        go_on.set()
+        slow.go_on.set()
         worker.join()
         assert answers[0][0] == 200
         for one in (client, *idle):
@@ -209,22 +214,13 @@ def test_a_hundred_idle_connections_lock_nobody_out_and_work_is_never_interrupte
 
 def test_work_alone_fills_the_server(bm25, monkeypatch):
     monkeypatch.setattr("agent_envs.tools.retrieval.server.MAX_CONNECTIONS", 1)
-    begun, go_on = threading.Event(), threading.Event()
-
-    class Slow:
-        name = "slow"
-
-        def search(self, query, top_k):
-            begun.set()
-            assert go_on.wait(20)
-            return ()
-
-    with running_server(Slow()) as url, ThreadPoolExecutor(1) as pool:
+    slow = Slow(lambda query, top_k: ())
+    with running_server(slow) as url, ThreadPoolExecutor(1) as pool:
         place, answer = urlsplit(url), pool.submit(ask, url, {"query": "bridge"})
-        assert begun.wait(20)
+        assert slow.begun.wait(20)
         with socket.create_connection((place.hostname, place.port), timeout=20) as second:
             assert second.recv(1) == b""
-        go_on.set()
+        slow.go_on.set()
         assert answer.result()[:2] == (200, {"result": [[]]})
         assert ask(url, None, "/health", "GET")[0] == 200
 
