@@ -8,16 +8,27 @@ import pytest
 from tests import ROOT
 from tests.names import names, participles, roundabout
 
-STORED = "fields of the scripted customer's state, which snapshots hold by these names"
-# file: the names in it that are public or stored, and why they stay; at most twenty names.
+STORED = "a field of a stored state, which snapshots hold by this name"
+WRITTEN = "`TurnEnv.written` is public: the protocol of actions that are no native calls"
+# file: the names in it that are public or stored, and why they stay; at most twenty.
 ALLOWED = {
-    "agent_envs/envs/tau2/users/mind.py": ("asked told owed seen", STORED),
+    "agent_envs/core/env.py": ("written", WRITTEN),
+    "agent_envs/envs/expa/expanded_env.py": ("written", STORED),
+    "agent_envs/envs/expa/generated.py": ("given", STORED),
+    "agent_envs/envs/expa/text_env.py": ("written", WRITTEN),
+    "agent_envs/envs/legal_search/env.py": ("written", WRITTEN),
+    "agent_envs/envs/search_qa/env.py": ("written", WRITTEN),
     "agent_envs/envs/tau2/users/device_words.py": ("told", STORED),
+    "agent_envs/envs/tau2/users/mind.py": ("asked told owed seen", STORED),
+    "agent_envs/envs/text_games/babyai/mission.py": ("held", STORED),
+    "agent_envs/envs/text_games/game.py": ("written", WRITTEN),
+    "agent_envs/envs/tool_reasoning/content.py": ("found", STORED),
+    "agent_envs/envs/tool_reasoning/env.py": ("written", WRITTEN),
     "benchmarks/grpo_world.py": ("shown", "a key of benchmarks/results/grpo_step.json"),
 }
 # package: (participles as names, first lines that begin with a sentence) that are left
 HELD = {
-    "agent_envs": (856, 210), "trainers": (400, 65), "leaderboard": (0, 0), "baselines": (0, 0), "benchmarks": (1, 0),
+    "agent_envs": (268, 58), "trainers": (396, 0), "leaderboard": (0, 0), "baselines": (0, 0), "benchmarks": (1, 0),
 }  # fmt: skip
 
 

@@ -1,8 +1,11 @@
 """The size of each part is held: a number here may fall, never rise, and the commit that lowers it says what went.
 
-A row holds the larger of its budget and of what there is today, in lines of Python. Look for what can go before you add.
+A row holds the larger of its budget and of what there is today, in lines of code: without blank lines, comments and docstrings,
+so that nobody saves on words. Look for what can go before you add.
 Tables of the wheel are held in the same way.
 """
+
+import ast
 
 import pytest
 
@@ -15,38 +18,61 @@ SLACK, SLACK_OF_TESTS = (
 # part: (paths, budget, held)
 PARTS = {
     "base, services, core, rollout, wrappers, checker": (
-        ("base", "services", "core", "rollout", "wrappers", "checker"), 9_500, 9_500,
+        ("base", "services", "core", "rollout", "wrappers", "checker"), 6_205, 6_205,
     ),
-    "grading, tools, datasets": (("grading", "tools", "datasets"), 13_000, 13_000),
-    "tau2": (("envs/tau2",), 13_000, 13_678),
-    "text_games": (("envs/text_games",), 6_200, 6_200),
-    "legal_search": (("envs/legal_search",), 5_000, 5_000),
-    "expa": (("envs/expa",), 4_000, 4_000),
-    "tool_reasoning": (("envs/tool_reasoning",), 3_300, 3_300),
-    "search_qa": (("envs/search_qa",), 1_300, 1_300),
-    "authoring": (("authoring",), 260, 260),
-    "evaluation, cli": (("evaluation", "cli"), 7_500, 7_500),
-    "integrations": (("integrations",), 1_000, 1_000),
-    "agent_envs": ((".",), 62_060, 62_060),  # with room for a family as `agent-envs new` writes it
-    "trainers": (("../trainers",), 13_600, 13_826),
-    "leaderboard": (("../leaderboard",), 3_000, 3_000),
-    "baselines": (("../baselines",), 4_000, 4_000),
-    "benchmarks": (("../benchmarks",), 11_000, 11_000),
-    "tests": (("../tests",), 76_800, 78_210),  # 0.8 of what they test; 472 came from benchmarks, 180 are mutants
-    "tau2's heuristics": (("envs/tau2/heuristics",), 900, 900),
-    "legal_search's heuristic": (("envs/legal_search/heuristic.py",), 250, 250),
-    "search_qa's heuristic": (("envs/search_qa/heuristic.py",), 250, 250),
-    "expa's heuristic": (("envs/expa/heuristic.py",), 250, 250),
-    "text_games' heuristics": (("envs/text_games/heuristic.py",), 250, 250),
-    "tool_reasoning's heuristic": (("envs/tool_reasoning/heuristic.py",), 250, 250),
+    "grading, tools, datasets": (("grading", "tools", "datasets"), 8_920, 8_920),
+    "tau2": (("envs/tau2",), 8_810, 9_280),
+    "text_games": (("envs/text_games",), 4_330, 4_330),
+    "legal_search": (("envs/legal_search",), 3_370, 3_370),
+    "expa": (("envs/expa",), 2_670, 2_670),
+    "tool_reasoning": (("envs/tool_reasoning",), 2_210, 2_210),
+    "search_qa": (("envs/search_qa",), 860, 860),
+    "authoring": (("authoring",), 184, 184),
+    "evaluation, cli": (("evaluation", "cli"), 5_310, 5_310),
+    "integrations": (("integrations",), 670, 670),
+    "agent_envs": ((".",), 42_260, 42_260),  # with room for a family as `agent-envs new` writes it
+    "trainers": (("../trainers",), 8_360, 8_500),
+    "leaderboard": (("../leaderboard",), 2_140, 2_140),
+    "baselines": (("../baselines",), 2_670, 2_670),
+    "benchmarks": (("../benchmarks",), 7_890, 7_890),
+    "tests": (("../tests",), 60_140, 61_500),  # mutants and the counting of names are among them
+    "tau2's heuristics": (("envs/tau2/heuristics",), 640, 640),
+    "legal_search's heuristic": (("envs/legal_search/heuristic.py",), 192, 192),
+    "search_qa's heuristic": (("envs/search_qa/heuristic.py",), 190, 190),
+    "expa's heuristic": (("envs/expa/heuristic.py",), 190, 190),
+    "text_games' heuristics": (("envs/text_games/heuristic.py",), 180, 180),
+    "tool_reasoning's heuristic": (("envs/tool_reasoning/heuristic.py",), 185, 185),
 }  # fmt: skip
 TABLES, TABLES_HELD = (".json", ".txt", ".md", ".html"), 26_200  # lines of the wheel's files that are no Python
-LONGEST, LONGEST_OF_TAU2 = 400, 500  # lines of a file
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+LONGEST, LONGEST_OF_TAU2 = 305, 330  # lines of code of a file
 
 
 def lines(path) -> int:
     files = [path] if path.is_file() else path.rglob("*.py")
-    return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
+    return sum(map(lines_of_code, files))
+
+
+def lines_of_code(file) -> int:
+    text = file.read_text(encoding="utf-8")
+    if file.suffix != ".py":
+        return len(text.splitlines())
+    words = [
+        node.body[0] for node in ast.walk(ast.parse(text)) if isinstance(node, DOCUMENTED) and ast.get_docstring(node)
+    ]
+    documented = {line for word in words for line in range(word.lineno, word.end_lineno + 1)}
+    return sum(
+        bool(line.strip()) and not line.lstrip().startswith("#") and number not in documented
+        for number, line in enumerate(text.splitlines(), 1)
+    )
+
+
+def test_what_counts(tmp_path):
+    file = tmp_path / "a.py"
+    file.write_text(
+        '"""One.\n\nTwo.\n"""\n\n# three\nx = 1  # four\n\n\ndef f():\n    """Five."""\n    return """a\nb"""\n'
+    )
+    assert lines_of_code(file) == 4
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -87,7 +87,7 @@ def pad_turns(rewards: Sequence[Sequence[float]]) -> tuple[torch.Tensor, torch.T
 
 
 def returns_to_go(rewards: torch.Tensor, gamma_turn: float = 1.0) -> torch.Tensor:
-    """Return what each turn still earns: G_t = r_t + gamma_turn * G_{t+1}.
+    """Return the return of each turn: G_t = r_t + gamma_turn * G_{t+1}.
 
     Args:
         rewards: of turns (rows, turns), 0 after an episode's end.
@@ -156,7 +156,7 @@ def turn_advantages(
 
 
 def groups_with_signal(rewards: torch.Tensor, groups: Groups = None) -> torch.Tensor:
-    """Return which rows belong to a group whose rewards differ: DAPO's dynamic sampling (arXiv 2503.14476, section 3.2).
+    """Return a mask of the rows whose group's rewards differ: DAPO's dynamic sampling (arXiv 2503.14476, section 3.2).
 
     The others have advantages of 0; dropping them, and sampling more in their place, keeps the effective batch size. For
     rewards of turns pass the table (rows, turns): a difference at any turn counts.
@@ -247,7 +247,7 @@ class _Members:
         return torch.bincount(self.index, minlength=self.count).double()[self.index]
 
     def constant(self, values: torch.Tensor, counted: torch.Tensor | None = None) -> torch.Tensor:
-        """Return where all (counted) rows of the group hold one value (rows, ...); exact, unlike a std of 0."""
+        """Return a mask of groups in which all (counted) rows hold one value (rows, ...); exact, unlike a std of 0."""
         counted = torch.ones_like(values, dtype=torch.bool) if counted is None else counted
         return self._highest(values, counted) == -self._highest(-values, counted)
 

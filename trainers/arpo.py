@@ -172,7 +172,7 @@ def groups_of(trees: Sequence[Tree], run: TrainingRun) -> list[Group]:
 
 
 def tree_stats(trees: Sequence[Tree], groups: Sequence[Group]) -> dict[str, float]:
-    """Return what branching did, and success, reward and its terms as the policy has them: leaves count with their weights."""
+    """Return the metrics of branching, and the success and reward terms of the policy: leaves count with their weights."""
     weighed = [pair for group in groups for pair in zip(group.results, group.weights, strict=True)]
     total = sum(weight for _, weight in weighed)
     terms = Counter[str]()
@@ -219,7 +219,7 @@ def with_advantages(
 
 
 def distinct_share(rows: Sequence[Row]) -> float:
-    """Return how many of the rows' tokens are distinct: rows that begin alike share their beginning."""
+    """Count the distinct tokens of the rows: rows that begin alike share their beginning."""
     ordered = sorted(row.sequence.ids for row in rows)
     total = sum(map(len, ordered))
     return (total - sum(common_beginning(*pair) for pair in pairwise(ordered))) / max(1, total)

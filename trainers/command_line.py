@@ -117,7 +117,7 @@ def one_line_errors(program: str) -> Iterator[None]:
 
 
 def teaching(kind: type, program: str) -> str:
-    """Return what `--help` begins with: what the trainer is, how it is run, and where to read on."""
+    """Return the head of `--help`: the trainer's purpose, its usage, and further reading."""
     first = (kind.__doc__ or "").partition("\n")[0]
     name = next(
         name for name in ("tiny-minute", "tiny-sort4", "tiny-searchqa", "") if name in (*preset_names(program), "")

@@ -106,7 +106,7 @@ class Engine(Protocol):
     batch: int
 
     def generate(self, prefixes: Sequence[Prefix], sampling: Sampling) -> list[Generated]:
-        """Return what follows each prefix."""
+        """Generate a continuation of each prefix."""
         ...
 
     def fork(self, session: str, new: str) -> None:

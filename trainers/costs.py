@@ -36,7 +36,7 @@ class Costs:
                 path.unlink()
 
     def services(self, step: int) -> Services:
-        """Return what stands before outside services from a step on: a recording of it, where anybody is paid."""
+        """Return the port to outside services from a step on: a recording of it, where anybody is paid."""
         self.close()
         if self.prices:
             self._recording = Recording(self._answers / f"{step:08d}.jsonl", "record")
@@ -59,7 +59,7 @@ class Costs:
             self._recording.close()
 
     def paid(self, parts: Iterable[Mapping[str, Mapping[str, int]]]) -> Paid:
-        """Return what several processes counted together, with US dollars as `usd`; None where a model has no price."""
+        """Sum the counts of several processes, with US dollars as `usd`; None where a model has no price."""
         from agent_envs.services.chat.prices import cost_of
 
         total = summed(parts)
@@ -77,7 +77,7 @@ def summed(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> Counts:
 
 
 def in_words(paid: Paid) -> str:
-    """Return what was paid as the end of a sentence; "" for nothing."""
+    """Return the cost as the end of a sentence; "" for nothing."""
     parts = [
         f"{row['calls']:,} calls to {name}, {row.get('input', 0):,} tokens in and {row.get('output', 0):,} out, "
         + ("no price known" if row["usd"] is None else f"{row['usd']:.4f} USD")
@@ -87,7 +87,7 @@ def in_words(paid: Paid) -> str:
 
 
 def curve_points(paid: Paid) -> dict[str, float]:
-    """Return what the curves of training show of what was paid so far; dollars where every model has a price."""
+    """Return the costs so far as points of the training curves; dollars where every model has a price."""
     usd = [row["usd"] for row in paid.values()]
     points: dict[str, float] = {"feedback_calls": sum(row["calls"] or 0 for row in paid.values())} if paid else {}
     return points if None in usd or not paid else points | {"feedback_usd": sum(value or 0.0 for value in usd)}

@@ -179,7 +179,7 @@ class EnginePolicy:
         return tuple(conversation.ids)
 
     def moment(self, origin: str) -> dict[str, Any] | None:
-        """Return where a conversation stands, as plain JSON; None where it has not begun."""
+        """Return the state of a conversation, as plain JSON; None where it has not begun."""
         talk = self._talks.get(origin)
         if talk is None:
             return None

@@ -149,7 +149,7 @@ def _order(size: int, seed: int, epoch: int) -> list[int]:
 
 
 def tasks_measured(source: TaskSource, split: str, count: int) -> list[int]:
-    """Return which tasks of a split a measurement plays, always the same ones: all where it has not so many.
+    """Return the tasks of a split that a measurement plays, always the same ones: all where it has not so many.
 
     A source without end has as many as are asked for: beyond its size lie its next tasks.
     """
@@ -234,7 +234,7 @@ def environment_specs(settings: RunSettings, *, bare: bool = False) -> tuple[Spe
 
 
 def train_environments(settings: RunSettings) -> dict[str, TrainEnvironment]:
-    """Return what is trained on, by full id; several environments only where the trainer takes groups of all of them.
+    """Return the training environments by full id; several only where the trainer takes groups of all of them.
 
     Raises:
         UsageError: as `environment_specs`, or these environments are none to mix.
@@ -308,7 +308,7 @@ def _source(spec: str) -> TaskSource:
 
 
 def ceilings(settings: RunSettings) -> list[str]:
-    """Return what cannot be earned of the tasks that are played under the settings, by environment and split.
+    """Return the tasks that cannot succeed under the settings, by environment and split.
 
     Nothing is returned of those that all can be earned; of `env.tests` what no other line says.
     """

@@ -253,7 +253,7 @@ class Evaluator:
         return found
 
     def _further(self, after: dict[str, Measurement]) -> dict[str, dict[str, object] | None]:
-        """Return what `env.tests` give, by name; one that was measured already is not played again."""
+        """Measure `env.tests`, by name; one that was measured already is not played again."""
         settings, told = self._settings, dict[str, dict[str, object] | None]()
         # In every process the same are played, though only the first knows what was found.
         known = {(specs[1], settings.env.test_split): after.get(name) for name, specs in self._specs.items()}
@@ -298,7 +298,7 @@ def success_of(summary: dict[str, Any]) -> str:
 
 
 def curve_points(measured: Measurement, prefix: str = "eval") -> dict[str, float]:
-    """Return what curves show of a validation; its faults alone where an environment has no result: it is never the best."""
+    """Return the curve points of a validation; its faults alone where an environment has no result: it is never the best."""
     rate = measured.rate
     if rate is None:
         return {f"{prefix}/faults": measured.faults}
@@ -350,7 +350,7 @@ def texts_told(results: Sequence[EpisodeResult], tags: tuple[str, ...] = ()) -> 
 
 
 def reasoning(turn: Turn, tags: tuple[str, ...] = ()) -> str:
-    """Return what a turn says beside its action, in an environment in which these tags act."""
+    """Return the text of a turn beside its action, in an environment in which these tags act."""
     text, (start, end) = str(turn.action), acting_span(turn, tags)
     return " ".join(_MARK.sub(" ", f"{text[:start]} {text[end:]}").split())
 

@@ -160,7 +160,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         return lane
 
     def state_dict(self) -> list[tuple[int, Any]]:
-        """Return where the lanes stand, with their numbers, as plain JSON."""
+        """Return the state of the lanes, with their numbers, as plain JSON."""
         return [(number, self._state_of(row.lane)) for number, row in self._rows.items()]
 
     def _state_of(self, lane: Lane) -> dict[str, Any]:

@@ -195,7 +195,7 @@ def share_of_groups(signal: torch.Tensor, names: list[int]) -> float:
 
 
 def penalties(rows: list[Row], owners: list[int], rewards: torch.Tensor, settings: GRPOSettings) -> torch.Tensor:
-    """Return what the KL to the reference takes from the reward of each turn (episodes, turns)."""
+    """Return the KL penalty on the reward of each turn (episodes, turns)."""
     table = torch.zeros_like(rewards)
     for row, owner in zip(rows, owners, strict=True):
         sequence = row.sequence

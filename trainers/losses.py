@@ -157,7 +157,7 @@ def kl_penalty(
     coefficient: float,
     estimator: Estimator = "k1",
 ) -> torch.Tensor:
-    """Return what to add to the reward of each token, -coefficient * KL estimate, without a gradient (batch, tokens).
+    """Return the KL penalty on each token's reward, -coefficient * KL estimate, without a gradient (batch, tokens).
 
     In a reward k1 is the right one: weighted by grad log pi it gives the gradient of KL(pi || reference); k3 gives that of
     KL(pi || reference) - KL(reference || pi). Add its sum over a turn or an episode to the reward, before advantages.

@@ -176,7 +176,7 @@ def trimmed(sequence: TokenSequence) -> TokenSequence:
 
 
 def shares(weights: Sequence[float], count: int, seed: int, step: int) -> list[int]:
-    """Return how many of a step's groups each environment gets; over many steps they stand as the weights do."""
+    """Divide a step's groups among environments; over many steps in the proportion of the weights."""
     draw = random.Random(f"mixture:{seed}:{step}").random()
     marks = [math.floor(count * edge / sum(weights) + draw) for edge in accumulate(weights, initial=0.0)]
     marks[-1] = count
@@ -235,7 +235,7 @@ def episode_means(groups: Sequence[Group]) -> dict[str, float]:
 
 
 def _feedback(results: Sequence[EpisodeResult]) -> dict[str, float]:
-    """Return what verbal feedback took, per episode: messages, and calls and tokens of a chat model that gave it."""
+    """Return the cost of verbal feedback per episode: messages, and calls and tokens of a chat model that gave it."""
     said, used = 0, Counter[str]()
     for result in results:
         shown = [*result.trajectory.prompt, *(m for turn in result.trajectory.turns for m in turn.observation)]
@@ -260,7 +260,7 @@ def _outcomes(groups: Sequence[Group]) -> dict[str, float]:
 
 
 def sampled_tokens(groups: Sequence[Group]) -> list[int]:
-    """Return how many tokens were sampled in each episode."""
+    """Count the sampled tokens of each episode."""
     return [sum(map(sum, (sequence.trained for sequence in row))) for group in groups for row in group.sequences]
 
 
@@ -277,13 +277,13 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def distinct_calls(groups: Sequence[Group], forks: Sequence[Trajectory] = ()) -> Counter[str]:
-    """Return how often each tool was carried out, in groups and in forks of their episodes; in turns that are shared, once."""
+    """Count the calls of each tool, in groups and in forks of their episodes; in turns that are shared, once."""
     turns = {name: node.turn for group in groups for name, node in group.tree.nodes.items()}
     return tool_calls((turns | {turn.node: turn for fork in forks for turn in fork.turns}).values())
 
 
 def group_stats(groups: Sequence[Group]) -> dict[str, float]:
-    """Return what a training step's log says of its episodes."""
+    """Return the metrics of a training step's episodes."""
     results = [result for group in groups for result in group.results]
     rewards = [result.trajectory.total_reward for result in results]
     return {

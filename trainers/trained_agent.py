@@ -130,7 +130,7 @@ class TrainedAgent(ModelAgent):
         return super().act([remembered(request, self._memory) if self._memory else request for request in requests])
 
     def meets(self, env: gym.Env[Any, Any]) -> None:
-        """Say on standard error, once, what an environment shows otherwise than the one that the run was trained in."""
+        """Warn once if the environment's arguments differ from those of training."""
         if self._warned or not (told := differences(self._env, env)):
             return
         self._warned = True

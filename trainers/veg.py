@@ -60,7 +60,7 @@ class VEGSettings(FeedbackSettings, GRPOSettings):
 
 
 def results(measured: dict[str, Any]) -> dict[str, Any]:
-    """Return what VEG's result has beside GRPO's: success with feedback and without."""
+    """Return VEG's part of the result: success with feedback and without."""
     return {told: measured["tests"][name] for name, told in TESTS.items()}
 
 

@@ -74,7 +74,7 @@ class FeedbackSettings:
         return {"VerbalFeedback": given | ({"options": self._options()} if is_chat_name(feedback) else {})}
 
     def spending(self) -> Costs:
-        """Return who counts what the feedback costs; nobody is paid for a script.
+        """Return the counter of feedback costs; a script costs nothing.
 
         Raises:
             UsageError: there is no such table of prices.
@@ -87,7 +87,7 @@ class FeedbackSettings:
         return Costs(prices, feedback_limits(self.max_calls, self.max_cost))
 
     def told(self) -> str:
-        """Return who gives feedback and by which templates, as a line for the screen; "" where nobody is asked."""
+        """Return a line for the screen about the feedback model and its templates; "" without one."""
         models = " and ".join(dict.fromkeys(self.chat_models.values()))
         return models and f"feedback by {models}, templates {read_templates(self._texts()).digest}"
 

@@ -267,7 +267,7 @@ def bootstrap(point: Point, value: float | None, settings: VerlogSettings) -> fl
 
 
 def penalties(row: Row, coefficient: float) -> list[float]:
-    """Return what the KL to the start takes from the reward of each trained token."""
+    """Return the KL penalty on the reward of each trained token."""
     sequence = row.sequence
     if not row.reference_logprobs:
         return [0.0] * sum(sequence.trained)

@@ -83,7 +83,7 @@ class ExpandedHead(FurtherHead):
         return torch.cat([language_logits, self.expanded(states).to(language_logits.dtype)], dim=-1)
 
     def table(self, legal: Sequence[tuple[int, ...]]) -> torch.Tensor:
-        """Return which actions are legal at each position, `end` first: bool (n, actions), on the head's device.
+        """Return the mask of legal actions at each position, `end` first: bool (n, actions), on the head's device.
 
         Raises:
             UsageError: nothing is legal at a position, or there is no such action.
@@ -98,7 +98,7 @@ class ExpandedHead(FurtherHead):
         return found.to(self.weight.device)
 
     def allowed(self, legal: Sequence[tuple[int, ...]]) -> torch.Tensor:
-        """Return what may be chosen at each position, bool (n, V + actions - 1): large, see `table` and `score`."""
+        """Return the mask of legal tokens and actions, bool (n, V + actions - 1): large, see `table` and `score`."""
         table = self.table(legal)
         return torch.cat([table[:, :1].expand(-1, self.vocabulary), table[:, 1:]], dim=1)
 

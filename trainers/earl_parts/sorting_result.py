@@ -18,7 +18,7 @@ from trainers.settings import RunSettings
 
 
 def sorting_result(settings: RunSettings, run: TrainingRun) -> dict[str, Any]:
-    """Return what a sorting policy does with all permutations, and write its decision trees to OUT/trees; else nothing.
+    """Measure a sorting policy on all permutations, and write its decision trees to OUT/trees; empty for other environments.
 
     `accuracy`, `comparisons` and `swaps` are those of the largest number of items, ascending where that is played.
     """

@@ -186,7 +186,7 @@ def end_ids(given: Iterable[int] | None, model: object, tokenizer: PreTrainedTok
 
 
 def room_behind(prefix: Prefix, longest: int | None, limit: str) -> int:
-    """Return how many tokens may follow a prefix, of at most `longest` in all; `limit` says whose number that is.
+    """Return the number of tokens that may follow a prefix, of at most `longest` in all; `limit` names its owner.
 
     Raises:
         UsageError: the prefix is empty, or longer than that.
@@ -227,7 +227,7 @@ class Slots:
         return self._cache.states
 
     def next_pass(self) -> dict[str, Any]:
-        """Return what a model is called with so that it writes the next column, one token a slot."""
+        """Return the model's arguments for the next column, one token a slot."""
         states, column = self.states, self._column
         if column >= states.shape[3]:  # room for all that can come, or for as many again, whatever is less
             wider = states.new_empty(*states.shape[:3], min(self._most, 2 * column), states.shape[4])

@@ -82,7 +82,7 @@ class HFEngine:
         return self._sessions.tokens
 
     def generate(self, prefixes: Sequence[Prefix], sampling: Sampling) -> list[Generated]:
-        """Return what follows each prefix, in the order given."""
+        """Generate a continuation of each prefix, in their order."""
         check_sampling(sampling)
         rows = [Row(prefix, room_behind(prefix, self._longest, LIMIT), None) for prefix in prefixes]
         going = [row for row in rows if row.limit > 0]

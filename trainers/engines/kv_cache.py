@@ -58,7 +58,7 @@ class SlotCache(Cache):
         self._seen: tuple[torch.Tensor, ...] = ()
 
     def aim(self, start: int, stop: int) -> None:
-        """Say which columns the next forward pass writes; it then attends to all columns before `stop`."""
+        """Set the columns that the next forward pass writes; it then attends to all columns before `stop`."""
         self._start, self._stop = start, stop
         if self.states is not None:
             self._written = self.states[:, :, :, start:stop].unbind(0)
@@ -119,7 +119,7 @@ class SessionStore:
         self._waiting: dict[str, list[str]] = {}  # forks that have nothing of their own yet, by their trunks
 
     def longest(self, name: str, ids: tuple[int, ...]) -> tuple[Kept | None, int]:
-        """Return what begins most like `ids`, of what is kept under a name and its trunk's, and how many tokens it shares."""
+        """Return the cached sequence that shares most tokens with `ids`, under a name or its trunk's, and their number."""
         best, length = None, 0
         for each in (name, self._trunks.get(name, name)):
             kept = self._kept.get(each)

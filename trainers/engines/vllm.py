@@ -219,7 +219,7 @@ class VLLMEngine:
         self._folder = Path(tempfile.mkdtemp(prefix="vllm-sync-", dir=sync_folder))
 
     def generate(self, prefixes: Sequence[Prefix], sampling: Sampling) -> list[Generated]:
-        """Return what follows each prefix.
+        """Generate a continuation of each prefix.
 
         Raises:
             StaleWeights: the last sync failed, or an adapter is to be trained and none was synced.

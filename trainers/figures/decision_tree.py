@@ -285,7 +285,7 @@ def _ends(node: Node, comparisons: int, swaps: int) -> Iterator[tuple[End, int, 
 
 
 def _pruned(node: Node, order: Permutation | None) -> Node:
-    """Return what is left of a node; `order`: the arrangement there, if swaps are left to the end."""
+    """Return the remainder of a node; `order`: the arrangement there, if swaps are left to the end."""
     if isinstance(node, Compare):
         if node.implied:
             return _pruned(node.branches[0][1], order)

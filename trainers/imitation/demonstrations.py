@@ -138,7 +138,7 @@ class _Demonstrator:
         self._guess = guess(self._core.episode.task.data, rng).strip() if silent else ""
 
     def action(self, request: Request) -> str:
-        """Return what is done in a turn."""
+        """Return the action of a turn."""
         if self._guess:
             return self._guess
         left, _ = allowance(self._env)

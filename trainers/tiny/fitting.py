@@ -102,7 +102,7 @@ def _schemas(env: gym.Env[Any, Any]) -> list[str]:
 
 
 def _opening_tags(env: gym.Env[Any, Any]) -> list[str]:
-    """Return what opens a call of a tool in a text, where turns stop behind what closes it."""
+    """Return the text that opens a tool call, where turns stop behind the text that closes it."""
     _, info = env.reset(seed=0)
     return [closing.replace("</", "<") for closing in info["stop"] if closing.startswith("</")]
 
@@ -119,7 +119,7 @@ def without_tags(texts: Sequence[str], tags: Sequence[str]) -> list[str]:
 def _training_plays(
     envs: Sequence[gym.Env[Any, Any]], plays: int, told: Callable[[str, float], None]
 ) -> tuple[list[Trajectory], list[Trajectory]]:
-    """Return what the solver and the random agent played; side by side, since the worlds of neighbours are kept."""
+    """Play the solver and the random agent; side by side, since the worlds of neighbours are cached."""
     solved, strayed, unlabelled = [], [], EpisodeAgent("unlabelled", _unlabelled)
     solver, stray = CompanionPolicy("solver"), CompanionPolicy("random")
     splits = core_of(envs[0]).source.splits
@@ -136,7 +136,7 @@ def _training_plays(
 
 
 def texts_of(trajectory: Trajectory) -> list[str]:
-    """Return what an episode shows and says, message by message and text by text; expanded actions are what they append."""
+    """Return the texts of an episode, message by message; expanded actions are the text that they append."""
     texts = [message.content for message in trajectory.prompt]
     for turn in trajectory.turns:
         said = [turn.action] if isinstance(turn.action, str) else []
@@ -168,7 +168,7 @@ def _coverage(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> float
 
 
 def _constant_texts(base: PreTrainedTokenizerFast, plays: Sequence[Trajectory]) -> list[str]:
-    """Return what all prompts share, and what goes on the same way wherever it begins in observations and in actions."""
+    """Return the beginning that all prompts share, and the phrases that recur in observations and in actions."""
     pieces = partial(pieces_of, base)
     longest = max(len(play.prompt) for play in plays)
     prompts = [[play.prompt[place].content for play in plays if len(play.prompt) > place] for place in range(longest)]

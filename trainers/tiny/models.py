@@ -88,7 +88,7 @@ def _normalizer(word: str) -> normalizers.Sequence:
 
 
 def _pattern(bodies: Sequence[str], word: str) -> str:
-    """Return what a piece is: a phrase, a tag, a word, line breaks, or one character of anything else."""
+    """Return the pattern of a piece: a phrase, a tag, a word, line breaks, or one character of anything else."""
     # A phrase that ends in a word must not end within a longer one.
     phrases = [
         f"{JOINED}?{re.escape(body)}{JOINED}?" + (f"(?!{word})" if body[-1].isalnum() else "") for body in bodies

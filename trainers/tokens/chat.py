@@ -145,7 +145,7 @@ class ChatTokenizer:
         return self.codec.rendered(text)
 
     def _ending(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return what a template writes between the assistant's words and the token that closes its turn, and that token."""
+        """Return the template's text between the assistant's words and the token that closes its turn, and that token."""
         head = self._head_of(self._pieces.closing())
         if head:
             return head[:-1], head[-1:]
@@ -298,7 +298,7 @@ class Conversation:
 
 
 def drift(played: TokenSequence, rebuilt: TokenSequence) -> int:
-    """Return how many tokens two records of one conversation do not share, from the first difference on: 0 is right."""
+    """Count the tokens in which two records of one conversation differ, from the first difference on: 0 is right."""
     ours, theirs = (
         list(zip(played.ids, played.trained, strict=True)),
         list(zip(rebuilt.ids, rebuilt.trained, strict=True)),
@@ -328,7 +328,7 @@ class Remembered(Generic[T]):
         self._lock = threading.Lock()  # episodes play in threads
 
     def __call__(self, *texts: str) -> T:
-        """Return what the function returns for these texts."""
+        """Call the function on these texts."""
         with self._lock:
             if texts in self._found:
                 self._found.move_to_end(texts)

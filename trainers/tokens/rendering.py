@@ -229,7 +229,7 @@ class Pieces:
         return _around(text, mark)[0] + str(rows[-1]["content"])
 
     def after(self, messages: Rows) -> str:
-        """Return what follows the assistant's words: the end of its turn, messages, and the beginning of its next turn.
+        """Render the text behind the assistant's words: the end of its turn, messages, and the beginning of its next turn.
 
         Raises:
             UsageError: the template refuses the messages.
@@ -240,12 +240,12 @@ class Pieces:
         return _around(text, mark)[1] + self._header
 
     def closing(self) -> str:
-        """Return what follows the assistant's last words where nothing follows them."""
+        """Render the text behind the assistant's last words."""
         mark = _mark([])
         return _around(self._template.render([_ASKED, {"role": "assistant", "content": mark}]), mark)[1]
 
     def _missing_header(self) -> str:
-        """Return what a template that knows no generation prompt writes before the assistant's words."""
+        """Return the text before the assistant's words, of a template that knows no generation prompt."""
         asked = self._template.render([_ASKED], generate=True)
         if asked != self._template.render([_ASKED]):
             return ""

@@ -130,7 +130,7 @@ def _tensorboard(folder: Path) -> tuple[Sink, Callable[[], None]]:
 
 
 def _service(name: str, project: str, folder: Path) -> tuple[Sink, Callable[[], None]]:
-    """Return how trackio or wandb is written to: both have the same three calls."""
+    """Open a run of trackio or wandb: both have the same three calls."""
     try:
         module: Any = import_module(name)
     except ImportError as error:

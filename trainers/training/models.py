@@ -181,7 +181,7 @@ class ReferenceModel:
         self._copy = None if self._adapted is not None else copy.deepcopy(model).eval().requires_grad_(False)
 
     def scores(self, micro: MicroBatch, temperature: float = 1.0) -> TokenScores:
-        """Return what the reference says of the trained tokens, without a gradient, and without entropies."""
+        """Score the trained tokens by the reference, without a gradient, and without entropies."""
         with torch.no_grad(), self._model() as model:
             return token_scores(model, micro, temperature, with_entropy=False)
 

@@ -101,7 +101,7 @@ class Optimiser:
 
 
 def rate_factor(settings: OptimSettings, step: int, total_steps: int) -> float:
-    """Return what the learning rate of a step (from 0) is multiplied by: up to 1 over the warm-up, then the schedule."""
+    """Return the factor of the learning rate at a step (from 0): up to 1 over the warm-up, then the schedule."""
     if step < settings.warmup_steps:
         return (step + 1) / settings.warmup_steps
     if settings.schedule == "constant":
@@ -193,7 +193,7 @@ def add_up(totals: MutableMapping[str, float], metrics: Mapping[str, Any], weigh
 
 
 def averages(totals: Mapping[str, float], weight: float) -> dict[str, float]:
-    """Return what `add_up` added up, over the whole weight."""
+    """Divide the sums of `add_up` by the whole weight; extremes stay."""
     return {name: value if extreme(name) else value / weight for name, value in totals.items()}
 
 

@@ -66,7 +66,7 @@ class Interventions:
     def starts(
         self, player: ExpandedPlayer, played: Mapping[str, tuple[Planned, EpisodeResult]], action: int
     ) -> dict[str, Start]:
-        """Return where each episode goes on after a routing action was forced, by its key.
+        """Return the position after the forced routing action of each episode, by its key.
 
         The environment is a branch of the factual one; play these under keys of their own. Left out are episodes in which
         the action is at no position legal, in which the text before it was already the last action of all, or whose
@@ -176,7 +176,7 @@ class Again:
 
 
 def routes_of(env: gym.Env[Any, Any]) -> tuple[str, ...]:
-    """Return what a counterfactual can force: the external environments of an ExpA id, or the tags of a text face's tools.
+    """Return the actions that a counterfactual can force: environments of an ExpA id, or tags of a text face's tools.
 
     Raises:
         UsageError: there is nothing to force.
@@ -223,7 +223,7 @@ class TextForks:
         return results
 
     def again(self, leads: Mapping[str, tuple[int, Lead]]) -> dict[str, tuple[str, EpisodeResult]]:
-        """Return what came of turns that began otherwise, and the name of its conversation, by the episode's key.
+        """Play turns with the forced beginnings; return each result and the name of its conversation, by the episode's key.
 
         Args:
             leads: the turn (from 1) and its beginning, by the key of an episode that was played here.

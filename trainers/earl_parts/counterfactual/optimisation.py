@@ -176,7 +176,7 @@ class Encouragement:
         return self._actions[-1]
 
     def shares(self) -> dict[str, float]:
-        """Return how likely each action is to be drawn by its average: a softmax of averages scaled to a maximum of 1.
+        """Return the sampling probability of each action: a softmax of averages scaled to a maximum of 1.
 
         Averages below their start count as the start, so that none is ever given up.
         """
@@ -189,7 +189,7 @@ class Encouragement:
         self._averages[action] = KEPT * self._averages[action] + (1 - KEPT) * gain
 
     def state(self) -> dict[str, float]:
-        """Return what a checkpoint keeps, as plain JSON."""
+        """Return the state for a checkpoint, as plain JSON."""
         return dict(self._averages)
 
     def restore(self, state: Mapping[str, float]) -> None:

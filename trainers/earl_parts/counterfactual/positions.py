@@ -66,7 +66,7 @@ def position_logweights(
     rule: Rule = "paper",
     temperature: float = 1.0,
 ) -> list[Positions]:
-    """Return where a routing action could be inserted into each sequence, and how well it fits.
+    """Return the positions at which a routing action could be inserted into each sequence, with their scores.
 
     `paper`: the log-probability of all tokens of its description, in order, under the softmax over the vocabulary alone.
     `released`: the higher one of the log-probabilities of the action and of its description's first token, both under the
@@ -145,7 +145,7 @@ def text_logweights(
     temperature: float = 1.0,
     places: Sequence[tuple[int, ...]] | None = None,
 ) -> list[Positions]:
-    """Return where a text, an opening tag say, could be inserted into what the policy wrote, and how well it fits.
+    """Return the positions at which a text, an opening tag say, could be inserted into the policy's words, with their scores.
 
     `paper`: the log-probability of all tokens of the text, in order;
     `released`: of its first token.
@@ -261,7 +261,7 @@ def _states(
 
 
 def _seen(lengths: Sequence[int], asked: Sequence[tuple[int, ...]], branch: int, width: int) -> torch.Tensor:
-    """Return what each column attends to (rows, 1, width, width); padding attends to itself alone."""
+    """Return the attention mask (rows, 1, width, width); padding attends to itself alone."""
     seen = torch.eye(width, dtype=torch.bool).repeat(len(asked), 1, 1)
     causal = torch.ones(width, width, dtype=torch.bool).tril()
     for row, (length, places) in enumerate(zip(lengths, asked, strict=True)):

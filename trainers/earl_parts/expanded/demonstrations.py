@@ -151,7 +151,7 @@ def expanded_demonstrations(
 
 
 def flawed_player(flaws: ExpandedFlaws, seed: int = 0) -> EpisodeAgent:
-    """Return who plays as the flaws say; the seed is that of all episodes' chances."""
+    """Return the player with these flaws; the seed is that of all episodes' chances."""
     return EpisodeAgent("flawed", lambda env: _Player(flaws, seed, env).action)
 
 
@@ -191,7 +191,7 @@ class _Player:
         return ALGORITHMS[rng.choices(names, weights)[0]](data.size)
 
     def action(self, request: Request) -> str | int:
-        """Return what is done next."""
+        """Return the next step."""
         in_language = self._core.episode.state.active == LANGUAGE
         if self._planned:
             action = self._planned.pop(0)
@@ -207,7 +207,7 @@ class _Player:
         return action
 
     def _decided(self, request: Request) -> str | int:
-        """Return what is done next in language, and plan what belongs to it."""
+        """Return the next step in language, and plan the steps that belong to it."""
         self._random_keys = 0
         flaw = self._flaws.draw(self._rng)
         if flaw == "early":

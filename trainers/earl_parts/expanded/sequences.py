@@ -135,7 +135,7 @@ class ExpandedChat:
         return tuple(self.chat.open(prompt).ids)
 
     def shown(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """Return what the environment appended as tokens, its text encoded as one."""
+        """Return the tokens that the environment appended, its text encoded as one."""
         return self._encoded("".join(message.content for message in messages))
 
     def sequence(self, env: gym.Env[Any, Any], trajectory: Trajectory, *, limit: int | None = None) -> TokenSequence:
