@@ -31,7 +31,12 @@ class Priced:
 
     def __init__(self, voice: FeedbackModel) -> None:
         """Count the words of `voice`."""
-        self.name, self.service, self.templates, self.told = voice.name, voice.service, voice.templates, voice.told
+        self.name, self.service, self.templates, self.identity = (
+            voice.name,
+            voice.service,
+            voice.templates,
+            voice.identity,
+        )
         self._voice = voice
 
     def speak(self, moment: Moment) -> tuple[str, dict[str, int]]:

@@ -25,12 +25,12 @@ from tests import ROOT
 
 TARGETS = {
     "core": "agent_envs/core/env.py agent_envs/core/episode.py agent_envs/core/trajectory.py agent_envs/core/conv*.py",
-    "rewards": "agent_envs/core/rewards.py agent_envs/envs/*/scoring.py agent_envs/envs/expa/*/scoring.py",
+    "rewards": "agent_envs/core/episode.py agent_envs/envs/*/scoring.py agent_envs/envs/expa/*/scoring.py",
     "protocol": "agent_envs/base/protocol.py",
     "grading": "agent_envs/grading/*.py agent_envs/grading/math/*.py",
     "losses": "trainers/losses.py",
     "advantages": "trainers/advantages.py",
-    "journal": "agent_envs/base/jsonl_log.py agent_envs/rollout/run_log.py",
+    "journal": "agent_envs/base/jsonl_log.py agent_envs/rollout/run_many.py",
     "snapshots": "agent_envs/core/snapshot.py",
     "submission": "agent_envs/evaluation/submission/*.py",
 }

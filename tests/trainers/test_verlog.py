@@ -9,6 +9,7 @@ import pytest
 
 from agent_envs import AgentEnvsError, UsageError
 from agent_envs.core.trajectory import Turn
+from tests.needs import needs
 from tests.rows import each_row
 from tests.trainers.forked import killed_and_resumed, two_ranks
 from tests.trainers.players import SEARCH, TEXT_NAMES, player
@@ -271,6 +272,7 @@ def test_presets_fit_the_settings(name):
     assert settings.minibatches == 2
 
 
+@needs("[babyai]", "[crafter]")
 @pytest.mark.parametrize("name", preset_names("verlog"))
 def test_presets_name_environments_that_there_are(name):
     env = load_preset(VerlogSettings, "verlog", name).env

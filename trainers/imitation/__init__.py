@@ -1,8 +1,8 @@
 """Imitation makes episodes to learn from, and the warm start that other algorithms begin with; `trainers.sft` stands on it.
 
 Modules, in reading order:
-    imitating: gradient steps towards demonstrations before a trainer's first step, and when that has settled; episodes to
-        imitate: solver with flaws, gold answers, own successes, files of runs and of others.
+    imitating: gradient steps towards demonstrations before a trainer's first step, and when that has settled; the
+        episodes of demonstrations: solver with flaws, gold answers, own successes, files of runs and of others.
     demonstrations: a text environment's solver with deliberate flaws, which strike by chance.
 
 A trainer without a warm start loads none of them.
