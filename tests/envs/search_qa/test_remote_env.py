@@ -120,7 +120,7 @@ def outcome(server, place, kind, monkeypatch, stays):
     server._fault = lambda ordinal: kind if ordinal == first + place or (stays and ordinal > first + place) else None
     deadline = 1.0 if stays else 20.0
     quick = partial(RemoteRetriever, wait=lambda seconds: None, attempt_seconds=0.3, deadline_seconds=deadline)
-    monkeypatch.setattr("agent_envs.tools.retrieval.remote.RemoteRetriever", quick)
+    monkeypatch.setattr("agent_envs.tools.retrieval.build.RemoteRetriever", quick)
     env = make(retriever=f"search_r1@{server.url}")
     env.reset(seed=0, options={"task": "world-test-0-0", "split": "test"})
     gold = env.unwrapped.episode.task.gold[0]
