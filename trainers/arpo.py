@@ -36,14 +36,13 @@ from agent_envs.rollout.lockstep import Lockstep
 from trainers import advantages as adv
 from trainers.arpo_parts import BranchingSettings, Tree, deltas, grow, shared_once
 from trainers.batching import Row, in_parts
-from trainers.command_line import write_settings
+from trainers.command_line import in_order, write_settings
 from trainers.contracts import common_beginning
 from trainers.environments import tasks_of_step
 from trainers.grpo import GRPOSettings, bare_rows, credited, kept_rows, penalties, share_of_groups, update
 from trainers.imitation import warm_start
 from trainers.run import TrainingRun, run_program
 from trainers.sampling import Group, group_of, group_stats, plan_groups, step_plan
-from trainers.settings import in_order
 from trainers.training.models import corrected, reference_of, with_reference
 from trainers.training.optimise import Ratio, mean_by_name, one_budget
 

@@ -21,6 +21,16 @@ PRESETS = Path(__file__).with_name("presets")
 SETTINGS_FILE, RESULT_FILE = "settings.json", "result.json"
 
 
+def in_order(kind: type[S]) -> type[S]:
+    """Make a frozen dataclass of a trainer's settings, whose fields follow its `ORDER`, inherited ones among its own."""
+    decorated = dataclasses.dataclass(frozen=True)(kind)
+    fields: dict[str, Any] = decorated.__dataclass_fields__  # type: ignore[attr-defined]
+    order = decorated.ORDER.split()  # type: ignore[attr-defined]
+    for name in [*order, *(name for name in list(fields) if name not in order)]:
+        fields[name] = fields.pop(name)
+    return decorated
+
+
 def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> tuple[S, Path]:
     """Read a trainer's command line.
 

@@ -47,7 +47,7 @@ from agent_envs.envs.expa import ExpandedActionEnv
 from agent_envs.rollout.episode_runner import Planned
 from trainers import losses
 from trainers.batching import MicroBatch, Row, in_parts
-from trainers.command_line import one_line_errors, option, parse, read_settings
+from trainers.command_line import in_order, one_line_errors, option, parse, read_settings
 from trainers.earl_parts.counterfactual.interventions import (
     Again,
     Forkable,
@@ -68,7 +68,7 @@ from trainers.environments import environment, tasks_of_step
 from trainers.imitation import check_flaws, warm_start
 from trainers.run import TrainingRun, open_run
 from trainers.sampling import Group, distinct_calls, group_stats, plan_groups, play_groups
-from trainers.settings import EnvironmentSettings, ReinforcementSettings, at_least_one, in_order, not_negative
+from trainers.settings import EnvironmentSettings, ReinforcementSettings, at_least_one, not_negative
 from trainers.training.forward import head_of, token_scores
 from trainers.training.models import reference_of, with_reference
 from trainers.training.optimise import gradient_step, mean_by_name

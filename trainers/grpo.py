@@ -36,10 +36,11 @@ from agent_envs.core.trajectory import Trajectory
 from trainers import advantages as adv
 from trainers import losses
 from trainers.batching import MicroBatch, Row, in_parts
+from trainers.command_line import in_order
 from trainers.imitation import check_flaws, warm_start
 from trainers.run import TrainingRun, run_program
 from trainers.sampling import Group, group_stats, step_plan
-from trainers.settings import ReinforcementSettings, at_least_one, in_order, not_negative
+from trainers.settings import ReinforcementSettings, at_least_one, not_negative
 from trainers.training.forward import token_logprobs
 from trainers.training.models import corrected, reference_of, with_reference
 from trainers.training.optimise import gradient_step, mean_by_name

@@ -3,11 +3,9 @@
 import json
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from agent_envs.base.errors import UsageError
-
-S = TypeVar("S")
 
 
 def json_object(text: str, name: str) -> dict[str, Any]:
@@ -396,13 +394,3 @@ class ReinforcementSettings(RunSettings):
     def updates(self) -> int:
         """How many gradient steps the schedule of the learning rate spans."""
         return self.steps * self.epochs * self.minibatches
-
-
-def in_order(kind: type[S]) -> type[S]:
-    """Make a frozen dataclass of a trainer's settings, whose fields follow its `ORDER`, inherited ones among its own."""
-    made = dataclass(frozen=True)(kind)
-    fields: dict[str, Any] = made.__dataclass_fields__  # type: ignore[attr-defined]
-    order = made.ORDER.split()  # type: ignore[attr-defined]
-    for name in [*order, *(name for name in list(fields) if name not in order)]:
-        fields[name] = fields.pop(name)
-    return made

@@ -18,11 +18,12 @@ from typing import ClassVar, Literal
 
 from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Trajectory
+from trainers.command_line import in_order
 from trainers.environments import tasks_of_step
 from trainers.imitation import check_flaws
 from trainers.imitation.imitating import accepted, direct_answers, imitation_step, recorded, rows_of, solved
 from trainers.run import TrainingRun, run_program
-from trainers.settings import RunSettings, at_least_one, in_order
+from trainers.settings import RunSettings, at_least_one
 
 
 @in_order

@@ -18,11 +18,10 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from trainers.command_line import one_line_errors, parse
+from trainers.command_line import in_order, one_line_errors, parse
 from trainers.environments import wrapper_rows
 from trainers.grpo import GRPOSettings, train
 from trainers.run import open_run
-from trainers.settings import in_order
 from trainers.veg_parts import FeedbackSettings
 
 TESTS = {"with_feedback": "after_with_feedback", "without_feedback": "after_without"}

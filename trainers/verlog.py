@@ -40,12 +40,13 @@ from agent_envs.wrappers.turns import allowance
 from trainers import losses
 from trainers.advantages import DualDiscounts, dual_discount_gae
 from trainers.batching import MicroBatch, Row, in_parts
+from trainers.command_line import in_order
 from trainers.evaluation import examined, in_words
 from trainers.expanded_actions import expanded_parts
 from trainers.fixed_turns import FixedTurns, LanePlan, Point, state_before
 from trainers.imitation import check_flaws, warm_start
 from trainers.run import TrainingRun, run_program
-from trainers.settings import EnvironmentSettings, ReinforcementSettings, at_least_one, in_order, not_negative
+from trainers.settings import EnvironmentSettings, ReinforcementSettings, at_least_one, not_negative
 from trainers.training.critic import (
     Critic,
     CriticSettings,
