@@ -52,8 +52,8 @@ def group_advantages(
     values = rewards.double()  # (rows,)
     members = _members(groups, len(values), values.device)
     sizes = members.sizes()
-    given = torch.ones_like(values) if weights is None else torch.tensor(weights, dtype=torch.float64)
-    shares = given * sizes / members.total(given)  # (rows,), 1 where none are given
+    row_weights = torch.ones_like(values) if weights is None else torch.tensor(weights, dtype=torch.float64)
+    shares = row_weights * sizes / members.total(row_weights)  # (rows,), 1 where none are given
     centred = values - members.total(shares * values) / sizes
     if baseline == "leave_one_out":
         advantages = centred * sizes / (sizes - 1).clamp(min=1)
@@ -209,25 +209,25 @@ def dual_discount_gae(
     """
     if slots not in ("tokens", "released"):
         raise UsageError(f"slots={slots!r}: tokens or released")
-    found = [[0.0] * len(own) for own in values]
+    advantages = [[0.0] * len(own) for own in values]
     ahead = carried = 0.0
     for turn in reversed(range(len(values))):
-        own, given = values[turn], rewards[turn]
-        paid = [*given, 0.0] if slots == "released" else list(given)
+        own, turn_rewards = values[turn], rewards[turn]
+        paid = [*turn_rewards, 0.0] if slots == "released" else list(turn_rewards)
         bootstrap = bootstraps[turn]
         if not own or len(own) != len(paid) or (bootstrap is None and turn == len(values) - 1):
             needs = (
                 "a bootstrap" if own and len(own) == len(paid) else f"{len(paid)} values, at least 1, not {len(own)}"
             )
-            raise UsageError(f"dual_discount_gae: turn {turn} with {len(given)} rewards needs {needs}")
+            raise UsageError(f"dual_discount_gae: turn {turn} with {len(turn_rewards)} rewards needs {needs}")
         if bootstrap is not None:
             ahead, carried = bootstrap, 0.0
         gamma, decay = discounts.gamma_turn, discounts.lambda_turn
         for slot in reversed(range(len(own))):
             carried = paid[slot] + gamma * ahead - own[slot] + gamma * decay * carried
-            found[turn][slot], ahead = carried, own[slot]
+            advantages[turn][slot], ahead = carried, own[slot]
             gamma, decay = discounts.gamma_token, discounts.lambda_token
-    return found
+    return advantages
 
 
 @dataclass(frozen=True)

@@ -111,8 +111,8 @@ def train(
         stats |= {"frac_reward_zero_std": 1 - signal, "tokens/distinct_share": distinct_share(rows)}
         # 3. Gradient steps.
         parts = in_parts(rows, settings.minibatches)  # trees stay together, tasks came at random
-        told = [update(part, run, settings) for _ in range(settings.epochs) for part in parts]
-        stats |= mean_by_name(told) | {"tokens": sum(len(row.sequence.ids) for row in rows)}
+        update_metrics = [update(part, run, settings) for _ in range(settings.epochs) for part in parts]
+        stats |= mean_by_name(update_metrics) | {"tokens": sum(len(row.sequence.ids) for row in rows)}
         run.weights_changed()
         # 4. What it was like: decisions, metrics, an evaluation when it is due (which never branches), a checkpoint.
         keep_decisions(trees, run)
@@ -131,16 +131,18 @@ def with_tau(settings: ARPOSettings, run: TrainingRun) -> ARPOSettings:
         tasks = tasks_of_step(0, min(PROBED, run.parts.train_size), run.parts.train_size, settings.seed)
         plan = plan_groups(run.parts.spec, run.parts.train_split, tasks, 1, run.key("tau"))
         sampled, results = run.parts.policy.sampled_tokens, run.parts.policy.play(plan).values()
-        found = [d for row in results for d in deltas(row.trajectory.turns, branching, len(run.parts.chat.tokenizer))]
+        entropy_deltas = [
+            d for row in results for d in deltas(row.trajectory.turns, branching, len(run.parts.chat.tokenizer))
+        ]
         run.parts.policy.forget()
         run.parts.policy.sampled_tokens = sampled  # which counts training alone, as calls and steps do
-        if not found:
+        if not entropy_deltas:
             raise AgentEnvsError("branching.rule='paper': no rollout of the start called a tool; give branching.tau")
-        run.memory["tau"] = statistics.median(found)
-    chosen = replace(settings, branching=replace(branching, tau=run.memory["tau"]))
+        run.memory["tau"] = statistics.median(entropy_deltas)
+    settings_with_tau = replace(settings, branching=replace(branching, tau=run.memory["tau"]))
     if run.parts.accelerator.is_main_process:
-        write_settings(chosen, run.parts.out)
-    return chosen
+        write_settings(settings_with_tau, run.parts.out)
+    return settings_with_tau
 
 
 def grown(plan: Sequence[Any], run: TrainingRun, settings: ARPOSettings) -> list[Tree]:
@@ -162,41 +164,41 @@ def grown(plan: Sequence[Any], run: TrainingRun, settings: ARPOSettings) -> list
 
 def groups_of(trees: Sequence[Tree], run: TrainingRun) -> list[Group]:
     """Return the leaves of each tree as a group with weights; trees of faults alone are left out."""
-    found = []
+    groups = []
     for tree in trees:
         if leaves := tree.leaves():
             group = group_of([result for result, _ in leaves], run.parts.policy)
             weights = tuple(weight for _, weight in leaves)
-            found.append(replace(group, weights=weights, faults=len(tree.paths) - len(leaves)))
-    return found
+            groups.append(replace(group, weights=weights, faults=len(tree.paths) - len(leaves)))
+    return groups
 
 
 def tree_stats(trees: Sequence[Tree], groups: Sequence[Group]) -> dict[str, float]:
     """Return the metrics of branching, and the success and reward terms of the policy: leaves count with their weights."""
-    weighed = [pair for group in groups for pair in zip(group.results, group.weights, strict=True)]
-    total = sum(weight for _, weight in weighed)
+    leaves = [pair for group in groups for pair in zip(group.results, group.weights, strict=True)]
+    total = sum(weight for _, weight in leaves)
     terms = Counter[str]()
-    for result, weight in weighed:
+    for result, weight in leaves:
         for name, value in (term for turn in result.trajectory.turns for term in turn.terms):
             terms[f"rewards/{name}/mean"] += value * weight
     decisions = [row for tree in trees for row in tree.decisions]
-    made = tool_calls(turn for tree in trees for turn in tree.turns)
-    alone = sum((tool_calls(result.trajectory.turns) for result, _ in weighed), start=Counter[str]())
-    told = {
-        "success": Ratio(sum(result.success * weight for result, weight in weighed), total),
-        "reward": Ratio(sum(result.trajectory.total_reward * weight for result, weight in weighed), total),
-        "branching/leaves": Ratio(len(weighed), len(trees)),
+    distinct_calls = tool_calls(turn for tree in trees for turn in tree.turns)
+    leaf_calls = sum((tool_calls(result.trajectory.turns) for result, _ in leaves), start=Counter[str]())
+    metrics = {
+        "success": Ratio(sum(result.success * weight for result, weight in leaves), total),
+        "reward": Ratio(sum(result.trajectory.total_reward * weight for result, weight in leaves), total),
+        "branching/leaves": Ratio(len(leaves), len(trees)),
         "branching/roots": Ratio(sum(len(tree.roots) for tree in trees), len(trees)),
-        "branching/missing": Ratio(sum(len(tree.paths) for tree in trees) - len(weighed), len(trees)),
+        "branching/missing": Ratio(sum(len(tree.paths) for tree in trees) - len(leaves), len(trees)),
         "branching/nodes": Ratio(len(decisions), len(trees)),
         "branching/forked": Ratio(sum(bool(row["forks"]) for row in decisions), len(decisions)),
         "branching/delta": Ratio(sum(row["delta"] for row in decisions), len(decisions)),
         "branching/probe_calls": Ratio(sum(tree.probe_calls for tree in trees), len(trees)),
-        "tools/saved": Ratio(alone.total() - made.total(), alone.total()),
+        "tools/saved": Ratio(leaf_calls.total() - distinct_calls.total(), leaf_calls.total()),
     }
-    told |= {name: Ratio(value, total) for name, value in terms.items()}
+    metrics |= {name: Ratio(value, total) for name, value in terms.items()}
     # No ratios: a process whose trees made no call of a tool has 0 of it.
-    return told | {f"tools/distinct_{name}": count / len(trees) for name, count in sorted(made.items())}
+    return metrics | {f"tools/distinct_{name}": count / len(trees) for name, count in sorted(distinct_calls.items())}
 
 
 def with_advantages(
@@ -211,10 +213,10 @@ def with_advantages(
         table = table + penalties(rows, owners, table, settings)
     weights = [weight for group in groups for weight in group.weights] if settings.weighted else None
     whole = adv.group_advantages(table.sum(dim=1), names, settings.scale, settings.baseline, weights=weights)
-    found, chosen = whole[:, None].expand_as(table), kept_rows(owners, leaves, signal, settings)
-    trained = [credited(rows[place], found[owners[place]]) for place in chosen]
+    advantages, places = whole[:, None].expand_as(table), kept_rows(owners, leaves, signal, settings)
+    trained = [credited(rows[place], advantages[owners[place]]) for place in places]
     if settings.shared == "hard":
-        trained = shared_once(trained, [leaves[owners[place]] for place in chosen])
+        trained = shared_once(trained, [leaves[owners[place]] for place in places])
     return trained, share_of_groups(signal, names)
 
 

@@ -75,8 +75,8 @@ class BranchingSettings:
     def __post_init__(self) -> None:
         """Refuse what no rule can decide by, with a UsageError."""
         if self.rule not in (*ONLINE, *AFTERWARDS) and not self.rule.startswith("callable:"):
-            known = ", ".join((*ONLINE, *AFTERWARDS, "callable:MODULE:F"))
-            raise UsageError(f"branching.rule={self.rule!r}: one of {known}")
+            names = ", ".join((*ONLINE, *AFTERWARDS, "callable:MODULE:F"))
+            raise UsageError(f"branching.rule={self.rule!r}: one of {names}")
         if min(self.roots, self.tokens, self.beam - 1, self.probes - 1) < 1:
             raise UsageError("branching.roots and tokens are >= 1, beam and probes >= 2")
         numbers = (self.weight, self.alpha, self.beta, self.tau or 0.0)
@@ -87,8 +87,8 @@ class BranchingSettings:
 
     def summary(self, turn: Turn, vocabulary: int) -> float | None:
         """Return the entropy of a turn's first k sampled tokens, normalised; None where none was sampled."""
-        kept = turn.sampled or (True,) * len(turn.entropies)
-        values = [value for value, sampled in zip(turn.entropies, kept, strict=True) if sampled][: self.tokens]
+        mask = turn.sampled or (True,) * len(turn.entropies)
+        values = [value for value, sampled in zip(turn.entropies, mask, strict=True) if sampled][: self.tokens]
         if not values:
             return None
         norm = self.normalise if self.normalise != "auto" else "k ln V" if self.rule == "paper" else "ln V"
@@ -138,8 +138,8 @@ def numbers_of(turns: Sequence[Turn], settings: BranchingSettings, vocabulary: i
 
 def deltas(turns: Sequence[Turn], settings: BranchingSettings, vocabulary: int) -> list[float]:
     """Return dH at every node of a whole rollout."""
-    found = (numbers_of(turns[:count], settings, vocabulary) for count in range(2, len(turns) + 1))
-    return [numbers[1] - numbers[2] for numbers in found if numbers is not None]
+    node_numbers = (numbers_of(turns[:count], settings, vocabulary) for count in range(2, len(turns) + 1))
+    return [numbers[1] - numbers[2] for numbers in node_numbers if numbers is not None]
 
 
 def chance_of(node: Node, settings: BranchingSettings) -> float:
@@ -165,10 +165,10 @@ def chance_of(node: Node, settings: BranchingSettings) -> float:
 def _function(rule: str) -> Callable[[Node], float]:
     _, module, name = f"{rule}::".split(":")[:3]
     try:
-        found: Callable[[Node], float] = getattr(import_module(module), name)
+        function: Callable[[Node], float] = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(f"branching.rule={rule!r}: give callable:MODULE:FUNCTION ({error})") from None
-    return found
+    return function
 
 
 @dataclass(eq=False)
@@ -270,9 +270,9 @@ class Tree:
             if node is not None:
                 path.number = node.number
                 chance = chance_of(node, self._settings)
-                drawn = random.Random(f"branch:{node.origin}:{node.turn}").random()
-                count = min(len(waiting), self.left) if drawn < chance else 0
-                self._told(node, count, chance=chance, drawn=drawn)
+                uniform = random.Random(f"branch:{node.origin}:{node.turn}").random()
+                count = min(len(waiting), self.left) if uniform < chance else 0
+                self._told(node, count, chance=chance, drawn=uniform)
                 self._fork(node, path, waiting[:count])
             lockstep.drop(waiting[count:])
 
@@ -280,10 +280,10 @@ class Tree:
         """Fork where a rule chooses among the nodes of whole rollouts, once all of them have ended."""
         nodes, self._nodes = self._nodes, []
         scores = self._scores(nodes, lockstep)
-        chosen = self._chosen(nodes, scores)
-        for number in [*chosen, *(number for number in range(len(nodes)) if number not in chosen)]:
+        fork_numbers = self._chosen(nodes, scores)
+        for number in [*fork_numbers, *(number for number in range(len(nodes)) if number not in fork_numbers)]:
             node, path, waiting = nodes[number]
-            count = min(len(waiting), self.left) if number in chosen else 0
+            count = min(len(waiting), self.left) if number in fork_numbers else 0
             self._told(node, count, score=scores[number])
             self._fork(node, path, waiting[:count])
             lockstep.drop(waiting[count:])
@@ -349,9 +349,9 @@ def grow(plan: Sequence[Planned], lockstep: Lockstep, settings: BranchingSetting
         resting = [tree for tree in trees if all(path.lane.over for path in tree.paths)]
         for tree in resting:
             tree.choose(lockstep)
-        wanted = [tree.wanted() for tree in trees]
-        opened = iter(lockstep.begin([item for items in wanted for item in items]))
-        for tree, items in zip(trees, wanted, strict=True):
+        new_roots = [tree.wanted() for tree in trees]
+        opened = iter(lockstep.begin([item for items in new_roots for item in items]))
+        for tree, items in zip(trees, new_roots, strict=True):
             tree.begun([next(opened) for _ in items])
         going = [lane for tree in trees for lane in tree.prepare(lockstep)]
         if not going:
@@ -378,19 +378,19 @@ def shared_once(rows: Sequence[Row], episodes: Sequence[Trajectory]) -> list[Row
                 counts[turn] = counts.get(turn, 0) + 1
                 owners.setdefault((episode.turns[turn - 1].node, counts[turn]), []).append((number, place))
     advantages = [list(row.advantages) for row in rows]
-    kept = [[False] * len(row.advantages) for row in rows]
+    masks = [[False] * len(row.advantages) for row in rows]
     for places in owners.values():
         mean = sum(advantages[number][place] for number, place in places) / len(places)
         for number, place in places:
             advantages[number][place] = 0.0
         number, place = places[0]
-        advantages[number][place], kept[number][place] = mean, True
-    return [_only(row, mine, values) for row, mine, values in zip(rows, kept, advantages, strict=True) if any(mine)]
+        advantages[number][place], masks[number][place] = mean, True
+    return [_only(row, mine, values) for row, mine, values in zip(rows, masks, advantages, strict=True) if any(mine)]
 
 
-def _only(row: Row, kept: Sequence[bool], advantages: Sequence[float]) -> Row:
+def _only(row: Row, mask: Sequence[bool], advantages: Sequence[float]) -> Row:
     sequence = row.sequence
-    logprobs = tuple(value if mine else 0.0 for value, mine in zip(sequence.logprobs, kept, strict=True))
-    turns = tuple(turn if mine else 0 for turn, mine in zip(sequence.turns, kept, strict=True))
-    thinned = replace(sequence, trained=tuple(kept), logprobs=logprobs, turns=turns)
+    logprobs = tuple(value if mine else 0.0 for value, mine in zip(sequence.logprobs, mask, strict=True))
+    turns = tuple(turn if mine else 0 for turn, mine in zip(sequence.turns, mask, strict=True))
+    thinned = replace(sequence, trained=tuple(mask), logprobs=logprobs, turns=turns)
     return replace(row, sequence=thinned, advantages=tuple(advantages))

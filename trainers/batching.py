@@ -92,10 +92,10 @@ def micro_batches(
     if laid_out < 1:
         orders.append(sorted(range(len(rows)), key=lambda index: rows[index].sequence.ids))
     ways = [list(_parts(rows, order, token_budget, laid_out)) for order in orders]
-    chosen = min(ways, key=lambda parts: sum(cost for _, cost in parts))
-    longest = [max(len(rows[index].sequence.ids) for index in part) for part, _ in chosen]
-    for place in sorted(range(len(chosen)), key=lambda place: -longest[place]):
-        part, _ = chosen[place]
+    batches = min(ways, key=lambda parts: sum(cost for _, cost in parts))
+    longest = [max(len(rows[index].sequence.ids) for index in part) for part, _ in batches]
+    for place in sorted(range(len(batches)), key=lambda place: -longest[place]):
+        part, _ = batches[place]
         yield _padded([rows[index] for index in part], tuple(part), pad_id)
 
 
@@ -164,7 +164,7 @@ def _check(index: int, row: Row, first: Row) -> None:
         raise UsageError(f"row {index}: targets and legal actions go together, one entry a token")
     if sequence.trained[0]:
         raise UsageError(f"row {index}: the first token cannot be trained, nothing predicts it")
-    if any(advantage != 0 and not kept for advantage, kept in zip(row.advantages, sequence.trained, strict=True)):
+    if any(advantage != 0 and not trained for advantage, trained in zip(row.advantages, sequence.trained, strict=True)):
         raise UsageError(f"row {index}: a token that is not trained has an advantage")
 
 
@@ -199,8 +199,8 @@ def _legal(sequences: Sequence[TokenSequence], length: int) -> torch.Tensor:
         for place, legal in enumerate(sequence.legal):
             if legal:
                 places.setdefault(legal, []).append((row, place))
-    for legal, found in places.items():  # few sets, many places
-        rows, columns = torch.tensor(found).T
+    for legal, cells in places.items():  # few sets, many places
+        rows, columns = torch.tensor(cells).T
         for number in legal:
             table[rows, columns, number] = True
     return table

@@ -57,8 +57,8 @@ def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> 
     if os.environ.get("RANK", "0") != "0":  # the first process of several looks after the folder
         return settings, out
     if (out / SETTINGS_FILE).exists() and (out / "checkpoints").exists():
-        begun = "" if _has_learnt(out) else " (no step of it is finished: delete it to begin anew)"
-        raise UsageError(f"{out} holds a run: go on with --resume {out}, or name another folder with --out{begun}")
+        hint = "" if _has_learnt(out) else " (no step of it is finished: delete it to begin anew)"
+        raise UsageError(f"{out} holds a run: go on with --resume {out}, or name another folder with --out{hint}")
     write_settings(settings, out)
     return settings, out
 
@@ -68,18 +68,18 @@ def _has_learnt(out: Path) -> bool:
     return metrics.exists() and metrics.stat().st_size > 0
 
 
-def option(words: list[str], name: str, wanted: str = "value") -> str:
+def option(words: list[str], name: str, value_name: str = "value") -> str:
     """Take an option and its value out of the words of a command line and return the value; "" where it is not given.
 
     The last one counts, as of every option.
 
     Raises:
-        UsageError: it has no value, but needs one, as is `wanted`.
+        UsageError: it has no value, but needs one, as is `value_name`.
     """
     for place, word in reversed(list(enumerate(words))):
         if word == name:
             if place + 1 == len(words):
-                raise UsageError(f"{name} needs a {wanted}")
+                raise UsageError(f"{name} needs a {value_name}")
             value = words[place + 1]
             del words[place : place + 2]
             return value
@@ -91,16 +91,16 @@ def option(words: list[str], name: str, wanted: str = "value") -> str:
 
 def option_names(kind: type, above: str = "") -> set[str]:
     """Return the options that a trainer's dataclass makes: --max-cost, --env.id, --log.curves and --log.no-curves."""
-    found, hints = set[str](), typing.get_type_hints(kind)
+    names, hints = set[str](), typing.get_type_hints(kind)
     for row in dataclasses.fields(kind):
         name, hint = row.name.replace("_", "-"), hints[row.name]
         if dataclasses.is_dataclass(hint):
-            found |= option_names(typing.cast(type, hint), f"{above}{name}.")
+            names |= option_names(typing.cast(type, hint), f"{above}{name}.")
             continue
-        found.add(f"--{above}{name}")
+        names.add(f"--{above}{name}")
         if hint is bool:
-            found.add(f"--{above}no-{name}")
-    return found
+            names.add(f"--{above}no-{name}")
+    return names
 
 
 @contextlib.contextmanager
@@ -140,8 +140,8 @@ def load_preset(kind: type[S], program: str, name: str) -> S:
         return kind()
     path = Path(name) if name.endswith(".toml") else PRESETS / program / f"{name}.toml"
     if not path.is_file():
-        known = ", ".join(preset_names(program))
-        raise UsageError(f"no preset {name!r}; there are {known}, or give a .toml file")
+        names = ", ".join(preset_names(program))
+        raise UsageError(f"no preset {name!r}; there are {names}, or give a .toml file")
     return _built(kind, {**_read_table(path), "preset": name}, str(path))
 
 
@@ -151,15 +151,15 @@ def _read_table(path: Path, above: Sequence[Path] = ()) -> dict[str, Any]:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise UsageError(f"{path}: {error}") from None
-    base, seen = table.pop("extends", ""), (*above, path.resolve())
+    base, chain = table.pop("extends", ""), (*above, path.resolve())
     if not base:
         return table
     below = (path.parent / f"{base}.toml").resolve()
-    if below in seen:
+    if below in chain:
         raise UsageError(f"{path}: extends={base!r}, which extends this one")
     if not below.is_file():
         raise UsageError(f"{path}: extends={base!r}: there is no {below.name} beside it")
-    return _merged(_read_table(below, seen), table)
+    return _merged(_read_table(below, chain), table)
 
 
 def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
@@ -210,8 +210,8 @@ def _resumed(kind: type[S], words: list[str], program: str) -> tuple[S, Path]:
 
     out = Path(option(words, "--resume"))
     options = [f"--{name.replace('_', '-')}" for name in getattr(kind, "ON_RESUME", ())]
-    named = [word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--") or not options]
-    if odd := [word for word in named if word not in options]:
+    option_words = [word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--") or not options]
+    if odd := [word for word in option_words if word not in options]:
         but = f" but {' and '.join(options)}" if options else ""
         raise UsageError(f"--resume DIR takes nothing else{but}, and not {odd[0]}: a run goes on as it began")
     settings = read_settings(kind, out)

@@ -27,12 +27,14 @@ class Costs:
         """Go on from what is kept in the folder of a run, as one of its processes."""
         self._answers = out / "answers" / str(process)
         for name, price in self.prices.items():
-            kept = out / "spent" / f"{digest(name)[:12]}-{process}.json"
-            files = kept.parent.glob(f"{kept.name[:13]}*.json")  # also of processes that this part of the run has not
+            spent_file = out / "spent" / f"{digest(name)[:12]}-{process}.json"
+            files = spent_file.parent.glob(
+                f"{spent_file.name[:13]}*.json"
+            )  # also of processes that this part of the run has not
             mine = [path for path in files if int(path.stem[13:]) % processes == process]
-            before, known = summed(map(read_spent, mine)), {} if price is None else {name: price}
-            self._budgets[name] = Budget(self._limits, known, kept=kept, before=before)
-            for path in set(mine) - {kept}:
+            before, price_table = summed(map(read_spent, mine)), {} if price is None else {name: price}
+            self._budgets[name] = Budget(self._limits, price_table, kept=spent_file, before=before)
+            for path in set(mine) - {spent_file}:
                 path.unlink()
 
     def services(self, step: int) -> Services:

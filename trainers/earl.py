@@ -175,8 +175,8 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
         run.parts.policy.forget()
         stats["cpu_seconds/sampling"] = time.process_time() - cpu
         # 3. Rewards become advantages, episodes become rows of tokens.
-        rows, told = rows_with_advantages(groups, again, settings)
-        stats |= told
+        rows, reward_stats = rows_with_advantages(groups, again, settings)
+        stats |= reward_stats
         if reference is not None:
             rows = with_reference(rows, run.parts, reference, settings.token_budget, vocabulary=True)
         # 4. Gradient steps.
@@ -185,7 +185,7 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
         run.weights_changed()
         # 5. What it was like: metrics, an evaluation when it is due, a checkpoint.
         stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
-        calls = distinct_calls(groups, [found.result.trajectory for found in again.values()])
+        calls = distinct_calls(groups, [episode.result.trajectory for episode in again.values()])
         run.end_step(stats | {"tokens": sum(len(row.sequence.ids) for row in rows)}, groups, calls=calls)
     return run.finish(lambda _: sorting_result(settings, run))
 
@@ -230,7 +230,7 @@ def counterfactuals(
     """Return the episodes of failed groups, played again with a route forced, by the keys of those that they began as."""
     lost = failed_groups(*rewards_of(groups), settings.counterfactual.rule)
     planned = {item.key: item for item in plan}
-    played = {
+    episodes = {
         key: (planned[key], result)
         for number, group in enumerate(groups)
         for result in group.results
@@ -238,7 +238,7 @@ def counterfactuals(
     }
     how = {"temperature": run.parts.temperature, "within": run.parts.accelerator.autocast}
     interventions = Interventions(run.parts.model, run.parts.chat, settings.counterfactual, **how)
-    return played_again(player, interventions, played, run.parts.environment(), route)
+    return played_again(player, interventions, episodes, run.parts.environment(), route)
 
 
 def learn_gain(
@@ -247,9 +247,9 @@ def learn_gain(
     """Tell what a route gained, to who chooses the next one as well; over all processes."""
     factual = {result.trajectory.header.episode_key: result for group in groups for result in group.results}
     gained = [
-        found.result.trajectory.total_reward - factual[key].trajectory.total_reward for key, found in again.items()
+        episode.result.trajectory.total_reward - factual[key].trajectory.total_reward for key, episode in again.items()
     ]
-    earned = [found.result.trajectory.total_reward > 0 for found in again.values()]
+    earned = [episode.result.trajectory.total_reward > 0 for episode in again.values()]
     count, gain, won, episodes = run.parts.processes.sums([len(gained), math.fsum(gained), sum(earned), len(factual)])
     if count:
         encouraged.learn(route, gain / count)
@@ -266,17 +266,17 @@ def rows_with_advantages(
     Rows follow one another as their groups do. Left out, and counted nowhere, are those of groups without a difference, whose
     advantages are 0, and what earned the same when it was played again.
     """
-    rewards, numbers = rewards_of(groups)
+    rewards, group_ids = rewards_of(groups)
     keys = [result.trajectory.header.episode_key for group in groups for result in group.results]
-    sequences = [found for group in groups for found in group.sequences]
+    sequences = [parts for group in groups for parts in group.sequences]
     earned = {place: again[key].result.trajectory.total_reward for place, key in enumerate(keys) if key in again}
-    found = counterfactual_advantages(rewards, numbers, earned, settings.counterfactual.rule)
-    signal = {number for number, advantage in zip(numbers, found.factual, strict=True) if advantage}
+    advantages = counterfactual_advantages(rewards, group_ids, earned, settings.counterfactual.rule)
+    signal = {number for number, advantage in zip(group_ids, advantages.factual, strict=True) if advantage}
     rows: list[Row] = []
-    for place, advantage in enumerate(found.factual):
-        if found.counterfactual.get(place):
-            rows += [row_of(sequence, found.counterfactual[place]) for sequence in again[keys[place]].sequences]
-        elif advantage is not None and numbers[place] in signal:
+    for place, advantage in enumerate(advantages.factual):
+        if advantages.counterfactual.get(place):
+            rows += [row_of(sequence, advantages.counterfactual[place]) for sequence in again[keys[place]].sequences]
+        elif advantage is not None and group_ids[place] in signal:
             rows += [row_of(sequence, advantage) for sequence in sequences[place]]
     flat = sum(len({result.trajectory.total_reward for result in group.results}) == 1 for group in groups)
     return rows, {"frac_reward_zero_std": flat / len(groups)}
@@ -296,7 +296,7 @@ def token_losses(
     with run.parts.accelerator.autocast():
         scores = token_scores(run.parts.model, micro, run.parts.temperature, entropy_grad=bonus > 0)
     log_ratio = losses.log_ratios(scores.logprobs, micro.old_logprobs, micro.trained)
-    found = losses.ppo_clip(log_ratio.exp(), micro.advantages, *clip, settings.dual_clip or None)
+    loss = losses.ppo_clip(log_ratio.exp(), micro.advantages, *clip, settings.dual_clip or None)
     ratios = log_ratio.detach(), log_ratio.detach().exp()
     metrics = losses.ratio_metrics(*ratios, micro.advantages, micro.trained, *clip)
     count = micro.trained.sum().clamp(min=1)
@@ -304,10 +304,10 @@ def token_losses(
     metrics["expanded_actions"] = (micro.trained & (micro.targets != micro.ids)).sum() / count
     if settings.beta:
         spoken = micro.trained & (micro.targets == micro.ids)  # a token of the vocabulary was chosen
-        compared = scores.vocabulary_logprobs, micro.reference_logprobs, spoken
-        metrics["kl"] = losses.kl_estimate(compared[0].detach(), *compared[1:], "k3").sum() / count
-        found = found + settings.beta * losses.kl_loss(*compared, "k3")
-    return found + losses.entropy_bonus(scores.entropies, bonus) if bonus else found, metrics
+        kl_inputs = scores.vocabulary_logprobs, micro.reference_logprobs, spoken
+        metrics["kl"] = losses.kl_estimate(kl_inputs[0].detach(), *kl_inputs[1:], "k3").sum() / count
+        loss = loss + settings.beta * losses.kl_loss(*kl_inputs, "k3")
+    return loss + losses.entropy_bonus(scores.entropies, bonus) if bonus else loss, metrics
 
 
 def main() -> None:

@@ -107,8 +107,8 @@ class EnginePolicy:
         Raises:
             BudgetSpent: nothing may be paid any more, so that episodes are missing.
         """
-        played = run_many(plan, self, concurrency=self.batch, services=self.services)
-        results = {item.key: result for item, result in played}
+        pairs = run_many(plan, self, concurrency=self.batch, services=self.services)
+        results = {item.key: result for item, result in pairs}
         cut = [result.fault for result in results.values() if result.status == "budget"]
         if cut or len(results) < len(plan):
             raise BudgetSpent(cut[0] if cut else "a limit on calls or dollars is reached")
@@ -122,10 +122,10 @@ class EnginePolicy:
         """Return the next turn of each episode. Rows are sorted, so that a batch is the same whoever asked first."""
         order = sorted(range(len(requests)), key=lambda place: (requests[place].origin, requests[place].turn))
         turns = [self._begin(requests[place]) for place in order]
-        asked = [turn for turn in turns if turn.prefix.max_new_tokens > 0]
+        open_turns = [turn for turn in turns if turn.prefix.max_new_tokens > 0]
         with self._within():
-            found = self._engine.generate([turn.prefix for turn in asked], self._sampling) if asked else []
-        for turn, generated in zip(asked, found, strict=True):
+            samples = self._engine.generate([turn.prefix for turn in open_turns], self._sampling) if open_turns else []
+        for turn, generated in zip(open_turns, samples, strict=True):
             turn.ids, turn.logprobs, turn.entropies = generated.ids, generated.logprobs, generated.entropies
         replies: dict[int, Reply] = {place: self._end(turn) for place, turn in zip(order, turns, strict=True)}
         return [replies[place] for place in range(len(requests))]
@@ -214,35 +214,39 @@ class EnginePolicy:
             talk.open(self._chat.open(request.messages, talk.tools))
             talk.seen = len(request.messages)
         else:
-            said, *shown = request.messages_since(talk.seen)
-            self.edited += said["content"] != talk.said
-            talk.conversations[-1].observe(shown)
-            talk.seen += 1 + len(shown)
+            reply, *messages = request.messages_since(talk.seen)
+            self.edited += reply["content"] != talk.said
+            talk.conversations[-1].observe(messages)
+            talk.seen += 1 + len(messages)
         conversation = talk.conversations[-1]
-        given = conversation.prefill(request.prefill) if request.prefill else ()
-        begun = self._leads.pop(request.origin, NO_LEAD)
-        conversation.sampled(begun.kept, begun.kept_logprobs, request.turn)
-        if begun.train_forced:
-            conversation.sampled(begun.forced, begun.forced_logprobs, request.turn)
+        prefill_ids = conversation.prefill(request.prefill) if request.prefill else ()
+        forced_prefix = self._leads.pop(request.origin, NO_LEAD)
+        conversation.sampled(forced_prefix.kept, forced_prefix.kept_logprobs, request.turn)
+        if forced_prefix.train_forced:
+            conversation.sampled(forced_prefix.forced, forced_prefix.forced_logprobs, request.turn)
         else:
-            conversation.given(begun.forced)
+            conversation.given(forced_prefix.forced)
         room = int(min(self._max_context - len(conversation.ids), self._max_episode_tokens - talk.spent))
-        budget = max(0, min(self._max_new_tokens - len(begun.ids), room))
+        budget = max(0, min(self._max_new_tokens - len(forced_prefix.ids), room))
         prefix = Prefix(tuple(conversation.ids), budget, tuple(request.stop), request.seed, request.origin)
-        return _Turn(talk, prefix, given, request.prefill, request.turn, begun=begun)
+        return _Turn(talk, prefix, prefill_ids, request.prefill, request.turn, begun=forced_prefix)
 
     def _end(self, turn: "_Turn") -> Reply:
         turn.talk.conversations[-1].sampled(turn.ids, turn.logprobs, turn.number)
-        begun = turn.begun
-        text = turn.talk.said = turn.prefill + self._chat.decode((*begun.ids, *turn.ids))
+        forced_prefix = turn.begun
+        text = turn.talk.said = turn.prefill + self._chat.decode((*forced_prefix.ids, *turn.ids))
         self.sampled_tokens += len(turn.ids)
         zeros = (0.0,) * len(turn.given)
-        trained = (True,) * len(begun.kept) + (begun.train_forced,) * len(begun.forced) + (True,) * len(turn.ids)
+        trained = (
+            (True,) * len(forced_prefix.kept)
+            + (forced_prefix.train_forced,) * len(forced_prefix.forced)
+            + (True,) * len(turn.ids)
+        )
         return Reply(
             text,
-            token_ids=(*turn.given, *begun.ids, *turn.ids),
-            logprobs=(*zeros, *begun.logprobs, *turn.logprobs),
-            entropies=(*zeros, *(0.0,) * len(begun.ids), *turn.entropies),
+            token_ids=(*turn.given, *forced_prefix.ids, *turn.ids),
+            logprobs=(*zeros, *forced_prefix.logprobs, *turn.logprobs),
+            entropies=(*zeros, *(0.0,) * len(forced_prefix.ids), *turn.entropies),
             usage={"input": len(turn.prefix.ids), "output": len(turn.ids)},
             sampled=(*(False,) * len(turn.given), *trained) if turn.given or not all(trained) else (),
         )
@@ -342,20 +346,22 @@ def build_policies(
     settings: RunSettings, model: Any, engine: Engine, chat: ChatTokenizer, env: gym.Env[Any, Any], within: Any
 ) -> tuple[Player, Player]:
     """Return the policy that plays training episodes of environments such as `env`, and the one that is measured."""
-    wanted = settings.sampling
-    training = Sampling(wanted.temperature)
-    judged = replace(training, temperature=wanted.eval_temperature, top_k=wanted.eval_top_k, top_p=wanted.eval_top_p)
-    longest = getattr(model.config, "max_position_embeddings", wanted.max_context)
+    options = settings.sampling
+    training = Sampling(options.temperature)
+    evaluation = replace(
+        training, temperature=options.eval_temperature, top_k=options.eval_top_k, top_p=options.eval_top_p
+    )
+    longest = getattr(model.config, "max_position_embeddings", options.max_context)
     limits: dict[str, Any] = {
-        "max_new_tokens": wanted.max_new_tokens,
-        "max_context": min(wanted.max_context, longest),
-        "batch": wanted.batch,
+        "max_new_tokens": options.max_new_tokens,
+        "max_context": min(options.max_context, longest),
+        "batch": options.batch,
         "within": within,
     }
-    named = (("training", training), ("evaluation", judged))
+    modes = (("training", training), ("evaluation", evaluation))
     if (further := expanded_parts(env)) is not None:
-        players = [further.ExpandedPlayer(model, chat, drawn, name=name, **limits) for name, drawn in named]
+        players = [further.ExpandedPlayer(model, chat, sampling, name=name, **limits) for name, sampling in modes]
         return players[0], players[1]
-    limits |= {"max_episode_tokens": wanted.max_episode_tokens, "batch": wanted.episodes or wanted.batch}
-    policies = [EnginePolicy(engine, chat, drawn, name=name, **limits) for name, drawn in named]
+    limits |= {"max_episode_tokens": options.max_episode_tokens, "batch": options.episodes or options.batch}
+    policies = [EnginePolicy(engine, chat, sampling, name=name, **limits) for name, sampling in modes]
     return policies[0], policies[1]

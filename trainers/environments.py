@@ -154,8 +154,8 @@ def tasks_measured(source: TaskSource, split: str, count: int) -> list[int]:
     A source without end has as many as are asked for: beyond its size lie its next tasks.
     """
     size = source.size(split)
-    drawn = tasks_of_step(0, min(count, size), size, seed=0)
-    return drawn + [*range(size, count)] if count > size and has_task(source, split, size) else drawn
+    tasks = tasks_of_step(0, min(count, size), size, seed=0)
+    return tasks + [*range(size, count)] if count > size and has_task(source, split, size) else tasks
 
 
 @dataclass(frozen=True)
@@ -195,21 +195,21 @@ def members_of(env: EnvironmentSettings) -> list[Member]:
     rows = json_object(env.mixture, "env.mixture")
     if not rows:
         return [Member(env.id, 1.0, env)]
-    found = [_member(env, name, row) for name, row in rows.items()]
-    names = [full_id(member.name) for member in found]
+    members = [_member(env, name, row) for name, row in rows.items()]
+    names = [full_id(member.name) for member in members]
     if len(set(names)) < len(names) or full_id(env.id) not in names:
         raise UsageError(f"env.mixture names {', '.join(rows)}: each once, and env.id={env.id!r} among them")
-    return found
+    return members
 
 
 def _member(env: EnvironmentSettings, name: str, row: Any) -> Member:
-    given = row if isinstance(row, dict) else {"weight": row}
-    weight = given.get("weight")
-    if set(given) - {"weight", "arguments"} or isinstance(weight, bool) or not isinstance(weight, int | float):
+    options = row if isinstance(row, dict) else {"weight": row}
+    weight = options.get("weight")
+    if set(options) - {"weight", "arguments"} or isinstance(weight, bool) or not isinstance(weight, int | float):
         raise UsageError(f'env.mixture: {name}: give a weight, or {{"weight": 2, "arguments": {{...}}}}')
     if not 0 < weight < math.inf:
         raise UsageError(f"env.mixture: {name}: a weight is > 0, not {weight}")
-    own = json_object(json.dumps(given.get("arguments", {})), f"env.mixture: {name}")
+    own = json_object(json.dumps(options.get("arguments", {})), f"env.mixture: {name}")
     arguments = json_object(env.arguments, "env.arguments") | own
     return Member(name, float(weight), replace(env, id=name, arguments=json.dumps(arguments), mixture="{}"))
 
@@ -239,7 +239,7 @@ def train_environments(settings: RunSettings) -> dict[str, TrainEnvironment]:
     Raises:
         UsageError: as `environment_specs`, or these environments are none to mix.
     """
-    members, found = members_of(settings.env), dict[str, TrainEnvironment]()
+    members, environments = members_of(settings.env), dict[str, TrainEnvironment]()
     trained, bare = (environment_specs(settings, bare=bare)[0] for bare in (False, True))
     if len(members) > 1 and not getattr(settings, "MIXES", False):
         raise UsageError("env.mixture: trainers.grpo and trainers.veg alone train on several environments")
@@ -249,8 +249,8 @@ def train_environments(settings: RunSettings) -> dict[str, TrainEnvironment]:
             raise UsageError(f"env.mixture: {member.name}: expanded actions are of one environment alone")
         _, info = env.reset(seed=0, options={"split": settings.env.train_split, "task": 0})
         size, tools = core_of(env).source.size(settings.env.train_split), tuple(info["tools"])
-        found[full_id(member.name)] = TrainEnvironment(member.weight, spec, bare_spec, size, tools)
-    return found
+        environments[full_id(member.name)] = TrainEnvironment(member.weight, spec, bare_spec, size, tools)
+    return environments
 
 
 def _specs_of(env: EnvironmentSettings, evaluation: EvalSettings, bare: bool = True) -> tuple[str, str]:
@@ -295,12 +295,12 @@ def _contents(spec: str, split: str, count: int) -> dict[Any, str]:
     by their ids too: there are few different ones in a small world, and its splits are draws of their own.
     """
     source = _source(spec)
-    found = dict[Any, str]()
+    task_ids = dict[Any, str]()
     for place in tasks_measured(source, split, count):
         task = source.get(split, place)
         content = replace(task, split="", cluster="", id="" if source.digest else task.id)
-        found[(task.question, task.gold) if source.digest and task.gold else content.digest] = task.id
-    return found
+        task_ids[(task.question, task.gold) if source.digest and task.gold else content.digest] = task.id
+    return task_ids
 
 
 def _source(spec: str) -> TaskSource:
@@ -312,23 +312,23 @@ def ceilings(settings: RunSettings) -> list[str]:
 
     Nothing is returned of those that all can be earned; of `env.tests` what no other line says.
     """
-    found = list[str]()
+    notes = list[str]()
     for member in members_of(settings.env):
         specs = _specs_of(member.env, settings.evaluation)
-        found += [_ceiling(member.name, *played) for played in _played(member.env, settings.evaluation, specs)]
+        notes += [_ceiling(member.name, *task_set) for task_set in _played(member.env, settings.evaluation, specs)]
     if most := settings.evaluation.test_tasks:
         for tested, split in further_tests(settings).values():
-            found += [_ceiling(name, spec, split, most) for name, spec in tested]
-    return list(dict.fromkeys(filter(None, found)))
+            notes += [_ceiling(name, spec, split, most) for name, spec in tested]
+    return list(dict.fromkeys(filter(None, notes)))
 
 
 def _ceiling(name: str, spec: str, split: str, count: int | None) -> str:
     """Return the note of a split's ceiling, over the tasks of it that a measurement plays; "" where there is none."""
     env = core_of(gym.make(EnvSpec.from_json(spec)))
-    played = None
+    task_ids = None
     if count is not None:
-        played = [env.source.get(split, place).id for place in tasks_measured(env.source, split, count)]
-    note = ceiling_note(env, split, played)
+        task_ids = [env.source.get(split, place).id for place in tasks_measured(env.source, split, count)]
+    note = ceiling_note(env, split, task_ids)
     return note and f"{name}, {split}: {note}"
 
 
@@ -348,7 +348,7 @@ def further_tests(settings: RunSettings) -> dict[str, tuple[Specs, str]]:
     Raises:
         UsageError: these are no JSON objects, a split does not exist, or the best would be chosen on it.
     """
-    env, found = settings.env, dict[str, tuple[Specs, str]]()
+    env, tests = settings.env, dict[str, tuple[Specs, str]]()
     trained = tuple((member.name, _specs_of(member.env, settings.evaluation)[0]) for member in members_of(env))
     for name, arguments in json_object(env.tests, "env.tests").items():
         theirs = json_object(json.dumps(arguments), f"env.tests: {name}")
@@ -364,8 +364,8 @@ def further_tests(settings: RunSettings) -> dict[str, tuple[Specs, str]]:
             specs.append((member.name, environment_spec(member.env.id, {**own, **theirs}, around)))
             _check_split(*specs[-1], split)
         _check_choice(settings, trained, tuple(specs), split)
-        found[name] = tuple(specs), split
-    return found
+        tests[name] = tuple(specs), split
+    return tests
 
 
 def _check_split(env_id: str, spec: str, split: str) -> None:

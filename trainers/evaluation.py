@@ -73,16 +73,16 @@ class Measurement:
 
     def summary(self) -> dict[str, object]:
         """Return the numbers for a result file; where `rate` is None so is success, and there are no means of all."""
-        told: dict[str, object] = {**_numbers(self.rate), "tasks": len(self.successes)}
+        summary: dict[str, object] = {**_numbers(self.rate), "tasks": len(self.successes)}
         means = self.means if self.rate else {}
-        told |= {"clusters": len(set(self.clusters.values())), **means, "faults": self.faults}
+        summary |= {"clusters": len(set(self.clusters.values())), **means, "faults": self.faults}
         parts = {kind: self._part(kind) for kind in sorted({*self.kinds.values(), *self.faults_by_kind})}
-        return {**told, "kinds": parts} if len(parts) > 1 else told
+        return {**summary, "kinds": parts} if len(parts) > 1 else summary
 
     def _part(self, kind: str) -> dict[str, object]:
         successes = {task: value for task, value in self.successes.items() if self.kinds[task] == kind}
-        told = {**_numbers(_rate(successes, self.clusters) if successes else None), "tasks": len(successes)}
-        return told | ({"faults": self.faults_by_kind[kind]} if self.faults_by_kind else {})
+        summary = {**_numbers(_rate(successes, self.clusters) if successes else None), "tasks": len(successes)}
+        return summary | ({"faults": self.faults_by_kind[kind]} if self.faults_by_kind else {})
 
     def as_json(self) -> dict[str, Any]:
         """Return everything that `from_json` needs."""
@@ -121,7 +121,7 @@ def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) 
     groups = play_groups(plan, policy)
     rows = [_measured(group.results[0], cores, split) for group in groups]
     kinds = {task: kind for task, _, _, kind in rows}
-    played = Counter(kinds.values())
+    result_counts = Counter(kinds.values())
     several = len(specs) > 1
     return Measurement.from_json(
         {
@@ -129,8 +129,8 @@ def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) 
             "clusters": {task: cluster for task, _, cluster, _ in rows},
             "means": episode_means(groups),
             "faults": len(plan) - len(groups),
-            "kinds": kinds if several or len(played) > 1 else {},
-            "faults_by_kind": {name: count - played[name] for name, count in planned.items()} if several else {},
+            "kinds": kinds if several or len(result_counts) > 1 else {},
+            "faults_by_kind": {name: count - result_counts[name] for name, count in planned.items()} if several else {},
             "episodes": {row[0]: _counts(row, group, cores) for row, group in zip(rows, groups, strict=True)},
         }
     )
@@ -156,11 +156,11 @@ def _counts(
     trajectory = group.results[0].trajectory
     _, core = cores[trajectory.header.env_id]
     counted = companion(core, "metrics")
-    told = {"success": row[1], "tokens": float(sampled_tokens([group])[0])}
+    counts = {"success": row[1], "tokens": float(sampled_tokens([group])[0])}
     if counted is None:
-        return told
+        return counts
     task = core.source.get(trajectory.header.split, trajectory.header.task_id)
-    return told | counted(replace(trajectory, task=task))
+    return counts | counted(replace(trajectory, task=task))
 
 
 def _numbers(rate: Rate | None) -> dict[str, object]:
@@ -175,8 +175,12 @@ def gain(before: Measurement, after: Measurement) -> dict[str, object]:
     """Return the paired difference of success on the tasks that both measured, with its interval and test."""
     tasks = before.successes.keys() & after.successes.keys()
     sides = [{task: [side.successes[task]] for task in sorted(tasks)} for side in (before, after)]
-    found = compare_paired(*sides, clusters={task: before.clusters[task] for task in tasks})
-    return {"difference": found.difference, "interval": [found.low, found.high], "p_value": found.p_value}
+    comparison = compare_paired(*sides, clusters={task: before.clusters[task] for task in tasks})
+    return {
+        "difference": comparison.difference,
+        "interval": [comparison.low, comparison.high],
+        "p_value": comparison.p_value,
+    }
 
 
 class Evaluator:
@@ -207,8 +211,8 @@ class Evaluator:
 
     def before(self) -> dict[str, Any] | None:
         """Measure on the test split and return what `results` compares with, as JSON; None where nothing is measured here."""
-        found = self._test()
-        return {name: measured.as_json() for name, measured in found.items()} or None
+        measurements = self._test()
+        return {name: measured.as_json() for name, measured in measurements.items()} or None
 
     def results(self, before: dict[str, Any] | None) -> dict[str, Any]:
         """Measure on the test split and return what a result file tells: before, after, the paired gain, and `env.tests`.
@@ -217,8 +221,8 @@ class Evaluator:
         """
         after = self._test()
         sides = {name: Measurement.from_json(row) for name, row in (before or {}).items()}
-        told = _compared(sides.get(WITHIN), after.get(WITHIN)) | {"tests": self._further(after)}
-        return told | ({BARE: _compared(sides.get(BARE), after.get(BARE))} if BARE in self._specs else {})
+        result = _compared(sides.get(WITHIN), after.get(WITHIN)) | {"tests": self._further(after)}
+        return result | ({BARE: _compared(sides.get(BARE), after.get(BARE))} if BARE in self._specs else {})
 
     def write_episodes(self, folder: Path) -> None:
         """Write what was counted of the last test's episodes, a line a task; nothing where there was no test."""
@@ -230,48 +234,48 @@ class Evaluator:
         """Measure on the split that chooses and return points of curves; of the bare environment under eval_bare/."""
         settings, points = self._settings, dict[str, float]()
         for name, (spec, _) in self._specs.items():
-            found = self._measure(spec, settings.env.eval_split, settings.evaluation.tasks, "eval")
-            if found is not None:
-                points |= curve_points(found, "eval" if name == WITHIN else f"eval_{name}")
+            measurement = self._measure(spec, settings.env.eval_split, settings.evaluation.tasks, "eval")
+            if measurement is not None:
+                points |= curve_points(measurement, "eval" if name == WITHIN else f"eval_{name}")
         return points
 
     def held_out(self, tasks: int) -> float:
         """Return success on tasks of the split that chooses; 0 on the other processes, and where faults left no rate."""
         spec, _ = self._specs[WITHIN]
-        found = self._measure(spec, self._settings.env.eval_split, tasks, "warm start")
-        return found.rate.value if found is not None and found.rate else 0.0
+        measurement = self._measure(spec, self._settings.env.eval_split, tasks, "warm start")
+        return measurement.rate.value if measurement is not None and measurement.rate else 0.0
 
     def _test(self) -> dict[str, Measurement]:
         """Measure on the test split; nothing on other processes, and where no test is wanted."""
         settings = self._settings
-        asked = {
+        sides = {
             name: self._measure(spec, settings.env.test_split, settings.evaluation.test_tasks, "test")
             for name, (_, spec) in self._specs.items()
         }
-        found = {name: measured for name, measured in asked.items() if measured is not None}
-        self.episodes = found[WITHIN].episodes if WITHIN in found else {}
-        return found
+        measurements = {name: measured for name, measured in sides.items() if measured is not None}
+        self.episodes = measurements[WITHIN].episodes if WITHIN in measurements else {}
+        return measurements
 
     def _further(self, after: dict[str, Measurement]) -> dict[str, dict[str, object] | None]:
         """Measure `env.tests`, by name; one that was measured already is not played again."""
-        settings, told = self._settings, dict[str, dict[str, object] | None]()
+        settings, summaries = self._settings, dict[str, dict[str, object] | None]()
         # In every process the same are played, though only the first knows what was found.
-        known = {(specs[1], settings.env.test_split): after.get(name) for name, specs in self._specs.items()}
+        measurements = {(specs[1], settings.env.test_split): after.get(name) for name, specs in self._specs.items()}
         for name, (spec, split) in self._tests.items():
-            if (spec, split) in known:
-                found = known[spec, split]
+            if (spec, split) in measurements:
+                measurement = measurements[spec, split]
             else:
-                found = self._measure(spec, split, settings.evaluation.test_tasks, f"test/{name}")
-            told[name] = None if found is None else {"split": split, **found.summary()}
-        return told
+                measurement = self._measure(spec, split, settings.evaluation.test_tasks, f"test/{name}")
+            summaries[name] = None if measurement is None else {"split": split, **measurement.summary()}
+        return summaries
 
     def _measure(self, specs: Specs, split: str, tasks: int, name: str) -> Measurement | None:
-        found = None
+        measurement = None
         with one_budget():
             if tasks and self._accelerator.is_main_process:
-                found = measure_all(self.player, specs, split, tasks, f"{self._settings.seed}/{name}")
+                measurement = measure_all(self.player, specs, split, tasks, f"{self._settings.seed}/{name}")
         self._accelerator.wait_for_everyone()
-        return found
+        return measurement
 
 
 def _compared(before: Measurement | None, after: Measurement | None) -> dict[str, Any]:
@@ -355,16 +359,18 @@ def reasoning(turn: Turn, tags: tuple[str, ...] = ()) -> str:
     return " ".join(_MARK.sub(" ", f"{text[:start]} {text[end:]}").split())
 
 
-def in_words(told: dict[str, Any]) -> str:
+def in_words(numbers: dict[str, Any]) -> str:
     """Return the numbers as lines for a reader, with a warning where too few turns are valid."""
     lines = [
-        f"{told['episodes']} episodes, {100 * told['success']:.1f} % solved; {told['turns']} turns, "
-        f"{100 * told['valid_turns']:.1f} % valid, {told['tokens_per_turn']:.1f} tokens each, "
-        f"{100 * told['with_reasoning']:.1f} % with reasoning, {100 * told['distinct_4grams']:.1f} % of its 4-grams distinct, "
-        f"{100 * told['repeats']:.1f} % of it as in the turn before"
+        f"{numbers['episodes']} episodes, {100 * numbers['success']:.1f} % solved; {numbers['turns']} turns, "
+        f"{100 * numbers['valid_turns']:.1f} % valid, {numbers['tokens_per_turn']:.1f} tokens each, "
+        f"{100 * numbers['with_reasoning']:.1f} % with reasoning, {100 * numbers['distinct_4grams']:.1f} % of its 4-grams distinct, "
+        f"{100 * numbers['repeats']:.1f} % of it as in the turn before"
     ]
-    lines += [f"{row['episodes']} {kind}, the first ends: {row['example']!r}" for kind, row in told["failures"].items()]
-    if told["valid_turns"] < WANTED:
+    lines += [
+        f"{row['episodes']} {kind}, the first ends: {row['example']!r}" for kind, row in numbers["failures"].items()
+    ]
+    if numbers["valid_turns"] < WANTED:
         lines.append(f"warning: under {100 * WANTED:.0f} % of turns are valid: look at the prompt before you train")
     return "\n  ".join(lines)
 

@@ -231,18 +231,20 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         return self._policy.ahead(lane.walk.ahead())[-self._max_context :]
 
     def _points(self, steps: Sequence[Step], ahead: dict[str, tuple[int, ...]]) -> list[Point]:
-        found = []
+        points = []
         for place, step in enumerate(steps):
             last = place + 1 == len(steps) or steps[place + 1].origin != step.origin
             whole = step.sequence()
             if step.sampled:
-                own = tuple(kept and at == step.turn.index for kept, at in zip(whole.trained, whole.turns, strict=True))
+                own = tuple(
+                    trained and at == step.turn.index for trained, at in zip(whole.trained, whole.turns, strict=True)
+                )
                 sequence = replace(whole, trained=own)
             else:
                 sequence = state_before(whole.ids[-self._max_context :], self._end)
-            shown = ahead.get(step.origin, ()) if last and not step.turn.terminated else ()
-            found.append(Point(step.turn, sequence, not step.sampled, shown))
-        return found
+            bootstrap = ahead.get(step.origin, ()) if last and not step.turn.terminated else ()
+            points.append(Point(step.turn, sequence, not step.sampled, bootstrap))
+        return points
 
 
 def state_before(ids: Sequence[int], end: int) -> TokenSequence:

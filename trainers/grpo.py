@@ -134,8 +134,8 @@ def train(
         stats["frac_reward_zero_std"] = 1 - signal
         # 3. Gradient steps.
         parts = in_parts(rows, settings.minibatches)  # groups stay together, tasks came at random
-        told = [update(part, run, settings) for _ in range(settings.epochs) for part in parts]
-        stats |= mean_by_name(told) | {"tokens": sum(len(row.sequence.ids) for row in rows)}
+        update_metrics = [update(part, run, settings) for _ in range(settings.epochs) for part in parts]
+        stats |= mean_by_name(update_metrics) | {"tokens": sum(len(row.sequence.ids) for row in rows)}
         run.weights_changed()
         # 4. What it was like: metrics, an evaluation when it is due, a checkpoint.
         stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
@@ -149,9 +149,9 @@ def bare_rows(groups: list[Group]) -> tuple[list[Row], list[int]]:
     An episode is one row, or several where its context was replaced on the way.
     """
     episodes = [sequences for group in groups for sequences in group.sequences]
-    owned = [(sequence, owner) for owner, sequences in enumerate(episodes) for sequence in sequences]
-    rows = [Row(sequence, tuple(map(float, sequence.trained))) for sequence, _ in owned]
-    return rows, [owner for _, owner in owned]
+    pairs = [(sequence, owner) for owner, sequences in enumerate(episodes) for sequence in sequences]
+    rows = [Row(sequence, tuple(map(float, sequence.trained))) for sequence, _ in pairs]
+    return rows, [owner for _, owner in pairs]
 
 
 def with_advantages(
@@ -166,12 +166,12 @@ def with_advantages(
     if settings.beta and settings.kl_in == "reward":
         rewards = rewards + penalties(rows, owners, rewards, settings)
     if by_turn:
-        found = adv.turn_advantages(rewards, reached, names, settings.gamma_turn, settings.turn_baseline)
+        advantages = adv.turn_advantages(rewards, reached, names, settings.gamma_turn, settings.turn_baseline)
     else:
         whole = adv.group_advantages(rewards.sum(dim=1), names, settings.scale, settings.baseline)
-        found = whole[:, None].expand_as(rewards)  # (episodes, turns)
-    chosen = kept_rows(owners, episodes, signal, settings)
-    return [credited(rows[place], found[owners[place]]) for place in chosen], share_of_groups(signal, names)
+        advantages = whole[:, None].expand_as(rewards)  # (episodes, turns)
+    places = kept_rows(owners, episodes, signal, settings)
+    return [credited(rows[place], advantages[owners[place]]) for place in places], share_of_groups(signal, names)
 
 
 def kept_rows(owners: list[int], episodes: list[Trajectory], signal: torch.Tensor, settings: GRPOSettings) -> list[int]:
@@ -184,8 +184,8 @@ def kept_rows(owners: list[int], episodes: list[Trajectory], signal: torch.Tenso
 def credited(row: Row, advantages: torch.Tensor) -> Row:
     """Return a row whose tokens have the advantages of their turns (turns,), times the weights that it has."""
     shares = [0.0, *advantages.tolist()]  # turn 0 is what the policy did not sample
-    weighed = zip(row.advantages, row.sequence.turns, strict=True)
-    return replace(row, advantages=tuple(weight * shares[turn] for weight, turn in weighed))
+    pairs = zip(row.advantages, row.sequence.turns, strict=True)
+    return replace(row, advantages=tuple(weight * shares[turn] for weight, turn in pairs))
 
 
 def share_of_groups(signal: torch.Tensor, names: list[int]) -> float:
@@ -200,9 +200,9 @@ def penalties(rows: list[Row], owners: list[int], rewards: torch.Tensor, setting
     for row, owner in zip(rows, owners, strict=True):
         sequence = row.sequence
         lists = (sequence.logprobs, row.reference_logprobs, sequence.trained)
-        taken = losses.kl_penalty(*(torch.tensor([values]) for values in lists), settings.beta, settings.kl)
+        token_penalties = losses.kl_penalty(*(torch.tensor([values]) for values in lists), settings.beta, settings.kl)
         turns = torch.tensor([sequence.turns])  # (1, tokens)
-        table[owner].index_add_(0, turns[turns > 0] - 1, taken[turns > 0].to(table.dtype))
+        table[owner].index_add_(0, turns[turns > 0] - 1, token_penalties[turns > 0].to(table.dtype))
     return table
 
 
@@ -211,8 +211,8 @@ def update(rows: list[Row], run: TrainingRun, settings: GRPOSettings) -> dict[st
 
     def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         with run.parts.accelerator.autocast():
-            asked = run.parts.model, micro, run.parts.temperature
-            logprobs, entropies = token_logprobs(*asked, entropy_grad=settings.entropy != 0)
+            inputs = run.parts.model, micro, run.parts.temperature
+            logprobs, entropies = token_logprobs(*inputs, entropy_grad=settings.entropy != 0)
         return token_losses(logprobs, entropies, micro, settings)
 
     mean = partial(mean_loss, settings=settings)
@@ -228,23 +228,21 @@ def token_losses(
     ratios = (losses.sequence_log_ratios(log_ratio, micro.trained) if of_rows else log_ratio).exp()
     clip = settings.eps_low, settings.eps_high
     if settings.policy_loss == "reinforce":
-        found = losses.reinforce(logprobs, micro.advantages)
+        loss = losses.reinforce(logprobs, micro.advantages)
     elif settings.policy_loss == "cispo":
-        found = losses.cispo(logprobs, ratios, micro.advantages, eps_high=settings.eps_high)
+        loss = losses.cispo(logprobs, ratios, micro.advantages, eps_high=settings.eps_high)
     else:
-        found = losses.ppo_clip(ratios, micro.advantages, *clip, settings.dual_clip or None)
+        loss = losses.ppo_clip(ratios, micro.advantages, *clip, settings.dual_clip or None)
     metrics = losses.ratio_metrics(log_ratio.detach(), ratios.detach(), micro.advantages, micro.trained, *clip)
     metrics["entropy"] = (entropies.detach() * micro.trained).sum() / micro.trained.sum().clamp(min=1)
     if settings.beta:
         divergence = losses.kl_estimate(logprobs.detach(), micro.reference_logprobs, micro.trained, "k3")
         metrics["kl"] = divergence.sum() / micro.trained.sum().clamp(min=1)
         if settings.kl_in == "loss":
-            found = found + settings.beta * losses.kl_loss(
-                logprobs, micro.reference_logprobs, micro.trained, settings.kl
-            )
+            loss = loss + settings.beta * losses.kl_loss(logprobs, micro.reference_logprobs, micro.trained, settings.kl)
     if settings.entropy:
-        found = found + losses.entropy_bonus(entropies, settings.entropy)
-    return found, metrics
+        loss = loss + losses.entropy_bonus(entropies, settings.entropy)
+    return loss, metrics
 
 
 def mean_loss(

@@ -126,7 +126,7 @@ def build_parts(settings: RunSettings, out: Path) -> RunParts:
     same_weights(model, accelerator)
     bare = accelerator.unwrap_model(model)
     engine = build_engine(settings, bare, chat, accelerator, out)
-    policy, judged = build_policies(settings, bare, engine, chat, env, accelerator.autocast)
+    policy, eval_policy = build_policies(settings, bare, engine, chat, env, accelerator.autocast)
     return RunParts(
         out=out,
         processes=processes,
@@ -136,7 +136,7 @@ def build_parts(settings: RunSettings, out: Path) -> RunParts:
         chat=chat,
         engine=engine,
         policy=policy,
-        judged=judged,
+        judged=eval_policy,
         optimiser=Optimiser(model, settings.optim, settings.updates),
         constant=constant,
         train_split=settings.env.train_split,

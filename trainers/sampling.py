@@ -140,12 +140,12 @@ def play_groups(
 
 def group_of(results: Sequence[EpisodeResult], policy: Player) -> Group:
     """Return episodes that started alike, with their tokens; those that an outside fault ended are counted and left out."""
-    played = tuple(result for result in results if result.status in ("terminated", "truncated"))
-    if not played:
+    episodes = tuple(result for result in results if result.status in ("terminated", "truncated"))
+    if not episodes:
         return Group(TrajectoryTree(results[0].trajectory.header, ()), (), (), 0, len(results))
-    tree = TrajectoryTree(played[0].trajectory.header, played[0].trajectory.prompt)
+    tree = TrajectoryTree(episodes[0].trajectory.header, episodes[0].trajectory.prompt)
     sequences, drift = [], 0
-    for result in played:
+    for result in episodes:
         tree.add(result.trajectory)
         rebuilt = [trimmed(sequence) for sequence in policy.rebuilt(result.trajectory)]
         header = result.trajectory.header
@@ -153,7 +153,7 @@ def group_of(results: Sequence[EpisodeResult], policy: Player) -> Group:
         sampled = [trimmed(sequence) for sequence in policy.sequences(origin)]
         drift += sum(drifted(*pair) for pair in itertools.zip_longest(sampled, rebuilt, fillvalue=NOTHING))
         sequences.append(sampled_parts(sampled))
-    return Group(tree, played, tuple(sequences), drift, len(results) - len(played))
+    return Group(tree, episodes, tuple(sequences), drift, len(results) - len(episodes))
 
 
 def keep_episodes(groups: Sequence[Group], step: int, path: Path) -> None:
@@ -171,7 +171,7 @@ def sampled_parts(sequences: Sequence[TokenSequence]) -> tuple[TokenSequence, ..
 
 def trimmed(sequence: TokenSequence) -> TokenSequence:
     """Return a sequence up to its last trained token: nothing after it can matter to a causal model."""
-    length = max((place + 1 for place, kept in enumerate(sequence.trained) if kept), default=0)
+    length = max((place + 1 for place, trained in enumerate(sequence.trained) if trained), default=0)
     return sequence.upto(length)
 
 
@@ -201,14 +201,16 @@ def step_plan(
             environments[0].spec, split, tasks_of_step(step, groups, environments[0].size, seed), size, key
         )
     weights = [environment.weight for environment in environments]
-    given = [shares(weights, groups, seed, earlier) for earlier in range(step + 1)]
-    drawn = []
+    group_counts = [shares(weights, groups, seed, earlier) for earlier in range(step + 1)]
+    sampled_tasks = []
     for place, environment in enumerate(environments):
-        begun = sum(row[place] for row in given[:-1])
-        tasks = tasks_at(range(begun, begun + given[-1][place]), environment.size, seed)
-        drawn += [(environment.spec, task) for task in tasks]
-    random.Random(f"order:{seed}:{step}").shuffle(drawn)  # minibatches take groups as they come
-    plans = [plan_groups(spec, split, [task], size, f"{key}/{place}") for place, (spec, task) in enumerate(drawn)]
+        first = sum(row[place] for row in group_counts[:-1])
+        tasks = tasks_at(range(first, first + group_counts[-1][place]), environment.size, seed)
+        sampled_tasks += [(environment.spec, task) for task in tasks]
+    random.Random(f"order:{seed}:{step}").shuffle(sampled_tasks)  # minibatches take groups as they come
+    plans = [
+        plan_groups(spec, split, [task], size, f"{key}/{place}") for place, (spec, task) in enumerate(sampled_tasks)
+    ]
     return [planned for plan in plans for planned in plan]
 
 
@@ -236,12 +238,12 @@ def episode_means(groups: Sequence[Group]) -> dict[str, float]:
 
 def _feedback(results: Sequence[EpisodeResult]) -> dict[str, float]:
     """Return the cost of verbal feedback per episode: messages, and calls and tokens of a chat model that gave it."""
-    said, used = 0, Counter[str]()
+    message_count, usage = 0, Counter[str]()
     for result in results:
-        shown = [*result.trajectory.prompt, *(m for turn in result.trajectory.turns for m in turn.observation)]
-        said += sum(message.author == "feedback" for message in shown)
-        used.update(feedback_usage(result.usage))
-    totals = {"messages": said, **used} if said else {}
+        messages = [*result.trajectory.prompt, *(m for turn in result.trajectory.turns for m in turn.observation)]
+        message_count += sum(message.author == "feedback" for message in messages)
+        usage.update(feedback_usage(result.usage))
+    totals = {"messages": message_count, **usage} if message_count else {}
     return {f"feedback/{name}": total / len(results) for name, total in totals.items()}
 
 

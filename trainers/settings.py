@@ -17,12 +17,12 @@ def json_object(text: str, name: str) -> dict[str, Any]:
         UsageError: it holds none.
     """
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError as error:
         raise UsageError(f"{name}={text!r} is no JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise UsageError(f"{name}={text!r}: a JSON object is needed")
-    return found
+    return value
 
 
 def at_least_one(settings: Any, prefix: str, *names: str) -> None:
@@ -400,9 +400,9 @@ class ReinforcementSettings(RunSettings):
 
 def in_order(kind: type[S]) -> type[S]:
     """Make a frozen dataclass of a trainer's settings, whose fields follow its `ORDER`, inherited ones among its own."""
-    made = dataclass(frozen=True)(kind)
-    fields: dict[str, Any] = made.__dataclass_fields__  # type: ignore[attr-defined]
-    order = made.ORDER.split()  # type: ignore[attr-defined]
+    settings_class = dataclass(frozen=True)(kind)
+    fields: dict[str, Any] = settings_class.__dataclass_fields__  # type: ignore[attr-defined]
+    order = settings_class.ORDER.split()  # type: ignore[attr-defined]
     for name in [*order, *(name for name in list(fields) if name not in order)]:
         fields[name] = fields.pop(name)
-    return made
+    return settings_class

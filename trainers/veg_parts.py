@@ -70,8 +70,8 @@ class FeedbackSettings:
     def wrapper(self, feedback: str) -> dict[str, Any]:
         """Return the wrapper in which somebody gives feedback, as settings of wrappers have it."""
         names = ("epsilon", "max_calls", "max_cost", "prices")
-        given = {"feedback": feedback, **{name: getattr(self, name) for name in names}, "templates": self._texts()}
-        return {"VerbalFeedback": given | ({"options": self._options()} if is_chat_name(feedback) else {})}
+        arguments = {"feedback": feedback, **{name: getattr(self, name) for name in names}, "templates": self._texts()}
+        return {"VerbalFeedback": arguments | ({"options": self._options()} if is_chat_name(feedback) else {})}
 
     def spending(self) -> Costs:
         """Return the counter of feedback costs; a script costs nothing.

@@ -88,14 +88,14 @@ class ExpandedHead(FurtherHead):
         Raises:
             UsageError: nothing is legal at a position, or there is no such action.
         """
-        found = torch.zeros(len(legal), len(self.rows), dtype=torch.bool)
+        mask = torch.zeros(len(legal), len(self.rows), dtype=torch.bool)
         for place, numbers in enumerate(legal):
             if not numbers or not 0 <= min(numbers) <= max(numbers) < len(self.rows):
                 raise UsageError(
                     f"legal={numbers!r:.80}: give at least one action, each from 0 to {len(self.rows) - 1}"
                 )
-            found[place, list(numbers)] = True
-        return found.to(self.weight.device)
+            mask[place, list(numbers)] = True
+        return mask.to(self.weight.device)
 
     def allowed(self, legal: Sequence[tuple[int, ...]]) -> torch.Tensor:
         """Return the mask of legal tokens and actions, bool (n, V + actions - 1): large, see `table` and `score`."""
@@ -125,10 +125,12 @@ class ExpandedHead(FurtherHead):
         word_sums = words.logsumexp(-1)  # (language,)
         sums = sums.index_copy(0, places, torch.logaddexp(word_sums, sums[places]))
         beyond = targets >= self.vocabulary
-        chosen = actions.gather(-1, (targets - self.vocabulary).clamp(min=0).unsqueeze(-1)).squeeze(-1)
-        chosen = chosen.masked_fill(~beyond, torch.finfo(chosen.dtype).min)  # a token inside an environment
+        target_logits = actions.gather(-1, (targets - self.vocabulary).clamp(min=0).unsqueeze(-1)).squeeze(-1)
+        target_logits = target_logits.masked_fill(
+            ~beyond, torch.finfo(target_logits.dtype).min
+        )  # a token inside an environment
         spoken = words.gather(-1, targets[places].clamp(max=self.vocabulary - 1).unsqueeze(-1)).squeeze(-1)
-        chosen = chosen.index_copy(0, places, torch.where(beyond[places], chosen[places], spoken))
+        target_logits = target_logits.index_copy(0, places, torch.where(beyond[places], target_logits[places], spoken))
         alone = torch.where(beyond[places], 0.0, spoken - word_sums)  # (language,)
         vocabulary = torch.zeros_like(sums).index_copy(0, places, alone)
         entropies = torch.zeros_like(sums)
@@ -136,7 +138,7 @@ class ExpandedHead(FurtherHead):
             with torch.set_grad_enabled(entropy_grad and torch.is_grad_enabled()):
                 entropies = _entropies(actions, sums)
                 entropies = entropies.index_add(0, places, _entropies(words, sums[places]))
-        return Scores(chosen - sums, entropies, vocabulary)
+        return Scores(target_logits - sums, entropies, vocabulary)
 
     def save(self, folder: Path) -> None:
         """Write the head into a folder, beside the files of the model itself, which loads as before."""
@@ -204,8 +206,8 @@ def _language_head(model: torch.nn.Module) -> torch.nn.Linear:
     if language is None or getattr(language, "bias", None) is not None:
         raise UsageError(f"{type(bare).__name__} has no language head without a bias: no expanded head extends it")
     check_head(bare)
-    found: torch.nn.Linear = language
-    return found
+    head: torch.nn.Linear = language
+    return head
 
 
 def load_head(model: torch.nn.Module, folder: Path) -> ExpandedHead:
@@ -218,8 +220,8 @@ def load_head(model: torch.nn.Module, folder: Path) -> ExpandedHead:
     from safetensors.torch import load_file
 
     try:
-        found = json.loads((folder / HEAD_FILE).read_text(encoding="utf-8"))["rows"]
-        rows = [VocabularyRow(action, token, start, tuple(description)) for action, token, start, description in found]
+        table = json.loads((folder / HEAD_FILE).read_text(encoding="utf-8"))["rows"]
+        rows = [VocabularyRow(action, token, start, tuple(description)) for action, token, start, description in table]
         tensors = load_file(folder / _TENSORS)
         weight = tensors["weight"]
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:

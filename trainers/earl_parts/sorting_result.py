@@ -45,8 +45,8 @@ def sorting_result(settings: RunSettings, run: TrainingRun) -> dict[str, Any]:
     episodes = [replace(result.trajectory, task=tasks[key]) for key, result in results.items()]
     trees = extracted(episodes, run.parts.out / "trees")
     best = next(tree for tree in trees if tree["size"] == sizes[-1])
-    told = {name: best["policy"][name] for name in ("accuracy", "comparisons", "swaps")}
-    return told | {"direction": best["direction"], "trees": trees}
+    figures = {name: best["policy"][name] for name in ("accuracy", "comparisons", "swaps")}
+    return figures | {"direction": best["direction"], "trees": trees}
 
 
 def extract(settings: RunSettings, folder: Path) -> None:
@@ -59,10 +59,10 @@ def extract(settings: RunSettings, folder: Path) -> None:
         if run.fresh:
             raise UsageError(f"{folder} has no checkpoint yet: there is nothing to draw")
         run.load_best()
-        told = sorting_result(settings, run)
-    if not told:
+        result = sorting_result(settings, run)
+    if not result:
         raise UsageError(f"{folder}: {settings.env.id} is no sorting task that is played greedily; there is no tree")
-    for tree in told["trees"]:
+    for tree in result["trees"]:
         figures = ", ".join(f"{name} {tree['policy'][name]:.4f}" for name in ("accuracy", "comparisons", "swaps"))
         print(f"Sort-{tree['size']} {tree['direction']}: {figures}")
     print(f"{folder / 'trees'}")

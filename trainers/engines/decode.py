@@ -110,8 +110,8 @@ def log_distribution(logits: torch.Tensor, sampling: Sampling, allowed: torch.Te
 
 
 def _only(scores: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    kept = torch.full_like(scores, torch.finfo(scores.dtype).min)
-    return kept.scatter_(-1, ids, scores.gather(-1, ids))
+    floor = torch.full_like(scores, torch.finfo(scores.dtype).min)
+    return floor.scatter_(-1, ids, scores.gather(-1, ids))
 
 
 def _nucleus(scores: torch.Tensor, top_p: float) -> torch.Tensor:
@@ -174,15 +174,15 @@ class StopTexts:
         return self._tokenizer.batch_decode(rows, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
 
-def end_ids(given: Iterable[int] | None, model: object, tokenizer: PreTrainedTokenizerBase | None) -> frozenset[int]:
+def end_ids(ids: Iterable[int] | None, model: object, tokenizer: PreTrainedTokenizerBase | None) -> frozenset[int]:
     """The tokens that end a row: those given, else the model's and the tokenizer's own."""
-    if given is not None:
-        return frozenset(given)
+    if ids is not None:
+        return frozenset(ids)
     own = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    found = {own} if isinstance(own, int) else set(own or ())
+    ends = {own} if isinstance(own, int) else set(own or ())
     if tokenizer is not None and tokenizer.eos_token_id is not None:
-        found.add(tokenizer.eos_token_id)
-    return frozenset(found)
+        ends.add(tokenizer.eos_token_id)
+    return frozenset(ends)
 
 
 def room_behind(prefix: Prefix, longest: int | None, limit: str) -> int:
@@ -216,9 +216,9 @@ class Slots:
         self._mask = None
         if not bool(filled.valid.all()):
             after = torch.ones(filled.valid.shape[0], steps, dtype=torch.bool)
-            seen = torch.cat([filled.valid, after], 1).to(filled.states.device)
+            valid = torch.cat([filled.valid, after], 1).to(filled.states.device)
             # (slots, 1, 1, columns): made once, and sliced in each pass; None if there are no holes.
-            self._mask = additive(seen, filled.states.dtype)[:, None, None]
+            self._mask = additive(valid, filled.states.dtype)[:, None, None]
 
     @property
     def states(self) -> torch.Tensor:
@@ -313,10 +313,10 @@ class Decoding:
         """Decode until every row has ended."""
         logits = self._logits
         for step in range(self._steps):
-            drawn = draw(logits, self._uniforms[:, step], self._sampling, self._allowed)
-            self._history.append((drawn.logprobs, drawn.entropies))
-            ended = self._note(drawn.ids.tolist())
-            ids = drawn.ids
+            samples = draw(logits, self._uniforms[:, step], self._sampling, self._allowed)
+            self._history.append((samples.logprobs, samples.entropies))
+            ended = self._note(samples.ids.tolist())
+            ids = samples.ids
             if ended:
                 self._finish(ended)
                 if not self._running:
@@ -352,19 +352,19 @@ class Decoding:
                 parts = [states[:, :, row.old[0] : row.old[1]], states[:, :, row.new : stop]]
                 kept = Kept(row.prefix.ids + tuple(row.ids[:-1]), torch.cat(parts, dim=2))
                 self._keep(row.prefix.session, kept)
-        gone = {slot for slot, _ in ended}
-        self._running = [(slot, row) for slot, row in self._running if slot not in gone]
+        ended_slots = {slot for slot, _ in ended}
+        self._running = [(slot, row) for slot, row in self._running if slot not in ended_slots]
 
     def _reorder(self, order: list[int]) -> torch.Tensor:
         """Follow rows into other slots; return where each slot that stays has its row from, (slots,)."""
         self._flush()
-        chosen = torch.tensor(order, device=self._positions.device)
-        self._uniforms, self._positions = self._uniforms[chosen], self._positions[chosen]
-        self._allowed = None if self._allowed is None else self._allowed[chosen]
+        sources = torch.tensor(order, device=self._positions.device)
+        self._uniforms, self._positions = self._uniforms[sources], self._positions[sources]
+        self._allowed = None if self._allowed is None else self._allowed[sources]
         self._rows = [self._rows[slot] for slot in order]
         self._watched = [self._watched[slot] for slot in order]
         self._running = list(enumerate(self._rows))
-        return chosen
+        return sources
 
     def _forward(self, ids: torch.Tensor, step: int) -> torch.Tensor:
         """Run the model on one token a slot; return the logits of the next, (slots, vocabulary)."""

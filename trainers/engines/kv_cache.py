@@ -179,8 +179,8 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
 def last_mlp(decoder: torch.nn.Module, layers: int) -> torch.nn.Module | None:
     """Return the feed-forward part of a decoder's last layer; None where there is nothing of that name."""
     stacks = [part for part in decoder.children() if isinstance(part, torch.nn.ModuleList) and len(part) == layers]
-    found = getattr(stacks[0][-1], "mlp", None) if len(stacks) == 1 else None
-    return found if isinstance(found, torch.nn.Module) else None
+    mlp = getattr(stacks[0][-1], "mlp", None) if len(stacks) == 1 else None
+    return mlp if isinstance(mlp, torch.nn.Module) else None
 
 
 @contextmanager

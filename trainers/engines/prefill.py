@@ -98,11 +98,13 @@ def prefill(model: Any, rows: Sequence[Row], layers: int, room: int, read: Read 
     members: dict[tuple[int, ...], list[int]] = {}
     for index, row in enumerate(rows):
         members.setdefault(row.prefix.ids, []).append(index)
-    chosen = [max((rows[index] for index in indices), key=lambda row: row.kept_length) for indices in members.values()]
-    sources = {id(row): indices for row, indices in zip(chosen, members.values(), strict=True)}
-    computed = _share(model, read, chosen, layers)
-    passes = list(_passes(chosen))
-    computed += sum(len(row.fresh) for row in chosen)
+    distinct_rows = [
+        max((rows[index] for index in indices), key=lambda row: row.kept_length) for indices in members.values()
+    ]
+    sources = {id(row): indices for row, indices in zip(distinct_rows, members.values(), strict=True)}
+    computed = _share(model, read, distinct_rows, layers)
+    passes = list(_passes(distinct_rows))
+    computed += sum(len(row.fresh) for row in distinct_rows)
     columns = max(each.width for each in passes)
     valid = torch.zeros(len(rows), columns, dtype=torch.bool)
     if len(passes) == 1 and list(map(id, passes[0].sources)) == list(map(id, rows)):
@@ -226,11 +228,11 @@ def _run(model: Any, read: Read, each: _Pass, layers: int, room: int = 0) -> tup
 
 def _kept_states(each: _Pass, room: int) -> torch.Tensor | None:
     """Room for a pass with the kept tokens in it, each row's ending at the same column; None where nothing is kept."""
-    found = next((row.kept for row in each.sources if row.kept), None)
-    if found is None:
+    cache = next((row.kept for row in each.sources if row.kept), None)
+    if cache is None:
         return None
-    depth, heads, _, dim = found.states.shape
-    states = found.states.new_empty(depth, len(each.sources), heads, each.width + room, dim)
+    depth, heads, _, dim = cache.states.shape
+    states = cache.states.new_empty(depth, len(each.sources), heads, each.width + room, dim)
     for at, row in enumerate(each.sources):
         start = each.kept_width - row.kept_length
         states[:, at, :, :start] = 0
@@ -246,10 +248,10 @@ def prefill_mask(valid: torch.Tensor, fresh_width: int, dtype: torch.dtype) -> t
     """
     columns = torch.arange(valid.shape[1], device=valid.device)
     queries = columns[-fresh_width:, None]
-    seen = valid[:, None, :] & (columns <= queries) | (columns == queries)  # (rows, fresh columns, columns)
-    return additive(seen, dtype).unsqueeze(1)
+    visible = valid[:, None, :] & (columns <= queries) | (columns == queries)  # (rows, fresh columns, columns)
+    return additive(visible, dtype).unsqueeze(1)
 
 
-def additive(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def additive(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """0 where something is seen and minus infinity where not."""
-    return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, float("-inf"))
+    return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill_(~visible, float("-inf"))

@@ -116,10 +116,10 @@ class Tree:
         return Figures(
             permutations=total,
             sorted=sum(len(end.sorted) for end, _, _ in ends),
-            mean_comparisons=Fraction(sum(weight * made for weight, made, _ in weighted), total),
-            max_comparisons=max(made for _, made, _ in weighted),
-            mean_swaps=Fraction(sum(weight * made for weight, _, made in weighted), total),
-            max_swaps=max(made for _, _, made in weighted),
+            mean_comparisons=Fraction(sum(weight * comparisons for weight, comparisons, _ in weighted), total),
+            max_comparisons=max(comparisons for _, comparisons, _ in weighted),
+            mean_swaps=Fraction(sum(weight * swaps for weight, _, swaps in weighted), total),
+            max_swaps=max(swaps for _, _, swaps in weighted),
         )
 
 
@@ -159,10 +159,10 @@ def decision_trees(episodes: Iterable[EpisodeResult | Trajectory]) -> tuple[Tree
         raise UsageError("decision tree: there are no episodes")
     trees = []
     for (size, descending), plays in sorted(groups.items()):
-        found = len({play.values for play in plays})
-        if found < factorial(size):
+        count = len({play.values for play in plays})
+        if count < factorial(size):
             raise UsageError(
-                f"decision tree: {found} of the {factorial(size)} permutations of {size} items "
+                f"decision tree: {count} of the {factorial(size)} permutations of {size} items "
                 f"({'descending' if descending else 'ascending'}) were played; play them all"
             )
         root = _Grower(descending).node(plays, 0, tuple(range(size)), frozenset())
@@ -175,16 +175,16 @@ def permutation_tasks(source: TaskSource, size: int, descending: bool, split: st
 
     Raises UsageError: the source has no such tasks.
     """
-    found: dict[Permutation, Task] = {}
+    tasks: dict[Permutation, Task] = {}
     for index in range(2000 * factorial(size)):
         task = source.get(split, index)
         data = task.data
         if isinstance(data, SortData) and (data.kind, data.size, data.descending) == ("sort", size, descending):
-            found.setdefault(tuple(task.hidden), task)
-        if len(found) == factorial(size):
-            return tuple(task for _, task in sorted(found.items()))
+            tasks.setdefault(tuple(task.hidden), task)
+        if len(tasks) == factorial(size):
+            return tuple(task for _, task in sorted(tasks.items()))
     direction = "descending" if descending else "ascending"
-    raise UsageError(f"source {source.name}: {split} holds only {len(found)} permutations of {size} items, {direction}")
+    raise UsageError(f"source {source.name}: {split} holds only {len(tasks)} permutations of {size} items, {direction}")
 
 
 def pruned(tree: Tree, fewest_swaps: bool = False) -> Tree:
@@ -236,7 +236,7 @@ class _Grower:
 
     descending: bool
 
-    def node(self, plays: list[_Play], depth: int, order: Permutation, known: frozenset[Pair]) -> Node:
+    def node(self, plays: list[_Play], depth: int, order: Permutation, relations: frozenset[Pair]) -> Node:
         """Return the node after `depth` calls, which left the items in this order and told these pairs."""
         first = plays[0]
         for play in plays:
@@ -249,14 +249,14 @@ class _Grower:
         if name == "swap":
             places = {one: other, other: one}
             moved = tuple(places.get(item, item) for item in order)
-            return Swap(items, self.node(plays, depth + 1, moved, known))
+            return Swap(items, self.node(plays, depth + 1, moved, relations))
         branches = []
         for sign in SIGNS:
-            told = [play for play in plays if play.calls[depth][2] == sign]
+            sign_plays = [play for play in plays if play.calls[depth][2] == sign]
             learnt = {"<": {(one, other)}, ">": {(other, one)}, "=": set[Pair]()}[sign]
-            if told:
-                branches.append((sign, self.node(told, depth + 1, order, closure(known | learnt))))
-        implied = one == other or not known.isdisjoint({(one, other), (other, one)})
+            if sign_plays:
+                branches.append((sign, self.node(sign_plays, depth + 1, order, closure(relations | learnt))))
+        implied = one == other or not relations.isdisjoint({(one, other), (other, one)})
         return Compare(items, tuple(branches), implied)
 
     def _end(self, plays: list[_Play], order: Permutation) -> End:
@@ -266,9 +266,9 @@ class _Grower:
 
 
 def _disagreement(one: _Play, other: _Play, depth: int) -> str:
-    told = [f"{name} {a} {b}" + (f": {a} {sign} {b}" if sign else "") for name, (a, b), sign in one.calls[:depth]]
+    calls = [f"{name} {a} {b}" + (f": {a} {sign} {b}" if sign else "") for name, (a, b), sign in one.calls[:depth]]
     return (
-        f"decision tree: after {', '.join(told) or 'the prompt'} one episode went on with {one.following(depth)} (numbers "
+        f"decision tree: after {', '.join(calls) or 'the prompt'} one episode went on with {one.following(depth)} (numbers "
         f"{one.values}) and another with {other.following(depth)} ({other.values}); play one policy, greedily"
     )
 
@@ -336,8 +336,8 @@ def extracted(episodes: Iterable[EpisodeResult | Trajectory], folder: str | Path
             (folder / f"{name}.json").write_text(json.dumps(tree_json(each), indent=1) + "\n", encoding="utf-8")
         figures = {"policy": tree, "pruned": bare, "fewest_swaps": least}
         direction = "descending" if tree.descending else "ascending"
-        found = {name: each.figures.to_json() for name, each in figures.items()}
-        rows.append({"size": tree.size, "direction": direction, **found})
+        figure_rows = {name: each.figures.to_json() for name, each in figures.items()}
+        rows.append({"size": tree.size, "direction": direction, **figure_rows})
     return rows
 
 

@@ -93,8 +93,8 @@ def _panel(axis: Any, seeds: Sequence[Rows], name: str) -> None:
     measured = _measured(seeds, name)
     apart = 0.008 * max((row["step"] for rows in seeds for row in rows), default=1)  # bars side by side
     for number, rows in enumerate(seeds):
-        drawn = points(rows, name)
-        x, y = [step for step, _ in drawn], [value for _, value in drawn]
+        curve = points(rows, name)
+        x, y = [step for step, _ in curve], [value for _, value in curve]
         if measured:
             low = [max(0.0, row[name] - row[f"{name}_low"]) for row in rows if name in row and f"{name}_low" in row]
             high = [max(0.0, row[f"{name}_high"] - row[name]) for row in rows if name in row and f"{name}_high" in row]

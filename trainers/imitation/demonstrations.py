@@ -184,8 +184,8 @@ class _Demonstrator:
             return self._drawn(request)
         if kind == "detour":
             return with_another_action(self._right(request), self._actions(), self._rng)
-        shown = " ".join(message.content for turn in turns[-1:] for message in turn.observation)
-        return self._hasty(shared_words(self._right(request), shown))
+        observation = " ".join(message.content for turn in turns[-1:] for message in turn.observation)
+        return self._hasty(shared_words(self._right(request), observation))
 
     def _actions(self) -> list[str]:
         """Return the names of what may be done; none where the environment is no game."""
@@ -203,8 +203,8 @@ class _Demonstrator:
 
 def without_tags(action: str) -> str:
     """Return an action's text without what makes it one: its last pair of tags, or the label or mark of an answer's line."""
-    bare, found = _LAST_TAG.subn(r"\2", action)
-    return bare if found else _LAST_LABEL.sub("", action.replace("####", "", 1), count=1)
+    bare, count = _LAST_TAG.subn(r"\2", action)
+    return bare if count else _LAST_LABEL.sub("", action.replace("####", "", 1), count=1)
 
 
 def with_another_action(text: str, names: Sequence[str], rng: random.Random) -> str:
@@ -212,11 +212,11 @@ def with_another_action(text: str, names: Sequence[str], rng: random.Random) -> 
 
     A turn that names none gives "".
     """
-    named = next((name for name in names if text.endswith(f" {name}")), "")
-    if not named:
+    action_name = next((name for name in names if text.endswith(f" {name}")), "")
+    if not action_name:
         return ""
-    other, thought = rng.choice([name for name in names if name != named]), text.removesuffix(named)
-    return re.sub(rf"\b{re.escape(named)}(?=\.\n[^\n]*$)", other, thought) + other
+    other, thought = rng.choice([name for name in names if name != action_name]), text.removesuffix(action_name)
+    return re.sub(rf"\b{re.escape(action_name)}(?=\.\n[^\n]*$)", other, thought) + other
 
 
 def shared_words(one: str, other: str) -> str:

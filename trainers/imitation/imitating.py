@@ -100,11 +100,13 @@ def accepted(run: TrainingRun, episodes: int, samples_per_task: int, seed: int) 
     path, tasks = run.parts.out / "accepted.jsonl", min(episodes, run.parts.train_size)
     order = tasks_of_step(0, tasks, run.parts.train_size, seed)
     chunk = max(1, run.parts.policy.batch // samples_per_task)
-    seen = max((row["tasks"] for row in read_journal(path)), default=0) if path.exists() else 0
-    if run.step and seen < tasks:
-        raise UsageError(f"{path} holds {seen} of {tasks} tasks, and the weights that sampled them changed: start anew")
+    sampled_tasks = max((row["tasks"] for row in read_journal(path)), default=0) if path.exists() else 0
+    if run.step and sampled_tasks < tasks:
+        raise UsageError(
+            f"{path} holds {sampled_tasks} of {tasks} tasks, and the weights that sampled them changed: start anew"
+        )
     with contextlib.closing(Journal(path)) as journal:
-        for start in range(seen, tasks, chunk):
+        for start in range(sampled_tasks, tasks, chunk):
             some, key = order[start : start + chunk], f"{seed}/rejection/{start}"
             groups = play_groups(
                 plan_groups(run.parts.spec, run.parts.train_split, some, samples_per_task, key), run.parts.policy
@@ -155,8 +157,8 @@ def tool_episodes(path: Path, env: gym.Env[Any, Any], split: str) -> Iterator[Tr
     """
     env.reset(seed=0, options={"task": 0, "split": split})
     episode = core_of(env).episode
-    asked, question = episode.prompt, episode.task.question
-    if sum(message.content.count(question) for message in asked) != 1 or not question:
+    messages, question = episode.prompt, episode.task.question
+    if sum(message.content.count(question) for message in messages) != 1 or not question:
         raise UsageError(f"{core_of(env).env_id}: its prompt has no one place for a question of {path.name}")
     left_out = 0
     for number, row in enumerate(tool_rows(path), start=1):
@@ -165,7 +167,7 @@ def tool_episodes(path: Path, env: gym.Env[Any, Any], split: str) -> Iterator[Tr
         if not turns:
             left_out += 1
             continue
-        prompt = tuple(Message(one.role, one.content.replace(question, posed), one.author) for one in asked)
+        prompt = tuple(Message(one.role, one.content.replace(question, posed), one.author) for one in messages)
         yield Trajectory(
             Header("", "", str(number), split, "", 0, f"{path.name}/{number}"), prompt, turns, success=True
         )
@@ -201,10 +203,10 @@ def holds_tool_texts(path: Path) -> bool:
 def _question_and_answer(row: Any, place: str) -> tuple[str, str]:
     talk = row.get("conversations") if isinstance(row, dict) else None
     if isinstance(talk, list) and len(talk) == 2 and all(isinstance(one, dict) for one in talk):
-        found = [one.get("value") for one in talk]
+        values = [one.get("value") for one in talk]
     else:
-        found = [row.get(name) for name in ("input", "output")] if isinstance(row, dict) else []
-    if len(texts := [one for one in found if isinstance(one, str) and len(one) <= MOST_CHARACTERS]) != 2:
+        values = [row.get(name) for name in ("input", "output")] if isinstance(row, dict) else []
+    if len(texts := [one for one in values if isinstance(one, str) and len(one) <= MOST_CHARACTERS]) != 2:
         raise UsageError(f"{place}: neither a conversation of two nor instruction, input and output, as text")
     return texts[0].strip(), texts[1]
 
@@ -214,8 +216,8 @@ def _turns(text: str, origin: str) -> tuple[Turn, ...]:
     actions, results = (list(map(str.strip, _RESULT.split(text)[start::2])) for start in (0, 1))
     if not all(actions) or not all(_CALL.search(action) for action in actions[:-1]):
         return ()
-    shown = [(Message("user", f"\n<result>\n{result}\n</result>\n", "tool"),) for result in results]
-    pairs = zip(actions, [*shown, ()], strict=True)
+    observations = [(Message("user", f"\n<result>\n{result}\n</result>\n", "tool"),) for result in results]
+    pairs = zip(actions, [*observations, ()], strict=True)
     turns = [
         Turn(number, origin, action, None, observation) for number, (action, observation) in enumerate(pairs, start=1)
     ]
@@ -227,16 +229,16 @@ def imitate(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None:
     episodes = list(demonstrated(settings, run, seed))
     rows = rows_of(episodes, run.parts, settings.train_on)
     optimiser = Optimiser(run.parts.model, settings.optim, settings.steps)
-    shown = run.parts.processes.mean([float(one.success) for one in episodes])
-    told, settling = stage_lines("warm start"), Settling(settings, shown)
+    success = run.parts.processes.mean([float(one.success) for one in episodes])
+    report, settling = stage_lines("warm start"), Settling(settings, success)
     while optimiser.steps < settling.last:
-        chosen = run.parts.processes.share(tasks_of_step(optimiser.steps, settings.rows_per_step, len(rows), seed))
-        stats = imitation_step([rows[place] for place in chosen], run.parts, optimiser, settings.token_budget)
+        places = run.parts.processes.share(tasks_of_step(optimiser.steps, settings.rows_per_step, len(rows), seed))
+        stats = imitation_step([rows[place] for place in places], run.parts, optimiser, settings.token_budget)
         if settling.due(optimiser.steps):
             settling.measured(optimiser.steps, run.held_out_success(settings.settling.tasks))
         if settling.cools_after(optimiser.steps):
             optimiser.cool_down(settings.settling.cooldown)
-        told(f"loss {stats['loss']:.3f}{settling.in_words}", optimiser.steps / settling.last)
+        report(f"loss {stats['loss']:.3f}{settling.in_words}", optimiser.steps / settling.last)
     unsaid = sorted(run.parts.constant - said_in(rows))
     leave_out(run.parts.bare, unsaid)
     run.weights_changed()
@@ -257,9 +259,9 @@ class Settling:
         measures: (step, success), in their order.
     """
 
-    def __init__(self, settings: WarmStartSettings, shown: float) -> None:
+    def __init__(self, settings: WarmStartSettings, demonstration_success: float) -> None:
         """Take the settings and the success of the demonstrations."""
-        self.shown, self.last, self.measures = round(shown, 4), settings.steps, list[list[float]]()
+        self.shown, self.last, self.measures = round(demonstration_success, 4), settings.steps, list[list[float]]()
         self._how, self._settled = settings.settling, False
 
     @property

@@ -37,12 +37,12 @@ def word_tokenizer(
     bodies = {normalizer.normalize_str(phrase).removeprefix(JOINED) for phrase in (*phrases, *roles) if phrase}
     ordered = sorted(bodies, key=lambda body: (-len(body), body))
     splitter = pre_tokenizers.Split(Regex(_pattern(ordered, word)), "isolated")
-    seen = {
+    pieces = {
         piece.strip(JOINED) for text in texts for piece, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))
     }
     vocabulary = [PAD, START, END, *(f"<0x{byte:02X}>" for byte in range(256)), SPACE, JOINED, "\n"]
     whole = re.compile(rf"{SPACE}{word}+")
-    for piece in [*ordered, *sorted((seen | set("0123456789" if digits else "")) - bodies - {"", SPACE})]:
+    for piece in [*ordered, *sorted((pieces | set("0123456789" if digits else "")) - bodies - {"", SPACE})]:
         # A word is always after a space or after a joining mark; whatever else may carry that mark.
         forms = [piece] if whole.fullmatch(piece) else [piece, piece + JOINED]
         if piece in bodies and piece.startswith(SPACE):
@@ -161,10 +161,10 @@ def _drawn(shape: dict[str, Any], seed: int) -> LlamaForCausalLM:
     """Return Qwen2's model of a seed under Llama's name."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        drawn = Qwen2ForCausalLM(Qwen2Config(**shape))
-        _start_as_copier(drawn)
+        qwen = Qwen2ForCausalLM(Qwen2Config(**shape))
+        _start_as_copier(qwen)
         model = LlamaForCausalLM(LlamaConfig(**shape, attention_bias=True))
-    model.load_state_dict(drawn.state_dict(), strict=False)
+    model.load_state_dict(qwen.state_dict(), strict=False)
     for layer in model.model.layers:
         layer.self_attn.o_proj.bias.requires_grad_(False)  # Qwen2 has none, Llama all four or no bias: it stays 0
     return model

@@ -47,15 +47,15 @@ class ChatTokenizer:
         Raises:
             UsageError: there is no template, or it cannot write a plain conversation, or nothing closes a turn.
         """
-        found = find_template(tokenizer, template)
+        chat_template = find_template(tokenizer, template)
         self.tokenizer = tokenizer
-        self.template = found.source
-        self.shape = shape_of(found)
-        self._pieces = Pieces(found, self.shape)
-        asked: Rows = [{"role": "user", "content": "?"}]
+        self.template = chat_template.source
+        self.shape = shape_of(chat_template)
+        self._pieces = Pieces(chat_template, self.shape)
+        question: Rows = [{"role": "user", "content": "?"}]
         frame = (
-            self._pieces.opening([{"role": "system", "content": "!"}, *asked])
-            + self._pieces.after(asked)
+            self._pieces.opening([{"role": "system", "content": "!"}, *question])
+            + self._pieces.after(question)
             + self._pieces.closing()
         )
         self.control = control_tokens(tokenizer, frame)
@@ -63,7 +63,7 @@ class ChatTokenizer:
         self._lead, self.end_ids = self._ending()
         # Some templates close the last turn of all by another token than the others.
         closes = self.end_ids[0] in self.codec.rendered(self._pieces.closing())
-        self._head = self._head_of(self._pieces.after(asked)) if closes else ()
+        self._head = self._head_of(self._pieces.after(question)) if closes else ()
         self.pad_id = self.end_ids[0] if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
         self._rendered = Remembered(self._render, _KEPT_CHARACTERS)
 
@@ -102,15 +102,15 @@ class ChatTokenizer:
             trajectory: the record.
             tools: the schemas that the policy was shown in every opening.
         """
-        found = []
+        sequences = []
         for start, turns in segments(trajectory):
             conversation = self.open(start, tools)
             for before, turn in zip((None, *turns), turns, strict=False):
                 if before is not None:
                     conversation.observe(before.observation)
                 conversation.record(turn)
-            found.append(conversation.sequence())
-        return found
+            sequences.append(conversation.sequence())
+        return sequences
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of tokens, every space as it is, without control tokens."""
@@ -297,10 +297,10 @@ class Conversation:
         self.turns += [turn if mine else 0 for mine in trained]
 
 
-def drift(played: TokenSequence, rebuilt: TokenSequence) -> int:
+def drift(sampled: TokenSequence, rebuilt: TokenSequence) -> int:
     """Count the tokens in which two records of one conversation differ, from the first difference on: 0 is right."""
     ours, theirs = (
-        list(zip(played.ids, played.trained, strict=True)),
+        list(zip(sampled.ids, sampled.trained, strict=True)),
         list(zip(rebuilt.ids, rebuilt.trained, strict=True)),
     )
     same = 0

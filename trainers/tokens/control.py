@@ -31,10 +31,10 @@ class ControlTokens:
         text = text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
         broken = 0
         while True:  # a space can end one token's text and complete another's
-            text, found = self._pattern.subn(_break, text)
-            if not found:
+            text, count = self._pattern.subn(_break, text)
+            if not count:
                 return text, broken
-            broken += found
+            broken += count
 
     def neutralise_all(self, value: Any) -> tuple[Any, int]:
         """Return a JSON-like value with every text in it neutralised, names included; and how many were broken up."""
@@ -49,8 +49,8 @@ class ControlTokens:
         return value, 0
 
 
-def _break(found: re.Match[str]) -> str:
-    text = found[0]
+def _break(match: re.Match[str]) -> str:
+    text = match[0]
     return f"{text[0]} {text[1:]}" if len(text) > 1 else " "
 
 
@@ -64,15 +64,15 @@ def control_tokens(tokenizer: PreTrainedTokenizerBase, frame: str) -> ControlTok
         tokenizer: whose tokens.
         frame: what the template writes around the contents of a conversation.
     """
-    named = {text for text in tokenizer.special_tokens_map.values() if isinstance(text, str)}
-    found: dict[int, str] = {}
+    special_names = {text for text in tokenizer.special_tokens_map.values() if isinstance(text, str)}
+    texts: dict[int, str] = {}
     for number, token in tokenizer.added_tokens_decoder.items():
         text = token.content
         framing = bool(_BRACKETED.fullmatch(text)) and text in frame
         special = token.special and not _TAG.fullmatch(text)
-        if text in named or ((framing or special) and not _WORDS.fullmatch(text)):
-            found[int(number)] = text
-    return ControlTokens({number: text for number, text in found.items() if not text.isspace()})
+        if text in special_names or ((framing or special) and not _WORDS.fullmatch(text)):
+            texts[int(number)] = text
+    return ControlTokens({number: text for number, text in texts.items() if not text.isspace()})
 
 
 class Codec:
@@ -105,11 +105,11 @@ class Codec:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of tokens, every space as it is, without control tokens."""
-        kept = [number for number in ids if number not in self._control.texts]
-        if not kept or self._anchor is None:
-            return self._decoded(kept)
+        text_ids = [number for number in ids if number not in self._control.texts]
+        if not text_ids or self._anchor is None:
+            return self._decoded(text_ids)
         number, text = self._anchor
-        return self._decoded([number, *kept]).removeprefix(text)
+        return self._decoded([number, *text_ids]).removeprefix(text)
 
     def _decoded(self, ids: Sequence[int]) -> str:
         text = self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)

@@ -84,8 +84,8 @@ def find_template(tokenizer: PreTrainedTokenizerBase, template: str) -> ChatTemp
         source = (Path(__file__).parent / "templates" / f"{template}.jinja").read_text(encoding="utf-8")
     if not isinstance(source, str) or "{" not in source:
         raise UsageError(f"chat template {template!r}: give {', '.join(OWN)}, jinja text, or a tokenizer that has one")
-    named = {key: value for key, value in tokenizer.special_tokens_map.items() if isinstance(value, str)}
-    return ChatTemplate(source, named)
+    special_tokens = {key: value for key, value in tokenizer.special_tokens_map.items() if isinstance(value, str)}
+    return ChatTemplate(source, special_tokens)
 
 
 def with_objects(message: dict[str, Any]) -> dict[str, Any]:
@@ -165,8 +165,8 @@ def shape_of(template: ChatTemplate) -> TemplateShape:
 
 def row(role: str, content: str) -> dict[str, Any]:
     """Return a message; a result of a tool answers `CALL`."""
-    made = {"role": role, "content": content}
-    return {**made, "tool_call_id": CALL.id} if role == "tool" else made
+    message = {"role": role, "content": content}
+    return {**message, "tool_call_id": CALL.id} if role == "tool" else message
 
 
 _ROLES: tuple[tuple[str, Rows], ...] = (
@@ -193,10 +193,10 @@ def _shows(template: ChatTemplate, messages: Rows) -> bool:
     """Return whether all contents come out, in order: what moves before an earlier turn would be lost in a piece."""
     text, place = _rendered(template, messages), 0
     for message in messages:
-        found = text.find(message["content"], place)
-        if found < 0:
+        start = text.find(message["content"], place)
+        if start < 0:
             return False
-        place = found + len(message["content"])
+        place = start + len(message["content"])
     return True
 
 
@@ -219,13 +219,13 @@ class Pieces:
             UsageError: there are no messages, or the template refuses them.
         """
         rows = self._shape.shape(_joined(messages), opening=True)
-        shown = tools if self._shape.takes_tools else ()
+        schemas = tools if self._shape.takes_tools else ()
         if not rows:
             raise UsageError("a conversation needs a message to open with")
         if rows[-1]["role"] != "assistant" or rows[-1].get("tool_calls"):
-            return self._template.render(rows, shown, generate=True) + self._header
+            return self._template.render(rows, schemas, generate=True) + self._header
         mark = _mark(rows)
-        text = self._template.render([*rows[:-1], {"role": "assistant", "content": mark}], shown)
+        text = self._template.render([*rows[:-1], {"role": "assistant", "content": mark}], schemas)
         return _around(text, mark)[0] + str(rows[-1]["content"])
 
     def after(self, messages: Rows) -> str:
@@ -246,12 +246,12 @@ class Pieces:
 
     def _missing_header(self) -> str:
         """Return the text before the assistant's words, of a template that knows no generation prompt."""
-        asked = self._template.render([_ASKED], generate=True)
-        if asked != self._template.render([_ASKED]):
+        prompt = self._template.render([_ASKED], generate=True)
+        if prompt != self._template.render([_ASKED]):
             return ""
         mark = _mark([])
         before = _around(self._template.render([_ASKED, {"role": "assistant", "content": mark}]), mark)[0]
-        return before.removeprefix(asked).rstrip(" ") if before.startswith(asked) else ""
+        return before.removeprefix(prompt).rstrip(" ") if before.startswith(prompt) else ""
 
 
 def _mark(messages: Rows) -> str:
@@ -260,8 +260,8 @@ def _mark(messages: Rows) -> str:
 
 
 def _around(text: str, mark: str) -> tuple[str, str]:
-    before, found, after = text.rpartition(mark)
-    if not found:
+    before, separator, after = text.rpartition(mark)
+    if not separator:
         raise UsageError("the chat template leaves out what the assistant said last")
     return before, after
 

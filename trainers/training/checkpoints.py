@@ -215,8 +215,8 @@ class Checkpoints:
 
     def _folders(self, prefix: str) -> list[Path]:
         """Return folders of checkpoints, the last first."""
-        found = [path for path in self.folder.glob(f"{prefix}*") if path.name.removeprefix(prefix).isdigit()]
-        return sorted(found, key=lambda path: path.name, reverse=True)
+        folders = [path for path in self.folder.glob(f"{prefix}*") if path.name.removeprefix(prefix).isdigit()]
+        return sorted(folders, key=lambda path: path.name, reverse=True)
 
     def _sound(self, prefix: str) -> Iterator[Saved]:
         for path in self._folders(prefix):
@@ -241,13 +241,13 @@ def load_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE)
     from safetensors.torch import load_file
 
     stored = load_file(folder / file)
-    wanted = _trained(model)
-    odd = sorted(stored.keys() ^ wanted.keys())
-    odd += [name for name, weight in wanted.items() if name in stored and stored[name].shape != weight.shape]
+    parameters = _trained(model)
+    odd = sorted(stored.keys() ^ parameters.keys())
+    odd += [name for name, weight in parameters.items() if name in stored and stored[name].shape != weight.shape]
     if odd:
         raise UsageError(f"{folder} is of another model: {odd[0]} differs, and {len(odd) - 1} more; use its settings")
     with torch.no_grad():
-        for name, weight in wanted.items():
+        for name, weight in parameters.items():
             weight.copy_(stored[name])
 
 

@@ -109,8 +109,8 @@ class Critic(torch.nn.Module):
             with torch.no_grad():
                 states = trained_states(self._policy[0], micro)
         with torch.autocast(states.device.type, enabled=False):  # half precision has 3 digits, and returns are near 1
-            found = self.head(states.float()).squeeze(-1)  # (trained,)
-        return torch.zeros(micro.trained.shape, device=found.device).masked_scatter(micro.trained, found)
+            values = self.head(states.float()).squeeze(-1)  # (trained,)
+        return torch.zeros(micro.trained.shape, device=values.device).masked_scatter(micro.trained, values)
 
 
 def _copied(policy: Any) -> Any:
@@ -126,13 +126,13 @@ def _copied(policy: Any) -> Any:
 @torch.no_grad()
 def values_of(critic: Critic, sequences: Sequence[TokenSequence], parts: Any, token_budget: int) -> list[list[float]]:
     """Return the values of each sequence's trained tokens, in their order."""
-    rows, found = [Row(one, (0.0,) * len(one.ids)) for one in sequences], [list[float]() for _ in sequences]
+    rows, value_lists = [Row(one, (0.0,) * len(one.ids)) for one in sequences], [list[float]() for _ in sequences]
     for micro in micro_batches_of(rows, parts, token_budget):
         with parts.accelerator.autocast():
             values = critic(micro)
         for place, row, trained in zip(micro.rows, values, micro.trained, strict=True):
-            found[place] = row[trained].tolist()
-    return found
+            value_lists[place] = row[trained].tolist()
+    return value_lists
 
 
 def fit(pairs: Sequence[tuple[float, float]], processes: Any) -> tuple[float, float, int]:
@@ -165,7 +165,7 @@ def settled(losses: Sequence[float]) -> tuple[bool, str]:
 
 def with_targets(row: Row, values: Sequence[float], advantages: Sequence[float]) -> Row:
     """Return a row with what its critic learns from, given for its trained tokens alone; returns are their sum."""
-    places = [place for place, kept in enumerate(row.sequence.trained) if kept]
+    places = [place for place, trained in enumerate(row.sequence.trained) if trained]
 
     def spread(column: Sequence[float]) -> tuple[float, ...]:
         table = dict(zip(places, column, strict=False))
@@ -186,16 +186,16 @@ def critic_step(
             values = critic(micro)
         first, old, returns = (micro.more[name] for name in ("first", "values", "returns"))
         plain = value_loss(values, old, returns, settings.clip)
-        told, tokens = dict[str, torch.Tensor](), micro.trained.sum().clamp(min=1)
+        metrics, tokens = dict[str, torch.Tensor](), micro.trained.sum().clamp(min=1)
         for name, side in (("first", first), ("others", micro.trained.float() - first)):
-            told |= {f"{name}_loss": (plain.detach() * side).sum() / tokens, f"{name}_share": side.sum() / tokens}
-        return plain * (1 + (settings.first_weight - 1) * first), told
+            metrics |= {f"{name}_loss": (plain.detach() * side).sum() / tokens, f"{name}_share": side.sum() / tokens}
+        return plain * (1 + (settings.first_weight - 1) * first), metrics
 
-    found = gradient_step(rows, parts, by_token, token_budget=token_budget, optimiser=optimiser)
+    metrics = gradient_step(rows, parts, by_token, token_budget=token_budget, optimiser=optimiser)
     for name in ("first", "others"):  # means over the tokens of each side
-        share = found.pop(f"{name}_share", 0.0)
-        found[f"{name}_loss"] = found.get(f"{name}_loss", 0.0) / share if share else 0.0
-    return {f"critic/{name}": value for name, value in found.items()}
+        share = metrics.pop(f"{name}_share", 0.0)
+        metrics[f"{name}_loss"] = metrics.get(f"{name}_loss", 0.0) / share if share else 0.0
+    return {f"critic/{name}": value for name, value in metrics.items()}
 
 
 def value_loss(values: torch.Tensor, old_values: torch.Tensor, returns: torch.Tensor, clip: float) -> torch.Tensor:

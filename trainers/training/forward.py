@@ -192,16 +192,16 @@ def check_head(bare: Any) -> None:
     linear = bare.get_output_embeddings()
     if linear is None:
         raise UsageError(f"{type(bare).__name__} has no head that predicts tokens; use a causal language model")
-    seen: dict[str, torch.Tensor] = {}
+    tensors: dict[str, torch.Tensor] = {}
 
     def decoded(module: Any, inputs: Any, output: Any) -> None:
-        seen["states"] = output.last_hidden_state
+        tensors["states"] = output.last_hidden_state
 
     def headed(module: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
-        seen["input"] = inputs[0]
+        tensors["input"] = inputs[0]
         ramp = torch.linspace(-100.0, 100.0, output.numel(), dtype=output.dtype, device=output.device)
-        seen["logits"] = ramp.view_as(output)
-        return seen["logits"]
+        tensors["logits"] = ramp.view_as(output)
+        return tensors["logits"]
 
     hooks = (_decoder(bare).register_forward_hook(decoded), linear.register_forward_hook(headed))
     try:
@@ -211,7 +211,7 @@ def check_head(bare: Any) -> None:
     finally:
         for hook in hooks:
             hook.remove()
-    plain = torch.equal(logits.float(), seen["logits"].float()) and torch.equal(seen["input"], seen["states"])
+    plain = torch.equal(logits.float(), tensors["logits"].float()) and torch.equal(tensors["input"], tensors["states"])
     if not plain:
         raise UsageError(
             f"{type(bare).__name__} does more than a linear layer after its decoder (a soft cap or a scale): "
@@ -239,11 +239,11 @@ class LinearHead:
     def in_chunks(self, states: torch.Tensor, targets: torch.Tensor, legal: torch.Tensor) -> list[torch.Tensor]:
         """Return the scores of (trained,) targets that are predicted from (trained, width) states."""
         vocabulary = self.linear.weight.shape[0]
-        kept = states.shape[0] * vocabulary <= LOGITS_KEPT or not torch.is_grad_enabled()
+        keep_logits = states.shape[0] * vocabulary <= LOGITS_KEPT or not torch.is_grad_enabled()
         size = max(1, LOGITS_AT_ONCE // vocabulary)
         results = []
         for part in zip(*(torch.split(each, size) for each in (states, targets, legal)), strict=True):
-            results.append(self.chunk(*part) if kept else checkpoint(self.chunk, *part, use_reentrant=False))
+            results.append(self.chunk(*part) if keep_logits else checkpoint(self.chunk, *part, use_reentrant=False))
         return [torch.cat(parts) for parts in zip(*results, strict=True)]
 
     def chunk(self, states: torch.Tensor, targets: torch.Tensor, legal: torch.Tensor) -> tuple[torch.Tensor, ...]:

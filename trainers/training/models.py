@@ -242,10 +242,10 @@ def build_model(settings: RunSettings, accelerator: Any) -> tuple[Any, ChatToken
     Raises:
         UsageError: no such model, or a tiny one is to have an adapter.
     """
-    name, wanted = settings.model.name, settings.sampling.template
+    name, template = settings.model.name, settings.sampling.template
     if not name.startswith(TINY):
         model, tokenizer = load_model(settings.model, accelerator.device, settings.seed)
-        return model, ChatTokenizer(tokenizer, wanted), frozenset()
+        return model, ChatTokenizer(tokenizer, template), frozenset()
     if settings.model.lora_rank or settings.model.gradient_checkpointing:
         raise UsageError(f"model.name={name!r}: tiny models are trained whole, without LoRA and checkpointing")
     from trainers.tiny.models import tiny_model
@@ -260,7 +260,7 @@ def build_model(settings: RunSettings, accelerator: Any) -> tuple[Any, ChatToken
     tokenizer = deepcopy(fitted.tokenizer)
     tied = settings.sampling.engine != "vllm"  # its build for CPUs cannot reload a head that is the embedding
     model = tiny_model(tokenizer, name.removeprefix(TINY), seed=settings.seed, tied=tied)
-    chat = ChatTokenizer(tokenizer, "chatml" if wanted == "auto" else wanted)
+    chat = ChatTokenizer(tokenizer, "chatml" if template == "auto" else template)
     return model.to(accelerator.device), chat, fitted.constant if tied and not forces else frozenset()
 
 
@@ -289,14 +289,14 @@ def with_reference(
     rows: Sequence[Row], parts: Any, reference: ReferenceModel, token_budget: int, *, vocabulary: bool = False
 ) -> list[Row]:
     """Return rows with their tokens' logprobs under a reference model; with `vocabulary` over the vocabulary alone."""
-    found = list(rows)
+    scored_rows = list(rows)
     for micro in micro_batches_of(rows, parts, token_budget):
         with parts.accelerator.autocast():
             scores = reference.scores(micro, parts.temperature)
             logprobs = scores.vocabulary_logprobs if vocabulary else scores.logprobs
         for place, row in zip(micro.rows, logprobs.tolist(), strict=True):
-            found[place] = replace(rows[place], reference_logprobs=tuple(row[: len(rows[place].sequence.ids)]))
-    return found
+            scored_rows[place] = replace(rows[place], reference_logprobs=tuple(row[: len(rows[place].sequence.ids)]))
+    return scored_rows
 
 
 def corrected(
@@ -307,7 +307,7 @@ def corrected(
     A weight on a token's loss is a weight on its advantage, and is kept in its place: every policy loss is linear in it.
     Metrics are those of the worst micro-batch.
     """
-    found, worst = list(rows), dict[str, float]()
+    corrected_rows, worst = list(rows), dict[str, float]()
     for micro in micro_batches_of(rows, parts, token_budget):
         with torch.no_grad(), parts.accelerator.autocast():
             logprobs, _ = token_logprobs(parts.model, micro, parts.temperature, with_entropy=False)
@@ -315,8 +315,8 @@ def corrected(
         for place, own, weight in zip(micro.rows, logprobs, weights, strict=True):
             length = len(rows[place].sequence.ids)
             sequence = replace(rows[place].sequence, logprobs=tuple(own[:length].tolist()))
-            found[place] = replace(rows[place], sequence=sequence, advantages=tuple(weight[:length].tolist()))
+            corrected_rows[place] = replace(rows[place], sequence=sequence, advantages=tuple(weight[:length].tolist()))
         for name, value in metrics.items():
-            told = f"{name.removesuffix('/mean').removesuffix('/max')}/max"
-            worst[told] = max(worst.get(told, 0.0), float(value))
-    return found, worst
+            metric = f"{name.removesuffix('/mean').removesuffix('/max')}/max"
+            worst[metric] = max(worst.get(metric, 0.0), float(value))
+    return corrected_rows, worst

@@ -165,9 +165,9 @@ class Ratio(float):
 
     def __new__(cls, total: float, count: float) -> "Ratio":
         """Keep what the number is made of."""
-        made = super().__new__(cls, total / count if count else 0.0)
-        made.total, made.count = total, count
-        return made
+        ratio = super().__new__(cls, total / count if count else 0.0)
+        ratio.total, ratio.count = total, count
+        return ratio
 
     def __getnewargs__(self) -> tuple[float, float]:  # type: ignore[override]
         """Travel whole between processes."""
@@ -185,11 +185,11 @@ def extreme(name: str) -> Callable[..., Any] | None:
 def add_up(totals: MutableMapping[str, float], metrics: Mapping[str, Any], weight: float) -> None:
     """Add a micro-batch's means, times its weight, to totals; of smallest and largest values the extreme one stays."""
     for name, value in metrics.items():
-        pick, found = extreme(name), float(value)
+        pick, number = extreme(name), float(value)
         if pick:
-            totals[name] = pick(totals.get(name, found), found)
+            totals[name] = pick(totals.get(name, number), number)
         else:
-            totals[name] = totals.get(name, 0.0) + found * weight
+            totals[name] = totals.get(name, 0.0) + number * weight
 
 
 def averages(totals: Mapping[str, float], weight: float) -> dict[str, float]:
@@ -199,12 +199,12 @@ def averages(totals: Mapping[str, float], weight: float) -> dict[str, float]:
 
 def mean_by_name(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the mean of each number over the rows that have it, or its extreme where its name says so."""
-    told = {}
+    means = {}
     for name in dict.fromkeys(name for row in rows for name in row):
         values = [row[name] for row in rows if name in row]
         pick = extreme(name)
-        told[name] = pick(values) if pick else sum(values) / len(values)
-    return told
+        means[name] = pick(values) if pick else sum(values) / len(values)
+    return means
 
 
 def sums_of_processes(totals: Mapping[str, float]) -> dict[str, float]:
@@ -226,12 +226,12 @@ def _mean(name: str, values: list[float], processes: int) -> float:
 
 def _of_processes(own: Mapping[str, float], rule: Callable[[str, list[float], int], float]) -> dict[str, float]:
     everyone = gather_object([dict(own)])
-    told: dict[str, float] = {}
-    for name in dict.fromkeys(name for found in everyone for name in found):
-        values = [found[name] for found in everyone if name in found]
+    stats: dict[str, float] = {}
+    for name in dict.fromkeys(name for row in everyone for name in row):
+        values = [row[name] for row in everyone if name in row]
         pick = extreme(name)
-        told[name] = pick(values) if pick else rule(name, values, len(everyone))
-    return told
+        stats[name] = pick(values) if pick else rule(name, values, len(everyone))
+    return stats
 
 
 class Processes:
@@ -278,12 +278,12 @@ def one_budget() -> Iterator[None]:
     Raises:
         BudgetSpent: in all of them, with the words of the first that was stopped.
     """
-    told = ""
+    message = ""
     try:
         yield
     except BudgetSpent as end:
-        told = str(end)
-    if why := next(filter(None, gather_object([told])), ""):
+        message = str(end)
+    if why := next(filter(None, gather_object([message])), ""):
         raise BudgetSpent(why)
 
 
@@ -311,9 +311,9 @@ def gradient_step(
     optimiser = optimiser or parts.optimiser
     mine = [sum(sum(row.sequence.trained) for row in rows), len(rows)]
     tokens, count = map(int, parts.processes.sums(mine))
-    told = {"learning_rate": optimiser.learning_rate}
+    step_metrics = {"learning_rate": optimiser.learning_rate}
     if tokens == 0:
-        return told
+        return step_metrics
     totals: dict[str, float] = {"loss": 0.0}
     for micro in micro_batches_of(rows, parts, token_budget):
         by_token, metrics = token_losses(micro)
@@ -322,7 +322,7 @@ def gradient_step(
         totals["loss"] += float(loss.detach()) * tokens
         add_up(totals, metrics, int(micro.trained.sum()))
     whole = averages(sums_of_processes(totals), tokens)
-    return told | whole | {"grad_norm": optimiser.step(parts.accelerator)}
+    return step_metrics | whole | {"grad_norm": optimiser.step(parts.accelerator)}
 
 
 def micro_batches_of(rows: Sequence[Row], parts: Any, token_budget: int) -> Iterator[MicroBatch]:

@@ -109,12 +109,12 @@ def _own(spans: Sequence[tuple[int, int, int]], width: int, device: torch.device
     whole = [row for row, *_ in spans if row not in {row for row, *_ in partly}]
     starts = {row: place * width for place, row in enumerate(whole)}
     starts |= {row: len(whole) * width + place * widest - start for place, (row, start, _) in enumerate(partly)}
-    found = np.concatenate([starts[row] + np.arange(start, stop) for row, start, stop in spans])
+    attention_places = np.concatenate([starts[row] + np.arange(start, stop) for row, start, stop in spans])
     own = torch.tensor([[min(start + step, stop - 1) for step in range(widest)] for _, start, stop in partly])
     own = own.view(len(partly), widest).long().to(device)
-    seen = torch.arange(width, device=device) <= own.unsqueeze(-1)
-    chosen = (torch.tensor(rows, dtype=torch.long, device=device) for rows in (whole, [row for row, *_ in partly]))
-    return (*chosen, own, seen, torch.from_numpy(found).to(device))
+    mask = torch.arange(width, device=device) <= own.unsqueeze(-1)
+    row_numbers = (torch.tensor(rows, dtype=torch.long, device=device) for rows in (whole, [row for row, *_ in partly]))
+    return (*row_numbers, own, mask, torch.from_numpy(attention_places).to(device))
 
 
 def _alike(one: "np.ndarray[Any, Any]", other: "np.ndarray[Any, Any]", length: int) -> int:
@@ -127,19 +127,19 @@ def _read(
     places: torch.Tensor, homes: torch.Tensor, trained: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
     """Which distinct tokens predict trained ones, and where rows have them."""
-    wanted = torch.zeros(homes.shape[0], dtype=torch.bool, device=homes.device)
-    wanted[places[:, :-1][trained[:, 1:]]] = True
-    found = torch.zeros(places.numel(), dtype=torch.bool, device=homes.device)
-    found[homes[wanted]] = True
-    found = found.view(places.shape)  # (rows, tokens)
-    counts = found.sum(dim=1)  # (rows,)
+    is_read = torch.zeros(homes.shape[0], dtype=torch.bool, device=homes.device)
+    is_read[places[:, :-1][trained[:, 1:]]] = True
+    read_mask = torch.zeros(places.numel(), dtype=torch.bool, device=homes.device)
+    read_mask[homes[is_read]] = True
+    read_mask = read_mask.view(places.shape)  # (rows, tokens)
+    counts = read_mask.sum(dim=1)  # (rows,)
     widest = int(counts.max())
     filled = torch.arange(widest, device=homes.device) < counts.unsqueeze(1)  # (rows, widest)
     if not 0 < 2 * widest < places.shape[1]:  # attention without a mask is then cheaper
-        return places[found], None, filled
+        return places[read_mask], None, filled
     queries = torch.zeros(filled.shape, dtype=torch.long, device=homes.device)
-    queries[filled] = found.nonzero()[:, 1]
-    return places[found], queries, filled
+    queries[filled] = read_mask.nonzero()[:, 1]
+    return places[read_mask], queries, filled
 
 
 def packed_states(bare: Any, decoder: Any, packing: Packing) -> torch.Tensor:
@@ -171,7 +171,7 @@ def packed_states(bare: Any, decoder: Any, packing: Packing) -> torch.Tensor:
 def _layers_again(decoder: Any, around: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
     """Put `around` about every run of a layer that gradient checkpointing will run again, in the backward pass as well."""
     layers = [module for module in decoder.modules() if getattr(module, "gradient_checkpointing", False)]
-    kept = [layer._gradient_checkpointing_func for layer in layers]
+    functions = [layer._gradient_checkpointing_func for layer in layers]
 
     def checkpointing(before: Callable[..., Any], layer: Callable[..., Any], *inputs: Any) -> Any:
         def run(*values: Any) -> Any:
@@ -181,11 +181,11 @@ def _layers_again(decoder: Any, around: Callable[[], AbstractContextManager[None
         return before(run, *inputs)
 
     try:
-        for layer, before in zip(layers, kept, strict=True):
+        for layer, before in zip(layers, functions, strict=True):
             layer._gradient_checkpointing_func = partial(checkpointing, before)
         yield
     finally:
-        for layer, before in zip(layers, kept, strict=True):
+        for layer, before in zip(layers, functions, strict=True):
             layer._gradient_checkpointing_func = before
 
 
@@ -206,20 +206,22 @@ def attend(
     places, last = packing.places, module.layer_idx == module.config.num_hidden_layers - 1
     if packing.queries is None or not last:
         parts = []
-        for rows, own, seen in ((packing.whole, None, None), (packing.partly, packing.own, packing.seen.unsqueeze(1))):
+        for rows, own, mask in ((packing.whole, None, None), (packing.partly, packing.own, packing.seen.unsqueeze(1))):
             if len(rows):
                 here = places[rows]
-                asked = _rows(query, here if own is None else here.gather(1, own))
-                told = sdpa_attention_forward(module, asked, _rows(key, here), _rows(value, here), seen, **settings)[0]
-                parts.append(told.flatten(0, 1))  # (rows * tokens, heads, dim)
+                row_queries = _rows(query, here if own is None else here.gather(1, own))
+                output = sdpa_attention_forward(
+                    module, row_queries, _rows(key, here), _rows(value, here), mask, **settings
+                )[0]
+                parts.append(output.flatten(0, 1))  # (rows * tokens, heads, dim)
         table = torch.cat(parts)
         return functional.embedding(packing.found, table.flatten(1)).view(1, -1, *table.shape[1:]), None
     keys, values = _rows(key, places), _rows(value, places)
     queries = _rows(query, places.gather(1, packing.queries))  # (rows, heads, widest, dim)
-    seen = torch.arange(places.shape[1], device=places.device) <= packing.queries.unsqueeze(-1)
-    found, _ = sdpa_attention_forward(module, queries, keys, values, seen.unsqueeze(1), **settings)
-    whole = found.new_zeros(packing.homes.shape[0], *found.shape[2:])  # (distinct, heads, dim)
-    return whole.index_copy(0, packing.read, found[packing.filled]).unsqueeze(0), None
+    mask = torch.arange(places.shape[1], device=places.device) <= packing.queries.unsqueeze(-1)
+    outputs, _ = sdpa_attention_forward(module, queries, keys, values, mask.unsqueeze(1), **settings)
+    whole = outputs.new_zeros(packing.homes.shape[0], *outputs.shape[2:])  # (distinct, heads, dim)
+    return whole.index_copy(0, packing.read, outputs[packing.filled]).unsqueeze(0), None
 
 
 AttentionInterface.register(NAME, attend)
@@ -239,13 +241,13 @@ def packable(bare: Any, decoder: Any) -> bool:
     """
     config = bare.config.get_text_config(decoder=True)
     attention = config._attn_implementation
-    known = _TRIED.setdefault(bare, {})
-    if attention not in known:
-        known[attention] = _obstacle(bare, decoder, config)
-        if known[attention]:
+    obstacles = _TRIED.setdefault(bare, {})
+    if attention not in obstacles:
+        obstacles[attention] = _obstacle(bare, decoder, config)
+        if obstacles[attention]:
             print(f"note: {type(bare).__name__}: rows are padded, and what they share is computed for each of them: "
-                  f"{known[attention]}", file=sys.stderr)  # fmt: skip
-    return not known[attention]
+                  f"{obstacles[attention]}", file=sys.stderr)  # fmt: skip
+    return not obstacles[attention]
 
 
 def _obstacle(bare: Any, decoder: Any, config: Any) -> str:
@@ -269,11 +271,11 @@ def _exact(bare: Any, decoder: Any) -> bool:
     trained = torch.zeros_like(ids, dtype=torch.bool)
     trained[:2, 4:] = True
     close = True
-    for wanted in (trained, attention.bool()):
-        packing = packed(ids, attention, wanted)
+    for mask in (trained, attention.bool()):
+        packing = packed(ids, attention, mask)
         with torch.no_grad(), evaluating(bare), torch.autocast(bare.device.type, enabled=False):
             expected = decoder(input_ids=ids, use_cache=False).last_hidden_state.flatten(0, 1)[packing.homes]
-            found = packed_states(bare, decoder, packing)
-        gap = (found - expected)[packing.read].abs().max()
+            states = packed_states(bare, decoder, packing)
+        gap = (states - expected)[packing.read].abs().max()
         close = close and bool(gap <= torch.finfo(expected.dtype).eps ** 0.5 * expected.abs().max())
     return close

@@ -64,7 +64,7 @@ class Interventions:
         self._temperature, self._within = temperature, within
 
     def starts(
-        self, player: ExpandedPlayer, played: Mapping[str, tuple[Planned, EpisodeResult]], action: int
+        self, player: ExpandedPlayer, episodes: Mapping[str, tuple[Planned, EpisodeResult]], action: int
     ) -> dict[str, Start]:
         """Return the position after the forced routing action of each episode, by its key.
 
@@ -74,18 +74,18 @@ class Interventions:
 
         Args:
             player: that played them, and has not forgotten them.
-            played: the episodes of failed groups by key, none of which ended in a fault.
+            episodes: the episodes of failed groups by key, none of which ended in a fault.
             action: the number of the routing action.
         """
-        sequences = {key: player.sequences(key)[0] for key in played}
+        sequences = {key: player.sequences(key)[0] for key in episodes}
         with self._within():
             scored = position_logweights(
                 self._model, list(sequences.values()), action, self._settings.rule, self._temperature
             )
         head, envs = head_of(self._model), dict[str, gym.Env[Any, Any]]()
         assert head is not None
-        words, found = ExpandedChat(self.chat, head.rows), dict[str, Start]()
-        for (key, (item, result)), positions in zip(played.items(), scored, strict=True):
+        words, starts = ExpandedChat(self.chat, head.rows), dict[str, Start]()
+        for (key, (item, result)), positions in zip(episodes.items(), scored, strict=True):
             if not positions.places:
                 continue
             number = draw_position(positions.log_weights, self._settings, uniform_of(key))
@@ -97,8 +97,8 @@ class Interventions:
             episode = _Episode(words, fork(envs[item.spec], BRANCH), result.trajectory)
             with suppress(EnvFault):  # of an outside fault nothing is learnt
                 if episode.wrote(sequences[key], run.start, place):
-                    found[key] = episode.forced(action, logprob, trained=self._settings.train_forced)
-        return found
+                    starts[key] = episode.forced(action, logprob, trained=self._settings.train_forced)
+        return starts
 
     def text(
         self, sequences: Sequence[TokenSequence], keys: Sequence[str], tokens: Sequence[int], tags: Sequence[str] = ()
@@ -116,7 +116,7 @@ class Interventions:
         places = [free_places(sequence, self.chat.codec.decode, tags) for sequence in sequences] if tags else None
         with self._within():
             scored = text_logweights(self._model, sequences, tokens, self._settings.rule, self._temperature, places)
-        found = dict[str, tuple[int, Lead]]()
+        prefixes = dict[str, tuple[int, Lead]]()
         for sequence, positions, key in zip(sequences, scored, keys, strict=True):
             if not positions.places:
                 continue
@@ -124,19 +124,19 @@ class Interventions:
             place = positions.places[number]
             turn = sequence.turns[place]
             mine = [at for at in range(place) if sequence.trained[at] and sequence.turns[at] == turn]
-            kept = tuple(sequence.ids[at] for at in mine), tuple(sequence.logprobs[at] for at in mine)
-            found[key] = turn, Lead(*kept, tuple(tokens), positions.logprobs[number], self._settings.train_forced)
-        return found
+            sampled = tuple(sequence.ids[at] for at in mine), tuple(sequence.logprobs[at] for at in mine)
+            prefixes[key] = turn, Lead(*sampled, tuple(tokens), positions.logprobs[number], self._settings.train_forced)
+        return prefixes
 
 
 class _Episode:
     """A branch of an episode, from the start of a stretch of language on."""
 
-    def __init__(self, words: ExpandedChat, env: gym.Env[Any, Any], played: Trajectory) -> None:
+    def __init__(self, words: ExpandedChat, env: gym.Env[Any, Any], trajectory: Trajectory) -> None:
         core = core_of(env)
         assert isinstance(core, ExpandedActionEnv)
-        self._words, self._env, self._core, self._prompt = words, env, core, played.prompt
-        before, recorded = len(core.episode.turns), played.turns
+        self._words, self._env, self._core, self._prompt = words, env, core, trajectory.prompt
+        before, recorded = len(core.episode.turns), trajectory.turns
         self._turns = list(recorded[:before])
         # What was written from here on is the next turn, unless the stretch is empty.
         self._entropies = recorded[before].entropies if before < len(recorded) else ()
@@ -145,12 +145,12 @@ class _Episode:
     def wrote(self, sequence: TokenSequence, start: int, place: int) -> bool:
         """Keep the tokens before a place, step what was written since the stretch began, and return whether it goes on."""
         self._tokens = ExpandedTokens.after(sequence.upto(place), place)
-        kept = sequence.ids[start:place]
-        if kept:
-            text = self._words.chat.decode(kept)
-            told = sequence.logprobs[start:place], self._entropies[: len(kept)]
-            self._turns.append(record_turn(self._env, self._env.step(text), Reply(text, kept, *told)))
-        return not (kept and (self._turns[-1].terminated or self._turns[-1].truncated))
+        ids = sequence.ids[start:place]
+        if ids:
+            text = self._words.chat.decode(ids)
+            scores = sequence.logprobs[start:place], self._entropies[: len(ids)]
+            self._turns.append(record_turn(self._env, self._env.step(text), Reply(text, ids, *scores)))
+        return not (ids and (self._turns[-1].terminated or self._turns[-1].truncated))
 
     def forced(self, action: int, logprob: float, *, trained: bool) -> Start:
         """Take the routing action, and return what the player goes on from."""
@@ -252,33 +252,33 @@ def forkable(player: Player) -> Forkable:
 
 
 def played_again(
-    player: Forkable, interventions: Interventions, played: Played, env: gym.Env[Any, Any], route: str
+    player: Forkable, interventions: Interventions, episodes: Played, env: gym.Env[Any, Any], route: str
 ) -> dict[str, Again]:
     """Play episodes again, each from a position of its own with a route forced there; return those that have one, by key.
 
     Args:
         player: that played them, and has not forgotten them.
         interventions: of the player's model.
-        played: the episodes of failed groups by key, none of which ended in a fault.
+        episodes: the episodes of failed groups by key, none of which ended in a fault.
         env: of their kind.
         route: one of `routes_of(env)`.
     """
-    if not played:
+    if not episodes:
         return {}
     if isinstance(player, TextForks):
         forced, policy = interventions.chat.codec.encode(f"<{route}>"), player.player
-        whole = {key: policy.sequences(key) for key in played}
+        whole = {key: policy.sequences(key) for key in episodes}
         keys = [key for key, sequences in whole.items() if len(sequences) == 1]  # no context was replaced on the way
-        found = player.again(interventions.text([whole[key][0] for key in keys], keys, forced, _tags_of(env)))
+        replays = player.again(interventions.text([whole[key][0] for key in keys], keys, forced, _tags_of(env)))
         return {
             key: Again(result, sampled_parts(policy.sequences(origin)))
-            for key, (origin, result) in found.items()
+            for key, (origin, result) in replays.items()
             if _sound(result)
         }
     core = core_of(env)
     assert isinstance(core, ExpandedActionEnv)
-    starts = interventions.starts(player, played, core.id_of(route))
-    plan = [replace(played[key][0], key=key + _AGAIN) for key in starts]
+    starts = interventions.starts(player, episodes, core.id_of(route))
+    plan = [replace(episodes[key][0], key=key + _AGAIN) for key in starts]
     results = player.play(plan, {key + _AGAIN: start for key, start in starts.items()})
     return {
         key: Again(results[key + _AGAIN], sampled_parts(player.sequences(key + _AGAIN)))

@@ -123,7 +123,7 @@ def failed_groups(rewards: Sequence[float], groups: Sequence[Hashable], rule: Ru
     members: dict[Hashable, list[float]] = {}
     for name, reward in zip(groups, rewards, strict=True):
         members.setdefault(name, []).append(reward)
-    return {name for name, found in members.items() if failed(found, rule)}
+    return {name for name, group_rewards in members.items() if failed(group_rewards, rule)}
 
 
 def draw_position(log_weights: Sequence[float], settings: CounterfactualSettings, uniform: float) -> int:
@@ -180,8 +180,8 @@ class Encouragement:
 
         Averages below their start count as the start, so that none is ever given up.
         """
-        kept = {name: max(average, START) for name, average in self._averages.items()}
-        weights = {name: math.exp(average / max(kept.values())) for name, average in kept.items()}
+        averages = {name: max(average, START) for name, average in self._averages.items()}
+        weights = {name: math.exp(average / max(averages.values())) for name, average in averages.items()}
         return {name: weight / math.fsum(weights.values()) for name, weight in weights.items()}
 
     def learn(self, action: str, gain: float) -> None:
@@ -246,4 +246,4 @@ def counterfactual_advantages(
 
 def row_of(sequence: TokenSequence, advantage: float) -> Row:
     """Return a row with one advantage on every trained token, those of a shared prefix included."""
-    return Row(sequence, tuple(advantage if kept else 0.0 for kept in sequence.trained))
+    return Row(sequence, tuple(advantage if trained else 0.0 for trained in sequence.trained))

@@ -99,12 +99,12 @@ def expanded_flaws_of(text: str) -> ExpandedFlaws:
 def fixed_order(n: int, rng: random.Random, skip: float, fewest_swaps: float) -> Moves:
     """Compare the pairs in their order, known outcomes left out by chance, then swap: by chance few times, else neighbours."""
     thrifty = rng.random() < fewest_swaps
-    known: set[Pair] = set()
+    outcomes: set[Pair] = set()
     for one, other in combinations(range(n), 2):
-        if {(one, other), (other, one)} & closure(known) and rng.random() < skip:
+        if {(one, other), (other, one)} & closure(outcomes) and rng.random() < skip:
             continue
-        known.add((one, other) if (yield "compare", one, other) else (other, one))
-    target = known_order(n, known)
+        outcomes.add((one, other) if (yield "compare", one, other) else (other, one))
+    target = known_order(n, outcomes)
     for one, other in minimal_swaps(tuple(range(n)), target) if thrifty else neighbour_swaps(target):
         yield "swap", one, other
 

@@ -141,9 +141,9 @@ class ExpandedPlayer:
         if spec is None:
             raise UsageError(f"{trajectory.header.env_id}: the player has not played this environment")
         spoken = tuple(takewhile(lambda turn: turn.token_ids, trajectory.turns))
-        played = replace(trajectory, turns=spoken)
+        record = replace(trajectory, turns=spoken)
         room = self._limit(len(self._words.opened(trajectory.prompt)))
-        return [self._words.sequence(self._envs[spec][0], played, limit=room)]
+        return [self._words.sequence(self._envs[spec][0], record, limit=room)]
 
     def demonstrated(
         self, trajectory: Trajectory, spec: str, tools: Sequence[Mapping[str, Any]] = ()
@@ -167,14 +167,14 @@ class ExpandedPlayer:
         return max(0, min(self._new, self._context - prompt))
 
     def _opened(self, plan: Sequence[Planned], starts: Mapping[str, Start]) -> dict[str, WalkingEpisode]:
-        taken: dict[str, int] = {}
+        env_counts: dict[str, int] = {}
         episodes = {}
         for item in plan:
-            place = taken.get(item.spec, 0)
+            place = env_counts.get(item.spec, 0)
             env = self._env(item.spec, place)
             core = core_of(env)
             core.services = self.services
-            taken[item.spec] = place + (item.key not in starts)
+            env_counts[item.spec] = place + (item.key not in starts)
             start = starts.get(item.key)
             episode = episodes[item.key] = WalkingEpisode(self._words, start.env if start else env, item)
             episode.begin(start, self._limit)
@@ -250,24 +250,24 @@ class LockStep:
 
     def _asked(self, places: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
         """Return last hidden states of slots (rows, width), and which actions they may take (rows, actions)."""
-        found = []
+        masks = []
         for place in places:
             legal = self._rows[place].walker.legal
             if legal not in self._tables:
                 self._tables[legal] = self._head.table([legal])[0]
-            found.append(self._tables[legal])
+            masks.append(self._tables[legal])
         every = len(places) == len(self._rows)
         states = self._states if every else self._states[torch.tensor(places, device=self._device)]
-        return states, torch.stack(found)
+        return states, torch.stack(masks)
 
     def _taken(self, places: list[int], logits: torch.Tensor, allowed: torch.Tensor | None, first: int) -> None:
         """Draw, and let the rows go on; `first` is the id of the first column of the logits."""
         chances = [self._rows[place].uniform() for place in places]
         uniform = torch.tensor(chances, dtype=torch.float64, device=self._device)
-        drawn = draw(logits, uniform, self._sampling, allowed)
-        if not bool(torch.isfinite(drawn.logprobs).all()):
+        samples = draw(logits, uniform, self._sampling, allowed)
+        if not bool(torch.isfinite(samples.logprobs).all()):
             raise FloatingPointError("the model's logits are not finite: its weights diverged, or its dtype overflows")
-        lists = (drawn.ids.tolist(), drawn.logprobs.tolist(), drawn.entropies.tolist())
+        lists = (samples.ids.tolist(), samples.logprobs.tolist(), samples.entropies.tolist())
         for place, token, logprob, entropy in zip(places, *lists, strict=True):
             self._rows[place].walker.take(first + token, logprob, entropy)
 

@@ -39,7 +39,7 @@ class ExpandedTokens:
         limit: how many tokens there may be; what is appended beyond is cut off.
     """
 
-    def __init__(self, given: Sequence[int], limit: int) -> None:
+    def __init__(self, ids: Sequence[int], limit: int) -> None:
         """Start with tokens that nobody decided on: a prompt."""
         self.limit = limit
         self.ids: list[int] = []
@@ -48,7 +48,7 @@ class ExpandedTokens:
         self._logprobs: list[float] = []
         self._turns: list[int] = []
         self._targets: list[int] = []
-        self.given(given)
+        self.given(ids)
 
     @classmethod
     def after(cls, sequence: TokenSequence, limit: int) -> "ExpandedTokens":
@@ -169,8 +169,8 @@ class ExpandedChat:
         if turn.sampled:
             logprobs = [logprob if mine else None for logprob, mine in zip(logprobs, turn.sampled, strict=True)]
         if isinstance(turn.action, str):
-            said = turn.token_ids or self._encoded(turn.action)
-            for token, logprob in zip(said, logprobs or [0.0] * len(said), strict=True):
+            ids = turn.token_ids or self._encoded(turn.action)
+            for token, logprob in zip(ids, logprobs or [0.0] * len(ids), strict=True):
                 tokens.decided(token, legal, turn.index, (token,), logprob=logprob)
             return
         row = self.rows[turn.action]
