@@ -359,18 +359,18 @@ def reasoning(turn: Turn, tags: tuple[str, ...] = ()) -> str:
     return " ".join(_MARK.sub(" ", f"{text[:start]} {text[end:]}").split())
 
 
-def in_words(numbers: dict[str, Any]) -> str:
+def in_words(stats: dict[str, Any]) -> str:
     """Return the numbers as lines for a reader, with a warning where too few turns are valid."""
     lines = [
-        f"{numbers['episodes']} episodes, {100 * numbers['success']:.1f} % solved; {numbers['turns']} turns, "
-        f"{100 * numbers['valid_turns']:.1f} % valid, {numbers['tokens_per_turn']:.1f} tokens each, "
-        f"{100 * numbers['with_reasoning']:.1f} % with reasoning, {100 * numbers['distinct_4grams']:.1f} % of its 4-grams distinct, "
-        f"{100 * numbers['repeats']:.1f} % of it as in the turn before"
+        f"{stats['episodes']} episodes, {100 * stats['success']:.1f} % solved; {stats['turns']} turns, "
+        f"{100 * stats['valid_turns']:.1f} % valid, {stats['tokens_per_turn']:.1f} tokens each, "
+        f"{100 * stats['with_reasoning']:.1f} % with reasoning, {100 * stats['distinct_4grams']:.1f} % of its 4-grams distinct, "
+        f"{100 * stats['repeats']:.1f} % of it as in the turn before"
     ]
     lines += [
-        f"{row['episodes']} {kind}, the first ends: {row['example']!r}" for kind, row in numbers["failures"].items()
+        f"{row['episodes']} {kind}, the first ends: {row['example']!r}" for kind, row in stats["failures"].items()
     ]
-    if numbers["valid_turns"] < WANTED:
+    if stats["valid_turns"] < WANTED:
         lines.append(f"warning: under {100 * WANTED:.0f} % of turns are valid: look at the prompt before you train")
     return "\n  ".join(lines)
 
