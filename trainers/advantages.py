@@ -138,7 +138,7 @@ def turn_advantages(
     earned = torch.where(reached, rewards, 0.0).double()  # (rows, turns)
     members = _members(groups, len(earned), earned.device)
     if baseline == "per_index":
-        advantages = returns_to_go(_standardised(earned, reached, members, eps), gamma_turn)
+        advantages = returns_to_go(_standardise(earned, reached, members, eps), gamma_turn)
     elif baseline in ("leave_one_out", "leave_one_out_reached"):
         returns = returns_to_go(earned, gamma_turn)
         counted = reached if baseline == "leave_one_out_reached" else torch.ones_like(reached)
@@ -269,7 +269,7 @@ def _members(groups: Groups, rows: int, device: torch.device) -> _Members:
     return _Members(torch.tensor(index, dtype=torch.long, device=device), len(numbers))
 
 
-def _standardised(rewards: torch.Tensor, reached: torch.Tensor, members: _Members, eps: float) -> torch.Tensor:
+def _standardise(rewards: torch.Tensor, reached: torch.Tensor, members: _Members, eps: float) -> torch.Tensor:
     """Return z-scores among the rows of a group that reached a turn (rows, turns); 0 for a row alone there."""
     counts = members.total(reached.double())
     centred = torch.where(reached, rewards - members.total(rewards) / counts.clamp(min=1), 0.0)

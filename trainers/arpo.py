@@ -34,17 +34,17 @@ from agent_envs.base.jsonl_log import Journal
 from agent_envs.evaluation.runs.measures import tool_calls
 from agent_envs.rollout.lockstep import Lockstep
 from trainers import advantages as adv
-from trainers.arpo_parts import BranchingSettings, Tree, deltas, grow, shared_once
-from trainers.batching import Row, in_parts
+from trainers.arpo_parts import BranchingSettings, RolloutTree, deltas, grow, shared_once
+from trainers.batching import TrainingRow, in_parts
 from trainers.command_line import write_settings
 from trainers.contracts import common_beginning
 from trainers.environments import tasks_of_step
-from trainers.grpo import GRPOSettings, bare_rows, credited, kept_rows, penalties, share_of_groups, update
+from trainers.grpo import GRPOSettings, credit, penalties, rows_of_groups, share_of_groups, trainable_rows, update
 from trainers.imitation import warm_start
 from trainers.run import TrainingRun, run_program
-from trainers.sampling import Group, group_of, group_stats, plan_groups, step_plan
+from trainers.sampling import EpisodeGroup, group_of, group_stats, plan_groups, step_plan
 from trainers.settings import in_order
-from trainers.training.models import corrected, reference_of, with_reference
+from trainers.training.models import correct_rows, reference_of, with_reference
 from trainers.training.optimise import Ratio, mean_by_name, one_budget
 
 DECISIONS = "decisions-{}.jsonl"  # in the run's folder, one file a process
@@ -96,16 +96,16 @@ def train(
         # 1. Grow a tree for each task. Every resume grows the same ones, every process its share of them.
         counts = settings.tasks_per_step, settings.group_size
         plan = step_plan(list(run.parts.environments.values()), run.parts.train_split, counts, run.step, settings.seed)
-        trees = grown(run.parts.processes.share(plan, together=settings.group_size), run, settings)
+        trees = grow_trees(run.parts.processes.share(plan, together=settings.group_size), run, settings)
         groups = groups_of(trees, run)
         run.parts.policy.forget()
         stats = group_stats(groups) | tree_stats(trees, groups) | {"cpu_seconds/sampling": time.process_time() - cpu}
         # 2. Rewards become advantages, leaves become rows of tokens.
-        rows, owners = bare_rows(groups)
+        rows, owners = rows_of_groups(groups)
         if settings.beta:
             rows = with_reference(rows, run.parts, reference, settings.token_budget)
         if settings.correction != "off":
-            rows, gap = corrected(rows, run.parts, settings.correction, settings.token_budget)
+            rows, gap = correct_rows(rows, run.parts, settings.correction, settings.token_budget)
             stats |= gap
         rows, signal = with_advantages(rows, owners, groups, settings)
         stats |= {"frac_reward_zero_std": 1 - signal, "tokens/distinct_share": distinct_share(rows)}
@@ -145,7 +145,7 @@ def with_tau(settings: ARPOSettings, run: TrainingRun) -> ARPOSettings:
     return settings_with_tau
 
 
-def grown(plan: Sequence[Any], run: TrainingRun, settings: ARPOSettings) -> list[Tree]:
+def grow_trees(plan: Sequence[Any], run: TrainingRun, settings: ARPOSettings) -> list[RolloutTree]:
     """Grow the trees of a plan, of as many tasks at a time as the engine takes rows.
 
     Raises:
@@ -153,7 +153,7 @@ def grown(plan: Sequence[Any], run: TrainingRun, settings: ARPOSettings) -> list
         AgentEnvsError: a fault ended every rollout.
     """
     block = max(1, settings.sampling.batch // settings.branching.roots) * settings.group_size
-    trees, policy = list[Tree](), run.parts.policy
+    trees, policy = list[RolloutTree](), run.parts.policy
     with one_budget(), Lockstep(policy, services=policy.services) as lockstep:
         for start in range(0, len(plan), block):
             trees += grow(plan[start : start + block], lockstep, settings.branching, len(run.parts.chat.tokenizer))
@@ -162,7 +162,7 @@ def grown(plan: Sequence[Any], run: TrainingRun, settings: ARPOSettings) -> list
     return trees
 
 
-def groups_of(trees: Sequence[Tree], run: TrainingRun) -> list[Group]:
+def groups_of(trees: Sequence[RolloutTree], run: TrainingRun) -> list[EpisodeGroup]:
     """Return the leaves of each tree as a group with weights; trees of faults alone are left out."""
     groups = []
     for tree in trees:
@@ -173,7 +173,7 @@ def groups_of(trees: Sequence[Tree], run: TrainingRun) -> list[Group]:
     return groups
 
 
-def tree_stats(trees: Sequence[Tree], groups: Sequence[Group]) -> dict[str, float]:
+def tree_stats(trees: Sequence[RolloutTree], groups: Sequence[EpisodeGroup]) -> dict[str, float]:
     """Return the metrics of branching, and the success and reward terms of the policy: leaves count with their weights."""
     leaves = [pair for group in groups for pair in zip(group.results, group.weights, strict=True)]
     total = sum(weight for _, weight in leaves)
@@ -202,8 +202,8 @@ def tree_stats(trees: Sequence[Tree], groups: Sequence[Group]) -> dict[str, floa
 
 
 def with_advantages(
-    rows: list[Row], owners: list[int], groups: list[Group], settings: ARPOSettings
-) -> tuple[list[Row], float]:
+    rows: list[TrainingRow], owners: list[int], groups: list[EpisodeGroup], settings: ARPOSettings
+) -> tuple[list[TrainingRow], float]:
     """Return the rows that are trained on, with advantages, and the share of trees whose rewards differ."""
     leaves = [result.trajectory for group in groups for result in group.results]
     names = [number for number, group in enumerate(groups) for _ in group.results]
@@ -213,21 +213,21 @@ def with_advantages(
         table = table + penalties(rows, owners, table, settings)
     weights = [weight for group in groups for weight in group.weights] if settings.weighted else None
     whole = adv.group_advantages(table.sum(dim=1), names, settings.scale, settings.baseline, weights=weights)
-    advantages, places = whole[:, None].expand_as(table), kept_rows(owners, leaves, signal, settings)
-    trained = [credited(rows[place], advantages[owners[place]]) for place in places]
+    advantages, places = whole[:, None].expand_as(table), trainable_rows(owners, leaves, signal, settings)
+    trained = [credit(rows[place], advantages[owners[place]]) for place in places]
     if settings.shared == "hard":
         trained = shared_once(trained, [leaves[owners[place]] for place in places])
     return trained, share_of_groups(signal, names)
 
 
-def distinct_share(rows: Sequence[Row]) -> float:
+def distinct_share(rows: Sequence[TrainingRow]) -> float:
     """Count the distinct tokens of the rows: rows that begin alike share their beginning."""
     ordered = sorted(row.sequence.ids for row in rows)
     total = sum(map(len, ordered))
     return (total - sum(common_beginning(*pair) for pair in pairwise(ordered))) / max(1, total)
 
 
-def keep_decisions(trees: Sequence[Tree], run: TrainingRun) -> None:
+def keep_decisions(trees: Sequence[RolloutTree], run: TrainingRun) -> None:
     """Add every decision of a step to a file; of a step that was played twice, after a kill, the later rows count."""
     with contextlib.closing(Journal(run.parts.out / DECISIONS.format(run.parts.accelerator.process_index))) as journal:
         for tree in trees:

@@ -29,7 +29,7 @@ from agent_envs.core.trajectory import Trajectory, Turn
 from agent_envs.evaluation.runs.measures import tool_calls
 from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.lockstep import Lane, Lockstep
-from trainers.batching import Row
+from trainers.batching import TrainingRow
 
 ONLINE, AFTERWARDS = ("off", "random", "paper", "released", "early"), ("late", "top", "value")
 
@@ -42,7 +42,8 @@ class BranchingSettings:
         rule: `released` forks with chance clip(chance + weight * dH, 0, 1), `paper` where alpha + beta * dH > tau. Controls:
             `off` (whole rollouts: GRPO), `random` (the chance whatever the entropy), `early` and `late` (at the first, at the
             last result of a path), `top` (the half of a task's nodes with the highest dH), `value` (where extra rollouts
-            differ most in reward: nobody who chooses places could do better), or `callable:MODULE:F`, a chance from a `Node`.
+            differ most in reward: nobody who chooses places could do better), or `callable:MODULE:F`, a chance from a
+            `BranchNode`.
         roots: whole rollouts that a task begins with (N).
         beam: paths that leave a node at most (Z), the one that came to it among them.
         chance: p0 of `released`, and of `random`.
@@ -98,7 +99,7 @@ class BranchingSettings:
 
 
 @dataclass(frozen=True)
-class Node:
+class BranchNode:
     """A place where a path may fork: before the turn `turn` of the conversation `origin`.
 
     Attributes:
@@ -142,7 +143,7 @@ def deltas(turns: Sequence[Turn], settings: BranchingSettings, vocabulary: int) 
     return [numbers[1] - numbers[2] for numbers in node_numbers if numbers is not None]
 
 
-def chance_of(node: Node, settings: BranchingSettings) -> float:
+def chance_of(node: BranchNode, settings: BranchingSettings) -> float:
     """Return the chance of a fork; 0 for rules that choose among the nodes of whole rollouts."""
     if settings.rule == "random":
         return settings.chance
@@ -162,10 +163,10 @@ def chance_of(node: Node, settings: BranchingSettings) -> float:
     return 0.0
 
 
-def _function(rule: str) -> Callable[[Node], float]:
+def _function(rule: str) -> Callable[[BranchNode], float]:
     _, module, name = f"{rule}::".split(":")[:3]
     try:
-        function: Callable[[Node], float] = getattr(import_module(module), name)
+        function: Callable[[BranchNode], float] = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(f"branching.rule={rule!r}: give callable:MODULE:FUNCTION ({error})") from None
     return function
@@ -190,10 +191,10 @@ class Path:
         yield self, weight
 
 
-_Candidate = tuple[Node, Path, list[Lane]]
+_Candidate = tuple[BranchNode, Path, list[Lane]]
 
 
-class Tree:
+class RolloutTree:
     """All rollouts of a task, as they grow.
 
     Attributes:
@@ -231,14 +232,14 @@ class Tree:
         whole = [path for path in self.paths if path.lane.walk is not None and not path.lane.fault]
         return [(path.lane.walk.result(), weights[id(path)]) for path in whole if path.lane.walk is not None]
 
-    def wanted(self) -> list[Planned]:
+    def next_roots(self) -> list[Planned]:
         """Return the roots that are to begin: the first ones, and fresh ones where no path runs any more."""
         if any(not path.lane.over for path in self.paths):
             return []
         count = self.left if self.paths else self._first
         return self._items[len(self.roots) : len(self.roots) + count]
 
-    def begun(self, lanes: Sequence[Lane]) -> None:
+    def add_roots(self, lanes: Sequence[Lane]) -> None:
         """Take the lanes of roots."""
         new = [Path(lane) for lane in lanes]
         self.roots += new
@@ -272,7 +273,7 @@ class Tree:
                 chance = chance_of(node, self._settings)
                 uniform = random.Random(f"branch:{node.origin}:{node.turn}").random()
                 count = min(len(waiting), self.left) if uniform < chance else 0
-                self._told(node, count, chance=chance, drawn=uniform)
+                self._record_decision(node, count, chance=chance, drawn=uniform)
                 self._fork(node, path, waiting[:count])
             lockstep.drop(waiting[count:])
 
@@ -280,11 +281,11 @@ class Tree:
         """Fork where a rule chooses among the nodes of whole rollouts, once all of them have ended."""
         nodes, self._nodes = self._nodes, []
         scores = self._scores(nodes, lockstep)
-        fork_numbers = self._chosen(nodes, scores)
+        fork_numbers = self._choose_nodes(nodes, scores)
         for number in [*fork_numbers, *(number for number in range(len(nodes)) if number not in fork_numbers)]:
             node, path, waiting = nodes[number]
             count = min(len(waiting), self.left) if number in fork_numbers else 0
-            self._told(node, count, score=scores[number])
+            self._record_decision(node, count, score=scores[number])
             self._fork(node, path, waiting[:count])
             lockstep.drop(waiting[count:])
 
@@ -293,7 +294,7 @@ class Tree:
             return [self._spread(waiting[0], lockstep) for _, _, waiting in nodes]
         return [node.delta for node, _, _ in nodes]
 
-    def _chosen(self, nodes: Sequence[_Candidate], scores: Sequence[float]) -> list[int]:
+    def _choose_nodes(self, nodes: Sequence[_Candidate], scores: Sequence[float]) -> list[int]:
         if self._settings.rule == "late":
             return sorted({id(path): number for number, (_, path, _) in enumerate(nodes)}.values())
         ranked = sorted(range(len(nodes)), key=lambda number: (-scores[number], number))
@@ -312,24 +313,26 @@ class Tree:
         lockstep.drop(probes)
         return statistics.pstdev([one.result().trajectory.total_reward for one in ended]) if ended else 0.0
 
-    def _fork(self, node: Node, path: Path, lanes: Sequence[Lane]) -> None:
+    def _fork(self, node: BranchNode, path: Path, lanes: Sequence[Lane]) -> None:
         if lanes:
             path.forks[node.turn] = [Path(lane, node.turn, path.number) for lane in lanes]
             self.paths += path.forks[node.turn]
 
-    def _node(self, path: Path) -> Node | None:
+    def _node(self, path: Path) -> BranchNode | None:
         walk = path.lane.walk
         assert walk is not None
         numbers = numbers_of(walk.turns, self._settings, self._vocabulary)
-        return numbers and Node(path.lane.origin, len(walk.turns), path.number + 1, *numbers, self.left)
+        return numbers and BranchNode(path.lane.origin, len(walk.turns), path.number + 1, *numbers, self.left)
 
-    def _told(self, node: Node, forks: int, **more: float) -> None:
+    def _record_decision(self, node: BranchNode, forks: int, **more: float) -> None:
         shape = {"node": f"{node.origin}:{node.turn}", "number": node.number, "tool": node.tool, "left": self.left}
         numbers = {"entropy": node.entropy, "baseline": node.baseline, "delta": node.delta, **more}
         self.decisions.append(shape | {name: round(value, 6) for name, value in numbers.items()} | {"forks": forks})
 
 
-def grow(plan: Sequence[Planned], lockstep: Lockstep, settings: BranchingSettings, vocabulary: int) -> list[Tree]:
+def grow(
+    plan: Sequence[Planned], lockstep: Lockstep, settings: BranchingSettings, vocabulary: int
+) -> list[RolloutTree]:
     """Play the tasks of a plan, each as a tree with as many leaves as it has planned episodes.
 
     Args:
@@ -344,15 +347,15 @@ def grow(plan: Sequence[Planned], lockstep: Lockstep, settings: BranchingSetting
     groups: dict[str, list[Planned]] = {}
     for item in plan:
         groups.setdefault(item.key.rpartition("/")[0], []).append(item)
-    trees = [Tree(items, settings, vocabulary) for items in groups.values()]
+    trees = [RolloutTree(items, settings, vocabulary) for items in groups.values()]
     while True:
         resting = [tree for tree in trees if all(path.lane.over for path in tree.paths)]
         for tree in resting:
             tree.choose(lockstep)
-        new_roots = [tree.wanted() for tree in trees]
+        new_roots = [tree.next_roots() for tree in trees]
         opened = iter(lockstep.begin([item for items in new_roots for item in items]))
         for tree, items in zip(trees, new_roots, strict=True):
-            tree.begun([next(opened) for _ in items])
+            tree.add_roots([next(opened) for _ in items])
         going = [lane for tree in trees for lane in tree.prepare(lockstep)]
         if not going:
             if not any(tree.left for tree in trees):
@@ -363,7 +366,7 @@ def grow(plan: Sequence[Planned], lockstep: Lockstep, settings: BranchingSetting
             tree.decide(lockstep)
 
 
-def shared_once(rows: Sequence[Row], episodes: Sequence[Trajectory]) -> list[Row]:
+def shared_once(rows: Sequence[TrainingRow], episodes: Sequence[Trajectory]) -> list[TrainingRow]:
     """Return rows in which each shared turn is trained in the first of them alone, with the mean of their advantages (hard).
 
     Args:
@@ -388,7 +391,7 @@ def shared_once(rows: Sequence[Row], episodes: Sequence[Trajectory]) -> list[Row
     return [_only(row, mine, values) for row, mine, values in zip(rows, masks, advantages, strict=True) if any(mine)]
 
 
-def _only(row: Row, mask: Sequence[bool], advantages: Sequence[float]) -> Row:
+def _only(row: TrainingRow, mask: Sequence[bool], advantages: Sequence[float]) -> TrainingRow:
     sequence = row.sequence
     logprobs = tuple(value if mine else 0.0 for value, mine in zip(sequence.logprobs, mask, strict=True))
     turns = tuple(turn if mine else 0 for turn, mine in zip(sequence.turns, mask, strict=True))

@@ -11,7 +11,7 @@ from trainers.contracts import TokenSequence, common_beginning
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TrainingRow:
     """A token sequence with what its update needs.
 
     Attributes:
@@ -66,7 +66,7 @@ class MicroBatch:
 
 
 def micro_batches(
-    rows: Sequence[Row], token_budget: int, pad_id: int, *, laid_out: float = 1.0
+    rows: Sequence[TrainingRow], token_budget: int, pad_id: int, *, laid_out: float = 1.0
 ) -> Iterator[MicroBatch]:
     """Yield every row in exactly one micro-batch, those with the longest rows first.
 
@@ -88,7 +88,7 @@ def micro_batches(
         raise UsageError(f"token_budget={token_budget}: a micro-batch needs room for at least 1 token")
     for index, row in enumerate(rows):
         _check(index, row, rows[0])
-    orders = [_ordered(rows)]
+    orders = [_order(rows)]
     if laid_out < 1:
         orders.append(sorted(range(len(rows)), key=lambda index: rows[index].sequence.ids))
     ways = [list(_parts(rows, order, token_budget, laid_out)) for order in orders]
@@ -96,11 +96,11 @@ def micro_batches(
     longest = [max(len(rows[index].sequence.ids) for index in part) for part, _ in batches]
     for place in sorted(range(len(batches)), key=lambda place: -longest[place]):
         part, _ = batches[place]
-        yield _padded([rows[index] for index in part], tuple(part), pad_id)
+        yield _pad([rows[index] for index in part], tuple(part), pad_id)
 
 
 def _parts(
-    rows: Sequence[Row], order: Sequence[int], token_budget: int, laid_out: float
+    rows: Sequence[TrainingRow], order: Sequence[int], token_budget: int, laid_out: float
 ) -> Iterator[tuple[list[int], float]]:
     """Cut an order of rows into parts that keep to the budget; yield each part, and the tokens that it counts as."""
     part: list[int] = []
@@ -120,13 +120,13 @@ def _parts(
         yield part, cost
 
 
-def in_parts(rows: Sequence[Row], count: int) -> list[list[Row]]:
+def in_parts(rows: Sequence[TrainingRow], count: int) -> list[list[TrainingRow]]:
     """Return rows in as many parts as there are gradient steps an epoch, equal ones as far as they divide, in their order."""
     cuts = [len(rows) * part // count for part in range(count + 1)]
     return [list(rows[start:stop]) for start, stop in pairwise(cuts)]
 
 
-def _ordered(rows: Sequence[Row]) -> list[int]:
+def _order(rows: Sequence[TrainingRow]) -> list[int]:
     """Indices of rows, the longest first, each with those that it shares a prompt with, if that is worth the padding."""
     lengths = [len(row.sequence.ids) for row in rows]
     families: dict[tuple[int, ...], list[int]] = {}
@@ -146,7 +146,7 @@ def _prompt(sequence: TokenSequence) -> tuple[int, ...]:
     return sequence.ids[: sequence.trained.index(True)] if True in sequence.trained else sequence.ids
 
 
-def _check(index: int, row: Row, first: Row) -> None:
+def _check(index: int, row: TrainingRow, first: TrainingRow) -> None:
     sequence = row.sequence
     length = len(sequence.ids)
     if length == 0:
@@ -168,7 +168,7 @@ def _check(index: int, row: Row, first: Row) -> None:
         raise UsageError(f"row {index}: a token that is not trained has an advantage")
 
 
-def _padded(rows: list[Row], indices: tuple[int, ...], pad_id: int) -> MicroBatch:
+def _pad(rows: list[TrainingRow], indices: tuple[int, ...], pad_id: int) -> MicroBatch:
     sequences = [row.sequence for row in rows]
     length = max(len(sequence.ids) for sequence in sequences)
 

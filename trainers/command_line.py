@@ -43,7 +43,7 @@ def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> 
 
     words = list(sys.argv[1:] if argv is None else argv)
     if any(word.partition("=")[0] == "--resume" for word in words):
-        return _resumed(kind, words, program)
+        return _resume(kind, words, program)
     default = load_preset(kind, program, option(list(words), "--preset", f"name: {', '.join(preset_names(program))}"))
     settings = tyro.cli(
         kind,
@@ -142,7 +142,7 @@ def load_preset(kind: type[S], program: str, name: str) -> S:
     if not path.is_file():
         names = ", ".join(preset_names(program))
         raise UsageError(f"no preset {name!r}; there are {names}, or give a .toml file")
-    return _built(kind, {**_read_table(path), "preset": name}, str(path))
+    return _build(kind, {**_read_table(path), "preset": name}, str(path))
 
 
 def _read_table(path: Path, above: Sequence[Path] = ()) -> dict[str, Any]:
@@ -159,11 +159,11 @@ def _read_table(path: Path, above: Sequence[Path] = ()) -> dict[str, Any]:
         raise UsageError(f"{path}: extends={base!r}, which extends this one")
     if not below.is_file():
         raise UsageError(f"{path}: extends={base!r}: there is no {below.name} beside it")
-    return _merged(_read_table(below, chain), table)
+    return _merge(_read_table(below, chain), table)
 
 
-def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    inner = {name: _merged(below[name], value) for name, value in above.items() if isinstance(below.get(name), dict)}
+def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    inner = {name: _merge(below[name], value) for name, value in above.items() if isinstance(below.get(name), dict)}
     return {**below, **above, **inner}
 
 
@@ -194,7 +194,7 @@ def read_settings(kind: type[S], out: Path) -> S:
         table = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{out} holds no run to go on with: {error}") from None
-    return _built(kind, table, str(path))
+    return _build(kind, table, str(path))
 
 
 def write_result(result: dict[str, Any], out: Path) -> None:
@@ -204,7 +204,7 @@ def write_result(result: dict[str, Any], out: Path) -> None:
     part.replace(out / RESULT_FILE)
 
 
-def _resumed(kind: type[S], words: list[str], program: str) -> tuple[S, Path]:
+def _resume(kind: type[S], words: list[str], program: str) -> tuple[S, Path]:
     """Return the settings of a run that goes on, some of them new, and its folder."""
     import tyro
 
@@ -238,7 +238,7 @@ def _tell_if_finished(out: Path, steps: int) -> None:
         raise SystemExit(0)
 
 
-def _built(kind: Any, table: Any, where: str) -> Any:
+def _build(kind: Any, table: Any, where: str) -> Any:
     """Return a dataclass from nested tables, its defaults where they are silent."""
     if not isinstance(table, dict):
         raise UsageError(f"{where}: a table of settings is needed, not {table!r}")
@@ -251,7 +251,7 @@ def _built(kind: Any, table: Any, where: str) -> Any:
 
 def _value(hint: Any, value: Any, where: str) -> Any:
     if dataclasses.is_dataclass(hint):
-        return _built(hint, value, where)
+        return _build(hint, value, where)
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin is tuple:
         fixed = len(parts) if ... not in parts else None

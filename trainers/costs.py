@@ -32,7 +32,7 @@ class Costs:
                 f"{spent_file.name[:13]}*.json"
             )  # also of processes that this part of the run has not
             mine = [path for path in files if int(path.stem[13:]) % processes == process]
-            before, price_table = summed(map(read_spent, mine)), {} if price is None else {name: price}
+            before, price_table = sum_counts(map(read_spent, mine)), {} if price is None else {name: price}
             self._budgets[name] = Budget(self._limits, price_table, kept=spent_file, before=before)
             for path in set(mine) - {spent_file}:
                 path.unlink()
@@ -64,12 +64,12 @@ class Costs:
         """Sum the counts of several processes, with US dollars as `usd`; None where a model has no price."""
         from agent_envs.services.chat.prices import cost_of
 
-        total = summed(parts)
+        total = sum_counts(parts)
         usd = {name: price and round(cost_of(price, total.get(name, {})), 6) for name, price in self.prices.items()}
         return {name: {**counts, "usd": usd[name]} for name, counts in total.items()}
 
 
-def summed(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> Counts:
+def sum_counts(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> Counts:
     """Return counts of several processes together."""
     total: Counts = {}
     for part in parts:

@@ -46,14 +46,14 @@ from agent_envs.core.env import core_of
 from agent_envs.envs.expa import ExpandedActionEnv
 from agent_envs.rollout.episode_runner import Planned
 from trainers import losses
-from trainers.batching import MicroBatch, Row, in_parts
+from trainers.batching import MicroBatch, TrainingRow, in_parts
 from trainers.command_line import one_line_errors, option, parse, read_settings
 from trainers.earl_parts.counterfactual.interventions import (
-    Again,
+    CounterfactualEpisode,
     Forkable,
     Interventions,
     forkable,
-    played_again,
+    play_again,
     routes_of,
 )
 from trainers.earl_parts.counterfactual.optimisation import (
@@ -67,7 +67,7 @@ from trainers.earl_parts.sorting_result import extract, sorting_result
 from trainers.environments import environment, tasks_of_step
 from trainers.imitation import check_flaws, warm_start
 from trainers.run import TrainingRun, open_run
-from trainers.sampling import Group, distinct_calls, group_stats, plan_groups, play_groups
+from trainers.sampling import EpisodeGroup, distinct_calls, group_stats, plan_groups, play_groups
 from trainers.settings import EnvironmentSettings, ReinforcementSettings, at_least_one, in_order, not_negative
 from trainers.training.forward import head_of, token_scores
 from trainers.training.models import reference_of, with_reference
@@ -167,9 +167,9 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
         groups = play_groups(mine, run.parts.policy, keep=True, play=player and player.play)
         stats = group_stats(groups)
         # 2. Play the episodes of failed groups again, each from a moment of its own at which a route is forced.
-        again: dict[str, Again] = {}
+        again: dict[str, CounterfactualEpisode] = {}
         if encouraged and player:
-            route = encouraged.chosen(run.step)
+            route = encouraged.choose(run.step)
             again = counterfactuals(groups, plan, route, player, run, settings)
             stats |= learn_gain(groups, again, route, encouraged, run)
         run.parts.policy.forget()
@@ -213,20 +213,20 @@ def stage(settings: EARLSettings, run: TrainingRun) -> tuple[str, int]:
     return spec, core.source.size(settings.env.train_split)
 
 
-def rewards_of(groups: Sequence[Group]) -> tuple[list[float], list[int]]:
+def rewards_of(groups: Sequence[EpisodeGroup]) -> tuple[list[float], list[int]]:
     """Return the reward of every episode and the number of its group."""
     rewards = [result.trajectory.total_reward for group in groups for result in group.results]
     return rewards, [number for number, group in enumerate(groups) for _ in group.results]
 
 
 def counterfactuals(
-    groups: Sequence[Group],
+    groups: Sequence[EpisodeGroup],
     plan: Sequence[Planned],
     route: str,
     player: Forkable,
     run: TrainingRun,
     settings: EARLSettings,
-) -> dict[str, Again]:
+) -> dict[str, CounterfactualEpisode]:
     """Return the episodes of failed groups, played again with a route forced, by the keys of those that they began as."""
     lost = failed_groups(*rewards_of(groups), settings.counterfactual.rule)
     planned = {item.key: item for item in plan}
@@ -238,11 +238,15 @@ def counterfactuals(
     }
     how = {"temperature": run.parts.temperature, "within": run.parts.accelerator.autocast}
     interventions = Interventions(run.parts.model, run.parts.chat, settings.counterfactual, **how)
-    return played_again(player, interventions, episodes, run.parts.environment(), route)
+    return play_again(player, interventions, episodes, run.parts.environment(), route)
 
 
 def learn_gain(
-    groups: Sequence[Group], again: dict[str, Again], route: str, encouraged: Encouragement, run: TrainingRun
+    groups: Sequence[EpisodeGroup],
+    again: dict[str, CounterfactualEpisode],
+    route: str,
+    encouraged: Encouragement,
+    run: TrainingRun,
 ) -> dict[str, float]:
     """Tell what a route gained, to who chooses the next one as well; over all processes."""
     factual = {result.trajectory.header.episode_key: result for group in groups for result in group.results}
@@ -259,8 +263,8 @@ def learn_gain(
 
 
 def rows_with_advantages(
-    groups: Sequence[Group], again: dict[str, Again], settings: EARLSettings
-) -> tuple[list[Row], dict[str, float]]:
+    groups: Sequence[EpisodeGroup], again: dict[str, CounterfactualEpisode], settings: EARLSettings
+) -> tuple[list[TrainingRow], dict[str, float]]:
     """Return rows with the advantages of D.2: R' - R for what was played again, group-relative ones elsewhere.
 
     Rows follow one another as their groups do. Left out, and counted nowhere, are those of groups without a difference, whose
@@ -272,7 +276,7 @@ def rows_with_advantages(
     earned = {place: again[key].result.trajectory.total_reward for place, key in enumerate(keys) if key in again}
     advantages = counterfactual_advantages(rewards, group_ids, earned, settings.counterfactual.rule)
     signal = {number for number, advantage in zip(group_ids, advantages.factual, strict=True) if advantage}
-    rows: list[Row] = []
+    rows: list[TrainingRow] = []
     for place, advantage in enumerate(advantages.factual):
         if advantages.counterfactual.get(place):
             rows += [row_of(sequence, advantages.counterfactual[place]) for sequence in again[keys[place]].sequences]
@@ -282,7 +286,7 @@ def rows_with_advantages(
     return rows, {"frac_reward_zero_std": flat / len(groups)}
 
 
-def update(rows: Sequence[Row], run: TrainingRun, settings: EARLSettings) -> dict[str, float]:
+def update(rows: Sequence[TrainingRow], run: TrainingRun, settings: EARLSettings) -> dict[str, float]:
     """Take one gradient step on rows and return its metrics; the loss is a mean over tokens."""
     by_token = partial(token_losses, run=run, settings=settings)
     return gradient_step(rows, run.parts, by_token, token_budget=settings.token_budget)

@@ -50,7 +50,7 @@ def wrapper_rows(text: str, name: str) -> list[WrapperRow]:
 
 
 @dataclass(frozen=True)
-class Stack:
+class WrapperStack:
     """Where a share of a warm start's demonstrations is played.
 
     Attributes:
@@ -62,7 +62,7 @@ class Stack:
     flaws: str = ""
 
 
-def stacks_of(text: str, name: str) -> list[Stack]:
+def stacks_of(text: str, name: str) -> list[WrapperStack]:
     """Return several stacks of wrappers that a setting lists as JSON, each as `wrapper_rows` takes it, [] for none.
 
     One with flaws of its own is an object: {"wrappers": [...], "flaws": {"early": 0.1}}.
@@ -79,11 +79,12 @@ def stacks_of(text: str, name: str) -> list[Stack]:
         raise UsageError(f'{name}={text!r}: a JSON list of lists is needed, as [[], [{{"TurnLimit": {{"turns": 4}}}}]]')
     flaws = [part["flaws"] if isinstance(part["flaws"], str) else json.dumps(part["flaws"]) for part in parts]
     return [
-        Stack(wrapper_rows(json.dumps(part["wrappers"]), name), own) for part, own in zip(parts, flaws, strict=True)
+        WrapperStack(wrapper_rows(json.dumps(part["wrappers"]), name), own)
+        for part, own in zip(parts, flaws, strict=True)
     ]
 
 
-def wrapped(env: gym.Env[Any, Any], rows: Sequence[WrapperRow]) -> gym.Env[Any, Any]:
+def wrap(env: gym.Env[Any, Any], rows: Sequence[WrapperRow]) -> gym.Env[Any, Any]:
     """Return an environment with wrappers around it.
 
     Args:
@@ -130,7 +131,7 @@ def environment_spec(name: str, arguments: Mapping[str, Any], wrappers: Sequence
     Raises:
         UsageError: an argument cannot travel, or there is no such wrapper.
     """
-    return spec_json(wrapped(gym.make(full_id(name), **arguments), wrappers))
+    return spec_json(wrap(gym.make(full_id(name), **arguments), wrappers))
 
 
 def tasks_of_step(step: int, count: int, size: int, seed: int) -> list[int]:
@@ -148,7 +149,7 @@ def _order(size: int, seed: int, epoch: int) -> list[int]:
     return random.Random(f"tasks:{seed}:{epoch}").sample(range(size), size)
 
 
-def tasks_measured(source: TaskSource, split: str, count: int) -> list[int]:
+def measured_tasks(source: TaskSource, split: str, count: int) -> list[int]:
     """Return the tasks of a split that a measurement plays, always the same ones: all where it has not so many.
 
     A source without end has as many as are asked for: beyond its size lie its next tasks.
@@ -227,7 +228,7 @@ def environment_specs(settings: RunSettings, *, bare: bool = False) -> tuple[Spe
     pairs = [(member, _specs_of(member.env, settings.evaluation, bare)) for member in members_of(settings.env)]
     trained, tested = (tuple((member.name, specs[place]) for member, specs in pairs) for place in (0, 1))
     for member, specs in pairs:
-        for spec, split, _ in _played(member.env, settings.evaluation, specs):
+        for spec, split, _ in _task_sets(member.env, settings.evaluation, specs):
             _check_split(member.name, spec, split)
     _check_choice(settings, trained, tested, settings.env.test_split)
     return trained, tested
@@ -262,7 +263,7 @@ def _specs_of(env: EnvironmentSettings, evaluation: EvalSettings, bare: bool = T
     return specs
 
 
-def _played(
+def _task_sets(
     env: EnvironmentSettings, evaluation: EvalSettings, specs: tuple[str, str]
 ) -> Iterator[tuple[str, str, int | None]]:
     """Yield the spec and the split of all that a run plays, and how many tasks of it at most; None for all of them."""
@@ -296,7 +297,7 @@ def _contents(spec: str, split: str, count: int) -> dict[Any, str]:
     """
     source = _source(spec)
     task_ids = dict[Any, str]()
-    for place in tasks_measured(source, split, count):
+    for place in measured_tasks(source, split, count):
         task = source.get(split, place)
         content = replace(task, split="", cluster="", id="" if source.digest else task.id)
         task_ids[(task.question, task.gold) if source.digest and task.gold else content.digest] = task.id
@@ -315,9 +316,9 @@ def ceilings(settings: RunSettings) -> list[str]:
     notes = list[str]()
     for member in members_of(settings.env):
         specs = _specs_of(member.env, settings.evaluation)
-        notes += [_ceiling(member.name, *task_set) for task_set in _played(member.env, settings.evaluation, specs)]
+        notes += [_ceiling(member.name, *task_set) for task_set in _task_sets(member.env, settings.evaluation, specs)]
     if most := settings.evaluation.test_tasks:
-        for tested, split in further_tests(settings).values():
+        for tested, split in extra_tests(settings).values():
             notes += [_ceiling(name, spec, split, most) for name, spec in tested]
     return list(dict.fromkeys(filter(None, notes)))
 
@@ -327,7 +328,7 @@ def _ceiling(name: str, spec: str, split: str, count: int | None) -> str:
     env = core_of(gym.make(EnvSpec.from_json(spec)))
     task_ids = None
     if count is not None:
-        task_ids = [env.source.get(split, place).id for place in tasks_measured(env.source, split, count)]
+        task_ids = [env.source.get(split, place).id for place in measured_tasks(env.source, split, count)]
     note = ceiling_note(env, split, task_ids)
     return note and f"{name}, {split}: {note}"
 
@@ -342,7 +343,7 @@ def environment(name: str, arguments: str) -> tuple[str, TurnEnv]:
     return spec, core_of(gym.make(EnvSpec.from_json(spec)))
 
 
-def further_tests(settings: RunSettings) -> dict[str, tuple[Specs, str]]:
+def extra_tests(settings: RunSettings) -> dict[str, tuple[Specs, str]]:
     """Return the specs and the split of each of `env.tests`, by name.
 
     Raises:

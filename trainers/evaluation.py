@@ -27,26 +27,26 @@ from agent_envs.wrappers.memory import acting_span, acting_tags
 from trainers.environments import (
     Specs,
     environment_specs,
-    further_tests,
-    tasks_measured,
+    extra_tests,
+    measured_tasks,
     tasks_of_step,
     wrapper_rows,
 )
-from trainers.sampling import Group, Player, episode_means, plan_groups, play_groups, sampled_tokens
+from trainers.sampling import EpisodeGroup, Player, episode_means, plan_groups, play_groups, sampled_tokens
 from trainers.settings import RunSettings
 from trainers.training.optimise import one_budget
 
 WITHIN, BARE = "within", "bare"
 EPISODES_FILE = "test_episodes.jsonl"
 EPISODES = 64
-WANTED = 0.95  # Verlog's report: valid actions over 95 % of the time
+MIN_VALID = 0.95  # Verlog's report: valid actions over 95 % of the time
 GRAM = 4
 _EXAMPLE = 300
 _MARK = re.compile("THINK:|</?think>")
 
 
 @dataclass(frozen=True)
-class Measurement:
+class EvaluationResult:
     """One trial on each of some tasks.
 
     Attributes:
@@ -90,13 +90,13 @@ class Measurement:
         return {name: getattr(self, name) for name in names}
 
     @classmethod
-    def from_json(cls, row: dict[str, Any]) -> "Measurement":
+    def from_json(cls, row: dict[str, Any]) -> "EvaluationResult":
         """Read what `as_json` gave."""
         whole = set(row.get("faults_by_kind", ())) <= set(row["kinds"].values())
         return cls(_rate(row["successes"], row["clusters"]) if whole else None, **row)
 
 
-def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) -> Measurement:
+def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) -> EvaluationResult:
     """Play `count` tasks of a split once each, always the same ones, and pool what is measured in several environments.
 
     Args:
@@ -114,16 +114,16 @@ def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) 
         core = core_of(gym.make(EnvSpec.from_json(spec)))
         if split not in core.source.splits:
             raise UsageError(f"{core.env_id}: no split {split!r}; the splits are {', '.join(core.source.splits)}")
-        tasks = tasks_measured(core.source, split, count)
+        tasks = measured_tasks(core.source, split, count)
         own = key if len(specs) == 1 else f"{key}/{name}"
         plan += plan_groups(spec, split, tasks, 1, own)
         cores[core.env_id], planned[name] = (name, core), len(tasks)
     groups = play_groups(plan, policy)
-    rows = [_measured(group.results[0], cores, split) for group in groups]
+    rows = [_outcome(group.results[0], cores, split) for group in groups]
     kinds = {task: kind for task, _, _, kind in rows}
     result_counts = Counter(kinds.values())
     several = len(specs) > 1
-    return Measurement.from_json(
+    return EvaluationResult.from_json(
         {
             "successes": {task: success for task, success, _, _ in rows},
             "clusters": {task: cluster for task, _, cluster, _ in rows},
@@ -136,7 +136,7 @@ def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) 
     )
 
 
-def _measured(
+def _outcome(
     result: EpisodeResult, cores: Mapping[str, tuple[str, TurnEnv]], split: str
 ) -> tuple[str, float, str, str]:
     """Return an episode's task, success, cluster and kind; of several environments their names are parts of them."""
@@ -150,7 +150,7 @@ def _measured(
 
 
 def _counts(
-    row: tuple[str, float, str, str], group: Group, cores: Mapping[str, tuple[str, TurnEnv]]
+    row: tuple[str, float, str, str], group: EpisodeGroup, cores: Mapping[str, tuple[str, TurnEnv]]
 ) -> dict[str, float]:
     """Return an episode's success, sampled tokens, and what its environment counts."""
     trajectory = group.results[0].trajectory
@@ -171,7 +171,7 @@ def _rate(successes: dict[str, float], clusters: dict[str, str]) -> Rate:
     return success_rate(list(successes.values()), list(successes), [clusters[task] for task in successes])
 
 
-def gain(before: Measurement, after: Measurement) -> dict[str, object]:
+def gain(before: EvaluationResult, after: EvaluationResult) -> dict[str, object]:
     """Return the paired difference of success on the tasks that both measured, with its interval and test."""
     tasks = before.successes.keys() & after.successes.keys()
     sides = [{task: [side.successes[task]] for task in sorted(tasks)} for side in (before, after)]
@@ -191,7 +191,7 @@ class Evaluator:
 
     Attributes:
         player: that is measured.
-        episodes: of the last test, as `Measurement.episodes`.
+        episodes: of the last test, as `EvaluationResult.episodes`.
     """
 
     def __init__(self, settings: RunSettings, player: Player, accelerator: Any) -> None:
@@ -205,7 +205,7 @@ class Evaluator:
         remembers = any(name == "Memory" for name, _ in wrapper_rows(settings.env.wrappers, "env.wrappers"))
         if remembers or not settings.evaluation.bare or self._specs[BARE] == self._specs[WITHIN]:
             del self._specs[BARE]
-        self._tests = further_tests(settings)
+        self._tests = extra_tests(settings)
         self._settings, self._accelerator = settings, accelerator
         self.episodes: dict[str, dict[str, float]] = {}
 
@@ -220,9 +220,9 @@ class Evaluator:
         What was measured in the bare environment stands under "bare" in the same form, where it is another one.
         """
         after = self._test()
-        sides = {name: Measurement.from_json(row) for name, row in (before or {}).items()}
-        result = _compared(sides.get(WITHIN), after.get(WITHIN)) | {"tests": self._further(after)}
-        return result | ({BARE: _compared(sides.get(BARE), after.get(BARE))} if BARE in self._specs else {})
+        sides = {name: EvaluationResult.from_json(row) for name, row in (before or {}).items()}
+        result = _compare(sides.get(WITHIN), after.get(WITHIN)) | {"tests": self._measure_tests(after)}
+        return result | ({BARE: _compare(sides.get(BARE), after.get(BARE))} if BARE in self._specs else {})
 
     def write_episodes(self, folder: Path) -> None:
         """Write what was counted of the last test's episodes, a line a task; nothing where there was no test."""
@@ -245,7 +245,7 @@ class Evaluator:
         measurement = self._measure(spec, self._settings.env.eval_split, tasks, "warm start")
         return measurement.rate.value if measurement is not None and measurement.rate else 0.0
 
-    def _test(self) -> dict[str, Measurement]:
+    def _test(self) -> dict[str, EvaluationResult]:
         """Measure on the test split; nothing on other processes, and where no test is wanted."""
         settings = self._settings
         sides = {
@@ -256,7 +256,7 @@ class Evaluator:
         self.episodes = measurements[WITHIN].episodes if WITHIN in measurements else {}
         return measurements
 
-    def _further(self, after: dict[str, Measurement]) -> dict[str, dict[str, object] | None]:
+    def _measure_tests(self, after: dict[str, EvaluationResult]) -> dict[str, dict[str, object] | None]:
         """Measure `env.tests`, by name; one that was measured already is not played again."""
         settings, summaries = self._settings, dict[str, dict[str, object] | None]()
         # In every process the same are played, though only the first knows what was found.
@@ -269,7 +269,7 @@ class Evaluator:
             summaries[name] = None if measurement is None else {"split": split, **measurement.summary()}
         return summaries
 
-    def _measure(self, specs: Specs, split: str, tasks: int, name: str) -> Measurement | None:
+    def _measure(self, specs: Specs, split: str, tasks: int, name: str) -> EvaluationResult | None:
         measurement = None
         with one_budget():
             if tasks and self._accelerator.is_main_process:
@@ -278,7 +278,7 @@ class Evaluator:
         return measurement
 
 
-def _compared(before: Measurement | None, after: Measurement | None) -> dict[str, Any]:
+def _compare(before: EvaluationResult | None, after: EvaluationResult | None) -> dict[str, Any]:
     """Return both summaries and the gain; None for it where one side has no rate of all its environments."""
     both = before and after and before.rate and after.rate
     return {
@@ -301,7 +301,7 @@ def success_of(summary: dict[str, Any]) -> str:
     return f"{100 * summary['success']:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
 
 
-def curve_points(measured: Measurement, prefix: str = "eval") -> dict[str, float]:
+def curve_points(measured: EvaluationResult, prefix: str = "eval") -> dict[str, float]:
     """Return the curve points of a validation; its faults alone where an environment has no result: it is never the best."""
     rate = measured.rate
     if rate is None:
@@ -310,8 +310,8 @@ def curve_points(measured: Measurement, prefix: str = "eval") -> dict[str, float
     return {f"{prefix}/{name}": value for name, value in numbers.items()}
 
 
-def examined(run: Any, seed: int, episodes: int = EPISODES) -> dict[str, Any]:
-    """Play tasks of the training split and return what the policy's turns are like, as plain JSON; see `texts_told`."""
+def inspect_turns(run: Any, seed: int, episodes: int = EPISODES) -> dict[str, Any]:
+    """Play tasks of the training split and return what the policy's turns are like, as plain JSON; see `turn_stats`."""
     tasks = tasks_of_step(0, min(episodes, run.parts.train_size), run.parts.train_size, seed)
     sampled = run.parts.policy.sampled_tokens
     groups = play_groups(
@@ -320,10 +320,10 @@ def examined(run: Any, seed: int, episodes: int = EPISODES) -> dict[str, Any]:
     run.parts.policy.sampled_tokens = sampled  # which counts training alone
     run.weights_changed()
     tags = acting_tags(core_of(run.parts.environment()))
-    return texts_told([result for group in groups for result in group.results], tags)
+    return turn_stats([result for group in groups for result in group.results], tags)
 
 
-def texts_told(results: Sequence[EpisodeResult], tags: tuple[str, ...] = ()) -> dict[str, Any]:
+def turn_stats(results: Sequence[EpisodeResult], tags: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the numbers of episodes' turns, in an environment in which these tags act.
 
     `distinct_4grams` is the share of different ones among the 4-word runs of all reasoning; `repeats` the share of reasoning
@@ -364,14 +364,14 @@ def in_words(stats: dict[str, Any]) -> str:
     lines = [
         f"{stats['episodes']} episodes, {100 * stats['success']:.1f} % solved; {stats['turns']} turns, "
         f"{100 * stats['valid_turns']:.1f} % valid, {stats['tokens_per_turn']:.1f} tokens each, "
-        f"{100 * stats['with_reasoning']:.1f} % with reasoning, {100 * stats['distinct_4grams']:.1f} % of its 4-grams distinct, "
-        f"{100 * stats['repeats']:.1f} % of it as in the turn before"
+        f"{100 * stats['with_reasoning']:.1f} % with reasoning, {100 * stats['distinct_4grams']:.1f} % of its 4-grams "
+        f"distinct, {100 * stats['repeats']:.1f} % of it as in the turn before"
     ]
     lines += [
         f"{row['episodes']} {kind}, the first ends: {row['example']!r}" for kind, row in stats["failures"].items()
     ]
-    if stats["valid_turns"] < WANTED:
-        lines.append(f"warning: under {100 * WANTED:.0f} % of turns are valid: look at the prompt before you train")
+    if stats["valid_turns"] < MIN_VALID:
+        lines.append(f"warning: under {100 * MIN_VALID:.0f} % of turns are valid: look at the prompt before you train")
     return "\n  ".join(lines)
 
 

@@ -35,13 +35,13 @@ from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Trajectory
 from trainers import advantages as adv
 from trainers import losses
-from trainers.batching import MicroBatch, Row, in_parts
+from trainers.batching import MicroBatch, TrainingRow, in_parts
 from trainers.imitation import check_flaws, warm_start
 from trainers.run import TrainingRun, run_program
-from trainers.sampling import Group, group_stats, step_plan
+from trainers.sampling import EpisodeGroup, group_stats, step_plan
 from trainers.settings import ReinforcementSettings, at_least_one, in_order, not_negative
 from trainers.training.forward import token_logprobs
-from trainers.training.models import corrected, reference_of, with_reference
+from trainers.training.models import correct_rows, reference_of, with_reference
 from trainers.training.optimise import gradient_step, mean_by_name
 
 
@@ -121,14 +121,14 @@ def train(
         # 1. Play. Every resume plays the same groups, every process its share of them.
         counts = settings.tasks_per_step, settings.group_size
         plan = step_plan(list(run.parts.environments.values()), run.parts.train_split, counts, run.step, settings.seed)
-        groups = run.played(plan, together=settings.group_size)
+        groups = run.play(plan, together=settings.group_size)
         stats = group_stats(groups) | {"cpu_seconds/sampling": time.process_time() - cpu}
         # 2. Rewards become advantages, episodes become rows of tokens.
-        rows, owners = bare_rows(groups)
+        rows, owners = rows_of_groups(groups)
         if settings.beta:
             rows = with_reference(rows, run.parts, reference, settings.token_budget)
         if settings.correction != "off":
-            rows, gap = corrected(rows, run.parts, settings.correction, settings.token_budget)
+            rows, gap = correct_rows(rows, run.parts, settings.correction, settings.token_budget)
             stats |= gap
         rows, signal = with_advantages(rows, owners, groups, settings)
         stats["frac_reward_zero_std"] = 1 - signal
@@ -143,20 +143,20 @@ def train(
     return run.finish(more)
 
 
-def bare_rows(groups: list[Group]) -> tuple[list[Row], list[int]]:
+def rows_of_groups(groups: list[EpisodeGroup]) -> tuple[list[TrainingRow], list[int]]:
     """Return the token sequences of all episodes as rows whose advantages are weights of 1, and the episode of each.
 
     An episode is one row, or several where its context was replaced on the way.
     """
     episodes = [sequences for group in groups for sequences in group.sequences]
     pairs = [(sequence, owner) for owner, sequences in enumerate(episodes) for sequence in sequences]
-    rows = [Row(sequence, tuple(map(float, sequence.trained))) for sequence, _ in pairs]
+    rows = [TrainingRow(sequence, tuple(map(float, sequence.trained))) for sequence, _ in pairs]
     return rows, [owner for _, owner in pairs]
 
 
 def with_advantages(
-    rows: list[Row], owners: list[int], groups: list[Group], settings: GRPOSettings
-) -> tuple[list[Row], float]:
+    rows: list[TrainingRow], owners: list[int], groups: list[EpisodeGroup], settings: GRPOSettings
+) -> tuple[list[TrainingRow], float]:
     """Return the rows that are trained on, with advantages, and the share of groups whose rewards differ."""
     episodes = [result.trajectory for group in groups for result in group.results]
     names = [number for number, group in enumerate(groups) for _ in group.results]
@@ -170,18 +170,20 @@ def with_advantages(
     else:
         whole = adv.group_advantages(rewards.sum(dim=1), names, settings.scale, settings.baseline)
         advantages = whole[:, None].expand_as(rewards)  # (episodes, turns)
-    places = kept_rows(owners, episodes, signal, settings)
-    return [credited(rows[place], advantages[owners[place]]) for place in places], share_of_groups(signal, names)
+    places = trainable_rows(owners, episodes, signal, settings)
+    return [credit(rows[place], advantages[owners[place]]) for place in places], share_of_groups(signal, names)
 
 
-def kept_rows(owners: list[int], episodes: list[Trajectory], signal: torch.Tensor, settings: GRPOSettings) -> list[int]:
+def trainable_rows(
+    owners: list[int], episodes: list[Trajectory], signal: torch.Tensor, settings: GRPOSettings
+) -> list[int]:
     """Return the places of the rows that are trained on, as `drop_truncated` and `drop_flat_groups` say."""
     cut = [settings.drop_truncated and episode.last.truncated for episode in episodes]
     flat = (~signal).tolist() if settings.drop_flat_groups else [False] * len(episodes)
     return [place for place, owner in enumerate(owners) if not (cut[owner] or flat[owner])]
 
 
-def credited(row: Row, advantages: torch.Tensor) -> Row:
+def credit(row: TrainingRow, advantages: torch.Tensor) -> TrainingRow:
     """Return a row whose tokens have the advantages of their turns (turns,), times the weights that it has."""
     shares = [0.0, *advantages.tolist()]  # turn 0 is what the policy did not sample
     pairs = zip(row.advantages, row.sequence.turns, strict=True)
@@ -194,7 +196,9 @@ def share_of_groups(signal: torch.Tensor, names: list[int]) -> float:
     return 1 - len(flat) / len(set(names))
 
 
-def penalties(rows: list[Row], owners: list[int], rewards: torch.Tensor, settings: GRPOSettings) -> torch.Tensor:
+def penalties(
+    rows: list[TrainingRow], owners: list[int], rewards: torch.Tensor, settings: GRPOSettings
+) -> torch.Tensor:
     """Return the KL penalty on the reward of each turn (episodes, turns)."""
     table = torch.zeros_like(rewards)
     for row, owner in zip(rows, owners, strict=True):
@@ -206,7 +210,7 @@ def penalties(rows: list[Row], owners: list[int], rewards: torch.Tensor, setting
     return table
 
 
-def update(rows: list[Row], run: TrainingRun, settings: GRPOSettings) -> dict[str, float]:
+def update(rows: list[TrainingRow], run: TrainingRun, settings: GRPOSettings) -> dict[str, float]:
     """Take one gradient step on rows and return its metrics."""
 
     def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:

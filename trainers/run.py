@@ -24,7 +24,7 @@ from trainers.costs import Costs, Paid, curve_points, in_words
 from trainers.environments import ceilings, members_of
 from trainers.evaluation import Evaluator, change_in_words
 from trainers.run_parts import build_parts
-from trainers.sampling import Group, distinct_calls, keep_episodes, play_groups
+from trainers.sampling import EpisodeGroup, distinct_calls, keep_episodes, play_groups
 from trainers.settings import RunSettings
 from trainers.training.checkpoints import Checkpoints, Part
 from trainers.training.metrics import METRICS_FILE, Metrics, read_metrics
@@ -55,14 +55,14 @@ class TrainingRun:
         """
         self.parts, self._settings, self._gap = build_parts(settings, out), settings, 0.0
         parts, accelerator = self.parts, self.parts.accelerator
-        self._evaluator = Evaluator(settings, parts.judged, accelerator)
+        self._evaluator = Evaluator(settings, parts.eval_policy, accelerator)
         for note in ceilings(settings) if accelerator.is_main_process else ():
             print(f"note: {note}", file=sys.stderr)
         keep, best_within = settings.log.keep_checkpoints, settings.evaluation.best_within_steps
         self._checkpoints = Checkpoints(out / "checkpoints", keep, best_within)
         self._start = Checkpoints(out / "checkpoints" / "start")
         self.step, self.memory = 0, dict[str, Any]()
-        self._kept: dict[str, Part] = {}
+        self._modules: dict[str, Part] = {}
         self._state = {"cpu_seconds": 0.0, "sampled_tokens": 0, "num_tokens": 0, "env_steps": 0, "before": None,
                        "unmeasured": False, "tool_calls": {}}  # fmt: skip
         self.fresh = not self._resume()
@@ -74,7 +74,7 @@ class TrainingRun:
         self._metrics = Metrics(out, settings.log, total_steps=settings.steps, enabled=accelerator.is_main_process)
 
     def _serve(self) -> None:
-        self.parts.policy.services = self.parts.judged.services = self._spending.services(self.step)
+        self.parts.policy.services = self.parts.eval_policy.services = self._spending.services(self.step)
 
     @property
     def over(self) -> bool:
@@ -95,7 +95,7 @@ class TrainingRun:
         self.weights_changed()
         return self.parts.processes.sums([self._evaluator.held_out(tasks)])[0]
 
-    def played(self, plan: Sequence[Planned], together: int) -> list[Group]:
+    def play(self, plan: Sequence[Planned], together: int) -> list[EpisodeGroup]:
         """Play this process's share of a step's groups, each of so many episodes.
 
         Raises:
@@ -130,16 +130,16 @@ class TrainingRun:
         Raises:
             UsageError: the checkpoint has no such module, or it is another one.
         """
-        if name in self._kept:
+        if name in self._modules:
             raise UsageError(f"a module named {name!r} is kept already")
-        self._kept[name] = (module, optimiser)
+        self._modules[name] = (module, optimiser)
         if not self.fresh:
             self._checkpoints.load_part(name, module, optimiser)
 
     def end_step(
         self,
         stats: Mapping[str, float],
-        groups: Sequence[Group] = (),
+        groups: Sequence[EpisodeGroup] = (),
         *,
         turns: int | None = None,
         calls: Mapping[str, int] | None = None,
@@ -305,7 +305,7 @@ class TrainingRun:
             "cpu_seconds": self._cpu_seconds(),
         }
         if self.parts.accelerator.is_main_process:
-            self._checkpoints.save(self.step, self.parts.bare, self.parts.optimiser, state, self._kept)
+            self._checkpoints.save(self.step, self.parts.bare, self.parts.optimiser, state, self._modules)
         self._saved_step = self.step
         self.parts.accelerator.wait_for_everyone()
         self._spending.forget(self.step)

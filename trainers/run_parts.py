@@ -37,7 +37,7 @@ class RunParts:
         chat: tokens of conversations.
         engine: samples; it shares the model, or has a copy that `TrainingRun.weights_changed` keeps up.
         policy: plays training episodes.
-        judged: plays as it is measured: greedily, say.
+        eval_policy: plays as it is measured: greedily, say.
         optimiser: of the model.
         constant: tokens that are whole texts of prompts; a warm start leaves out those that no demonstration says.
         train_split: of the environments.
@@ -54,7 +54,7 @@ class RunParts:
     chat: ChatTokenizer
     engine: Engine
     policy: Player
-    judged: Player
+    eval_policy: Player
     optimiser: Optimiser
     constant: frozenset[int]
     train_split: str
@@ -91,16 +91,16 @@ class RunParts:
         """Return a new environment of the run's kind."""
         return gym.make(EnvSpec.from_json(self.spec))
 
-    def shared_out(self, count: int) -> list[tuple[gym.Env[Any, Any], int]]:
+    def share_episodes(self, count: int) -> list[tuple[gym.Env[Any, Any], int]]:
         """Return the environments without the wrappers of `env.wrappers`, each with its share of so many episodes."""
         weights = [environment.weight for environment in self.environments.values()]
         parts = zip(self.environments.values(), shares(weights, count, self.seed, 0), strict=True)
         return [(gym.make(EnvSpec.from_json(environment.bare)), part) for environment, part in parts]
 
-    def encoded(self, episode: Trajectory) -> list[TokenSequence]:
+    def encode(self, episode: Trajectory) -> list[TokenSequence]:
         """Return an episode that somebody played as tokens, as the policy would have had them."""
         environment = self.environments.get(episode.header.env_id, self.main)
-        return self.policy.demonstrated(episode, environment.spec, environment.tools)
+        return self.policy.demonstration_tokens(episode, environment.spec, environment.tools)
 
 
 def build_parts(settings: RunSettings, out: Path) -> RunParts:
@@ -136,7 +136,7 @@ def build_parts(settings: RunSettings, out: Path) -> RunParts:
         chat=chat,
         engine=engine,
         policy=policy,
-        judged=eval_policy,
+        eval_policy=eval_policy,
         optimiser=Optimiser(model, settings.optim, settings.updates),
         constant=constant,
         train_split=settings.env.train_split,

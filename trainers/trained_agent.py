@@ -127,7 +127,7 @@ class TrainedAgent(ModelAgent):
 
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
         """Return the next turn of each episode; the policy is shown what its run's `Memory` would keep."""
-        return super().act([remembered(request, self._memory) if self._memory else request for request in requests])
+        return super().act([with_memory(request, self._memory) if self._memory else request for request in requests])
 
     def meets(self, env: gym.Env[Any, Any]) -> None:
         """Warn once if the environment's arguments differ from those of training."""
@@ -140,7 +140,7 @@ class TrainedAgent(ModelAgent):
         )
 
 
-def remembered(request: Request, memory: Memory) -> Request:
+def with_memory(request: Request, memory: Memory) -> Request:
     """Return a request as it would be with such a `Memory` around the environment; as it is where there is one."""
     if request.context == "replace":
         return request
@@ -173,14 +173,14 @@ def differences(settings: Mapping[str, Any], env: gym.Env[Any, Any]) -> str:
     defaults = {name: parameters[name].default for name in core.arguments if name in parameters}
     trained, here = {**defaults, **json.loads(settings["arguments"])}, plain_value(core.arguments)
     changes = []
-    for other in _tested(settings):
+    for other in _test_arguments(settings):
         there = plain_value({**trained, **other})
         names = [name for name in {**there, **here} if name not in UNSEEN and there.get(name) != here.get(name)]
         changes.append([f"{name}={_text(there.get(name)):.60}, not {_text(here.get(name)):.60}" for name in names])
     return "; ".join(changes[0]) if all(changes) else ""
 
 
-def _tested(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _test_arguments(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield which arguments are others than those of training: none first, then those of each test."""
     yield {}
     for other in (json.loads(settings["test_arguments"]), *json.loads(settings["tests"]).values()):

@@ -68,7 +68,7 @@ def main() -> None:
     """Run the command line."""
     with one_line_errors("veg"):
         settings, out = parse(VEGSettings, program="veg")
-        if note := settings.told():
+        if note := settings.summary():
             print(f"veg: {note}", file=sys.stderr)
         with open_run(settings.with_feedback(), out, settings.spending()) as run:
             train(settings, run, results)

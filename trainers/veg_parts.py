@@ -86,7 +86,7 @@ class FeedbackSettings:
         prices = {name: table.price(name) if table else None for name in sorted(names)}
         return Costs(prices, feedback_limits(self.max_calls, self.max_cost))
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """Return a line for the screen about the feedback model and its templates; "" without one."""
         models = " and ".join(dict.fromkeys(self.chat_models.values()))
         return models and f"feedback by {models}, templates {read_templates(self._texts()).digest}"

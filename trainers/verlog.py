@@ -39,10 +39,10 @@ from agent_envs.base.terminal import stage_lines
 from agent_envs.wrappers.turns import allowance
 from trainers import losses
 from trainers.advantages import DualDiscounts, dual_discount_gae
-from trainers.batching import MicroBatch, Row, in_parts
-from trainers.evaluation import examined, in_words
+from trainers.batching import MicroBatch, TrainingRow, in_parts
+from trainers.evaluation import in_words, inspect_turns
 from trainers.expanded_actions import expanded_parts
-from trainers.fixed_turns import FixedTurns, LanePlan, Point, state_before
+from trainers.fixed_turns import DataPoint, FixedTurns, LanePlan, state_before
 from trainers.imitation import check_flaws, warm_start
 from trainers.run import TrainingRun, run_program
 from trainers.settings import EnvironmentSettings, ReinforcementSettings, at_least_one, in_order, not_negative
@@ -52,7 +52,7 @@ from trainers.training.critic import (
     WarmupSettings,
     critic_step,
     fit,
-    settled,
+    has_settled,
     values_of,
     with_targets,
 )
@@ -60,7 +60,7 @@ from trainers.training.forward import token_logprobs
 from trainers.training.models import ReferenceModel, reference_of, with_reference
 from trainers.training.optimise import Optimiser, gradient_step, mean_by_name
 
-Batch = list[list[Point]]  # of lanes
+Batch = list[list[DataPoint]]  # of lanes
 
 
 @in_order
@@ -117,7 +117,7 @@ def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
     run.parts.processes.check_shares(settings.n_env)
     if run.fresh:
         warm_start(settings.warm_start, run, settings.seed)
-        examination(settings, run, "before")
+        inspect_policy(settings, run, "before")
     critic = Critic(run.parts.bare, settings.critic)
     run.keep("critic", critic, optimiser := Optimiser(critic, settings.critic.optim, 0))
     lane_plan = LanePlan(run.parts.spec, run.parts.train_split, run.parts.train_size, settings.n_env, settings.seed)
@@ -139,8 +139,8 @@ def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
             batch, stats = lanes.play(settings.e_len)
             stats["cpu_seconds/sampling"] = time.process_time() - cpu
             # 2. Rewards become advantages and returns, turns become rows of tokens.
-            rows, critic_stats = judged(batch, critic, run, settings, reference)
-            rows = whitened(rows, run)
+            rows, critic_stats = rows_with_advantages(batch, critic, run, settings, reference)
+            rows = whiten(rows, run)
             # 3. Gradient steps of both.
             update_metrics = []
             for epoch in range(settings.epochs):
@@ -155,7 +155,7 @@ def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
             run.memory["lanes"] = gather_object(lanes.state_dict())
             earlier = run.memory.pop("uncounted_turns", 0) if run.parts.accelerator.is_main_process else 0
             run.end_step(stats, turns=int(stats.pop("turns")) + earlier)
-    examination(settings, run, "after")
+    inspect_policy(settings, run, "after")
     return run.finish(
         lambda _: {name: run.memory[name] for name in ("critic_warm_up", "examined") if name in run.memory}
     )
@@ -180,26 +180,26 @@ def warm_up(
         print(f"note: {note}: short episodes, the successes, are too many among those that end", file=sys.stderr)
     if not how.batches:
         return
-    say, pool, faults = stage_lines("critic warm-up"), list[list[Point]](), 0.0
+    say, pool, faults = stage_lines("critic warm-up"), list[list[DataPoint]](), 0.0
     for number in range(how.batches):
         points, stats = lanes.play(settings.e_len)
         pool, faults = pool + points, faults + stats["faults"]
         say("playing", (number + 1) / how.batches / 2)
     turns, faults = map(int, run.parts.processes.sums([sum(map(len, pool)), faults]))
-    rows, critic_stats = judged(pool, critic, run, settings)
+    rows, critic_stats = rows_with_advantages(pool, critic, run, settings)
     history = [critic_stats["value_loss"]]
     for number in range(max(how.rounds, how.most_rounds)):
-        if number >= how.rounds and number % how.rounds == 0 and (not how.check or settled(history)[0]):
+        if number >= how.rounds and number % how.rounds == 0 and (not how.check or has_settled(history)[0]):
             break
         sample = random.Random(f"{settings.seed}/warm-up/{number}").sample(rows, max(1, round(how.share * len(rows))))
         for part in in_parts(sample, max(1, round(how.batches * how.share * settings.minibatches))):
             critic_step(part, critic, optimiser, run.parts, settings.critic, settings.token_budget)
-        rows, critic_stats = judged(pool, critic, run, settings)
+        rows, critic_stats = rows_with_advantages(pool, critic, run, settings)
         history.append(critic_stats["value_loss"])
         say(f"value loss {critic_stats['value_loss']:.4f}", min(1.0, 0.5 + (number + 1) / how.rounds / 2))
-    steady, words = settled(history)
+    steady, words = has_settled(history)
     explained = critic_stats["explained_variance"]
-    whole, rising, count = fit(played_out(pool, rows, settings), run.parts.processes)
+    whole, rising, count = fit(value_return_pairs(pool, rows, settings), run.parts.processes)
     words += f", explained variance {explained:.3f}"
     words += f", {whole:.3f} in episodes that ended (r = {rising:.3f})" if count else ", no episode ended"
     summary = {"turns": turns, "faults": faults, "value_losses": history, "explained_variance": explained}
@@ -210,7 +210,7 @@ def warm_up(
         raise AgentEnvsError(f"the critic has not settled: {words}; raise warmup.most-rounds, or --warmup.no-check")
 
 
-def played_out(pool: Batch, rows: Sequence[Row], settings: VerlogSettings) -> list[tuple[float, float]]:
+def value_return_pairs(pool: Batch, rows: Sequence[TrainingRow], settings: VerlogSettings) -> list[tuple[float, float]]:
     """Return values beside returns that hold no value, of the tokens of episodes that ended within the warm-up's batches.
 
     Behind a limit nothing counts, though values look past it: in many an environment successes alone end without one.
@@ -232,23 +232,27 @@ def played_out(pool: Batch, rows: Sequence[Row], settings: VerlogSettings) -> li
     return pairs
 
 
-def judged(
+def rows_with_advantages(
     batch: Batch, critic: Critic, run: TrainingRun, settings: VerlogSettings, reference: ReferenceModel | None = None
-) -> tuple[list[Row], dict[str, float]]:
+) -> tuple[list[TrainingRow], dict[str, float]]:
     """Return the turns that are trained on as rows, with advantages, and their returns, values and first tokens."""
     points = [point for lane in batch for point in lane]
-    rows = [Row(point.sequence, tuple(map(float, point.sequence.trained))) for point in points]
+    rows = [TrainingRow(point.sequence, tuple(map(float, point.sequence.trained))) for point in points]
     if reference is not None:
         rows = with_reference(rows, run.parts, reference, settings.token_budget)
-    states = [state_before(point.ahead, run.parts.chat.end_ids[0]) for point in points if point.ahead]
+    states = [
+        state_before(point.bootstrap_tokens, run.parts.chat.end_ids[0]) for point in points if point.bootstrap_tokens
+    ]
     all_values = values_of(critic, [*(row.sequence for row in rows), *states], run.parts, settings.token_budget)
     values, next_values = all_values[: len(rows)], iter(all_values[len(rows) :])
     kl_penalties = [
         [0.0] if point.empty else penalties(row, settings.beta) for row, point in zip(rows, points, strict=True)
     ]
     rewards = [[*row[:-1], row[-1] + point.turn.reward] for row, point in zip(kl_penalties, points, strict=True)]
-    bootstraps = [bootstrap(point, next(next_values)[0] if point.ahead else None, settings) for point in points]
-    trained, pairs, start = list[Row](), list[tuple[float, float]](), 0
+    bootstraps = [
+        bootstrap(point, next(next_values)[0] if point.bootstrap_tokens else None, settings) for point in points
+    ]
+    trained, pairs, start = list[TrainingRow](), list[tuple[float, float]](), 0
     for lane in batch:
         part, start = slice(start, start + len(lane)), start + len(lane)
         lane_values = values[part]
@@ -263,14 +267,14 @@ def judged(
     return trained, stats | {"kl": -penalty / settings.beta / max(1.0, count) if settings.beta else 0.0}
 
 
-def bootstrap(point: Point, value: float | None, settings: VerlogSettings) -> float | None:
+def bootstrap(point: DataPoint, value: float | None, settings: VerlogSettings) -> float | None:
     """Return the value of what follows a turn in GAE; None where the lane's next turn does."""
     if point.turn.terminated or (point.turn.truncated and settings.released_truncation):
         return 0.0
     return value
 
 
-def penalties(row: Row, coefficient: float) -> list[float]:
+def penalties(row: TrainingRow, coefficient: float) -> list[float]:
     """Return the KL penalty on the reward of each trained token."""
     sequence = row.sequence
     if not row.reference_logprobs:
@@ -280,7 +284,7 @@ def penalties(row: Row, coefficient: float) -> list[float]:
     return [float(value) for value in token_penalties[torch.tensor(sequence.trained)]]
 
 
-def whitened(rows: list[Row], run: TrainingRun) -> list[Row]:
+def whiten(rows: list[TrainingRow], run: TrainingRun) -> list[TrainingRow]:
     """Return rows whose advantages have mean 0 and standard deviation 1 over the trained tokens of all processes."""
     pairs = [list(zip(row.advantages, row.sequence.trained, strict=True)) for row in rows]
     values = [value for row in pairs for value, trained in row if trained]
@@ -291,7 +295,7 @@ def whitened(rows: list[Row], run: TrainingRun) -> list[Row]:
     return [replace(row, advantages=own) for row, own in zip(rows, white, strict=True)]
 
 
-def update(rows: list[Row], run: TrainingRun, settings: VerlogSettings) -> dict[str, float]:
+def update(rows: list[TrainingRow], run: TrainingRun, settings: VerlogSettings) -> dict[str, float]:
     """Take one gradient step of the policy on rows and return its metrics."""
 
     def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
@@ -311,10 +315,10 @@ def update(rows: list[Row], run: TrainingRun, settings: VerlogSettings) -> dict[
     return gradient_step(rows, run.parts, by_token, token_budget=settings.token_budget)
 
 
-def examination(settings: VerlogSettings, run: TrainingRun, when: str) -> None:
+def inspect_policy(settings: VerlogSettings, run: TrainingRun, when: str) -> None:
     """Tell what the policy says, where that is wanted, and keep it for the result."""
     if settings.examine:
-        summary = run.memory.setdefault("examined", {})[when] = examined(run, settings.seed)
+        summary = run.memory.setdefault("examined", {})[when] = inspect_turns(run, settings.seed)
         print(f"{when} training: {in_words(summary)}", file=sys.stderr)
 
 

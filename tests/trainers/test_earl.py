@@ -15,7 +15,7 @@ from trainers.batching import micro_batches
 from trainers.earl import EARLSettings
 from trainers.earl_parts.counterfactual.interventions import forkable, routes_of
 from trainers.earl_parts.counterfactual.optimisation import CounterfactualSettings, Encouragement
-from trainers.sampling import plan_groups, play_groups, trimmed
+from trainers.sampling import plan_groups, play_groups, trim
 from trainers.tokens import drift
 from trainers.training.forward import head_of, token_scores
 from trainers.training.models import ReferenceModel, with_reference
@@ -123,7 +123,7 @@ def test_what_is_played_again_is_what_its_record_says(face):
     }
     for key, found in again.items():
         (sequence,) = found.sequences
-        (rebuilt,) = [trimmed(one) for one in run.parts.policy.rebuilt(found.result.trajectory)]
+        (rebuilt,) = [trim(one) for one in run.parts.policy.rebuild(found.result.trajectory)]
         assert drift(sequence, rebuilt) == 0 and sequence.logprobs == pytest.approx(rebuilt.logprobs)
         assert (sequence.targets, sequence.legal) == (rebuilt.targets, rebuilt.legal)
         before = factual[key]
@@ -355,7 +355,9 @@ def test_what_a_step_kept_is_forgotten():
     )
     assert text.parts.policy._engine.kept_tokens > 0
     text.parts.policy.forget()
-    assert not (text.parts.policy._talks or text.parts.policy._leads or text.parts.policy._engine.kept_tokens)
+    assert not (
+        text.parts.policy._histories or text.parts.policy._forced_prefixes or text.parts.policy._engine.kept_tokens
+    )
 
 
 @pytest.mark.parametrize("name", EXPA_IDS)

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from agent_envs.base.errors import UsageError
 from agent_envs.envs.expa import VocabularyRow
-from trainers.training.forward import HEAD_FILE, FurtherHead, bare_model, check_head
+from trainers.training.forward import HEAD_FILE, ExtraHead, bare_model, check_head
 
 Start = Literal["first", "mean"]
 _NAME, _KEYS = "expanded_head", ("expanded_head.weight", "expanded_head.bias")
@@ -41,7 +41,7 @@ class Scores(NamedTuple):
     vocabulary_logprobs: torch.Tensor
 
 
-class ExpandedHead(FurtherHead):
+class ExpandedHead(ExtraHead):
     """Output rows of expanded actions. `attach_head` makes one from a model's language head.
 
     Attributes:
@@ -113,14 +113,14 @@ class ExpandedHead(FurtherHead):
         with_entropy: bool = True,
         entropy_grad: bool = False,
     ) -> Scores:
-        """Score what was chosen, as `FurtherHead.score` says; what was not legal has a hugely negative logprob.
+        """Score what was chosen, as `ExtraHead.score` says; what was not legal has a hugely negative logprob.
 
         Language logits are computed in language mode alone, and no mask is as wide as they are.
         """
-        actions = _widened(self.expanded(states), temperature)  # (n, actions - 1)
+        actions = _widen(self.expanded(states), temperature)  # (n, actions - 1)
         actions = actions.masked_fill(~table[:, 1:], torch.finfo(actions.dtype).min)
         places = table[:, 0].nonzero().squeeze(-1)  # (language,)
-        words = _widened(language(states[places]), temperature)  # (language, V)
+        words = _widen(language(states[places]), temperature)  # (language, V)
         sums = actions.logsumexp(-1)  # (n,)
         word_sums = words.logsumexp(-1)  # (language,)
         sums = sums.index_copy(0, places, torch.logaddexp(word_sums, sums[places]))
@@ -149,7 +149,7 @@ class ExpandedHead(FurtherHead):
         (folder / HEAD_FILE).write_text(json.dumps({"rows": rows}) + "\n", encoding="utf-8")
 
 
-def _widened(logits: torch.Tensor, temperature: float) -> torch.Tensor:
+def _widen(logits: torch.Tensor, temperature: float) -> torch.Tensor:
     return logits.to(torch.promote_types(logits.dtype, torch.float32)) / temperature
 
 
@@ -184,10 +184,10 @@ def attach_head(model: torch.nn.Module, rows: Sequence[VocabularyRow], start: St
     # Weights that train are at least float32, whatever the frozen ones are.
     dtype = torch.promote_types(table.dtype, torch.float32)
     weight = torch.stack([table[list(tokens)].to(dtype).mean(0) for tokens in picked])
-    return _registered(model, ExpandedHead(rows, weight))
+    return _register(model, ExpandedHead(rows, weight))
 
 
-def _registered(model: torch.nn.Module, head: ExpandedHead) -> ExpandedHead:
+def _register(model: torch.nn.Module, head: ExpandedHead) -> ExpandedHead:
     owner: Any = extract_model_from_parallel(model, keep_torch_compile=False)
     setattr(owner, _NAME, head)
     if hasattr(owner, "_keys_to_ignore_on_save"):
@@ -231,4 +231,4 @@ def load_head(model: torch.nn.Module, folder: Path) -> ExpandedHead:
     head.bias.copy_(tensors.get("bias", torch.zeros(len(weight))))
     if (head.vocabulary, weight.shape[1]) != tuple(language.weight.shape):
         raise UsageError(f"{folder}: the expanded head is of another model, with {head.vocabulary} tokens")
-    return _registered(model, head)
+    return _register(model, head)

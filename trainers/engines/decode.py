@@ -13,8 +13,8 @@ from transformers import PreTrainedTokenizerBase
 
 from agent_envs.base.errors import UsageError
 from trainers.contracts import Prefix, Sampling
-from trainers.engines.kv_cache import Kept, SlotCache
-from trainers.engines.prefill import Filled, Row, additive, last_logits
+from trainers.engines.kv_cache import CachedTokens, SlotCache
+from trainers.engines.prefill import DecodeRow, Filled, additive, last_logits
 
 _KEYS = 2**128
 _BROKEN = "\N{REPLACEMENT CHARACTER}"
@@ -22,7 +22,7 @@ ROOM = 256  # columns at first: rows may end long before their limits
 _DROP_SHARE = 8  # ended rows are dropped once they are one in so many
 
 
-class Drawn(NamedTuple):
+class Samples(NamedTuple):
     """One token a row, each tensor (rows,).
 
     Attributes:
@@ -69,7 +69,9 @@ def allowed_table(allowed: Sequence[tuple[int, ...] | None], vocabulary: int) ->
     return table
 
 
-def draw(logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling, allowed: torch.Tensor | None = None) -> Drawn:
+def draw(
+    logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling, allowed: torch.Tensor | None = None
+) -> Samples:
     """Draw a token from each row of logits.
 
     The filters come in this order: allowed ids, temperature, top-k, top-p. The cumulative distribution runs over token
@@ -92,7 +94,7 @@ def draw(logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling, allowe
         # The largest uniform, 1 - 2**-53, times the total rounds to less than the total: only a NaN needs the clamp.
         target = uniform.unsqueeze(-1) * cumulative[:, -1:]
         ids = torch.searchsorted(cumulative, target, right=True).clamp_(max=logits.shape[-1] - 1)
-    return Drawn(ids.squeeze(-1), logprobs.gather(-1, ids).squeeze(-1), entropies)
+    return Samples(ids.squeeze(-1), logprobs.gather(-1, ids).squeeze(-1), entropies)
 
 
 def log_distribution(logits: torch.Tensor, sampling: Sampling, allowed: torch.Tensor | None = None) -> torch.Tensor:
@@ -270,12 +272,12 @@ class Decoding:
         self,
         *,
         model: Any,
-        rows: list[Row],
+        rows: list[DecodeRow],
         filled: Filled,
         sampling: Sampling,
         ends: frozenset[int],
         stops: StopTexts,
-        keep: Callable[[str, Kept], None],
+        keep: Callable[[str, CachedTokens], None],
     ) -> None:
         """Take over a batch after its prefixes.
 
@@ -326,7 +328,7 @@ class Decoding:
             logits = self._forward(ids, step)
         self._flush()
 
-    def _note(self, tokens: list[int]) -> list[tuple[int, Row]]:
+    def _note(self, tokens: list[int]) -> list[tuple[int, DecodeRow]]:
         """Add a token to each row that still runs; return those that it ends."""
         ended = []
         for slot, row in self._running:
@@ -336,22 +338,22 @@ class Decoding:
                 ended.append((slot, row))
         return ended
 
-    def _is_end(self, row: Row, token: int) -> bool:
+    def _is_end(self, row: DecodeRow, token: int) -> bool:
         if token in self._ends:
             row.finish = "eos"
         elif self._stops.complete(row.ids, row.prefix.stop):
             row.finish = "stop"
         return row.finish != "length"
 
-    def _finish(self, ended: list[tuple[int, Row]]) -> None:
+    def _finish(self, ended: list[tuple[int, DecodeRow]]) -> None:
         """Keep what sessions need of rows that ended: all their tokens but the last, which the model has not read."""
         for slot, row in ended:
             if row.prefix.session:
                 states = self._slots.states[:, slot]
                 stop = self._slots.begin + len(row.ids) - 1
                 parts = [states[:, :, row.old[0] : row.old[1]], states[:, :, row.new : stop]]
-                kept = Kept(row.prefix.ids + tuple(row.ids[:-1]), torch.cat(parts, dim=2))
-                self._keep(row.prefix.session, kept)
+                cache = CachedTokens(row.prefix.ids + tuple(row.ids[:-1]), torch.cat(parts, dim=2))
+                self._keep(row.prefix.session, cache)
         ended_slots = {slot for slot, _ in ended}
         self._running = [(slot, row) for slot, row in self._running if slot not in ended_slots]
 

@@ -54,15 +54,15 @@ class SlotCache(Cache):
         self._depth = layers
         self._columns = columns
         self._start = self._stop = 0
-        self._written: tuple[torch.Tensor, ...] = ()
-        self._seen: tuple[torch.Tensor, ...] = ()
+        self._write_views: tuple[torch.Tensor, ...] = ()
+        self._read_views: tuple[torch.Tensor, ...] = ()
 
     def aim(self, start: int, stop: int) -> None:
         """Set the columns that the next forward pass writes; it then attends to all columns before `stop`."""
         self._start, self._stop = start, stop
         if self.states is not None:
-            self._written = self.states[:, :, :, start:stop].unbind(0)
-            self._seen = self.states[:, :, :, :stop].unbind(0)
+            self._write_views = self.states[:, :, :, start:stop].unbind(0)
+            self._read_views = self.states[:, :, :, :stop].unbind(0)
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
@@ -71,9 +71,9 @@ class SlotCache(Cache):
         if self.states is None:
             self._allocate(key_states, value_states)
         at = 2 * layer_idx
-        self._written[at].copy_(key_states)
-        self._written[at + 1].copy_(value_states)
-        return self._seen[at], self._seen[at + 1]
+        self._write_views[at].copy_(key_states)
+        self._write_views[at + 1].copy_(value_states)
+        return self._read_views[at], self._read_views[at + 1]
 
     def _allocate(self, keys: torch.Tensor, values: torch.Tensor) -> None:
         rows, heads, _, dim = keys.shape
@@ -92,7 +92,7 @@ class SlotCache(Cache):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CachedTokens:
     """What is kept of a conversation.
 
     Attributes:
@@ -114,50 +114,50 @@ class SessionStore:
         """Keep nothing yet, and never more than `limit` tokens."""
         self.limit = limit
         self.tokens = 0
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._caches: OrderedDict[str, CachedTokens] = OrderedDict()
         self._trunks: dict[str, str] = {}  # of forks
         self._waiting: dict[str, list[str]] = {}  # forks that have nothing of their own yet, by their trunks
 
-    def longest(self, name: str, ids: tuple[int, ...]) -> tuple[Kept | None, int]:
+    def longest(self, name: str, ids: tuple[int, ...]) -> tuple[CachedTokens | None, int]:
         """Return the cached sequence that shares most tokens with `ids`, under a name or its trunk's, and their number."""
         best, length = None, 0
         for each in (name, self._trunks.get(name, name)):
-            kept = self._kept.get(each)
-            if kept is not None and (alike := common_beginning(kept.ids, ids)) > length:
-                best, length = kept, alike
-                self._kept.move_to_end(each)
+            cache = self._caches.get(each)
+            if cache is not None and (alike := common_beginning(cache.ids, ids)) > length:
+                best, length = cache, alike
+                self._caches.move_to_end(each)
         return best, length
 
     def fork(self, name: str, new: str) -> None:
         """Let a new name begin with what another has kept. Nothing is kept twice while the trunk goes on in that context."""
-        trunk = name if name in self._kept else self._trunks.get(name, name)
+        trunk = name if name in self._caches else self._trunks.get(name, name)
         self._trunks[new] = trunk
         self._waiting.setdefault(trunk, []).append(new)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._kept
+        return name in self._caches
 
-    def put(self, name: str, kept: Kept) -> None:
+    def put(self, name: str, cache: CachedTokens) -> None:
         """Keep a conversation in place of what its name had; where that is another context, its forks keep the old one."""
-        old = self._kept.get(name)
-        if old is not None and common_beginning(old.ids, kept.ids) < len(old.ids):
+        old = self._caches.get(name)
+        if old is not None and common_beginning(old.ids, cache.ids) < len(old.ids):
             for fork in self._waiting.pop(name, ()):
-                if fork not in self._kept:
+                if fork not in self._caches:
                     self.put(fork, old)
         self.drop(name)
-        self._kept[name] = kept
-        self.tokens += len(kept.ids)
+        self._caches[name] = cache
+        self.tokens += len(cache.ids)
         while self.tokens > self.limit:
-            self.drop(next(iter(self._kept)))
+            self.drop(next(iter(self._caches)))
 
     def drop(self, name: str) -> None:
         """Keep a name no longer."""
-        kept = self._kept.pop(name, None)
-        self.tokens -= len(kept.ids) if kept else 0
+        cache = self._caches.pop(name, None)
+        self.tokens -= len(cache.ids) if cache else 0
 
     def clear(self) -> None:
         """Keep nothing."""
-        self._kept.clear()
+        self._caches.clear()
         self._trunks.clear()
         self._waiting.clear()
         self.tokens = 0

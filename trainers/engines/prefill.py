@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from trainers.contracts import Prefix, common_beginning
-from trainers.engines.kv_cache import Kept, SlotCache, last_mlp, only_at
+from trainers.engines.kv_cache import CachedTokens, SlotCache, last_mlp, only_at
 
 Read = Callable[..., torch.Tensor]
 _TOKENS_A_PASS = 16_384  # bounds activations, and the mask of a pass
@@ -18,13 +18,13 @@ _PADDING = 32  # rows whose new tokens differ by less share a pass, though one i
 
 
 @dataclass(slots=True)
-class Row:
+class DecodeRow:
     """One prefix on its way to its end.
 
     Attributes:
         prefix: what it goes on from.
         limit: how many tokens may follow.
-        kept: begins as the prefix does; None where all of the prefix is new.
+        cache: begins as the prefix does; None where all of the prefix is new.
         shared: how many tokens the two begin with alike.
         ids: drawn so far; `logprobs` and `entropies` follow in batches.
         finish: why it ended.
@@ -34,7 +34,7 @@ class Row:
 
     prefix: Prefix
     limit: int
-    kept: Kept | None
+    cache: CachedTokens | None
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     entropies: list[float] = field(default_factory=list)
@@ -44,14 +44,14 @@ class Row:
     shared: int = 0
 
     @property
-    def kept_length(self) -> int:
+    def cache_length(self) -> int:
         """How many tokens need no pass: one is always left, whose logits the first draw needs."""
         return min(self.shared, len(self.prefix.ids) - 1)
 
     @property
     def fresh(self) -> tuple[int, ...]:
         """The tokens that need a pass."""
-        return self.prefix.ids[self.kept_length :]
+        return self.prefix.ids[self.cache_length :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +75,16 @@ class Filled:
 class _Pass:
     """Rows that go through the model together: their kept tokens end at one column, their new ones at another."""
 
-    sources: list[Row]
-    kept_width: int
+    sources: list[DecodeRow]
+    cache_width: int
     fresh_width: int
 
     @property
     def width(self) -> int:
-        return self.kept_width + self.fresh_width
+        return self.cache_width + self.fresh_width
 
 
-def prefill(model: Any, rows: Sequence[Row], layers: int, room: int, read: Read | None = None) -> Filled:
+def prefill(model: Any, rows: Sequence[DecodeRow], layers: int, room: int, read: Read | None = None) -> Filled:
     """Run the new tokens of all rows through the model, what they begin with alike once, and lay the batch out.
 
     Args:
@@ -99,7 +99,7 @@ def prefill(model: Any, rows: Sequence[Row], layers: int, room: int, read: Read 
     for index, row in enumerate(rows):
         members.setdefault(row.prefix.ids, []).append(index)
     distinct_rows = [
-        max((rows[index] for index in indices), key=lambda row: row.kept_length) for indices in members.values()
+        max((rows[index] for index in indices), key=lambda row: row.cache_length) for indices in members.values()
     ]
     sources = {id(row): indices for row, indices in zip(distinct_rows, members.values(), strict=True)}
     computed = _share(model, read, distinct_rows, layers)
@@ -138,22 +138,22 @@ def last_logits(model: Any, **inputs: Any) -> torch.Tensor:
     return logits[:, -1]
 
 
-def _share(model: Any, read: Read, rows: Sequence[Row], layers: int) -> int:
+def _share(model: Any, read: Read, rows: Sequence[DecodeRow], layers: int) -> int:
     """Let rows that have nothing kept go on from what they begin with alike; return how many tokens that took."""
-    groups = list(_alike(sorted((row for row in rows if not row.kept_length), key=lambda row: row.prefix.ids)))
-    beginnings = [Row(Prefix(group[0].prefix.ids[:length], 0), 0, None) for group, length in groups]
+    groups = list(_alike(sorted((row for row in rows if not row.cache_length), key=lambda row: row.prefix.ids)))
+    beginnings = [DecodeRow(Prefix(group[0].prefix.ids[:length], 0), 0, None) for group, length in groups]
     joint = {id(beginning): group for beginning, (group, _) in zip(beginnings, groups, strict=True)}
     for each in _passes(beginnings) if beginnings else ():
         states, _ = _run(model, read, each, layers)
         for at, beginning in enumerate(each.sources):
             ids = beginning.prefix.ids
-            kept = Kept(ids, states[:, at, :, each.width - len(ids) :])
+            cache = CachedTokens(ids, states[:, at, :, each.width - len(ids) :])
             for row in joint[id(beginning)]:
-                row.kept, row.shared = kept, len(ids)
+                row.cache, row.shared = cache, len(ids)
     return sum(len(beginning.prefix.ids) for beginning in beginnings)
 
 
-def _alike(rows: Sequence[Row]) -> Iterator[tuple[Sequence[Row], int]]:
+def _alike(rows: Sequence[DecodeRow]) -> Iterator[tuple[Sequence[DecodeRow], int]]:
     """Yield groups of sorted rows, and how many tokens each begins with alike: the one that saves most, then what it left."""
     heights = [common_beginning(a.prefix.ids, b.prefix.ids) for a, b in itertools.pairwise(rows)]
     best = (0, 0, 0, 0)  # tokens saved, first row, last row, length
@@ -171,9 +171,9 @@ def _alike(rows: Sequence[Row]) -> Iterator[tuple[Sequence[Row], int]]:
         yield from _alike(rows[last + 1 :])
 
 
-def _passes(sources: list[Row]) -> Iterator[_Pass]:
+def _passes(sources: list[DecodeRow]) -> Iterator[_Pass]:
     """Split rows so that padding, and the tokens of one pass, stay within bounds: longest first."""
-    group: list[Row] = []
+    group: list[DecodeRow] = []
     for row in sorted(sources, key=lambda row: -len(row.fresh)):
         widest = len(group[0].fresh) if group else 0
         if group and (widest * (len(group) + 1) > _TOKENS_A_PASS or 2 * len(row.fresh) < widest - _PADDING):
@@ -183,14 +183,14 @@ def _passes(sources: list[Row]) -> Iterator[_Pass]:
     yield _pass(group)
 
 
-def _pass(group: list[Row]) -> _Pass:
-    return _Pass(group, max(row.kept_length for row in group), len(group[0].fresh))
+def _pass(group: list[DecodeRow]) -> _Pass:
+    return _Pass(group, max(row.cache_length for row in group), len(group[0].fresh))
 
 
-def _place(row: Row, source: Row, each: _Pass, valid: torch.Tensor) -> None:
+def _place(row: DecodeRow, source: DecodeRow, each: _Pass, valid: torch.Tensor) -> None:
     columns = len(valid)
     border = columns - each.fresh_width
-    row.old = (border - source.kept_length, border)
+    row.old = (border - source.cache_length, border)
     row.new = columns - len(source.fresh)
     valid[row.old[0] : row.old[1]] = True
     valid[row.new :] = True
@@ -198,17 +198,17 @@ def _place(row: Row, source: Row, each: _Pass, valid: torch.Tensor) -> None:
 
 def _run(model: Any, read: Read, each: _Pass, layers: int, room: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     """One pass of the model: states (2 * layers, rows, heads, columns + room, dim) and logits (rows, vocabulary)."""
-    count, kept_width, fresh_width = len(each.sources), each.kept_width, each.fresh_width
+    count, kept_width, fresh_width = len(each.sources), each.cache_width, each.fresh_width
     ids = torch.zeros(count, fresh_width, dtype=torch.long)
     positions = torch.zeros(count, fresh_width, dtype=torch.long)
     valid = torch.zeros(count, each.width, dtype=torch.bool)
     for at, row in enumerate(each.sources):
-        fresh, length = row.fresh, row.kept_length
+        fresh, length = row.fresh, row.cache_length
         ids[at, fresh_width - len(fresh) :] = torch.tensor(fresh)
         positions[at, fresh_width - len(fresh) :] = torch.arange(length, length + len(fresh))
         valid[at, kept_width - length : kept_width] = True
         valid[at, each.width - len(fresh) :] = True
-    cache = SlotCache(layers, each.width + room, _kept_states(each, room))
+    cache = SlotCache(layers, each.width + room, _cache_states(each, room))
     cache.aim(kept_width, each.width)
     device = model.device
     dtype = cache.states.dtype if cache.states is not None else model.dtype
@@ -226,18 +226,18 @@ def _run(model: Any, read: Read, each: _Pass, layers: int, room: int = 0) -> tup
     return cache.states, logits
 
 
-def _kept_states(each: _Pass, room: int) -> torch.Tensor | None:
+def _cache_states(each: _Pass, room: int) -> torch.Tensor | None:
     """Room for a pass with the kept tokens in it, each row's ending at the same column; None where nothing is kept."""
-    cache = next((row.kept for row in each.sources if row.kept), None)
+    cache = next((row.cache for row in each.sources if row.cache), None)
     if cache is None:
         return None
     depth, heads, _, dim = cache.states.shape
     states = cache.states.new_empty(depth, len(each.sources), heads, each.width + room, dim)
     for at, row in enumerate(each.sources):
-        start = each.kept_width - row.kept_length
+        start = each.cache_width - row.cache_length
         states[:, at, :, :start] = 0
-        if row.kept:
-            states[:, at, :, start : each.kept_width] = row.kept.states[:, :, : row.kept_length]
+        if row.cache:
+            states[:, at, :, start : each.cache_width] = row.cache.states[:, :, : row.cache_length]
     return states
 
 

@@ -75,7 +75,7 @@ class StaleWeights(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class SyncProbe:
     """Token sequences that never change, on which an engine and the trainer are compared.
 
     Attributes:
@@ -92,7 +92,7 @@ class Probe:
         object.__setattr__(self, "sequences", rows)
 
 
-def probe_logprobs(model: Any, probe: Probe) -> list[list[float]]:
+def probe_logprobs(model: Any, probe: SyncProbe) -> list[list[float]]:
     """What the trainer's model says of a probe: one logprob a token from the second on, at temperature 1."""
     logprobs = []
     with torch.no_grad(), evaluating(model):
@@ -157,7 +157,7 @@ class VLLMEngine:
         dtype: str = "auto",
         lora_rank: int = 0,
         top_logprobs: int = 20,
-        probe: Probe | None = None,
+        probe: SyncProbe | None = None,
         tolerance: float = 1e-3,
         memory_share: float = 0.4,
         sync_folder: str | Path | None = None,
@@ -233,7 +233,7 @@ class VLLMEngine:
         samples = [Generated((), (), (), "length")] * len(prefixes)
         for number, output in zip(rows, self._ask([prefixes[number].ids for number in rows], params), strict=True):
             self.prefilled_tokens += len(prefixes[number].ids) - (output.num_cached_tokens or 0)
-            samples[number] = _generated(output.outputs[0])
+            samples[number] = _read_output(output.outputs[0])
         return samples
 
     def sync(self, model: PreTrainedModel) -> float:
@@ -348,7 +348,7 @@ def estimated_entropy(logprobs: Iterable[float]) -> float:
     return max(0.0, others - sum(math.exp(value) * value for value in values))
 
 
-def _generated(output: Any) -> Generated:
+def _read_output(output: Any) -> Generated:
     """Read one row of vLLM's answer, where each step holds the drawn token and the likeliest ones."""
     if output.finish_reason not in ("stop", "length"):
         raise RuntimeError(f"vLLM ended a row with {output.finish_reason!r}")
@@ -358,10 +358,10 @@ def _generated(output: Any) -> Generated:
     return Generated(tuple(output.token_ids), tuple(logprobs), tuple(entropies), finish)
 
 
-def _random_probe(vocabulary: int, longest: int) -> Probe:
+def _random_probe(vocabulary: int, longest: int) -> SyncProbe:
     generator = random.Random("probe of VLLMEngine")
     length = min(32, longest - 1)
-    return Probe([tuple(generator.randrange(vocabulary) for _ in range(length)) for _ in range(4)])
+    return SyncProbe([tuple(generator.randrange(vocabulary) for _ in range(length)) for _ in range(4)])
 
 
 def _rank_for(rank: int) -> int:

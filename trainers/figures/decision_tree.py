@@ -28,7 +28,7 @@ MOST_CALLS = 120  # of an episode: trees are walked by recursion
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class EndNode:
     """Where episodes end: the permutations (the number of A, of B, ...) that are sorted by then, and those that are not.
 
     `truncated`: the limit on actions ended them, and not the policy.
@@ -40,7 +40,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Swap:
+class SwapNode:
     """Two items exchange their places."""
 
     items: Names
@@ -48,7 +48,7 @@ class Swap:
 
 
 @dataclass(frozen=True, slots=True)
-class Compare:
+class CompareNode:
     """Two items are compared: a branch for each answer (`<`, `>`, `=`, in this order) that some permutation gives."""
 
     items: Names
@@ -56,7 +56,7 @@ class Compare:
     implied: bool = False
 
 
-Node = End | Swap | Compare
+Node = EndNode | SwapNode | CompareNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class DecisionTree:
     """A policy's decision tree for one number of items and one direction."""
 
     size: int
@@ -139,7 +139,7 @@ class _Play:
         return "no call before the limit" if self.truncated else "end"
 
 
-def decision_trees(episodes: Iterable[EpisodeResult | Trajectory]) -> tuple[Tree, ...]:
+def decision_trees(episodes: Iterable[EpisodeResult | Trajectory]) -> tuple[DecisionTree, ...]:
     """Return the tree of each number of items and direction among finished episodes, smaller and ascending ones first.
 
     Args:
@@ -166,7 +166,7 @@ def decision_trees(episodes: Iterable[EpisodeResult | Trajectory]) -> tuple[Tree
                 f"({'descending' if descending else 'ascending'}) were played; play them all"
             )
         root = _Grower(descending).node(plays, 0, tuple(range(size)), frozenset())
-        trees.append(Tree(size, descending, root))
+        trees.append(DecisionTree(size, descending, root))
     return tuple(trees)
 
 
@@ -187,7 +187,7 @@ def permutation_tasks(source: TaskSource, size: int, descending: bool, split: st
     raise UsageError(f"source {source.name}: {split} holds only {len(tasks)} permutations of {size} items, {direction}")
 
 
-def pruned(tree: Tree, fewest_swaps: bool = False) -> Tree:
+def prune(tree: DecisionTree, fewest_swaps: bool = False) -> DecisionTree:
     """Return the tree without implied comparisons: the paper's EARL*.
 
     Args:
@@ -195,13 +195,13 @@ def pruned(tree: Tree, fewest_swaps: bool = False) -> Tree:
         fewest_swaps: also arrange the items as the policy does, right or wrong, by the fewest swaps, at the end.
     """
     start = tuple(range(tree.size)) if fewest_swaps else None
-    return Tree(tree.size, tree.descending, _pruned(tree.root, start))
+    return DecisionTree(tree.size, tree.descending, _prune(tree.root, start))
 
 
-def chain(node: Node) -> tuple[tuple[Names, ...], End | Compare]:
+def chain(node: Node) -> tuple[tuple[Names, ...], EndNode | CompareNode]:
     """Return the swaps that come first, and what follows them."""
     swaps = []
-    while isinstance(node, Swap):
+    while isinstance(node, SwapNode):
         swaps.append(node.items)
         node = node.then
     return tuple(swaps), node
@@ -249,7 +249,7 @@ class _Grower:
         if name == "swap":
             places = {one: other, other: one}
             moved = tuple(places.get(item, item) for item in order)
-            return Swap(items, self.node(plays, depth + 1, moved, relations))
+            return SwapNode(items, self.node(plays, depth + 1, moved, relations))
         branches = []
         for sign in SIGNS:
             sign_plays = [play for play in plays if play.calls[depth][2] == sign]
@@ -257,12 +257,12 @@ class _Grower:
             if sign_plays:
                 branches.append((sign, self.node(sign_plays, depth + 1, order, closure(relations | learnt))))
         implied = one == other or not relations.isdisjoint({(one, other), (other, one)})
-        return Compare(items, tuple(branches), implied)
+        return CompareNode(items, tuple(branches), implied)
 
-    def _end(self, plays: list[_Play], order: Permutation) -> End:
+    def _end(self, plays: list[_Play], order: Permutation) -> EndNode:
         values = sorted({play.values for play in plays})
         right = tuple(value for value in values if sorted_order(value, self.descending) == order)
-        return End(right, tuple(value for value in values if value not in right), plays[0].truncated)
+        return EndNode(right, tuple(value for value in values if value not in right), plays[0].truncated)
 
 
 def _disagreement(one: _Play, other: _Play, depth: int) -> str:
@@ -273,46 +273,46 @@ def _disagreement(one: _Play, other: _Play, depth: int) -> str:
     )
 
 
-def _ends(node: Node, comparisons: int, swaps: int) -> Iterator[tuple[End, int, int]]:
+def _ends(node: Node, comparisons: int, swaps: int) -> Iterator[tuple[EndNode, int, int]]:
     """Yield every end with the comparisons and swaps on the way to it."""
-    if isinstance(node, End):
+    if isinstance(node, EndNode):
         yield node, comparisons, swaps
-    elif isinstance(node, Swap):
+    elif isinstance(node, SwapNode):
         yield from _ends(node.then, comparisons, swaps + 1)
     else:
         for _, child in node.branches:
             yield from _ends(child, comparisons + 1, swaps)
 
 
-def _pruned(node: Node, order: Permutation | None) -> Node:
+def _prune(node: Node, order: Permutation | None) -> Node:
     """Return the remainder of a node; `order`: the arrangement there, if swaps are left to the end."""
-    if isinstance(node, Compare):
+    if isinstance(node, CompareNode):
         if node.implied:
-            return _pruned(node.branches[0][1], order)
-        return Compare(node.items, tuple((sign, _pruned(child, order)) for sign, child in node.branches))
-    if isinstance(node, Swap):
+            return _prune(node.branches[0][1], order)
+        return CompareNode(node.items, tuple((sign, _prune(child, order)) for sign, child in node.branches))
+    if isinstance(node, SwapNode):
         if order is None:
-            return Swap(node.items, _pruned(node.then, None))
+            return SwapNode(node.items, _prune(node.then, None))
         one, other = (SYMBOLS.index(item) for item in node.items)
-        return _pruned(node.then, tuple({one: other, other: one}.get(item, item) for item in order))
+        return _prune(node.then, tuple({one: other, other: one}.get(item, item) for item in order))
     left: Node = node
     for one, other in reversed(minimal_swaps(tuple(range(len(order))), order) if order is not None else []):
-        left = Swap((SYMBOLS[one], SYMBOLS[other]), left)
+        left = SwapNode((SYMBOLS[one], SYMBOLS[other]), left)
     return left
 
 
-def tree_text(tree: Tree) -> str:
+def tree_text(tree: DecisionTree) -> str:
     """Return the tree as indented text, its figures first."""
     return "\n".join([f"{tree.name}: {tree.figures}", *_lines(tree.root, "", "")]) + "\n"
 
 
-def tree_json(tree: Tree) -> dict[str, Any]:
+def tree_json(tree: DecisionTree) -> dict[str, Any]:
     """Return the tree and its figures as JSON."""
     figures = tree.figures.to_json()
-    return {"size": tree.size, "descending": tree.descending, "figures": figures, "root": _encoded(tree.root)}
+    return {"size": tree.size, "descending": tree.descending, "figures": figures, "root": _encode(tree.root)}
 
 
-def extracted(episodes: Iterable[EpisodeResult | Trajectory], folder: str | Path) -> list[dict[str, Any]]:
+def write_trees(episodes: Iterable[EpisodeResult | Trajectory], folder: str | Path) -> list[dict[str, Any]]:
     """Write the decision trees of a policy's greedy episodes to a folder, as .txt and .json, and return their figures.
 
     Each tree is written as it is and, as `-pruned`, without implied comparisons; `benchmarks.tree_drawing` draws them.
@@ -322,14 +322,14 @@ def extracted(episodes: Iterable[EpisodeResult | Trajectory], folder: str | Path
         folder: is made where it is missing.
 
     Returns:
-        A row a tree: `size`, `direction`, the figures of the `policy`, of the `pruned` tree, and of the pruned tree with the
+        A row a tree: `size`, `direction`, the figures of the `policy`, of the `prune` tree, and of the pruned tree with the
         `fewest_swaps`.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for tree in decision_trees(episodes):
-        bare, least = pruned(tree), pruned(tree, fewest_swaps=True)
+        bare, least = prune(tree), prune(tree, fewest_swaps=True)
         stem = tree.name.lower().replace(" ", "-")
         for name, each in ((stem, tree), (f"{stem}-pruned", bare)):
             (folder / f"{name}.txt").write_text(tree_text(each), encoding="utf-8")
@@ -344,7 +344,7 @@ def extracted(episodes: Iterable[EpisodeResult | Trajectory], folder: str | Path
 def _lines(node: Node, indent: str, head: str) -> Iterator[str]:
     swaps, rest = chain(node)
     text = indent + head + "".join(f"swap {one} {other}, " for one, other in swaps)
-    if isinstance(rest, End):
+    if isinstance(rest, EndNode):
         total = len(rest.sorted) + len(rest.wrong)
         wrong = f" (not sorted: {len(rest.wrong)} of {total})" if rest.wrong else ""
         yield f"{text}{'cut off' if rest.truncated else 'end'}{wrong}"
@@ -355,10 +355,10 @@ def _lines(node: Node, indent: str, head: str) -> Iterator[str]:
         yield from _lines(child, indent + "  ", f"{one} {sign} {other}: ")
 
 
-def _encoded(node: Node) -> dict[str, Any]:
-    if isinstance(node, End):
+def _encode(node: Node) -> dict[str, Any]:
+    if isinstance(node, EndNode):
         return {"end": "truncated" if node.truncated else "terminated", "sorted": node.sorted, "wrong": node.wrong}
-    if isinstance(node, Swap):
-        return {"swap": node.items, "then": _encoded(node.then)}
-    branches = {sign: _encoded(child) for sign, child in node.branches}
+    if isinstance(node, SwapNode):
+        return {"swap": node.items, "then": _encode(node.then)}
+    branches = {sign: _encode(child) for sign, child in node.branches}
     return {"compare": node.items, "implied": node.implied, "branches": branches}

@@ -68,10 +68,10 @@ class Flaws:
 
     def draw(self, rng: random.Random) -> str:
         """Return the flaw of a turn, "" for none."""
-        return drawn_flaw(rng, {kind: getattr(self, kind) for kind in KINDS})
+        return draw_flaw(rng, {kind: getattr(self, kind) for kind in KINDS})
 
 
-def drawn_flaw(rng: random.Random, chances: Mapping[str, float]) -> str:
+def draw_flaw(rng: random.Random, chances: Mapping[str, float]) -> str:
     """Return a flaw by its chance, "" for none."""
     left = rng.random()
     for kind, chance in chances.items():
@@ -159,9 +159,9 @@ class _Demonstrator:
         try:
             return str(self._solver.act([request])[0].action)
         except Unsolvable:  # flaws took the turns that its plan needed
-            return self._drawn(request)
+            return self._sample_action(request)
 
-    def _drawn(self, request: Request) -> str:
+    def _sample_action(self, request: Request) -> str:
         self._sampler = self._sampler or CompanionPolicy("random", self._env)
         return str(self._sampler.act([request])[0].action)
 
@@ -181,7 +181,7 @@ class _Demonstrator:
         if kind == "malformed":
             return without_tags(self._right(request))
         if kind == "sampled":
-            return self._drawn(request)
+            return self._sample_action(request)
         if kind == "detour":
             return with_another_action(self._right(request), self._actions(), self._rng)
         observation = " ".join(message.content for turn in turns[-1:] for message in turn.observation)

@@ -24,15 +24,15 @@ from agent_envs.base.terminal import stage_lines
 from agent_envs.core.env import core_of
 from agent_envs.core.trajectory import Header, Trajectory, Turn
 from agent_envs.rollout.episode_runner import run_episode
-from trainers.batching import MicroBatch, Row
+from trainers.batching import MicroBatch, TrainingRow
 from trainers.contracts import TokenSequence
-from trainers.environments import stacks_of, tasks_of_step, wrapped
+from trainers.environments import stacks_of, tasks_of_step, wrap
 from trainers.episode_agents import Act, EpisodeAgent
 from trainers.expanded_actions import expanded_parts
 from trainers.imitation.demonstrations import SEARCH_FLAWS, TOOL_FLAWS, Flaws, demonstrations
 from trainers.run import TrainingRun
 from trainers.run_parts import RunParts
-from trainers.sampling import plan_groups, play_groups, trimmed
+from trainers.sampling import plan_groups, play_groups, trim
 from trainers.settings import WarmStartSettings
 from trainers.training.forward import token_logprobs
 from trainers.training.models import leave_out
@@ -41,7 +41,9 @@ from trainers.training.optimise import Optimiser, gradient_step
 NAMED_FLAWS = {"none": Flaws(), "search": SEARCH_FLAWS, "tools": TOOL_FLAWS}
 
 
-def solved(env: gym.Env, count: int, flaws: str, split: str, seed: int, *, first: int = 0) -> Iterator[Trajectory]:
+def solver_episodes(
+    env: gym.Env, count: int, flaws: str, split: str, seed: int, *, first: int = 0
+) -> Iterator[Trajectory]:
     """Return episodes of an environment's solver from its `first` task on, led astray as a setting says."""
     tasks: dict[str, Any] = {"split": split, "seed": seed, "first": first}
     if (further := expanded_parts(env, "demonstrations")) is not None:
@@ -85,7 +87,7 @@ def direct_answers(env: gym.Env, split: str, count: int) -> Iterator[Trajectory]
             yield episode.trajectory
 
 
-def accepted(run: TrainingRun, episodes: int, samples_per_task: int, seed: int) -> Iterator[Trajectory]:
+def rejection_episodes(run: TrainingRun, episodes: int, samples_per_task: int, seed: int) -> Iterator[Trajectory]:
     """Yield the model's own episodes that solved their task, from the weights of step 0, kept in OUT/accepted.jsonl.
 
     A run that was killed while it collected goes on with the next tasks; later the file is what is imitated.
@@ -116,7 +118,7 @@ def accepted(run: TrainingRun, episodes: int, samples_per_task: int, seed: int) 
     yield from (Trajectory.from_json(body) for row in read_journal(path) for body in row["solved"])
 
 
-def recorded(path: Path, env: gym.Env, split: str) -> Iterator[Trajectory]:
+def read_episodes(path: Path, env: gym.Env, split: str) -> Iterator[Trajectory]:
     """Yield the solved episodes of a file: rows of `Trajectory.to_json`, a run's journal, or published answers with tools."""
     if holds_tool_texts(path):
         yield from tool_episodes(path, env, split)
@@ -226,7 +228,7 @@ def _turns(text: str, origin: str) -> tuple[Turn, ...]:
 
 def imitate(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None:
     """Imitate demonstrations before another trainer's first step, with an optimiser of its own, and keep what it was."""
-    episodes = list(demonstrated(settings, run, seed))
+    episodes = list(warm_start_episodes(settings, run, seed))
     rows = rows_of(episodes, run.parts, settings.train_on)
     optimiser = Optimiser(run.parts.model, settings.optim, settings.steps)
     success = run.parts.processes.mean([float(one.success) for one in episodes])
@@ -235,17 +237,17 @@ def imitate(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None:
         places = run.parts.processes.share(tasks_of_step(optimiser.steps, settings.rows_per_step, len(rows), seed))
         stats = imitation_step([rows[place] for place in places], run.parts, optimiser, settings.token_budget)
         if settling.due(optimiser.steps):
-            settling.measured(optimiser.steps, run.held_out_success(settings.settling.tasks))
+            settling.add_measure(optimiser.steps, run.held_out_success(settings.settling.tasks))
         if settling.cools_after(optimiser.steps):
             optimiser.cool_down(settings.settling.cooldown)
         report(f"loss {stats['loss']:.3f}{settling.in_words}", optimiser.steps / settling.last)
-    unsaid = sorted(run.parts.constant - said_in(rows))
+    unsaid = sorted(run.parts.constant - action_tokens(rows))
     leave_out(run.parts.bare, unsaid)
     run.weights_changed()
     run.memory["unsaid"] = unsaid
     run.memory["warm_start"] = {
         "steps": optimiser.steps,
-        "demonstrations": settling.shown,
+        "demonstrations": settling.demonstration_success,
         "measures": settling.measures,
     }
 
@@ -254,14 +256,18 @@ class Settling:
     """Says when a warm start ends: after its steps, or `cooldown` steps after its held-out success settled.
 
     Attributes:
-        shown: the success of the demonstrations themselves.
+        demonstration_success: the success of the demonstrations themselves.
         last: the step after which it ends, as far as is known.
         measures: (step, success), in their order.
     """
 
     def __init__(self, settings: WarmStartSettings, demonstration_success: float) -> None:
         """Take the settings and the success of the demonstrations."""
-        self.shown, self.last, self.measures = round(demonstration_success, 4), settings.steps, list[list[float]]()
+        self.demonstration_success, self.last, self.measures = (
+            round(demonstration_success, 4),
+            settings.steps,
+            list[list[float]](),
+        )
         self._how, self._settled = settings.settling, False
 
     @property
@@ -274,13 +280,13 @@ class Settling:
         how = self._how
         return bool(how.every) and step % how.every == 0 and not self._settled and step < self.last - how.cooldown
 
-    def measured(self, step: int, success: float) -> None:
+    def add_measure(self, step: int, success: float) -> None:
         """Take a measure, and settle where there was no progress for long enough."""
         self.measures.append([step, round(success, 4)])
         values = [value for _, value in self.measures]
         before, lately = values[: -self._how.patience], values[-self._how.patience :]
         best = max(before, default=0.0)
-        if before and best > 0 and best >= self.shown / 2 and max(lately) <= best + self._how.margin:
+        if before and best > 0 and best >= self.demonstration_success / 2 and max(lately) <= best + self._how.margin:
             self._settled, self.last = True, step + self._how.cooldown
 
     def cools_after(self, step: int) -> bool:
@@ -288,17 +294,19 @@ class Settling:
         return bool(self._how.every) and step == self.last - self._how.cooldown
 
 
-def demonstrated(settings: WarmStartSettings, run: TrainingRun, seed: int) -> Iterator[Trajectory]:
+def warm_start_episodes(settings: WarmStartSettings, run: TrainingRun, seed: int) -> Iterator[Trajectory]:
     """Yield the demonstrations of a warm start, in equal shares within each of its stacks of wrappers."""
     stacks = stacks_of(settings.stacks, "warm_start.stacks")
     cuts = [settings.demonstrations * place // len(stacks) for place in range(len(stacks) + 1)]
     for stack, (first, stop) in zip(stacks, pairwise(cuts), strict=True):
-        for env, count in run.parts.shared_out(stop - first):
+        for env, count in run.parts.share_episodes(stop - first):
             flaws = stack.flaws or settings.flaws
-            yield from solved(wrapped(env, stack.rows), count, flaws, run.parts.train_split, seed, first=first)
+            yield from solver_episodes(wrap(env, stack.rows), count, flaws, run.parts.train_split, seed, first=first)
 
 
-def imitation_step(rows: Sequence[Row], parts: RunParts, optimiser: Optimiser, token_budget: int) -> dict[str, float]:
+def imitation_step(
+    rows: Sequence[TrainingRow], parts: RunParts, optimiser: Optimiser, token_budget: int
+) -> dict[str, float]:
     """Take one gradient step towards the tokens that are trained; the loss is the mean over those of all processes."""
 
     def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
@@ -310,15 +318,15 @@ def imitation_step(rows: Sequence[Row], parts: RunParts, optimiser: Optimiser, t
     return stats | {"tokens": sum(len(row.sequence.ids) for row in rows)}
 
 
-def rows_of(episodes: Sequence[Trajectory], parts: RunParts, train_on: str) -> list[Row]:
+def rows_of(episodes: Sequence[Trajectory], parts: RunParts, train_on: str) -> list[TrainingRow]:
     """Return the tokens of episodes as rows.
 
     Raises:
         UsageError: there are none.
     """
-    sequences = [trimmed(seq) for episode in episodes for seq in parts.encoded(episode)]
+    sequences = [trim(seq) for episode in episodes for seq in parts.encode(episode)]
     if train_on == "all":
-        sequences = [everything(sequence) for sequence in sequences]
+        sequences = [train_all_tokens(sequence) for sequence in sequences]
     fitting = [sequence for sequence in sequences if len(sequence.ids) <= parts.max_context]
     if left := len(sequences) - len(fitting):
         longest = f"sampling.max_context={parts.max_context}"
@@ -327,16 +335,16 @@ def rows_of(episodes: Sequence[Trajectory], parts: RunParts, train_on: str) -> l
         raise UsageError(
             "there are no episodes to imitate: rejection sampling kept none, the file is empty, or all are too long"
         )
-    return [Row(sequence, (0.0,) * len(sequence.ids)) for sequence in fitting]
+    return [TrainingRow(sequence, (0.0,) * len(sequence.ids)) for sequence in fitting]
 
 
-def said_in(rows: Sequence[Row]) -> set[int]:
+def action_tokens(rows: Sequence[TrainingRow]) -> set[int]:
     """Return the tokens that the actions of demonstrations are made of."""
     pairs = (pair for row in rows for pair in zip(row.sequence.ids, row.sequence.turns, strict=True))
     return {token for token, turn in pairs if turn}
 
 
-def everything(sequence: TokenSequence) -> TokenSequence:
+def train_all_tokens(sequence: TokenSequence) -> TokenSequence:
     """Return a sequence of which all tokens but the first, which nothing predicts, are trained."""
     legal = tuple(numbers or (0,) for numbers in sequence.legal)  # where nothing was decided, a token came next
     return replace(sequence, trained=(False, *(True,) * (len(sequence.ids) - 1)), legal=legal)

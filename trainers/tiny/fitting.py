@@ -16,7 +16,7 @@ from agent_envs.core.env import core_of
 from agent_envs.core.registry import full_id
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.rollout.policy import CompanionPolicy, Request
-from trainers.environments import WrapperRow, wrapped
+from trainers.environments import WrapperRow, wrap
 from trainers.episode_agents import Act, EpisodeAgent, spread_episode
 from trainers.tiny.models import ROLES, byte_tokenizer, ids_of, pieces_of, word_tokenizer
 
@@ -71,7 +71,7 @@ def environment_tokenizer(
     environments = ((env_id, arguments), *others)
     report = stage_lines(f"tokenizer for {' and '.join(name for name, _ in environments)}")
     envs = [gym.make(full_id(name), **own) for name, own in environments]
-    played_in = [[wrapped(gym.make(full_id(name), **own), rows) for rows in stacks] for name, own in environments]
+    played_in = [[wrap(gym.make(full_id(name), **own), rows) for rows in stacks] for name, own in environments]
     parts = [_training_plays(stacked, plays, report) for stacked in played_in]
     solved, strayed = ([play for part in parts for play in part[place]] for place in (0, 1))
     tried = {kind: least for kind, least in COVERED.items() if numerals in ("auto", kind)}

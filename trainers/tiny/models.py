@@ -154,10 +154,10 @@ def tiny_model(
         "eos_token_id": tokenizer.eos_token_id,
         "pad_token_id": tokenizer.pad_token_id,
     }
-    return _drawn(shape, seed)
+    return _random_model(shape, seed)
 
 
-def _drawn(shape: dict[str, Any], seed: int) -> LlamaForCausalLM:
+def _random_model(shape: dict[str, Any], seed: int) -> LlamaForCausalLM:
     """Return Qwen2's model of a seed under Llama's name."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -65,7 +65,7 @@ class ChatTokenizer:
         closes = self.end_ids[0] in self.codec.rendered(self._pieces.closing())
         self._head = self._head_of(self._pieces.after(question)) if closes else ()
         self.pad_id = self.end_ids[0] if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
-        self._rendered = Remembered(self._render, _KEPT_CHARACTERS)
+        self._rendered = TextCache(self._render, _KEPT_CHARACTERS)
 
     @property
     def kept_characters(self) -> int:
@@ -82,7 +82,7 @@ class ChatTokenizer:
         rows, broken = self.cleaned(messages)
         schemas, more = self.control.neutralise_all(list(tools))
         conversation.neutralised = broken + more
-        conversation.given(self._rendered("opening", _key(rows, schemas)))
+        conversation.append_context(self._rendered("opening", _key(rows, schemas)))
         return conversation
 
     def resumed(self, row: Mapping[str, Any]) -> "Conversation":
@@ -197,7 +197,7 @@ class Conversation:
             "neutralised": self.neutralised, "closed": self._closed,
         }  # fmt: skip
 
-    def given(self, ids: Sequence[int]) -> tuple[int, ...]:
+    def append_context(self, ids: Sequence[int]) -> tuple[int, ...]:
         """Append tokens that nobody sampled, and return them."""
         self._extend(ids, [False] * len(ids), [0.0] * len(ids), 0)
         return tuple(ids)
@@ -209,9 +209,9 @@ class Conversation:
             UsageError: the turn is closed.
         """
         self._speaking()
-        return self.given(self._encoded(text))
+        return self.append_context(self._encoded(text))
 
-    def sampled(self, ids: Sequence[int], logprobs: Sequence[float], turn: int) -> None:
+    def append_sampled(self, ids: Sequence[int], logprobs: Sequence[float], turn: int) -> None:
         """Append what the policy sampled, the token that closes its turn included where it sampled it.
 
         Raises:
@@ -219,7 +219,7 @@ class Conversation:
         """
         self._spoken(ids, [True] * len(ids), logprobs, turn)
 
-    def demonstrated(self, text: str, turn: int, *, close: bool = True) -> None:
+    def append_demonstration(self, text: str, turn: int, *, close: bool = True) -> None:
         """Append what a policy should write: the text and, with `close`, the token that closes the turn.
 
         Raises:
@@ -228,7 +228,7 @@ class Conversation:
         broken_up, count = self._chat.control.neutralise(text)
         self.neutralised += count
         ids = self._chat.demonstration(broken_up, close=close)
-        self.sampled(ids, [0.0] * len(ids), turn)
+        self.append_sampled(ids, [0.0] * len(ids), turn)
 
     def observe(self, messages: Messages) -> None:
         """Close the assistant's turn where it did not, append messages, and begin its next turn.
@@ -248,7 +248,7 @@ class Conversation:
             if waiting or self._closed:
                 self._next_turn(waiting)
                 waiting = []
-            self.given(self._chat.codec.encode(row["content"]))
+            self.append_context(self._chat.codec.encode(row["content"]))
         if waiting or not rows:
             self._next_turn(waiting)
 
@@ -262,7 +262,7 @@ class Conversation:
         if not ids:
             if isinstance(turn.action, str):  # an expanded action is what it appends: that is in the observation
                 goes_on = bool(turn.observation) and turn.observation[0].role == "assistant"
-                self.demonstrated(turn.action, turn.index, close=not goes_on)
+                self.append_demonstration(turn.action, turn.index, close=not goes_on)
             return
         self._spoken(ids, turn.sampled or [True] * len(ids), turn.logprobs or [0.0] * len(ids), turn.index)
 
@@ -271,7 +271,7 @@ class Conversation:
         return TokenSequence(tuple(self.ids), tuple(self.trained), tuple(self.logprobs), tuple(self.turns))
 
     def _next_turn(self, rows: Rows) -> None:
-        self.given(self._chat.following(rows, closed=self._closed))
+        self.append_context(self._chat.following(rows, closed=self._closed))
         self._closed = False
 
     def _spoken(self, ids: Sequence[int], trained: Sequence[bool], logprobs: Sequence[float], turn: int) -> None:
@@ -313,7 +313,7 @@ def _key(messages: Rows, tools: Sequence[Any]) -> str:
     return json.dumps([messages, tools], ensure_ascii=False)
 
 
-class Remembered(Generic[T]):
+class TextCache(Generic[T]):
     """A function of texts that keeps what it returned last. Bounded by characters: a count would not bound memory.
 
     Attributes:
@@ -324,22 +324,22 @@ class Remembered(Generic[T]):
         """Take a function that has no other effect than its result, and how many characters of arguments are kept."""
         self.characters = 0
         self._function, self._most = function, most
-        self._found: OrderedDict[tuple[str, ...], T] = OrderedDict()
+        self._results: OrderedDict[tuple[str, ...], T] = OrderedDict()
         self._lock = threading.Lock()  # episodes play in threads
 
     def __call__(self, *texts: str) -> T:
         """Call the function on these texts."""
         with self._lock:
-            if texts in self._found:
-                self._found.move_to_end(texts)
-                return self._found[texts]
+            if texts in self._results:
+                self._results.move_to_end(texts)
+                return self._results[texts]
         result = self._function(*texts)
         with self._lock:
-            if texts not in self._found:
-                self._found[texts] = result
+            if texts not in self._results:
+                self._results[texts] = result
                 self.characters += _size(texts)
             while self.characters > self._most:
-                oldest, _ = self._found.popitem(last=False)
+                oldest, _ = self._results.popitem(last=False)
                 self.characters -= _size(oldest)
         return result
 

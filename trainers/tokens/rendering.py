@@ -159,8 +159,8 @@ def shape_of(template: ChatTemplate) -> TemplateShape:
         raise UsageError("the chat template leaves out what users or the assistant said")
     folded = tuple(role for role, rows in _ROLES if not _shows(template, rows))
     alternates = not _shows(template, [row("user", "one"), row("user", "two")])
-    objects = CALL.arguments not in _rendered(template, calling())
-    return TemplateShape(folded, alternates, objects, _TOOL["name"] in _rendered(template, plain[:1], tools=True))
+    objects = CALL.arguments not in _try_render(template, calling())
+    return TemplateShape(folded, alternates, objects, _TOOL["name"] in _try_render(template, plain[:1], tools=True))
 
 
 def row(role: str, content: str) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def calling() -> Rows:
     return [row("user", "one"), {"role": "assistant", "content": "", "tool_calls": [call]}]
 
 
-def _rendered(template: ChatTemplate, messages: Rows, tools: bool = False) -> str:
+def _try_render(template: ChatTemplate, messages: Rows, tools: bool = False) -> str:
     try:
         return template.render(messages, [_SCHEMA] if tools else ())
     except UsageError:
@@ -191,7 +191,7 @@ def _rendered(template: ChatTemplate, messages: Rows, tools: bool = False) -> st
 
 def _shows(template: ChatTemplate, messages: Rows) -> bool:
     """Return whether all contents come out, in order: what moves before an earlier turn would be lost in a piece."""
-    text, place = _rendered(template, messages), 0
+    text, place = _try_render(template, messages), 0
     for message in messages:
         start = text.find(message["content"], place)
         if start < 0:
@@ -200,7 +200,7 @@ def _shows(template: ChatTemplate, messages: Rows) -> bool:
     return True
 
 
-_ASKED = {"role": "user", "content": "?"}
+_QUESTION = {"role": "user", "content": "?"}
 
 
 class Pieces:
@@ -218,7 +218,7 @@ class Pieces:
         Raises:
             UsageError: there are no messages, or the template refuses them.
         """
-        rows = self._shape.shape(_joined(messages), opening=True)
+        rows = self._shape.shape(_join(messages), opening=True)
         schemas = tools if self._shape.takes_tools else ()
         if not rows:
             raise UsageError("a conversation needs a message to open with")
@@ -236,21 +236,21 @@ class Pieces:
         """
         mark = _mark(messages)
         rows = self._shape.shape(messages, opening=False)
-        text = self._template.render([_ASKED, {"role": "assistant", "content": mark}, *rows], generate=True)
+        text = self._template.render([_QUESTION, {"role": "assistant", "content": mark}, *rows], generate=True)
         return _around(text, mark)[1] + self._header
 
     def closing(self) -> str:
         """Render the text behind the assistant's last words."""
         mark = _mark([])
-        return _around(self._template.render([_ASKED, {"role": "assistant", "content": mark}]), mark)[1]
+        return _around(self._template.render([_QUESTION, {"role": "assistant", "content": mark}]), mark)[1]
 
     def _missing_header(self) -> str:
         """Return the text before the assistant's words, of a template that knows no generation prompt."""
-        prompt = self._template.render([_ASKED], generate=True)
-        if prompt != self._template.render([_ASKED]):
+        prompt = self._template.render([_QUESTION], generate=True)
+        if prompt != self._template.render([_QUESTION]):
             return ""
         mark = _mark([])
-        before = _around(self._template.render([_ASKED, {"role": "assistant", "content": mark}]), mark)[0]
+        before = _around(self._template.render([_QUESTION, {"role": "assistant", "content": mark}]), mark)[0]
         return before.removeprefix(prompt).rstrip(" ") if before.startswith(prompt) else ""
 
 
@@ -266,7 +266,7 @@ def _around(text: str, mark: str) -> tuple[str, str]:
     return before, after
 
 
-def _joined(messages: Rows) -> Rows:
+def _join(messages: Rows) -> Rows:
     """Return messages with those of the assistant in a row made one text, and without empty ones of it."""
     rows: Rows = []
     for row in messages:

@@ -221,7 +221,7 @@ class Checkpoints:
     def _sound(self, prefix: str) -> Iterator[Saved]:
         for path in self._folders(prefix):
             try:
-                yield _checked(path)
+                yield _read_checkpoint(path)
             except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
                 print(f"checkpoint {path} is damaged and skipped: {error}", file=sys.stderr)
 
@@ -280,7 +280,7 @@ def _write_state(folder: Path, content: dict[str, Any]) -> None:
     (folder / _STATE).write_text(text + "\n", encoding="utf-8")
 
 
-def _checked(path: Path) -> Saved:
+def _read_checkpoint(path: Path) -> Saved:
     """Return a checkpoint whose files are what `state.json` says.
 
     Raises:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 
 from agent_envs.base.errors import UsageError
-from trainers.batching import MicroBatch, Row
+from trainers.batching import MicroBatch, TrainingRow
 from trainers.contracts import TokenSequence
 from trainers.settings import OptimSettings, at_least_one
 from trainers.training.forward import bare_model, head_of, trained_states
@@ -51,8 +51,8 @@ class WarmupSettings:
         rounds: over them, each with advantages of the critic as it stands.
         most_rounds: with `check`, go on for `rounds` more, and again, where the loss has not settled, up to so many in all.
         share: of the turns that a round trains on, drawn anew.
-        check: stop unless the value loss has settled (`settled`), values explain a part of the returns, which hold the critic's
-            own, and rise with what was earned in the episodes that ended, if any did, which holds none.
+        check: stop unless the value loss has settled (`has_settled`), values explain a part of the returns, which hold the
+            critic's own, and rise with what was earned in the episodes that ended, if any did, which holds none.
     """
 
     batches: int = 40
@@ -98,7 +98,7 @@ class Critic(torch.nn.Module):
         self.head = torch.nn.Linear(width, 1, device=bare.device)
         torch.nn.init.zeros_(self.head.weight)
         torch.nn.init.zeros_(self.head.bias)
-        self.decoder: Any = _copied(policy) if settings.kind == "copy" else None
+        self.decoder: Any = _copy(policy) if settings.kind == "copy" else None
         self._policy = [policy]  # in a list: its weights are no part of the critic
 
     def forward(self, micro: MicroBatch) -> torch.Tensor:
@@ -113,7 +113,7 @@ class Critic(torch.nn.Module):
         return torch.zeros(micro.trained.shape, device=values.device).masked_scatter(micro.trained, values)
 
 
-def _copied(policy: Any) -> Any:
+def _copy(policy: Any) -> Any:
     """Return a copy that shares what does not train, and the head of tokens, which no value needs."""
     bare = bare_model(policy)
     shared = {id(weight): weight for weight in policy.parameters() if not weight.requires_grad}
@@ -126,7 +126,10 @@ def _copied(policy: Any) -> Any:
 @torch.no_grad()
 def values_of(critic: Critic, sequences: Sequence[TokenSequence], parts: Any, token_budget: int) -> list[list[float]]:
     """Return the values of each sequence's trained tokens, in their order."""
-    rows, value_lists = [Row(one, (0.0,) * len(one.ids)) for one in sequences], [list[float]() for _ in sequences]
+    rows, value_lists = (
+        [TrainingRow(one, (0.0,) * len(one.ids)) for one in sequences],
+        [list[float]() for _ in sequences],
+    )
     for micro in micro_batches_of(rows, parts, token_budget):
         with parts.accelerator.autocast():
             values = critic(micro)
@@ -150,7 +153,7 @@ def fit(pairs: Sequence[tuple[float, float]], processes: Any) -> tuple[float, fl
     return 1 - (squares - 2 * both + paid) / spread, together, int(count)
 
 
-def settled(losses: Sequence[float]) -> tuple[bool, str]:
+def has_settled(losses: Sequence[float]) -> tuple[bool, str]:
     """Return whether value losses over the same turns, before the first round and after each, have settled, and words about it.
 
     The mean of the last quarter of the rounds, two to six, is held against that of as many rounds before: it differs by less
@@ -163,7 +166,7 @@ def settled(losses: Sequence[float]) -> tuple[bool, str]:
     return steady, f"value loss {before:.4f} -> {last:.4f}, means of {count} rounds each"
 
 
-def with_targets(row: Row, values: Sequence[float], advantages: Sequence[float]) -> Row:
+def with_targets(row: TrainingRow, values: Sequence[float], advantages: Sequence[float]) -> TrainingRow:
     """Return a row with what its critic learns from, given for its trained tokens alone; returns are their sum."""
     places = [place for place, trained in enumerate(row.sequence.trained) if trained]
 
@@ -177,7 +180,12 @@ def with_targets(row: Row, values: Sequence[float], advantages: Sequence[float])
 
 
 def critic_step(
-    rows: Sequence[Row], critic: Critic, optimiser: Optimiser, parts: Any, settings: CriticSettings, token_budget: int
+    rows: Sequence[TrainingRow],
+    critic: Critic,
+    optimiser: Optimiser,
+    parts: Any,
+    settings: CriticSettings,
+    token_budget: int,
 ) -> dict[str, float]:
     """Take one gradient step of the critic on rows with the columns `returns`, `values` and `first`, and return its metrics."""
 

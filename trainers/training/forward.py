@@ -12,12 +12,12 @@ from torch.utils.checkpoint import checkpoint
 
 from agent_envs.base.errors import UsageError
 from trainers.batching import MicroBatch
-from trainers.training.packing import LAID_OUT, packable, packed, packed_states
+from trainers.training.packing import LAID_OUT, pack, packable, packed_states
 
 HEAD_FILE = "expanded_head.json"  # in a model's folder: what the rows of its further head are
 
 
-class FurtherHead(torch.nn.Module, ABC):
+class ExtraHead(torch.nn.Module, ABC):
     """Output rows beside a language head, which say of themselves what they score and save.
 
     Shared code knows no more of one than this class. An algorithm's own parts make one and register it on the model.
@@ -57,9 +57,9 @@ class FurtherHead(torch.nn.Module, ABC):
         """Write the head into a model's folder, beside the files of the model itself; HEAD_FILE is one of its files."""
 
 
-def head_of(model: torch.nn.Module) -> FurtherHead | None:
+def head_of(model: torch.nn.Module) -> ExtraHead | None:
     """Return the further head of a model, through all that is around it; None where it has none."""
-    return next((module for module in model.modules() if isinstance(module, FurtherHead)), None)
+    return next((module for module in model.modules() if isinstance(module, ExtraHead)), None)
 
 
 def head_is_in(folder: Path) -> bool:
@@ -125,9 +125,9 @@ def token_scores(
     targets = micro.targets[:, 1:][predicted]  # (trained,)
     head = LinearHead(bare_model(model).get_output_embeddings(), temperature, with_entropy, entropy_grad)
     if micro.legal.shape[-1]:
-        head.further = _further(model)
+        head.extra = _extra_head(model)
     scores = head.in_chunks(states, targets, micro.legal[:, 1:][predicted])
-    return TokenScores(*(_scattered(values, micro.trained) for values in scores))
+    return TokenScores(*(_scatter(values, micro.trained) for values in scores))
 
 
 def trained_states(model: torch.nn.Module, micro: MicroBatch) -> torch.Tensor:
@@ -143,7 +143,7 @@ def trained_states(model: torch.nn.Module, micro: MicroBatch) -> torch.Tensor:
     predicted = micro.trained[:, 1:]  # (batch, tokens - 1)
     decoder = _decoder(bare)
     if packable(bare, decoder):
-        packing = packed(micro.ids, micro.attention, micro.trained)
+        packing = pack(micro.ids, micro.attention, micro.trained)
         return packed_states(bare, decoder, packing)[packing.places[:, :-1][predicted]]
     hidden: torch.Tensor = decoder(input_ids=micro.ids, use_cache=False).last_hidden_state  # (batch, tokens, width)
     return hidden[:, :-1][predicted]
@@ -155,7 +155,7 @@ def laid_out(model: torch.nn.Module) -> float:
     return LAID_OUT if packable(bare, _decoder(bare)) else 1.0
 
 
-def _further(model: torch.nn.Module) -> FurtherHead:
+def _extra_head(model: torch.nn.Module) -> ExtraHead:
     head = head_of(model)
     if head is None:
         raise UsageError(f"{type(model).__name__} has no expanded head, and a row has expanded actions")
@@ -220,7 +220,7 @@ def check_head(bare: Any) -> None:
     _LINEAR_HEADS.add(bare)
 
 
-def _scattered(values: torch.Tensor, trained: torch.Tensor) -> torch.Tensor:
+def _scatter(values: torch.Tensor, trained: torch.Tensor) -> torch.Tensor:
     """Put (trained,) values at their places in zeros of (batch, tokens)."""
     first = torch.zeros_like(trained[:, :1])
     places = torch.cat([first, trained[:, 1:]], dim=1)
@@ -234,7 +234,7 @@ class LinearHead:
         """Take the head, the temperature that targets were sampled at, and what becomes of entropies."""
         self.linear, self.temperature = linear, temperature
         self.with_entropy, self.entropy_grad = with_entropy, entropy_grad
-        self.further: FurtherHead | None = None
+        self.extra: ExtraHead | None = None
 
     def in_chunks(self, states: torch.Tensor, targets: torch.Tensor, legal: torch.Tensor) -> list[torch.Tensor]:
         """Return the scores of (trained,) targets that are predicted from (trained, width) states."""
@@ -248,10 +248,10 @@ class LinearHead:
 
     def chunk(self, states: torch.Tensor, targets: torch.Tensor, legal: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the scores of one chunk."""
-        if self.further is not None:
-            table = functional.pad(legal, (0, len(self.further.rows) - legal.shape[1]))
+        if self.extra is not None:
+            table = functional.pad(legal, (0, len(self.extra.rows) - legal.shape[1]))
             how = {"temperature": self.temperature, "with_entropy": self.with_entropy}
-            return self.further.score(states, self.linear, targets, table, entropy_grad=self.entropy_grad, **how)
+            return self.extra.score(states, self.linear, targets, table, entropy_grad=self.entropy_grad, **how)
         logits = self.linear(states)  # (chunk, vocabulary)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         if self.temperature != 1.0:

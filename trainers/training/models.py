@@ -19,7 +19,7 @@ import torch
 
 from agent_envs.base.errors import MissingExtra, UsageError
 from trainers import losses
-from trainers.batching import MicroBatch, Row
+from trainers.batching import MicroBatch, TrainingRow
 from trainers.environments import members_of, stacks_of
 from trainers.settings import ModelSettings, RunSettings, WarmStartSettings
 from trainers.tokens import ChatTokenizer
@@ -256,7 +256,7 @@ def build_model(settings: RunSettings, accelerator: Any) -> tuple[Any, ChatToken
     if (first := getattr(settings, "curriculum", None)) is not None and first.steps:
         envs.append((first.id, first.arguments))
     how = (forces, settings.model.numerals, settings.model.tokenizer_plays, start.stacks)
-    fitted = _fitted(tuple(envs), *how)
+    fitted = _fit_tokenizer(tuple(envs), *how)
     tokenizer = deepcopy(fitted.tokenizer)
     tied = settings.sampling.engine != "vllm"  # its build for CPUs cannot reload a head that is the embedding
     model = tiny_model(tokenizer, name.removeprefix(TINY), seed=settings.seed, tied=tied)
@@ -265,7 +265,7 @@ def build_model(settings: RunSettings, accelerator: Any) -> tuple[Any, ChatToken
 
 
 @lru_cache(maxsize=16)
-def _fitted(envs: tuple[tuple[str, str], ...], tags_apart: bool, numerals: str, plays: int, stacks: str) -> Any:
+def _fit_tokenizer(envs: tuple[tuple[str, str], ...], tags_apart: bool, numerals: str, plays: int, stacks: str) -> Any:
     """Return the tokenizer of environments; a process that trains on them again need not play thousands of episodes again."""
     from trainers.tiny.fitting import environment_tokenizer
 
@@ -286,8 +286,8 @@ def reference_of(run: Any) -> ReferenceModel:
 
 
 def with_reference(
-    rows: Sequence[Row], parts: Any, reference: ReferenceModel, token_budget: int, *, vocabulary: bool = False
-) -> list[Row]:
+    rows: Sequence[TrainingRow], parts: Any, reference: ReferenceModel, token_budget: int, *, vocabulary: bool = False
+) -> list[TrainingRow]:
     """Return rows with their tokens' logprobs under a reference model; with `vocabulary` over the vocabulary alone."""
     scored_rows = list(rows)
     for micro in micro_batches_of(rows, parts, token_budget):
@@ -299,9 +299,9 @@ def with_reference(
     return scored_rows
 
 
-def corrected(
-    rows: Sequence[Row], parts: Any, correction: losses.Correction, token_budget: int
-) -> tuple[list[Row], dict[str, float]]:
+def correct_rows(
+    rows: Sequence[TrainingRow], parts: Any, correction: losses.Correction, token_budget: int
+) -> tuple[list[TrainingRow], dict[str, float]]:
     """Return rows whose logprobs are the trainer's own, with weights for how far the sampling engine is from it.
 
     A weight on a token's loss is a weight on its advantage, and is kept in its place: every policy loss is linear in it.

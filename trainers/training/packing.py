@@ -51,8 +51,8 @@ class Packing:
         whole: rows whose every token attends.
         partly: rows of which the tokens `own` attend alone; none of either where nothing is its own.
         own: their own tokens, filled up.
-        seen: what these attend to.
-        found: where each distinct token's attention is: in `whole` * tokens, or behind these in `partly` * widest.
+        mask: what these attend to.
+        attention_places: where each distinct token's attention is: in `whole` * tokens, or behind these in `partly` * widest.
         read: the distinct tokens that predict a trained one.
         queries: which tokens of a row are these, filled up with 0; None where the last layer attends from all.
         filled: which entries of `queries` count, row after row in the order of `read`.
@@ -65,14 +65,14 @@ class Packing:
     whole: torch.Tensor  # (whole,)
     partly: torch.Tensor  # (partly,)
     own: torch.Tensor  # (partly, widest)
-    seen: torch.Tensor  # (partly, widest, tokens)
-    found: torch.Tensor  # (distinct,)
+    mask: torch.Tensor  # (partly, widest, tokens)
+    attention_places: torch.Tensor  # (distinct,)
     read: torch.Tensor  # (read,)
     queries: torch.Tensor | None  # (rows, widest)
     filled: torch.Tensor  # (rows, widest)
 
 
-def packed(ids: torch.Tensor, attention: torch.Tensor, trained: torch.Tensor) -> Packing:
+def pack(ids: torch.Tensor, attention: torch.Tensor, trained: torch.Tensor) -> Packing:
     """Find the distinct tokens of rows that are padded on the right, each tensor (rows, tokens)."""
     rows, lengths = ids.cpu().numpy(), attention.sum(dim=1).tolist()
     places = np.zeros(rows.shape, np.int64)
@@ -206,7 +206,7 @@ def attend(
     places, last = packing.places, module.layer_idx == module.config.num_hidden_layers - 1
     if packing.queries is None or not last:
         parts = []
-        for rows, own, mask in ((packing.whole, None, None), (packing.partly, packing.own, packing.seen.unsqueeze(1))):
+        for rows, own, mask in ((packing.whole, None, None), (packing.partly, packing.own, packing.mask.unsqueeze(1))):
             if len(rows):
                 here = places[rows]
                 row_queries = _rows(query, here if own is None else here.gather(1, own))
@@ -215,7 +215,7 @@ def attend(
                 )[0]
                 parts.append(output.flatten(0, 1))  # (rows * tokens, heads, dim)
         table = torch.cat(parts)
-        return functional.embedding(packing.found, table.flatten(1)).view(1, -1, *table.shape[1:]), None
+        return functional.embedding(packing.attention_places, table.flatten(1)).view(1, -1, *table.shape[1:]), None
     keys, values = _rows(key, places), _rows(value, places)
     queries = _rows(query, places.gather(1, packing.queries))  # (rows, heads, widest, dim)
     mask = torch.arange(places.shape[1], device=places.device) <= packing.queries.unsqueeze(-1)
@@ -272,7 +272,7 @@ def _exact(bare: Any, decoder: Any) -> bool:
     trained[:2, 4:] = True
     close = True
     for mask in (trained, attention.bool()):
-        packing = packed(ids, attention, mask)
+        packing = pack(ids, attention, mask)
         with torch.no_grad(), evaluating(bare), torch.autocast(bare.device.type, enabled=False):
             expected = decoder(input_ids=ids, use_cache=False).last_hidden_state.flatten(0, 1)[packing.homes]
             states = packed_states(bare, decoder, packing)

@@ -25,8 +25,8 @@ from trainers.contracts import TokenSequence
 from trainers.earl_parts.counterfactual.optimisation import CounterfactualSettings, draw_position, uniform_of
 from trainers.earl_parts.counterfactual.positions import free_places, position_logweights, text_logweights
 from trainers.earl_parts.expanded.player import ExpandedPlayer
-from trainers.earl_parts.expanded.sequences import ExpandedChat, ExpandedTokens, Start
-from trainers.engine_policy import EnginePolicy, Lead
+from trainers.earl_parts.expanded.sequences import EpisodeStart, ExpandedChat, ExpandedTokens
+from trainers.engine_policy import EnginePolicy, ForcedPrefix
 from trainers.sampling import Player, sampled_parts
 from trainers.tokens import ChatTokenizer
 from trainers.training.forward import head_of
@@ -65,7 +65,7 @@ class Interventions:
 
     def starts(
         self, player: ExpandedPlayer, episodes: Mapping[str, tuple[Planned, EpisodeResult]], action: int
-    ) -> dict[str, Start]:
+    ) -> dict[str, EpisodeStart]:
         """Return the position after the forced routing action of each episode, by its key.
 
         The environment is a branch of the factual one; play these under keys of their own. Left out are episodes in which
@@ -84,7 +84,7 @@ class Interventions:
             )
         head, envs = head_of(self._model), dict[str, gym.Env[Any, Any]]()
         assert head is not None
-        words, starts = ExpandedChat(self.chat, head.rows), dict[str, Start]()
+        words, starts = ExpandedChat(self.chat, head.rows), dict[str, EpisodeStart]()
         for (key, (item, result)), positions in zip(episodes.items(), scored, strict=True):
             if not positions.places:
                 continue
@@ -92,7 +92,7 @@ class Interventions:
             place, (logprob,) = positions.places[number], positions.logprobs[number]
             if item.spec not in envs:
                 envs[item.spec] = gym.make(EnvSpec.from_json(item.spec))
-            run = next(run for run in reversed(player.moments(key)) if run.start <= place)
+            run = next(run for run in reversed(player.language_runs(key)) if run.start <= place)
             restore(envs[item.spec], run.snapshot)
             episode = _Episode(words, fork(envs[item.spec], BRANCH), result.trajectory)
             with suppress(EnvFault):  # of an outside fault nothing is learnt
@@ -102,7 +102,7 @@ class Interventions:
 
     def text(
         self, sequences: Sequence[TokenSequence], keys: Sequence[str], tokens: Sequence[int], tags: Sequence[str] = ()
-    ) -> dict[str, tuple[int, Lead]]:
+    ) -> dict[str, tuple[int, ForcedPrefix]]:
         """Return from which turn (from 1) an episode in text is played again, and how that begins: a text is forced in it.
 
         Left out are episodes in which the policy sampled nothing outside of calls.
@@ -116,7 +116,7 @@ class Interventions:
         places = [free_places(sequence, self.chat.codec.decode, tags) for sequence in sequences] if tags else None
         with self._within():
             scored = text_logweights(self._model, sequences, tokens, self._settings.rule, self._temperature, places)
-        prefixes = dict[str, tuple[int, Lead]]()
+        prefixes = dict[str, tuple[int, ForcedPrefix]]()
         for sequence, positions, key in zip(sequences, scored, keys, strict=True):
             if not positions.places:
                 continue
@@ -125,7 +125,10 @@ class Interventions:
             turn = sequence.turns[place]
             mine = [at for at in range(place) if sequence.trained[at] and sequence.turns[at] == turn]
             sampled = tuple(sequence.ids[at] for at in mine), tuple(sequence.logprobs[at] for at in mine)
-            prefixes[key] = turn, Lead(*sampled, tuple(tokens), positions.logprobs[number], self._settings.train_forced)
+            prefixes[key] = (
+                turn,
+                ForcedPrefix(*sampled, tuple(tokens), positions.logprobs[number], self._settings.train_forced),
+            )
         return prefixes
 
 
@@ -152,23 +155,23 @@ class _Episode:
             self._turns.append(record_turn(self._env, self._env.step(text), Reply(text, ids, *scores)))
         return not (ids and (self._turns[-1].terminated or self._turns[-1].truncated))
 
-    def forced(self, action: int, logprob: float, *, trained: bool) -> Start:
+    def forced(self, action: int, logprob: float, *, trained: bool) -> EpisodeStart:
         """Take the routing action, and return what the player goes on from."""
         legal, row = self._core.legal_actions(), self._words.rows[action]
         reply = Reply(action, (row.token_id,), (logprob,), (0.0,), sampled=(trained,))
         turn = record_turn(self._env, self._env.step(action), reply)
-        appended = self._words.shown(turn.observation)
+        appended = self._words.observation_tokens(turn.observation)
         self._tokens.limit += len(appended)
-        self._tokens.decided(row.token_id, legal, turn.index, appended, logprob=logprob if trained else None)
-        return Start(self._tokens.sequence(), self._env, (*self._turns, turn), self._prompt)
+        self._tokens.append_decision(row.token_id, legal, turn.index, appended, logprob=logprob if trained else None)
+        return EpisodeStart(self._tokens.sequence(), self._env, (*self._turns, turn), self._prompt)
 
 
-Played = Mapping[str, tuple[Planned, EpisodeResult]]
+Episodes = Mapping[str, tuple[Planned, EpisodeResult]]
 _AGAIN = "/again"
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class CounterfactualEpisode:
     """An episode that was played again: how it ended, and its tokens up to the last trained one, as `Group.sequences`."""
 
     result: EpisodeResult
@@ -222,15 +225,15 @@ class TextForks:
                 results |= {lane.item.key: lane.result() for lane in opened}
         return results
 
-    def again(self, leads: Mapping[str, tuple[int, Lead]]) -> dict[str, tuple[str, EpisodeResult]]:
+    def replay(self, prefixes: Mapping[str, tuple[int, ForcedPrefix]]) -> dict[str, tuple[str, EpisodeResult]]:
         """Play turns with the forced beginnings; return each result and the name of its conversation, by the episode's key.
 
         Args:
-            leads: the turn (from 1) and its beginning, by the key of an episode that was played here.
+            prefixes: the turn (from 1) and its beginning, by the key of an episode that was played here.
         """
-        lanes = {key: self._forks[key][turn - 1] for key, (turn, _) in leads.items()}
-        for key, (_, lead) in leads.items():
-            self.player.lead(lanes[key].origin, lead)
+        lanes = {key: self._forks[key][turn - 1] for key, (turn, _) in prefixes.items()}
+        for key, (_, prefix) in prefixes.items():
+            self.player.force_prefix(lanes[key].origin, prefix)
         with self._lockstep() as lockstep:
             while left := [lane for lane in lanes.values() if not lane.over]:
                 lockstep.step(left)
@@ -251,9 +254,9 @@ def forkable(player: Player) -> Forkable:
     return TextForks(player)
 
 
-def played_again(
-    player: Forkable, interventions: Interventions, episodes: Played, env: gym.Env[Any, Any], route: str
-) -> dict[str, Again]:
+def play_again(
+    player: Forkable, interventions: Interventions, episodes: Episodes, env: gym.Env[Any, Any], route: str
+) -> dict[str, CounterfactualEpisode]:
     """Play episodes again, each from a position of its own with a route forced there; return those that have one, by key.
 
     Args:
@@ -269,9 +272,9 @@ def played_again(
         forced, policy = interventions.chat.codec.encode(f"<{route}>"), player.player
         whole = {key: policy.sequences(key) for key in episodes}
         keys = [key for key, sequences in whole.items() if len(sequences) == 1]  # no context was replaced on the way
-        replays = player.again(interventions.text([whole[key][0] for key in keys], keys, forced, _tags_of(env)))
+        replays = player.replay(interventions.text([whole[key][0] for key in keys], keys, forced, _tags_of(env)))
         return {
-            key: Again(result, sampled_parts(policy.sequences(origin)))
+            key: CounterfactualEpisode(result, sampled_parts(policy.sequences(origin)))
             for key, (origin, result) in replays.items()
             if _sound(result)
         }
@@ -281,7 +284,7 @@ def played_again(
     plan = [replace(episodes[key][0], key=key + _AGAIN) for key in starts]
     results = player.play(plan, {key + _AGAIN: start for key, start in starts.items()})
     return {
-        key: Again(results[key + _AGAIN], sampled_parts(player.sequences(key + _AGAIN)))
+        key: CounterfactualEpisode(results[key + _AGAIN], sampled_parts(player.sequences(key + _AGAIN)))
         for key in starts
         if _sound(results[key + _AGAIN])
     }

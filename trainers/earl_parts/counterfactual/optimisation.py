@@ -22,15 +22,15 @@ import torch
 
 from agent_envs.base.errors import UsageError
 from trainers.advantages import group_advantages
-from trainers.batching import Row
+from trainers.batching import TrainingRow
 from trainers.contracts import Sampling, TokenSequence
 from trainers.earl_parts.counterfactual.positions import Rule
 from trainers.engines.decode import draw
 
-CHOSEN = {"paper": "round_robin", "released": "average"}
-DRAWN = {"paper": Sampling(1.0), "released": Sampling(10.0, 10, 0.9)}
+DEFAULT_ENCOURAGEMENT = {"paper": "round_robin", "released": "average"}
+DEFAULT_SAMPLING = {"paper": Sampling(1.0), "released": Sampling(10.0, 10, 0.9)}
 STD_EPS = 1e-6
-KEPT, START = 0.9, 1e-3  # of the released moving average of gains
+DECAY, START = 0.9, 1e-3  # of the released moving average of gains
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class CounterfactualSettings:
     @property
     def encouraging(self) -> str:
         """How the encouraged action is chosen."""
-        return self.encourage or ("fixed" if self.action else CHOSEN.get(self.rule, "fixed"))
+        return self.encourage or ("fixed" if self.action else DEFAULT_ENCOURAGEMENT.get(self.rule, "fixed"))
 
     @property
     def sampling(self) -> Sampling:
@@ -83,13 +83,13 @@ class CounterfactualSettings:
             UsageError: the rule is "off".
         """
         _on(self.rule)
-        own = DRAWN[self.rule]
+        own = DEFAULT_SAMPLING[self.rule]
         return Sampling(self.position_temperature or own.temperature, self.top_k or own.top_k, self.top_p or own.top_p)
 
 
 def _on(rule: str) -> None:
-    if rule not in DRAWN:
-        raise UsageError(f"rule={rule!r}: {' or '.join(DRAWN)}")
+    if rule not in DEFAULT_SAMPLING:
+        raise UsageError(f"rule={rule!r}: {' or '.join(DEFAULT_SAMPLING)}")
 
 
 def failed(rewards: Sequence[float], rule: Rule) -> bool:
@@ -162,7 +162,7 @@ class Encouragement:
         self._kind, self._fixed, self._seed = settings.encouraging, settings.action or self._actions[0], seed
         self._averages = dict.fromkeys(self._actions, START)
 
-    def chosen(self, step: int) -> str:
+    def choose(self, step: int) -> str:
         """Return the action of a step (from 0). The same for the same step and the same gains before it."""
         if self._kind == "fixed":
             return self._fixed
@@ -186,7 +186,7 @@ class Encouragement:
 
     def learn(self, action: str, gain: float) -> None:
         """Take the mean of R' - R over all counterfactual episodes of a step, of all processes together."""
-        self._averages[action] = KEPT * self._averages[action] + (1 - KEPT) * gain
+        self._averages[action] = DECAY * self._averages[action] + (1 - DECAY) * gain
 
     def state(self) -> dict[str, float]:
         """Return the state for a checkpoint, as plain JSON."""
@@ -244,6 +244,6 @@ def counterfactual_advantages(
     return CounterfactualAdvantages(factual, gains)
 
 
-def row_of(sequence: TokenSequence, advantage: float) -> Row:
+def row_of(sequence: TokenSequence, advantage: float) -> TrainingRow:
     """Return a row with one advantage on every trained token, those of a shared prefix included."""
-    return Row(sequence, tuple(advantage if trained else 0.0 for trained in sequence.trained))
+    return TrainingRow(sequence, tuple(advantage if trained else 0.0 for trained in sequence.trained))

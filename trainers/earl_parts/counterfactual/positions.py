@@ -91,7 +91,7 @@ def position_logweights(
         for members, states in _passes(bare, sequences, row_places, tokens):
             legal = head.table([sequences[index].legal[place] for index in members for place in row_places[index]])
             policy = LinearHead(linear, temperature)
-            policy.further = head
+            policy.extra = head
             logprobs = _policy_logprobs(policy, states[:, 0], legal, row.token_id)  # (places,)
             if rule == "paper":
                 weights = _language_logprobs(linear, states, tokens, temperature).sum(1)
@@ -254,7 +254,7 @@ def _states(
             ids[row, start : start + branch] = torch.tensor(tokens[:branch])
             positions[row, start : start + branch] = torch.arange(place, place + branch)
             cells += [(row, place - 1), *((row, start + step) for step in range(branch))]
-    mask = additive(_seen(lengths, row_places, branch, width).to(bare.device), bare.dtype) if branch else None
+    mask = additive(_attention_mask(lengths, row_places, branch, width).to(bare.device), bare.dtype) if branch else None
     # Without branches all is as in training: tokens in a row, padding behind them, and the model's own causal mask.
     placed = positions.to(bare.device) if branch else None
     decoded = bare.get_decoder()(
@@ -265,7 +265,9 @@ def _states(
     return hidden[rows, columns].view(-1, len(tokens), hidden.shape[-1])
 
 
-def _seen(lengths: Sequence[int], row_places: Sequence[tuple[int, ...]], branch: int, width: int) -> torch.Tensor:
+def _attention_mask(
+    lengths: Sequence[int], row_places: Sequence[tuple[int, ...]], branch: int, width: int
+) -> torch.Tensor:
     """Return the attention mask (rows, 1, width, width); padding attends to itself alone."""
     mask = torch.eye(width, dtype=torch.bool).repeat(len(row_places), 1, 1)
     causal = torch.ones(width, width, dtype=torch.bool).tril()

@@ -26,7 +26,7 @@ from agent_envs.envs.expa.sorting.solver import known_relations
 from agent_envs.envs.expa.sorting.tasks import SortData
 from agent_envs.rollout.policy import CompanionPolicy, Request
 from trainers.episode_agents import EpisodeAgent, spread_episode
-from trainers.imitation.demonstrations import drawn_flaw, guess
+from trainers.imitation.demonstrations import draw_flaw, guess
 
 KINDS = ("early", "repeated", "sampled")
 STRATEGIES = ("solver", "fixed_order", "mixture")
@@ -78,7 +78,7 @@ class ExpandedFlaws:
 
     def draw(self, rng: random.Random) -> str:
         """Return the flaw of a decision, "" for none."""
-        return drawn_flaw(rng, {kind: getattr(self, kind) for kind in KINDS})
+        return draw_flaw(rng, {kind: getattr(self, kind) for kind in KINDS})
 
 
 def expanded_flaws_of(text: str) -> ExpandedFlaws:
@@ -167,7 +167,7 @@ class _Player:
         self._core, self._flaws, self._solver = core, flaws, CompanionPolicy("solver", env)
         self._rng = random.Random(f"flaws:{seed}:{core.episode.key}")
         self._moves = self._strategy(random.Random(f"strategy:{seed}:{core.episode.key}"))
-        self._asked: Pair | None = None  # the comparison whose answer the strategy waits for
+        self._comparison: Pair | None = None  # the comparison whose answer the strategy waits for
         self._planned: list[str | int] = []
         self._call: list[int] = []
         self._random_keys = 0
@@ -228,13 +228,15 @@ class _Player:
         if self._moves is None:
             return 0
         answer = None
-        if self._asked is not None:
-            answer = (self._asked in known_relations(self._core.trajectory)) != self._core.episode.task.data.descending
+        if self._comparison is not None:
+            answer = (
+                self._comparison in known_relations(self._core.trajectory)
+            ) != self._core.episode.task.data.descending
         try:
             name, one, other = self._moves.send(answer)
         except StopIteration:
             self._moves = None
             return 0
-        self._asked = (one, other) if name == "compare" else None
+        self._comparison = (one, other) if name == "compare" else None
         self._planned = [self._core.id_of(SYMBOLS[one]), self._core.id_of(SYMBOLS[other])]
         return self._core.id_of(name)

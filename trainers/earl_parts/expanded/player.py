@@ -27,10 +27,16 @@ from agent_envs.services.run_services import Services
 from trainers.contracts import Prefix, Sampling, TokenSequence
 from trainers.earl_parts.expa_head import ExpandedHead, attach_head, load_head
 from trainers.earl_parts.expa_head import Start as HeadStart
-from trainers.earl_parts.expanded.sequences import ExpandedChat, Run, Start, WalkingEpisode, vocabulary_rows
+from trainers.earl_parts.expanded.sequences import (
+    EpisodeStart,
+    ExpandedChat,
+    LanguageRun,
+    WalkingEpisode,
+    vocabulary_rows,
+)
 from trainers.engines.decode import ROOM, Slots, check_sampling, draw, uniforms
 from trainers.engines.kv_cache import check_cacheable, evaluating
-from trainers.engines.prefill import Row, prefill
+from trainers.engines.prefill import DecodeRow, prefill
 from trainers.tokens import ChatTokenizer
 from trainers.training.forward import bare_model, head_is_in, head_of
 
@@ -96,9 +102,11 @@ class ExpandedPlayer:
         self._context = min(max_context, getattr(config, "max_position_embeddings", None) or max_context)
         self._envs: dict[str, list[gym.Env[Any, Any]]] = {}
         self._digests: dict[str, str] = {}
-        self._played: dict[str, WalkingEpisode] = {}
+        self._episodes: dict[str, WalkingEpisode] = {}
 
-    def play(self, plan: Sequence[Planned], starts: Mapping[str, Start] | None = None) -> dict[str, EpisodeResult]:
+    def play(
+        self, plan: Sequence[Planned], starts: Mapping[str, EpisodeStart] | None = None
+    ) -> dict[str, EpisodeResult]:
         """Play a plan and return its results by key, in its order.
 
         Results do not depend on what else is in the plan, or on `batch`, up to the rounding of floats.
@@ -125,15 +133,15 @@ class ExpandedPlayer:
                 results[key] = episode.result(time.perf_counter() - began)
                 self.sampled_tokens += episode.decisions
                 self.edited += episode.edited
-            self._played |= episodes
+            self._episodes |= episodes
         return results
 
     def sequences(self, key: str) -> list[TokenSequence]:
         """Return the tokens of an episode as they were sampled: one sequence; none where it never began."""
-        episode = self._played[key]
+        episode = self._episodes[key]
         return [episode.tokens.sequence()] if episode.ids else []
 
-    def rebuilt(self, trajectory: Trajectory) -> list[TokenSequence]:
+    def rebuild(self, trajectory: Trajectory) -> list[TokenSequence]:
         """Return the same tokens made from the record alone, whose environment one of the played plans has named."""
         if not trajectory.prompt:
             return []
@@ -142,31 +150,31 @@ class ExpandedPlayer:
             raise UsageError(f"{trajectory.header.env_id}: the player has not played this environment")
         spoken = tuple(takewhile(lambda turn: turn.token_ids, trajectory.turns))
         record = replace(trajectory, turns=spoken)
-        room = self._limit(len(self._words.opened(trajectory.prompt)))
+        room = self._limit(len(self._words.encode_prompt(trajectory.prompt)))
         return [self._words.sequence(self._envs[spec][0], record, limit=room)]
 
-    def demonstrated(
+    def demonstration_tokens(
         self, trajectory: Trajectory, spec: str, tools: Sequence[Mapping[str, Any]] = ()
     ) -> list[TokenSequence]:
         """Return the tokens of an episode that somebody else played; the prompt tells what there is, and not `tools`."""
         return [self._words.sequence(self._env(spec, 0), trajectory)]
 
-    def moments(self, key: str) -> list[Run]:
+    def language_runs(self, key: str) -> list[LanguageRun]:
         """Return the stretches of language of an episode, with the environment at the beginning of each.
 
-        Those before the `Start` of an episode are not among them.
+        Those before the `EpisodeStart` of an episode are not among them.
         """
-        return list(self._played[key].runs)
+        return list(self._episodes[key].runs)
 
     def forget(self) -> None:
         """Drop all episodes."""
-        self._played.clear()
+        self._episodes.clear()
 
     def _limit(self, prompt: int) -> int:
         """How many tokens may follow a prompt of so many."""
         return max(0, min(self._new, self._context - prompt))
 
-    def _opened(self, plan: Sequence[Planned], starts: Mapping[str, Start]) -> dict[str, WalkingEpisode]:
+    def _opened(self, plan: Sequence[Planned], starts: Mapping[str, EpisodeStart]) -> dict[str, WalkingEpisode]:
         env_counts: dict[str, int] = {}
         episodes = {}
         for item in plan:
@@ -214,7 +222,7 @@ class LockStep:
         rooms = [walker.limit - len(walker.ids) for walker in walkers]
         chances = uniforms([walker.seed for walker in walkers], rooms).tolist()
         self._rows = [_Slot(walker, own, len(walker.ids)) for walker, own in zip(walkers, chances, strict=True)]
-        rows = [Row(Prefix(tuple(walker.ids), 1), 1, None) for walker in walkers]
+        rows = [DecodeRow(Prefix(tuple(walker.ids), 1), 1, None) for walker in walkers]
         room = min(ROOM, max(rooms))
         filled = prefill(bare, rows, bare.config.get_text_config(decoder=True).num_hidden_layers, room, self._read)
         self._states = filled.logits  # of the last tokens, (slots, width)
@@ -239,16 +247,16 @@ class LockStep:
         spoken = [place for place in waiting if 0 in self._rows[place].walker.legal]
         inside = [place for place in waiting if 0 not in self._rows[place].walker.legal]
         if spoken:
-            states, legal = self._asked(spoken)
+            states, legal = self._choice_inputs(spoken)
             logits = self._head.logits(states, self._language(states))  # (rows, V + actions - 1)
             actions = logits[:, self._head.vocabulary :]
             actions.masked_fill_(~legal[:, 1:], torch.finfo(logits.dtype).min)
-            self._taken(spoken, logits, None, 0)
+            self._draw(spoken, logits, None, 0)
         if inside:
-            states, legal = self._asked(inside)
-            self._taken(inside, self._head.expanded(states), legal[:, 1:], self._head.vocabulary)
+            states, legal = self._choice_inputs(inside)
+            self._draw(inside, self._head.expanded(states), legal[:, 1:], self._head.vocabulary)
 
-    def _asked(self, places: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _choice_inputs(self, places: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
         """Return last hidden states of slots (rows, width), and which actions they may take (rows, actions)."""
         masks = []
         for place in places:
@@ -260,7 +268,7 @@ class LockStep:
         states = self._states if every else self._states[torch.tensor(places, device=self._device)]
         return states, torch.stack(masks)
 
-    def _taken(self, places: list[int], logits: torch.Tensor, allowed: torch.Tensor | None, first: int) -> None:
+    def _draw(self, places: list[int], logits: torch.Tensor, allowed: torch.Tensor | None, first: int) -> None:
         """Draw, and let the rows go on; `first` is the id of the first column of the logits."""
         chances = [self._rows[place].uniform() for place in places]
         uniform = torch.tensor(chances, dtype=torch.float64, device=self._device)

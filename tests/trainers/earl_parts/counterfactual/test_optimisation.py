@@ -137,10 +137,10 @@ def encouragement(kind="fixed", action="", names=("compare", "swap", "ask")):
 
 
 def test_which_action_is_encouraged():
-    assert [encouragement().chosen(step) for step in range(3)] == ["compare"] * 3
-    assert [encouragement(action="swap").chosen(step) for step in range(3)] == ["swap"] * 3
+    assert [encouragement().choose(step) for step in range(3)] == ["compare"] * 3
+    assert [encouragement(action="swap").choose(step) for step in range(3)] == ["swap"] * 3
     turns = encouragement("round_robin")
-    assert [turns.chosen(step) for step in range(4)] == ["compare", "swap", "ask", "compare"]
+    assert [turns.choose(step) for step in range(4)] == ["compare", "swap", "ask", "compare"]
     with pytest.raises(UsageError, match="are compare, swap, ask"):
         encouragement(action="calculator")
     with pytest.raises(UsageError, match="are none"):
@@ -155,7 +155,7 @@ def test_the_moving_average_draws_more_often_what_gained_more():
     # Averages 0.001, 0.9 * 0.001 + 0.1 = 0.1009 and (below its start, so it counts as that) 0.001; over their maximum.
     weights = [math.exp(0.001 / 0.1009), math.e, math.exp(0.001 / 0.1009)]
     assert list(moving.shares().values()) == pytest.approx([weight / sum(weights) for weight in weights])
-    drawn = Counter(moving.chosen(step) for step in range(3000))
+    drawn = Counter(moving.choose(step) for step in range(3000))
     for name, share in moving.shares().items():
         assert abs(drawn[name] - 3000 * share) < 4 * math.sqrt(3000 * share * (1 - share))
 
@@ -166,7 +166,7 @@ def test_the_moving_average_goes_on_from_a_checkpoint():
         moving.learn("ask", gain)
     again.restore(moving.state())
     assert again.shares() == moving.shares() and again.state() == moving.state()
-    assert [again.chosen(step) for step in range(20)] == [moving.chosen(step) for step in range(20)]
+    assert [again.choose(step) for step in range(20)] == [moving.choose(step) for step in range(20)]
     with pytest.raises(UsageError, match="knows the routing actions"):
         encouragement(names=("swap",)).restore(moving.state())
 
