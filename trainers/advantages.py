@@ -232,7 +232,7 @@ def dual_discount_gae(
 
 @dataclass(frozen=True)
 class _Members:
-    """Who is with whom: the number of each row's group."""
+    """The group index of each row."""
 
     index: torch.Tensor  # (rows,)
     count: int

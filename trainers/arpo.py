@@ -34,12 +34,12 @@ from agent_envs.base.jsonl_log import Journal
 from agent_envs.evaluation.runs.measures import tool_calls
 from agent_envs.rollout.lockstep import Lockstep
 from trainers import advantages as adv
-from trainers.arpo_parts import BranchingSettings, RolloutTree, deltas, grow, shared_once
-from trainers.batching import TrainingRow, in_parts
+from trainers.arpo_parts import BranchingSettings, TaskTree, deltas, grow, shared_once
+from trainers.batching import TrainRow, in_parts
 from trainers.command_line import write_settings
 from trainers.contracts import common_beginning
 from trainers.environments import tasks_of_step
-from trainers.grpo import GRPOSettings, credit, penalties, rows_of_groups, share_of_groups, trainable_rows, update
+from trainers.grpo import GRPOSettings, credit, loss_rows, penalties, rows_of_groups, share_of_groups, update
 from trainers.imitation import warm_start
 from trainers.run import TrainingRun, run_program
 from trainers.sampling import EpisodeGroup, group_of, group_stats, plan_groups, step_plan
@@ -53,7 +53,7 @@ PROBED = 64  # episodes whose median of dH is the paper's tau
 
 @in_order
 class ARPOSettings(GRPOSettings):
-    """GRPO over rollouts that branch after tools' results; settings that are not told of here are those of GRPO.
+    """GRPO over rollouts that branch after tools' results; the other settings are those of GRPO.
 
     Attributes:
         preset: start from these settings: a name under trainers/presets/arpo, or a .toml file.
@@ -131,21 +131,19 @@ def with_tau(settings: ARPOSettings, run: TrainingRun) -> ARPOSettings:
         tasks = tasks_of_step(0, min(PROBED, run.parts.train_size), run.parts.train_size, settings.seed)
         plan = plan_groups(run.parts.spec, run.parts.train_split, tasks, 1, run.key("tau"))
         sampled, results = run.parts.policy.sampled_tokens, run.parts.policy.play(plan).values()
-        entropy_deltas = [
-            d for row in results for d in deltas(row.trajectory.turns, branching, len(run.parts.chat.tokenizer))
-        ]
+        changes = [d for row in results for d in deltas(row.trajectory.turns, branching, len(run.parts.chat.tokenizer))]
         run.parts.policy.forget()
         run.parts.policy.sampled_tokens = sampled  # which counts training alone, as calls and steps do
-        if not entropy_deltas:
+        if not changes:
             raise AgentEnvsError("branching.rule='paper': no rollout of the start called a tool; give branching.tau")
-        run.memory["tau"] = statistics.median(entropy_deltas)
+        run.memory["tau"] = statistics.median(changes)
     settings_with_tau = replace(settings, branching=replace(branching, tau=run.memory["tau"]))
     if run.parts.accelerator.is_main_process:
         write_settings(settings_with_tau, run.parts.out)
     return settings_with_tau
 
 
-def grow_trees(plan: Sequence[Any], run: TrainingRun, settings: ARPOSettings) -> list[RolloutTree]:
+def grow_trees(plan: Sequence[Any], run: TrainingRun, settings: ARPOSettings) -> list[TaskTree]:
     """Grow the trees of a plan, of as many tasks at a time as the engine takes rows.
 
     Raises:
@@ -153,7 +151,7 @@ def grow_trees(plan: Sequence[Any], run: TrainingRun, settings: ARPOSettings) ->
         AgentEnvsError: a fault ended every rollout.
     """
     block = max(1, settings.sampling.batch // settings.branching.roots) * settings.group_size
-    trees, policy = list[RolloutTree](), run.parts.policy
+    trees, policy = list[TaskTree](), run.parts.policy
     with one_budget(), Lockstep(policy, services=policy.services) as lockstep:
         for start in range(0, len(plan), block):
             trees += grow(plan[start : start + block], lockstep, settings.branching, len(run.parts.chat.tokenizer))
@@ -162,7 +160,7 @@ def grow_trees(plan: Sequence[Any], run: TrainingRun, settings: ARPOSettings) ->
     return trees
 
 
-def groups_of(trees: Sequence[RolloutTree], run: TrainingRun) -> list[EpisodeGroup]:
+def groups_of(trees: Sequence[TaskTree], run: TrainingRun) -> list[EpisodeGroup]:
     """Return the leaves of each tree as a group with weights; trees of faults alone are left out."""
     groups = []
     for tree in trees:
@@ -173,7 +171,7 @@ def groups_of(trees: Sequence[RolloutTree], run: TrainingRun) -> list[EpisodeGro
     return groups
 
 
-def tree_stats(trees: Sequence[RolloutTree], groups: Sequence[EpisodeGroup]) -> dict[str, float]:
+def tree_stats(trees: Sequence[TaskTree], groups: Sequence[EpisodeGroup]) -> dict[str, float]:
     """Return the metrics of branching, and the success and reward terms of the policy: leaves count with their weights."""
     leaves = [pair for group in groups for pair in zip(group.results, group.weights, strict=True)]
     total = sum(weight for _, weight in leaves)
@@ -202,32 +200,32 @@ def tree_stats(trees: Sequence[RolloutTree], groups: Sequence[EpisodeGroup]) -> 
 
 
 def with_advantages(
-    rows: list[TrainingRow], owners: list[int], groups: list[EpisodeGroup], settings: ARPOSettings
-) -> tuple[list[TrainingRow], float]:
+    rows: list[TrainRow], owners: list[int], groups: list[EpisodeGroup], settings: ARPOSettings
+) -> tuple[list[TrainRow], float]:
     """Return the rows that are trained on, with advantages, and the share of trees whose rewards differ."""
-    leaves = [result.trajectory for group in groups for result in group.results]
-    names = [number for number, group in enumerate(groups) for _ in group.results]
-    table, _ = adv.pad_turns([[turn.reward for turn in leaf.turns] for leaf in leaves])  # (leaves, turns)
-    signal = adv.groups_with_signal(table.sum(dim=1), names)  # (leaves,)
+    episodes = [result.trajectory for group in groups for result in group.results]
+    group_ids = [number for number, group in enumerate(groups) for _ in group.results]
+    rewards, _ = adv.pad_turns([[turn.reward for turn in episode.turns] for episode in episodes])
+    signal = adv.groups_with_signal(rewards.sum(dim=1), group_ids)  # (episodes,)
     if settings.beta and settings.kl_in == "reward":
-        table = table + penalties(rows, owners, table, settings)
+        rewards = rewards + penalties(rows, owners, rewards, settings)
     weights = [weight for group in groups for weight in group.weights] if settings.weighted else None
-    whole = adv.group_advantages(table.sum(dim=1), names, settings.scale, settings.baseline, weights=weights)
-    advantages, places = whole[:, None].expand_as(table), trainable_rows(owners, leaves, signal, settings)
+    advantages = adv.group_advantages(rewards.sum(dim=1), group_ids, settings.scale, settings.baseline, weights=weights)
+    advantages, places = advantages[:, None].expand_as(rewards), loss_rows(owners, episodes, signal, settings)
     trained = [credit(rows[place], advantages[owners[place]]) for place in places]
     if settings.shared == "hard":
-        trained = shared_once(trained, [leaves[owners[place]] for place in places])
-    return trained, share_of_groups(signal, names)
+        trained = shared_once(trained, [episodes[owners[place]] for place in places])
+    return trained, share_of_groups(signal, group_ids)
 
 
-def distinct_share(rows: Sequence[TrainingRow]) -> float:
+def distinct_share(rows: Sequence[TrainRow]) -> float:
     """Count the distinct tokens of the rows: rows that begin alike share their beginning."""
     ordered = sorted(row.sequence.ids for row in rows)
     total = sum(map(len, ordered))
     return (total - sum(common_beginning(*pair) for pair in pairwise(ordered))) / max(1, total)
 
 
-def keep_decisions(trees: Sequence[RolloutTree], run: TrainingRun) -> None:
+def keep_decisions(trees: Sequence[TaskTree], run: TrainingRun) -> None:
     """Add every decision of a step to a file; of a step that was played twice, after a kill, the later rows count."""
     with contextlib.closing(Journal(run.parts.out / DECISIONS.format(run.parts.accelerator.process_index))) as journal:
         for tree in trees:

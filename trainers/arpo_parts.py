@@ -29,14 +29,14 @@ from agent_envs.core.trajectory import Trajectory, Turn
 from agent_envs.evaluation.runs.measures import tool_calls
 from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.lockstep import Lane, Lockstep
-from trainers.batching import TrainingRow
+from trainers.batching import TrainRow
 
 ONLINE, AFTERWARDS = ("off", "random", "paper", "released", "early"), ("late", "top", "value")
 
 
 @dataclass(frozen=True)
 class BranchingSettings:
-    """Where rollouts branch.
+    """The rule by which rollouts branch.
 
     Attributes:
         rule: `released` forks with chance clip(chance + weight * dH, 0, 1), `paper` where alpha + beta * dH > tau. Controls:
@@ -100,7 +100,7 @@ class BranchingSettings:
 
 @dataclass(frozen=True)
 class BranchNode:
-    """A place where a path may fork: before the turn `turn` of the conversation `origin`.
+    """A point at which a path may fork: before the turn `turn` of the conversation `origin`.
 
     Attributes:
         number: which of its path's nodes it is, from 1.
@@ -120,7 +120,7 @@ class BranchNode:
 
     @property
     def delta(self) -> float:
-        """How much surer (below 0) or less sure the policy is than at its first tokens."""
+        """The change of the entropy since the root's first tokens: below 0 the policy is surer."""
         return self.entropy - self.baseline
 
 
@@ -194,7 +194,7 @@ class Path:
 _Candidate = tuple[BranchNode, Path, list[Lane]]
 
 
-class RolloutTree:
+class TaskTree:
     """All rollouts of a task, as they grow.
 
     Attributes:
@@ -217,7 +217,7 @@ class RolloutTree:
 
     @property
     def left(self) -> int:
-        """How many leaves may still be added."""
+        """The number of leaves that may still be added."""
         return len(self._items) - len(self.paths)
 
     @property
@@ -330,9 +330,7 @@ class RolloutTree:
         self.decisions.append(shape | {name: round(value, 6) for name, value in numbers.items()} | {"forks": forks})
 
 
-def grow(
-    plan: Sequence[Planned], lockstep: Lockstep, settings: BranchingSettings, vocabulary: int
-) -> list[RolloutTree]:
+def grow(plan: Sequence[Planned], lockstep: Lockstep, settings: BranchingSettings, vocabulary: int) -> list[TaskTree]:
     """Play the tasks of a plan, each as a tree with as many leaves as it has planned episodes.
 
     Args:
@@ -347,7 +345,7 @@ def grow(
     groups: dict[str, list[Planned]] = {}
     for item in plan:
         groups.setdefault(item.key.rpartition("/")[0], []).append(item)
-    trees = [RolloutTree(items, settings, vocabulary) for items in groups.values()]
+    trees = [TaskTree(items, settings, vocabulary) for items in groups.values()]
     while True:
         resting = [tree for tree in trees if all(path.lane.over for path in tree.paths)]
         for tree in resting:
@@ -366,7 +364,7 @@ def grow(
             tree.decide(lockstep)
 
 
-def shared_once(rows: Sequence[TrainingRow], episodes: Sequence[Trajectory]) -> list[TrainingRow]:
+def shared_once(rows: Sequence[TrainRow], episodes: Sequence[Trajectory]) -> list[TrainRow]:
     """Return rows in which each shared turn is trained in the first of them alone, with the mean of their advantages (hard).
 
     Args:
@@ -391,7 +389,7 @@ def shared_once(rows: Sequence[TrainingRow], episodes: Sequence[Trajectory]) -> 
     return [_only(row, mine, values) for row, mine, values in zip(rows, masks, advantages, strict=True) if any(mine)]
 
 
-def _only(row: TrainingRow, mask: Sequence[bool], advantages: Sequence[float]) -> TrainingRow:
+def _only(row: TrainRow, mask: Sequence[bool], advantages: Sequence[float]) -> TrainRow:
     sequence = row.sequence
     logprobs = tuple(value if mine else 0.0 for value, mine in zip(sequence.logprobs, mask, strict=True))
     turns = tuple(turn if mine else 0 for turn, mine in zip(sequence.turns, mask, strict=True))

@@ -11,7 +11,7 @@ from trainers.contracts import TokenSequence, common_beginning
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingRow:
+class TrainRow:
     """A token sequence with what its update needs.
 
     Attributes:
@@ -66,7 +66,7 @@ class MicroBatch:
 
 
 def micro_batches(
-    rows: Sequence[TrainingRow], token_budget: int, pad_id: int, *, laid_out: float = 1.0
+    rows: Sequence[TrainRow], token_budget: int, pad_id: int, *, laid_out: float = 1.0
 ) -> Iterator[MicroBatch]:
     """Yield every row in exactly one micro-batch, those with the longest rows first.
 
@@ -100,7 +100,7 @@ def micro_batches(
 
 
 def _parts(
-    rows: Sequence[TrainingRow], order: Sequence[int], token_budget: int, laid_out: float
+    rows: Sequence[TrainRow], order: Sequence[int], token_budget: int, laid_out: float
 ) -> Iterator[tuple[list[int], float]]:
     """Cut an order of rows into parts that keep to the budget; yield each part, and the tokens that it counts as."""
     part: list[int] = []
@@ -120,14 +120,14 @@ def _parts(
         yield part, cost
 
 
-def in_parts(rows: Sequence[TrainingRow], count: int) -> list[list[TrainingRow]]:
+def in_parts(rows: Sequence[TrainRow], count: int) -> list[list[TrainRow]]:
     """Return rows in as many parts as there are gradient steps an epoch, equal ones as far as they divide, in their order."""
     cuts = [len(rows) * part // count for part in range(count + 1)]
     return [list(rows[start:stop]) for start, stop in pairwise(cuts)]
 
 
-def _order(rows: Sequence[TrainingRow]) -> list[int]:
-    """Indices of rows, the longest first, each with those that it shares a prompt with, if that is worth the padding."""
+def _order(rows: Sequence[TrainRow]) -> list[int]:
+    """Return the indices of rows, longest first, each beside those that share its prompt where that is worth the padding."""
     lengths = [len(row.sequence.ids) for row in rows]
     families: dict[tuple[int, ...], list[int]] = {}
     for index in sorted(range(len(rows)), key=lambda index: (-lengths[index], index)):
@@ -142,11 +142,11 @@ def _order(rows: Sequence[TrainingRow]) -> list[int]:
 
 
 def _prompt(sequence: TokenSequence) -> tuple[int, ...]:
-    """The tokens before the first trained one."""
+    """Return the tokens before the first trained one."""
     return sequence.ids[: sequence.trained.index(True)] if True in sequence.trained else sequence.ids
 
 
-def _check(index: int, row: TrainingRow, first: TrainingRow) -> None:
+def _check(index: int, row: TrainRow, first: TrainRow) -> None:
     sequence = row.sequence
     length = len(sequence.ids)
     if length == 0:
@@ -168,7 +168,7 @@ def _check(index: int, row: TrainingRow, first: TrainingRow) -> None:
         raise UsageError(f"row {index}: a token that is not trained has an advantage")
 
 
-def _pad(rows: list[TrainingRow], indices: tuple[int, ...], pad_id: int) -> MicroBatch:
+def _pad(rows: list[TrainRow], indices: tuple[int, ...], pad_id: int) -> MicroBatch:
     sequences = [row.sequence for row in rows]
     length = max(len(sequence.ids) for sequence in sequences)
 
@@ -191,7 +191,7 @@ def _pad(rows: list[TrainingRow], indices: tuple[int, ...], pad_id: int) -> Micr
 
 
 def _legal(sequences: Sequence[TokenSequence], length: int) -> torch.Tensor:
-    """Which expanded actions were legal, (rows, tokens, actions): as many as any row knows."""
+    """Return the mask of legal expanded actions, (rows, tokens, actions): as many as any row knows."""
     numbers = [number for sequence in sequences for number in set(chain.from_iterable(set(sequence.legal)))]
     table = torch.zeros(len(sequences), length, max(numbers, default=-1) + 1, dtype=torch.bool)
     places: dict[tuple[int, ...], list[tuple[int, int]]] = {}

@@ -46,12 +46,12 @@ from agent_envs.core.env import core_of
 from agent_envs.envs.expa import ExpandedActionEnv
 from agent_envs.rollout.episode_runner import Planned
 from trainers import losses
-from trainers.batching import MicroBatch, TrainingRow, in_parts
+from trainers.batching import MicroBatch, TrainRow, in_parts
 from trainers.command_line import one_line_errors, option, parse, read_settings
 from trainers.earl_parts.counterfactual.interventions import (
-    CounterfactualEpisode,
     Forkable,
     Interventions,
+    Replay,
     forkable,
     play_again,
     routes_of,
@@ -76,7 +76,7 @@ from trainers.training.optimise import gradient_step, mean_by_name
 
 @dataclass(frozen=True)
 class CurriculumSettings:
-    """What is played first, in place of the environment: easier tasks with the same actions.
+    """The curriculum: easier tasks with the same actions, played first in place of the environment.
 
     Attributes:
         steps: for how many; 0 for no curriculum.
@@ -167,7 +167,7 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
         groups = play_groups(mine, run.parts.policy, keep=True, play=player and player.play)
         stats = group_stats(groups)
         # 2. Play the episodes of failed groups again, each from a moment of its own at which a route is forced.
-        again: dict[str, CounterfactualEpisode] = {}
+        again: dict[str, Replay] = {}
         if encouraged and player:
             route = encouraged.choose(run.step)
             again = counterfactuals(groups, plan, route, player, run, settings)
@@ -226,7 +226,7 @@ def counterfactuals(
     player: Forkable,
     run: TrainingRun,
     settings: EARLSettings,
-) -> dict[str, CounterfactualEpisode]:
+) -> dict[str, Replay]:
     """Return the episodes of failed groups, played again with a route forced, by the keys of those that they began as."""
     lost = failed_groups(*rewards_of(groups), settings.counterfactual.rule)
     planned = {item.key: item for item in plan}
@@ -242,11 +242,7 @@ def counterfactuals(
 
 
 def learn_gain(
-    groups: Sequence[EpisodeGroup],
-    again: dict[str, CounterfactualEpisode],
-    route: str,
-    encouraged: Encouragement,
-    run: TrainingRun,
+    groups: Sequence[EpisodeGroup], again: dict[str, Replay], route: str, encouraged: Encouragement, run: TrainingRun
 ) -> dict[str, float]:
     """Tell what a route gained, to who chooses the next one as well; over all processes."""
     factual = {result.trajectory.header.episode_key: result for group in groups for result in group.results}
@@ -263,8 +259,8 @@ def learn_gain(
 
 
 def rows_with_advantages(
-    groups: Sequence[EpisodeGroup], again: dict[str, CounterfactualEpisode], settings: EARLSettings
-) -> tuple[list[TrainingRow], dict[str, float]]:
+    groups: Sequence[EpisodeGroup], again: dict[str, Replay], settings: EARLSettings
+) -> tuple[list[TrainRow], dict[str, float]]:
     """Return rows with the advantages of D.2: R' - R for what was played again, group-relative ones elsewhere.
 
     Rows follow one another as their groups do. Left out, and counted nowhere, are those of groups without a difference, whose
@@ -276,7 +272,7 @@ def rows_with_advantages(
     earned = {place: again[key].result.trajectory.total_reward for place, key in enumerate(keys) if key in again}
     advantages = counterfactual_advantages(rewards, group_ids, earned, settings.counterfactual.rule)
     signal = {number for number, advantage in zip(group_ids, advantages.factual, strict=True) if advantage}
-    rows: list[TrainingRow] = []
+    rows: list[TrainRow] = []
     for place, advantage in enumerate(advantages.factual):
         if advantages.counterfactual.get(place):
             rows += [row_of(sequence, advantages.counterfactual[place]) for sequence in again[keys[place]].sequences]
@@ -286,7 +282,7 @@ def rows_with_advantages(
     return rows, {"frac_reward_zero_std": flat / len(groups)}
 
 
-def update(rows: Sequence[TrainingRow], run: TrainingRun, settings: EARLSettings) -> dict[str, float]:
+def update(rows: Sequence[TrainRow], run: TrainingRun, settings: EARLSettings) -> dict[str, float]:
     """Take one gradient step on rows and return its metrics; the loss is a mean over tokens."""
     by_token = partial(token_losses, run=run, settings=settings)
     return gradient_step(rows, run.parts, by_token, token_budget=settings.token_budget)

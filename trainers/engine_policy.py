@@ -52,7 +52,7 @@ class ForcedPrefix:
 
     @property
     def logprobs(self) -> tuple[float, ...]:
-        """Of these tokens, 0 where they carry no gradient."""
+        """The logprobs of these tokens, 0 where they carry no gradient."""
         forced = self.forced_logprobs if self.train_forced else (0.0,) * len(self.forced)
         return (*self.sampled_logprobs, *forced)
 
@@ -220,33 +220,29 @@ class EnginePolicy:
             history.message_count += 1 + len(messages)
         conversation = history.conversations[-1]
         prefill_ids = conversation.prefill(request.prefill) if request.prefill else ()
-        forced_prefix = self._forced_prefixes.pop(request.origin, NO_PREFIX)
-        conversation.append_sampled(forced_prefix.sampled, forced_prefix.sampled_logprobs, request.turn)
-        if forced_prefix.train_forced:
-            conversation.append_sampled(forced_prefix.forced, forced_prefix.forced_logprobs, request.turn)
+        forced = self._forced_prefixes.pop(request.origin, NO_PREFIX)
+        conversation.append_sampled(forced.sampled, forced.sampled_logprobs, request.turn)
+        if forced.train_forced:
+            conversation.append_sampled(forced.forced, forced.forced_logprobs, request.turn)
         else:
-            conversation.append_context(forced_prefix.forced)
+            conversation.append_context(forced.forced)
         room = int(min(self._max_context - len(conversation.ids), self._max_episode_tokens - history.token_count))
-        budget = max(0, min(self._max_new_tokens - len(forced_prefix.ids), room))
+        budget = max(0, min(self._max_new_tokens - len(forced.ids), room))
         prefix = Prefix(tuple(conversation.ids), budget, tuple(request.stop), request.seed, request.origin)
-        return _Turn(history, prefix, prefill_ids, request.prefill, request.turn, forced_prefix=forced_prefix)
+        return _Turn(history, prefix, prefill_ids, request.prefill, request.turn, forced_prefix=forced)
 
     def _end(self, turn: "_Turn") -> Reply:
         turn.history.conversations[-1].append_sampled(turn.ids, turn.logprobs, turn.number)
-        forced_prefix = turn.forced_prefix
-        text = turn.history.last_text = turn.prefill + self._chat.decode((*forced_prefix.ids, *turn.ids))
+        forced = turn.forced_prefix
+        text = turn.history.last_text = turn.prefill + self._chat.decode((*forced.ids, *turn.ids))
         self.sampled_tokens += len(turn.ids)
         zeros = (0.0,) * len(turn.prefill_ids)
-        trained = (
-            (True,) * len(forced_prefix.sampled)
-            + (forced_prefix.train_forced,) * len(forced_prefix.forced)
-            + (True,) * len(turn.ids)
-        )
+        trained = (True,) * len(forced.sampled) + (forced.train_forced,) * len(forced.forced) + (True,) * len(turn.ids)
         return Reply(
             text,
-            token_ids=(*turn.prefill_ids, *forced_prefix.ids, *turn.ids),
-            logprobs=(*zeros, *forced_prefix.logprobs, *turn.logprobs),
-            entropies=(*zeros, *(0.0,) * len(forced_prefix.ids), *turn.entropies),
+            token_ids=(*turn.prefill_ids, *forced.ids, *turn.ids),
+            logprobs=(*zeros, *forced.logprobs, *turn.logprobs),
+            entropies=(*zeros, *(0.0,) * len(forced.ids), *turn.entropies),
             usage={"input": len(turn.prefix.ids), "output": len(turn.ids)},
             sampled=(*(False,) * len(turn.prefill_ids), *trained) if turn.prefill_ids or not all(trained) else (),
         )
@@ -254,7 +250,7 @@ class EnginePolicy:
 
 @dataclass
 class TokenHistory:
-    """An episode's conversations: a new one starts where an observation replaces the context.
+    """The tokens of an episode: conversations, of which a new one starts where an observation replaces the context.
 
     `earlier_contexts` came before the first one here, with `earlier_tokens` behind their prompts.
     """
@@ -274,7 +270,7 @@ class TokenHistory:
 
     @property
     def contexts(self) -> int:
-        """How many contexts there were so far."""
+        """The number of contexts so far."""
         return self.earlier_contexts + len(self.conversations)
 
     def open(self, conversation: Conversation) -> None:
@@ -284,7 +280,7 @@ class TokenHistory:
 
     @property
     def token_count(self) -> int:
-        """How many tokens followed the prompts, whoever wrote them."""
+        """The number of tokens behind the prompts, whoever wrote them."""
         return self.earlier_tokens + sum(len(one.ids) for one in self.conversations) - sum(self.prompts)
 
 
@@ -348,9 +344,7 @@ def build_policies(
     """Return the policy that plays training episodes of environments such as `env`, and the one that is measured."""
     options = settings.sampling
     training = Sampling(options.temperature)
-    evaluation = replace(
-        training, temperature=options.eval_temperature, top_k=options.eval_top_k, top_p=options.eval_top_p
-    )
+    evaluation = Sampling(options.eval_temperature, options.eval_top_k, options.eval_top_p)
     longest = getattr(model.config, "max_position_embeddings", options.max_context)
     limits: dict[str, Any] = {
         "max_new_tokens": options.max_new_tokens,

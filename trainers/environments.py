@@ -50,8 +50,8 @@ def wrapper_rows(text: str, name: str) -> list[WrapperRow]:
 
 
 @dataclass(frozen=True)
-class WrapperStack:
-    """Where a share of a warm start's demonstrations is played.
+class EnvStack:
+    """A stack of wrappers in which a share of a warm start's demonstrations is played.
 
     Attributes:
         rows: of wrappers, innermost first; none for the bare environment.
@@ -62,7 +62,7 @@ class WrapperStack:
     flaws: str = ""
 
 
-def stacks_of(text: str, name: str) -> list[WrapperStack]:
+def stacks_of(text: str, name: str) -> list[EnvStack]:
     """Return several stacks of wrappers that a setting lists as JSON, each as `wrapper_rows` takes it, [] for none.
 
     One with flaws of its own is an object: {"wrappers": [...], "flaws": {"early": 0.1}}.
@@ -79,8 +79,7 @@ def stacks_of(text: str, name: str) -> list[WrapperStack]:
         raise UsageError(f'{name}={text!r}: a JSON list of lists is needed, as [[], [{{"TurnLimit": {{"turns": 4}}}}]]')
     flaws = [part["flaws"] if isinstance(part["flaws"], str) else json.dumps(part["flaws"]) for part in parts]
     return [
-        WrapperStack(wrapper_rows(json.dumps(part["wrappers"]), name), own)
-        for part, own in zip(parts, flaws, strict=True)
+        EnvStack(wrapper_rows(json.dumps(part["wrappers"]), name), own) for part, own in zip(parts, flaws, strict=True)
     ]
 
 
@@ -170,7 +169,7 @@ class Member:
 
 @dataclass(frozen=True)
 class TrainEnvironment:
-    """Where a share of training is played.
+    """An environment with its share of training.
 
     Attributes:
         weight: of its share.

@@ -47,7 +47,7 @@ _MARK = re.compile("THINK:|</?think>")
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """One trial on each of some tasks.
+    """The results of one trial on each of some tasks.
 
     Attributes:
         rate: of success, over tasks, clustered as the environment says; None where one of several environments has no result,
@@ -175,12 +175,8 @@ def gain(before: EvaluationResult, after: EvaluationResult) -> dict[str, object]
     """Return the paired difference of success on the tasks that both measured, with its interval and test."""
     tasks = before.successes.keys() & after.successes.keys()
     sides = [{task: [side.successes[task]] for task in sorted(tasks)} for side in (before, after)]
-    comparison = compare_paired(*sides, clusters={task: before.clusters[task] for task in tasks})
-    return {
-        "difference": comparison.difference,
-        "interval": [comparison.low, comparison.high],
-        "p_value": comparison.p_value,
-    }
+    test = compare_paired(*sides, clusters={task: before.clusters[task] for task in tasks})
+    return {"difference": test.difference, "interval": [test.low, test.high], "p_value": test.p_value}
 
 
 class Evaluator:
@@ -367,9 +363,8 @@ def in_words(stats: dict[str, Any]) -> str:
         f"{100 * stats['with_reasoning']:.1f} % with reasoning, {100 * stats['distinct_4grams']:.1f} % of its 4-grams "
         f"distinct, {100 * stats['repeats']:.1f} % of it as in the turn before"
     ]
-    lines += [
-        f"{row['episodes']} {kind}, the first ends: {row['example']!r}" for kind, row in stats["failures"].items()
-    ]
+    for kind, row in stats["failures"].items():
+        lines.append(f"{row['episodes']} {kind}, the first ends: {row['example']!r}")
     if stats["valid_turns"] < MIN_VALID:
         lines.append(f"warning: under {100 * MIN_VALID:.0f} % of turns are valid: look at the prompt before you train")
     return "\n  ".join(lines)

@@ -24,19 +24,19 @@ from trainers.training.optimise import Ratio
 
 @dataclass(frozen=True, slots=True)
 class DataPoint:
-    """A turn as a data point.
+    """A turn as a data point of training.
 
     Attributes:
         turn: as it was recorded.
         sequence: the context and the turn; its trained tokens are the turn's. In an empty turn that is one that nobody said.
         empty: the policy had no room to say anything.
-        bootstrap_tokens: of the state behind a cut, of a batch or a limit; () where the next turn goes on or all is over.
+        next_state: the tokens of the state behind a cut, of a batch or a limit; () where the next turn goes on or all is over.
     """
 
     turn: Turn
     sequence: TokenSequence
     empty: bool
-    bootstrap_tokens: tuple[int, ...] = ()
+    next_state: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class LaneTurns:
 
 @dataclass(frozen=True)
 class LanePlan:
-    """What lanes play.
+    """The episodes that lanes play.
 
     Attributes:
         spec: of the environment, as JSON.
@@ -199,11 +199,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         if not points:
             why = next((lane.fault for lane in lanes if lane.fault), "")
             raise AgentEnvsError(f"all turns of {len(lanes)} lanes were lost to faults, the last: {why}")
-        return batch, _batch_stats(points) | {
-            "faults": faults,
-            "lost_turns": lost,
-            "lane_age": sum(ages) / max(1, len(ages)),
-        }
+        return batch, _stats(points) | {"faults": faults, "lost_turns": lost, "lane_age": sum(ages) / max(1, len(ages))}
 
     def _forget_contexts(self) -> None:
         for row in self._rows.values():  # those of earlier turns have served: an episode may have thousands
@@ -240,9 +236,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
             last = place + 1 == len(steps) or steps[place + 1].origin != step.origin
             whole = step.sequence()
             if step.sampled:
-                own = tuple(
-                    trained and at == step.turn.index for trained, at in zip(whole.trained, whole.turns, strict=True)
-                )
+                own = tuple(mark and at == step.turn.index for mark, at in zip(whole.trained, whole.turns, strict=True))
                 sequence = replace(whole, trained=own)
             else:
                 sequence = state_before(whole.ids[-self._max_context :], self._end)
@@ -257,7 +251,7 @@ def state_before(ids: Sequence[int], end: int) -> TokenSequence:
     return TokenSequence((*ids, end), (False,) * length + (True,), (0.0,) * (length + 1), (0,) * length + (1,))
 
 
-def _batch_stats(points: Sequence[DataPoint]) -> dict[str, float]:
+def _stats(points: Sequence[DataPoint]) -> dict[str, float]:
     turns = [point.turn for point in points]
     over = sum(turn.terminated or turn.truncated for turn in turns)
     lengths = [sum(point.sequence.trained) for point in points if not point.empty]

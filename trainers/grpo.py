@@ -35,7 +35,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Trajectory
 from trainers import advantages as adv
 from trainers import losses
-from trainers.batching import MicroBatch, TrainingRow, in_parts
+from trainers.batching import MicroBatch, TrainRow, in_parts
 from trainers.imitation import check_flaws, warm_start
 from trainers.run import TrainingRun, run_program
 from trainers.sampling import EpisodeGroup, group_stats, step_plan
@@ -143,62 +143,58 @@ def train(
     return run.finish(more)
 
 
-def rows_of_groups(groups: list[EpisodeGroup]) -> tuple[list[TrainingRow], list[int]]:
+def rows_of_groups(groups: list[EpisodeGroup]) -> tuple[list[TrainRow], list[int]]:
     """Return the token sequences of all episodes as rows whose advantages are weights of 1, and the episode of each.
 
     An episode is one row, or several where its context was replaced on the way.
     """
     episodes = [sequences for group in groups for sequences in group.sequences]
     pairs = [(sequence, owner) for owner, sequences in enumerate(episodes) for sequence in sequences]
-    rows = [TrainingRow(sequence, tuple(map(float, sequence.trained))) for sequence, _ in pairs]
+    rows = [TrainRow(sequence, tuple(map(float, sequence.trained))) for sequence, _ in pairs]
     return rows, [owner for _, owner in pairs]
 
 
 def with_advantages(
-    rows: list[TrainingRow], owners: list[int], groups: list[EpisodeGroup], settings: GRPOSettings
-) -> tuple[list[TrainingRow], float]:
+    rows: list[TrainRow], owners: list[int], groups: list[EpisodeGroup], settings: GRPOSettings
+) -> tuple[list[TrainRow], float]:
     """Return the rows that are trained on, with advantages, and the share of groups whose rewards differ."""
     episodes = [result.trajectory for group in groups for result in group.results]
-    names = [number for number, group in enumerate(groups) for _ in group.results]
+    group_ids = [number for number, group in enumerate(groups) for _ in group.results]
     rewards, reached = adv.pad_turns([[turn.reward for turn in episode.turns] for episode in episodes])
     by_turn = settings.credit == "turn"
-    signal = adv.groups_with_signal(rewards if by_turn else rewards.sum(dim=1), names)  # (episodes,)
+    signal = adv.groups_with_signal(rewards if by_turn else rewards.sum(dim=1), group_ids)  # (episodes,)
     if settings.beta and settings.kl_in == "reward":
         rewards = rewards + penalties(rows, owners, rewards, settings)
     if by_turn:
-        advantages = adv.turn_advantages(rewards, reached, names, settings.gamma_turn, settings.turn_baseline)
+        advantages = adv.turn_advantages(rewards, reached, group_ids, settings.gamma_turn, settings.turn_baseline)
     else:
-        whole = adv.group_advantages(rewards.sum(dim=1), names, settings.scale, settings.baseline)
-        advantages = whole[:, None].expand_as(rewards)  # (episodes, turns)
-    places = trainable_rows(owners, episodes, signal, settings)
-    return [credit(rows[place], advantages[owners[place]]) for place in places], share_of_groups(signal, names)
+        advantages = adv.group_advantages(rewards.sum(dim=1), group_ids, settings.scale, settings.baseline)
+        advantages = advantages[:, None].expand_as(rewards)  # (episodes, turns)
+    places = loss_rows(owners, episodes, signal, settings)
+    return [credit(rows[place], advantages[owners[place]]) for place in places], share_of_groups(signal, group_ids)
 
 
-def trainable_rows(
-    owners: list[int], episodes: list[Trajectory], signal: torch.Tensor, settings: GRPOSettings
-) -> list[int]:
+def loss_rows(owners: list[int], episodes: list[Trajectory], signal: torch.Tensor, settings: GRPOSettings) -> list[int]:
     """Return the places of the rows that are trained on, as `drop_truncated` and `drop_flat_groups` say."""
     cut = [settings.drop_truncated and episode.last.truncated for episode in episodes]
     flat = (~signal).tolist() if settings.drop_flat_groups else [False] * len(episodes)
     return [place for place, owner in enumerate(owners) if not (cut[owner] or flat[owner])]
 
 
-def credit(row: TrainingRow, advantages: torch.Tensor) -> TrainingRow:
+def credit(row: TrainRow, advantages: torch.Tensor) -> TrainRow:
     """Return a row whose tokens have the advantages of their turns (turns,), times the weights that it has."""
     shares = [0.0, *advantages.tolist()]  # turn 0 is what the policy did not sample
     pairs = zip(row.advantages, row.sequence.turns, strict=True)
     return replace(row, advantages=tuple(weight * shares[turn] for weight, turn in pairs))
 
 
-def share_of_groups(signal: torch.Tensor, names: list[int]) -> float:
+def share_of_groups(signal: torch.Tensor, group_ids: list[int]) -> float:
     """Return the share of groups whose rewards differ, from whether each episode's does and its group's number."""
-    flat = {name for name, differs in zip(names, signal.tolist(), strict=True) if not differs}
-    return 1 - len(flat) / len(set(names))
+    flat = {group for group, differs in zip(group_ids, signal.tolist(), strict=True) if not differs}
+    return 1 - len(flat) / len(set(group_ids))
 
 
-def penalties(
-    rows: list[TrainingRow], owners: list[int], rewards: torch.Tensor, settings: GRPOSettings
-) -> torch.Tensor:
+def penalties(rows: list[TrainRow], owners: list[int], rewards: torch.Tensor, settings: GRPOSettings) -> torch.Tensor:
     """Return the KL penalty on the reward of each turn (episodes, turns)."""
     table = torch.zeros_like(rewards)
     for row, owner in zip(rows, owners, strict=True):
@@ -210,7 +206,7 @@ def penalties(
     return table
 
 
-def update(rows: list[TrainingRow], run: TrainingRun, settings: GRPOSettings) -> dict[str, float]:
+def update(rows: list[TrainRow], run: TrainingRun, settings: GRPOSettings) -> dict[str, float]:
     """Take one gradient step on rows and return its metrics."""
 
     def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:

@@ -33,7 +33,7 @@ from trainers.training.optimise import Optimiser, means_of_processes, one_budget
 
 
 class TrainingRun:
-    """One run of a trainer: its parts, and where it stands.
+    """One run of a trainer: its parts and its progress.
 
     Attributes:
         parts: what it is made of.
@@ -78,7 +78,7 @@ class TrainingRun:
 
     @property
     def over(self) -> bool:
-        """Whether all is behind it: steps of training, of environments (`most_env_steps`), or calls (`most_tool_calls`)."""
+        """Whether a limit is reached: steps of training, of environments (`most_env_steps`), or calls (`most_tool_calls`)."""
         limits = {"most_env_steps": self.env_steps, "most_tool_calls": sum(self.tool_calls.values())}
         limit_reached = any(0 < getattr(self._settings, name, 0) <= count for name, count in limits.items())
         return self.step >= self._settings.steps or limit_reached
@@ -268,7 +268,7 @@ class TrainingRun:
 
     @property
     def paid(self) -> Paid:
-        """What all processes spent on feedback so far, over all resumes, by model; {} where nothing is counted."""
+        """The costs of feedback so far, over all processes and resumes, by model; {} where nothing is counted."""
         return self._spending.paid(gather_object([self._spending.counts]))
 
     def _evaluate(self) -> dict[str, float]:

@@ -26,7 +26,7 @@ M_ARENA_MAX = -8  # of glibc's malloc.h
 
 @dataclass(frozen=True)
 class RunParts:
-    """What a run is made of.
+    """The parts of a run.
 
     Attributes:
         out: its folder.
@@ -69,12 +69,12 @@ class RunParts:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the model."""
         return self.processes.device
 
     @property
     def bare(self) -> Any:
-        """The model without what accelerate may have put around it."""
+        """The model without accelerate's wrappers."""
         return self.accelerator.unwrap_model(self.model)
 
     @property
@@ -84,7 +84,7 @@ class RunParts:
 
     @property
     def train_size(self) -> int:
-        """How many training tasks the environment of `env.id` has."""
+        """The number of training tasks of the environment of `env.id`."""
         return self.main.size
 
     def environment(self) -> gym.Env[Any, Any]:

@@ -203,15 +203,13 @@ def step_plan(
         )
     weights = [environment.weight for environment in environments]
     group_counts = [shares(weights, groups, seed, earlier) for earlier in range(step + 1)]
-    sampled_tasks = []
+    pairs = []
     for place, environment in enumerate(environments):
         first = sum(row[place] for row in group_counts[:-1])
         tasks = tasks_at(range(first, first + group_counts[-1][place]), environment.size, seed)
-        sampled_tasks += [(environment.spec, task) for task in tasks]
-    random.Random(f"order:{seed}:{step}").shuffle(sampled_tasks)  # minibatches take groups as they come
-    plans = [
-        plan_groups(spec, split, [task], size, f"{key}/{place}") for place, (spec, task) in enumerate(sampled_tasks)
-    ]
+        pairs += [(environment.spec, task) for task in tasks]
+    random.Random(f"order:{seed}:{step}").shuffle(pairs)  # minibatches take groups as they come
+    plans = [plan_groups(spec, split, [task], size, f"{key}/{place}") for place, (spec, task) in enumerate(pairs)]
     return [planned for plan in plans for planned in plan]
 
 

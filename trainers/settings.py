@@ -50,7 +50,7 @@ def not_negative(settings: Any, *names: str, below: float = 1e6) -> None:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """Which model is trained and how.
+    """The model, and the way it is trained.
 
     Attributes:
         name: of a model on the hub, its folder, or `tiny:SIZE` for one made from nothing (tiny, 1m, 3m, 10m).
@@ -119,7 +119,7 @@ class OptimSettings:
 
 @dataclass(frozen=True)
 class EnvironmentSettings:
-    """What is played.
+    """The environment, its wrappers and its splits.
 
     Attributes:
         id: of the environment: `SearchQA`, `agent_envs/SearchQA-v0`, or anyone's `module:namespace/Name-v0`.
@@ -150,7 +150,7 @@ class EnvironmentSettings:
 
 @dataclass(frozen=True)
 class SamplingSettings:
-    """How episodes are sampled.
+    """The sampling of episodes: engine, temperatures, limits of tokens.
 
     Attributes:
         engine: "hf" (transformers, exact logprobs, the trained model itself) or "vllm".
@@ -197,7 +197,7 @@ class SamplingSettings:
 
 @dataclass(frozen=True)
 class EvalSettings:
-    """When and on what the policy is measured.
+    """The evaluations of the policy.
 
     Attributes:
         every: steps between evaluations on the evaluation split; 0 for none.
@@ -228,7 +228,7 @@ class EvalSettings:
 
 @dataclass(frozen=True)
 class LogSettings:
-    """What is written beside metrics.jsonl and the curves.
+    """The logs and checkpoints beside metrics.jsonl.
 
     Attributes:
         tensorboard: event files under OUT/tensorboard.
@@ -328,7 +328,7 @@ class WarmStartSettings:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What every trainer's settings hold; each adds its own, and says in `ORDER` where `--help` has them all.
+    """The settings of every trainer; each adds its own, and lists them in `ORDER` as `--help` shows them.
 
     Attributes:
         seed: of everything: weights, tasks, samples.
@@ -356,13 +356,13 @@ class RunSettings:
 
     @property
     def updates(self) -> int:
-        """How many gradient steps the schedule of the learning rate spans."""
+        """The number of gradient steps that the schedule of the learning rate spans."""
         return self.steps
 
 
 @dataclass(frozen=True)
 class ReinforcementSettings(RunSettings):
-    """What every trainer has that plays and learns.
+    """The settings of every trainer that plays and learns.
 
     Attributes:
         steps: of playing and training.
@@ -394,7 +394,7 @@ class ReinforcementSettings(RunSettings):
 
     @property
     def updates(self) -> int:
-        """How many gradient steps the schedule of the learning rate spans."""
+        """The number of gradient steps that the schedule of the learning rate spans."""
         return self.steps * self.epochs * self.minibatches
 
 

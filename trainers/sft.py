@@ -20,14 +20,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Trajectory
 from trainers.environments import tasks_of_step
 from trainers.imitation import check_flaws
-from trainers.imitation.imitating import (
-    direct_answers,
-    imitation_step,
-    read_episodes,
-    rejection_episodes,
-    rows_of,
-    solver_episodes,
-)
+from trainers.imitation.imitating import direct_answers, imitation_step, own_successes, recordings, rows_of, solutions
 from trainers.run import TrainingRun, run_program
 from trainers.settings import RunSettings, at_least_one, in_order
 
@@ -88,15 +81,15 @@ def train(settings: SFTSettings, run: TrainingRun) -> dict[str, object]:
 def episodes_of(settings: SFTSettings, run: TrainingRun) -> Iterator[Trajectory]:
     """Yield the episodes that are imitated."""
     if settings.data == "solver":
-        yield from solver_episodes(
+        yield from solutions(
             run.parts.environment(), settings.episodes, settings.flaws, run.parts.train_split, settings.seed
         )
     elif settings.data == "direct":
         yield from direct_answers(run.parts.environment(), settings.env.train_split, settings.episodes)
     elif settings.data == "rejection":
-        yield from rejection_episodes(run, settings.episodes, settings.samples_per_task, settings.seed)
+        yield from own_successes(run, settings.episodes, settings.samples_per_task, settings.seed)
     else:
-        yield from read_episodes(Path(settings.data), run.parts.environment(), run.parts.train_split)
+        yield from recordings(Path(settings.data), run.parts.environment(), run.parts.train_split)
 
 
 def main() -> None:

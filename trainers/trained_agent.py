@@ -131,13 +131,10 @@ class TrainedAgent(ModelAgent):
 
     def meets(self, env: gym.Env[Any, Any]) -> None:
         """Warn once if the environment's arguments differ from those of training."""
-        if self._warned or not (difference := differences(self._env, env)):
+        if self._warned or not (diff := differences(self._env, env)):
             return
         self._warned = True
-        print(
-            f"note: {self.name} was trained in another environment: {difference}; its own: {self.command}",
-            file=sys.stderr,
-        )
+        print(f"note: {self.name} was trained in another environment: {diff}; its own: {self.command}", file=sys.stderr)
 
 
 def with_memory(request: Request, memory: Memory) -> Request:

@@ -58,7 +58,7 @@ class FeedbackSettings:
 
     @property
     def tester(self) -> str:
-        """Who gives feedback where it is measured."""
+        """The name of who gives feedback where it is measured."""
         return self.test_feedback or ("scripted:good" if self.feedback == "none" else self.feedback)
 
     @property

@@ -39,7 +39,7 @@ from agent_envs.base.terminal import stage_lines
 from agent_envs.wrappers.turns import allowance
 from trainers import losses
 from trainers.advantages import DualDiscounts, dual_discount_gae
-from trainers.batching import MicroBatch, TrainingRow, in_parts
+from trainers.batching import MicroBatch, TrainRow, in_parts
 from trainers.evaluation import in_words, inspect_turns
 from trainers.expanded_actions import expanded_parts
 from trainers.fixed_turns import DataPoint, FixedTurns, LanePlan, state_before
@@ -121,10 +121,8 @@ def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
     critic = Critic(run.parts.bare, settings.critic)
     run.keep("critic", critic, optimiser := Optimiser(critic, settings.critic.optim, 0))
     lane_plan = LanePlan(run.parts.spec, run.parts.train_split, run.parts.train_size, settings.n_env, settings.seed)
-    lane_states = dict(run.memory.get("lanes", ()))
-    with FixedTurns(
-        lane_plan, run.parts.policy, run.parts.max_context, run.parts.chat.end_ids[0], lane_states
-    ) as lanes:
+    states = dict(run.memory.get("lanes", ()))
+    with FixedTurns(lane_plan, run.parts.policy, run.parts.max_context, run.parts.chat.end_ids[0], states) as lanes:
         lanes.open(run.parts.processes.share(range(settings.n_env)))
         if run.fresh:
             warm_up(critic, optimiser, lanes, run, settings)
@@ -210,7 +208,7 @@ def warm_up(
         raise AgentEnvsError(f"the critic has not settled: {words}; raise warmup.most-rounds, or --warmup.no-check")
 
 
-def value_return_pairs(pool: Batch, rows: Sequence[TrainingRow], settings: VerlogSettings) -> list[tuple[float, float]]:
+def value_return_pairs(pool: Batch, rows: Sequence[TrainRow], settings: VerlogSettings) -> list[tuple[float, float]]:
     """Return values beside returns that hold no value, of the tokens of episodes that ended within the warm-up's batches.
 
     Behind a limit nothing counts, though values look past it: in many an environment successes alone end without one.
@@ -234,25 +232,19 @@ def value_return_pairs(pool: Batch, rows: Sequence[TrainingRow], settings: Verlo
 
 def rows_with_advantages(
     batch: Batch, critic: Critic, run: TrainingRun, settings: VerlogSettings, reference: ReferenceModel | None = None
-) -> tuple[list[TrainingRow], dict[str, float]]:
+) -> tuple[list[TrainRow], dict[str, float]]:
     """Return the turns that are trained on as rows, with advantages, and their returns, values and first tokens."""
     points = [point for lane in batch for point in lane]
-    rows = [TrainingRow(point.sequence, tuple(map(float, point.sequence.trained))) for point in points]
+    rows = [TrainRow(point.sequence, tuple(map(float, point.sequence.trained))) for point in points]
     if reference is not None:
         rows = with_reference(rows, run.parts, reference, settings.token_budget)
-    states = [
-        state_before(point.bootstrap_tokens, run.parts.chat.end_ids[0]) for point in points if point.bootstrap_tokens
-    ]
+    states = [state_before(point.next_state, run.parts.chat.end_ids[0]) for point in points if point.next_state]
     all_values = values_of(critic, [*(row.sequence for row in rows), *states], run.parts, settings.token_budget)
     values, next_values = all_values[: len(rows)], iter(all_values[len(rows) :])
-    kl_penalties = [
-        [0.0] if point.empty else penalties(row, settings.beta) for row, point in zip(rows, points, strict=True)
-    ]
-    rewards = [[*row[:-1], row[-1] + point.turn.reward] for row, point in zip(kl_penalties, points, strict=True)]
-    bootstraps = [
-        bootstrap(point, next(next_values)[0] if point.bootstrap_tokens else None, settings) for point in points
-    ]
-    trained, pairs, start = list[TrainingRow](), list[tuple[float, float]](), 0
+    kl = [[0.0] if point.empty else penalties(row, settings.beta) for row, point in zip(rows, points, strict=True)]
+    rewards = [[*row[:-1], row[-1] + point.turn.reward] for row, point in zip(kl, points, strict=True)]
+    bootstraps = [bootstrap(point, next(next_values)[0] if point.next_state else None, settings) for point in points]
+    trained, pairs, start = list[TrainRow](), list[tuple[float, float]](), 0
     for lane in batch:
         part, start = slice(start, start + len(lane)), start + len(lane)
         lane_values = values[part]
@@ -261,7 +253,7 @@ def rows_with_advantages(
             if not point.empty:
                 trained.append(with_targets(row, own, gained))
                 pairs += [(value, value + advantage) for value, advantage in zip(own, gained, strict=True)]
-    penalty, squared_error = sum(map(sum, kl_penalties)), sum((value - target) ** 2 for value, target in pairs) / 2
+    penalty, squared_error = sum(map(sum, kl)), sum((value - target) ** 2 for value, target in pairs) / 2
     penalty, squared_error, count = run.parts.processes.sums([penalty, squared_error, len(pairs)])
     stats = {"explained_variance": fit(pairs, run.parts.processes)[0], "value_loss": squared_error / max(1.0, count)}
     return trained, stats | {"kl": -penalty / settings.beta / max(1.0, count) if settings.beta else 0.0}
@@ -274,7 +266,7 @@ def bootstrap(point: DataPoint, value: float | None, settings: VerlogSettings) -
     return value
 
 
-def penalties(row: TrainingRow, coefficient: float) -> list[float]:
+def penalties(row: TrainRow, coefficient: float) -> list[float]:
     """Return the KL penalty on the reward of each trained token."""
     sequence = row.sequence
     if not row.reference_logprobs:
@@ -284,7 +276,7 @@ def penalties(row: TrainingRow, coefficient: float) -> list[float]:
     return [float(value) for value in token_penalties[torch.tensor(sequence.trained)]]
 
 
-def whiten(rows: list[TrainingRow], run: TrainingRun) -> list[TrainingRow]:
+def whiten(rows: list[TrainRow], run: TrainingRun) -> list[TrainRow]:
     """Return rows whose advantages have mean 0 and standard deviation 1 over the trained tokens of all processes."""
     pairs = [list(zip(row.advantages, row.sequence.trained, strict=True)) for row in rows]
     values = [value for row in pairs for value, trained in row if trained]
@@ -295,7 +287,7 @@ def whiten(rows: list[TrainingRow], run: TrainingRun) -> list[TrainingRow]:
     return [replace(row, advantages=own) for row, own in zip(rows, white, strict=True)]
 
 
-def update(rows: list[TrainingRow], run: TrainingRun, settings: VerlogSettings) -> dict[str, float]:
+def update(rows: list[TrainRow], run: TrainingRun, settings: VerlogSettings) -> dict[str, float]:
     """Take one gradient step of the policy on rows and return its metrics."""
 
     def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:

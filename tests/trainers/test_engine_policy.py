@@ -10,7 +10,7 @@ from agent_envs.core.env import spec_json
 from agent_envs.evaluation.runs.measures import tool_calls
 from agent_envs.wrappers import ForcedAnswer, Memory
 from tests.trainers.players import SEARCH, player
-from trainers.batching import TrainingRow, micro_batches
+from trainers.batching import TrainRow, micro_batches
 from trainers.earl_parts.counterfactual.interventions import TextForks
 from trainers.engine_policy import ForcedPrefix
 from trainers.sampling import plan_groups
@@ -105,7 +105,7 @@ def test_caches_know_the_kept_and_the_forced_tokens():
     before = forks.player._engine.prefilled_tokens
     lead = lead_of(chat, played[key])
     result, (sequence,) = again(forks, key, 2, lead)
-    (micro,) = micro_batches([TrainingRow(sequence, (0.0,) * len(sequence.ids))], 4096, chat.pad_id)
+    (micro,) = micro_batches([TrainRow(sequence, (0.0,) * len(sequence.ids))], 4096, chat.pad_id)
     assert sum(sequence.trained) > 6
     assert torch.allclose(token_logprobs(model, micro)[0], micro.old_logprobs, atol=1e-4)
     shown = len(sequence.ids) - sum(len(turn.token_ids) for turn in result.trajectory.turns)

@@ -13,7 +13,7 @@ from agent_envs.rollout.policy import CompanionPolicy
 from tests.trainers.players import SEARCH, chat_for
 from trainers.command_line import parse
 from trainers.imitation.demonstrations import SEARCH_FLAWS, Flaws
-from trainers.imitation.imitating import NAMED_FLAWS, direct_answers, flaws_of, read_episodes, rows_of, train_all_tokens
+from trainers.imitation.imitating import NAMED_FLAWS, direct_answers, flaws_of, recordings, rows_of, train_all_tokens
 from trainers.run import open_run
 from trainers.sft import SFTSettings, train
 from trainers.training.metrics import read_metrics
@@ -46,7 +46,7 @@ def test_the_models_own_successes_are_kept_and_journaled(tmp_path):
     run(tmp_path / "own", *words)
     rows = list(read_journal(tmp_path / "own" / "accepted.jsonl"))
     assert [row["tasks"] for row in rows] == [3, 6] and 0 < sum(len(row["solved"]) for row in rows) <= 30
-    assert len(list(read_episodes(tmp_path / "own" / "accepted.jsonl", None, ""))) == sum(
+    assert len(list(recordings(tmp_path / "own" / "accepted.jsonl", None, ""))) == sum(
         len(row["solved"]) for row in rows
     )
     with pytest.raises(UsageError, match="rejection sampling kept none"):
@@ -80,7 +80,7 @@ def test_recorded_episodes_are_imitated_as_text(tmp_path):
         foreign = tuple(replace(turn, token_ids=(1, 2), logprobs=(-1.0, -1.0)) for turn in episode.turns)
         journal.append(replace(episode, turns=foreign).to_json())
     journal.close()
-    found = list(read_episodes(tmp_path / "played.jsonl", env, "train"))
+    found = list(recordings(tmp_path / "played.jsonl", env, "train"))
     assert len(found) == 3 == sum(episode.success for episode in played)
     assert not any(turn.token_ids for episode in found for turn in episode.turns)
 
@@ -111,7 +111,7 @@ def test_published_answers_with_tools_are_imitated_without_their_results(tmp_pat
     (tmp_path / "star.json").write_text(json.dumps([row]), encoding="utf-8")
     chat = chat_for("SearchQA", json.dumps(SEARCH, sort_keys=True))
     made = SimpleNamespace(encoded=chat.sequences, max_context=2048)
-    (found,) = rows_of(list(read_episodes(tmp_path / "star.json", env, "train")), made, "actions")
+    (found,) = rows_of(list(recordings(tmp_path / "star.json", env, "train")), made, "actions")
     written = [token for token, kept in zip(found.sequence.ids, found.sequence.trained, strict=True) if kept]
     assert chat.decode(written) == "".join(actions) and "Anna did." in chat.decode(found.sequence.ids)
 

@@ -13,7 +13,7 @@ from agent_envs.wrappers import Memory, TurnLimit
 from tests.trainers.players import SEARCH
 from tests.trainers.test_training_run import SMALL, run
 from trainers.command_line import parse
-from trainers.environments import WrapperStack, environment_spec, stacks_of, wrap, wrapper_rows
+from trainers.environments import EnvStack, environment_spec, stacks_of, wrap, wrapper_rows
 from trainers.grpo import GRPOSettings
 from trainers.imitation.imitating import warm_start_episodes
 from trainers.run import open_run
@@ -48,9 +48,9 @@ def test_a_wrapper_that_is_not_there_names_those_that_are(row):
 
 def test_stacks_are_lists_of_rows():
     limit = [("TurnLimit", {"turns": 4})]
-    assert stacks_of('[[], [{"TurnLimit": {"turns": 4}}]]', "s") == [WrapperStack([]), WrapperStack(limit)]
+    assert stacks_of('[[], [{"TurnLimit": {"turns": 4}}]]', "s") == [EnvStack([]), EnvStack(limit)]
     own = '[{"wrappers": [{"TurnLimit": {"turns": 4}}], "flaws": {"early": 0.5}}, {"wrappers": [], "flaws": "tools"}]'
-    assert stacks_of(own, "s") == [WrapperStack(limit, '{"early": 0.5}'), WrapperStack([], "tools")]
+    assert stacks_of(own, "s") == [EnvStack(limit, '{"early": 0.5}'), EnvStack([], "tools")]
     for text in ("[]", "x", "3", '[{"TurnLimit": {"turns": 4}}]', '[{"flaws": {}}]', '[{"wrappers": [], "flaw": {}}]'):
         with pytest.raises(UsageError, match="s=.*a JSON list of lists is needed"):
             stacks_of(text, "s")

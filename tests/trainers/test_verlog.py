@@ -15,7 +15,7 @@ from tests.trainers.players import SEARCH, TEXT_NAMES, player
 from tests.trainers.training.test_critic import parts_of
 from trainers import verlog
 from trainers.advantages import DualDiscounts, dual_discount_gae
-from trainers.batching import TrainingRow
+from trainers.batching import TrainRow
 from trainers.command_line import load_preset, parse, preset_names
 from trainers.contracts import TokenSequence
 from trainers.environments import environment_spec, wrapper_rows
@@ -118,10 +118,7 @@ def test_the_kl_to_the_start_is_taken_from_the_reward_of_each_token(monkeypatch)
 
 
 def test_advantages_are_whitened_over_the_trained_tokens():
-    rows = [
-        TrainingRow(point(1, 2).sequence, (0.0, 0.0, 3.0, 1.0)),
-        TrainingRow(point(1, 1).sequence, (0.0, 0.0, -1.0)),
-    ]
+    rows = [TrainRow(point(1, 2).sequence, (0.0, 0.0, 3.0, 1.0)), TrainRow(point(1, 1).sequence, (0.0, 0.0, -1.0))]
     found = verlog.whiten(rows, SimpleNamespace(parts=parts_of(None)))
     assert [row.advantages for row in found] == [
         (0.0, 0.0, pytest.approx(1.0), pytest.approx(0.0)),

@@ -16,7 +16,7 @@ from tests.trainers.test_verlog import a_run, advantages_of, curve, point, run
 from tests.trainers.training.test_critic import with_targets
 from trainers import verlog
 from trainers.advantages import DualDiscounts
-from trainers.batching import TrainingRow
+from trainers.batching import TrainRow
 from trainers.command_line import parse
 from trainers.fixed_turns import FixedTurns
 from trainers.run import TrainingRun, open_run
@@ -136,7 +136,7 @@ def test_what_was_earned_is_followed_over_batches_and_only_where_the_episode_end
     other = [point(1, 1, 0.25, truncated=True, ahead=(5, 6))], [point(1, 1, 0.5, ahead=(5, 6))]
     pool = [one[0], other[0], one[1], other[1]]
     spoken = [turn for piece in pool for turn in piece if not turn.empty]
-    bare = [TrainingRow(turn.sequence, (0.0,) * len(turn.sequence.ids)) for turn in spoken]
+    bare = [TrainRow(turn.sequence, (0.0,) * len(turn.sequence.ids)) for turn in spoken]
     rows = with_targets(bare, [[0.1, 0.2], [0.3], [0.4], [0.5]], 0.0)
     settings = VerlogSettings(
         warmup=WarmupSettings(batches=2), discounts=DualDiscounts(gamma_turn=0.5, gamma_token=0.9)
@@ -149,7 +149,7 @@ def test_what_was_earned_is_followed_over_batches_and_only_where_the_episode_end
 
 def test_a_fault_leaves_open_how_an_episode_ended():
     lane = [point(1, 1), point(1, 1, 1.0, terminated=True)]
-    rows = with_targets([TrainingRow(turn.sequence, (0.0,) * 3) for turn in lane], [[0.1], [0.2]], 0.0)
+    rows = with_targets([TrainRow(turn.sequence, (0.0,) * 3) for turn in lane], [[0.1], [0.2]], 0.0)
     assert verlog.value_return_pairs([lane], rows, VerlogSettings(warmup=WarmupSettings(batches=1))) == [(0.2, 1.0)]
 
 

@@ -27,7 +27,7 @@ _TENSORS = "expanded_head.safetensors"
 
 
 class Scores(NamedTuple):
-    """What was chosen, under the masked softmax; each tensor (positions,), at least float32.
+    """The scores of targets under the masked softmax; each tensor (positions,), at least float32.
 
     Attributes:
         logprobs: of the targets.
@@ -125,12 +125,10 @@ class ExpandedHead(ExtraHead):
         word_sums = words.logsumexp(-1)  # (language,)
         sums = sums.index_copy(0, places, torch.logaddexp(word_sums, sums[places]))
         beyond = targets >= self.vocabulary
-        target_logits = actions.gather(-1, (targets - self.vocabulary).clamp(min=0).unsqueeze(-1)).squeeze(-1)
-        target_logits = target_logits.masked_fill(
-            ~beyond, torch.finfo(target_logits.dtype).min
-        )  # a token inside an environment
+        logits = actions.gather(-1, (targets - self.vocabulary).clamp(min=0).unsqueeze(-1)).squeeze(-1)
+        logits = logits.masked_fill(~beyond, torch.finfo(logits.dtype).min)  # a token inside an environment
         spoken = words.gather(-1, targets[places].clamp(max=self.vocabulary - 1).unsqueeze(-1)).squeeze(-1)
-        target_logits = target_logits.index_copy(0, places, torch.where(beyond[places], target_logits[places], spoken))
+        logits = logits.index_copy(0, places, torch.where(beyond[places], logits[places], spoken))
         alone = torch.where(beyond[places], 0.0, spoken - word_sums)  # (language,)
         vocabulary = torch.zeros_like(sums).index_copy(0, places, alone)
         entropies = torch.zeros_like(sums)
@@ -138,7 +136,7 @@ class ExpandedHead(ExtraHead):
             with torch.set_grad_enabled(entropy_grad and torch.is_grad_enabled()):
                 entropies = _entropies(actions, sums)
                 entropies = entropies.index_add(0, places, _entropies(words, sums[places]))
-        return Scores(target_logits - sums, entropies, vocabulary)
+        return Scores(logits - sums, entropies, vocabulary)
 
     def save(self, folder: Path) -> None:
         """Write the head into a folder, beside the files of the model itself, which loads as before."""

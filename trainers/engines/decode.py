@@ -22,8 +22,8 @@ ROOM = 256  # columns at first: rows may end long before their limits
 _DROP_SHARE = 8  # ended rows are dropped once they are one in so many
 
 
-class Samples(NamedTuple):
-    """One token a row, each tensor (rows,).
+class Draws(NamedTuple):
+    """The sampled tokens of a step, one a row; each tensor (rows,).
 
     Attributes:
         ids: token ids.
@@ -47,7 +47,7 @@ def check_sampling(sampling: Sampling) -> None:
 
 
 def uniforms(seeds: Sequence[int], lengths: Sequence[int]) -> torch.Tensor:
-    """The uniforms in [0, 1) of each row's tokens: they depend on the row's seed alone. Float64, 0 after a row's end."""
+    """Return the uniforms in [0, 1) of each row's tokens, from the row's seed alone. Float64, 0 after a row's end."""
     table = np.zeros((len(seeds), max(lengths, default=0)))  # (rows, tokens)
     for row, (seed, length) in enumerate(zip(seeds, lengths, strict=True)):
         table[row, :length] = np.random.Generator(np.random.Philox(key=seed % _KEYS)).random(length)
@@ -55,7 +55,7 @@ def uniforms(seeds: Sequence[int], lengths: Sequence[int]) -> torch.Tensor:
 
 
 def allowed_table(allowed: Sequence[tuple[int, ...] | None], vocabulary: int) -> torch.Tensor | None:
-    """Which tokens each row may draw, (rows, vocabulary) of bool; None where every row may draw all."""
+    """Return the mask of tokens that each row may draw, (rows, vocabulary) of bool; None where every row may draw all."""
     if all(ids is None for ids in allowed):
         return None
     table = torch.zeros(len(allowed), vocabulary, dtype=torch.bool)
@@ -69,9 +69,7 @@ def allowed_table(allowed: Sequence[tuple[int, ...] | None], vocabulary: int) ->
     return table
 
 
-def draw(
-    logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling, allowed: torch.Tensor | None = None
-) -> Samples:
+def draw(logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling, allowed: torch.Tensor | None = None) -> Draws:
     """Draw a token from each row of logits.
 
     The filters come in this order: allowed ids, temperature, top-k, top-p. The cumulative distribution runs over token
@@ -94,11 +92,11 @@ def draw(
         # The largest uniform, 1 - 2**-53, times the total rounds to less than the total: only a NaN needs the clamp.
         target = uniform.unsqueeze(-1) * cumulative[:, -1:]
         ids = torch.searchsorted(cumulative, target, right=True).clamp_(max=logits.shape[-1] - 1)
-    return Samples(ids.squeeze(-1), logprobs.gather(-1, ids).squeeze(-1), entropies)
+    return Draws(ids.squeeze(-1), logprobs.gather(-1, ids).squeeze(-1), entropies)
 
 
 def log_distribution(logits: torch.Tensor, sampling: Sampling, allowed: torch.Tensor | None = None) -> torch.Tensor:
-    """The distribution that tokens are drawn from, as logarithms: hugely negative, yet finite, where it is 0."""
+    """Return the logarithms of the distribution that tokens are drawn from: hugely negative, yet finite, where it is 0."""
     scores = logits if logits.dtype == torch.float64 else logits.float()
     if allowed is not None:
         scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
@@ -125,20 +123,20 @@ def _nucleus(scores: torch.Tensor, top_p: float) -> torch.Tensor:
 
 
 class StopTexts:
-    """Finds stop texts in what is drawn, and looks only where the newest token may complete one."""
+    """The search for stop texts in drawn tokens, made only where the newest token may complete one."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase | None) -> None:
-        """Remember whose texts the tokens have."""
+        """Take the tokenizer of the tokens."""
         self._tokenizer = tokenizer
         self._texts: list[str] = []
         self._lasts: dict[str, frozenset[int]] = {}
 
     def last_tokens(self, stop: tuple[str, ...]) -> frozenset[int]:
-        """The tokens that may complete one of these texts: those that hold the last character of one."""
+        """Return the tokens that may complete one of these texts: those that hold the last character of one."""
         return frozenset().union(*(self._with(text[-1:]) for text in stop))
 
     def complete(self, ids: Sequence[int], stop: tuple[str, ...]) -> bool:
-        """Whether the decoded end of `ids` holds a stop text, of which the newest token is part."""
+        """Return whether the decoded end of `ids` holds a stop text, of which the newest token is part."""
         longest = max(map(len, stop))
         needed = longest + len(self._decode(ids[-1:])) + 1
         window, tail = longest, ""
@@ -177,7 +175,7 @@ class StopTexts:
 
 
 def end_ids(ids: Iterable[int] | None, model: object, tokenizer: PreTrainedTokenizerBase | None) -> frozenset[int]:
-    """The tokens that end a row: those given, else the model's and the tokenizer's own."""
+    """Return the tokens that end a row: `ids`, else the model's and the tokenizer's own."""
     if ids is not None:
         return frozenset(ids)
     own = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
@@ -266,7 +264,7 @@ class Slots:
 
 
 class Decoding:
-    """Rows that are decoded together, each in a slot."""
+    """The decoding loop of a batch of rows, each in a slot."""
 
     def __init__(
         self,
@@ -306,7 +304,7 @@ class Decoding:
         self._slots = Slots(filled, self._steps)
 
     def _make_positions(self) -> torch.Tensor:
-        """Where each drawn token stands, (rows, steps); a row that ended must not run past the model's last position."""
+        """Return the positions of drawn tokens, (rows, steps); a row that ended must not run past the model's last position."""
         starts = torch.tensor([len(row.prefix.ids) for row in self._rows]).unsqueeze(1)
         lasts = torch.tensor([len(row.prefix.ids) + row.limit - 1 for row in self._rows]).unsqueeze(1)
         return torch.minimum(starts + torch.arange(self._steps), lasts)

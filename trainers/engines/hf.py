@@ -78,7 +78,7 @@ class HFEngine:
 
     @property
     def kept_tokens(self) -> int:
-        """How many tokens are kept now, over all sessions."""
+        """The number of cached tokens over all sessions."""
         return self._sessions.tokens
 
     def generate(self, prefixes: Sequence[Prefix], sampling: Sampling) -> list[Generated]:

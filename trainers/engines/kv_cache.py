@@ -83,17 +83,17 @@ class SlotCache(Cache):
         self.aim(self._start, self._stop)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """How many columns the model has before the ones it now writes."""
+        """Return the number of columns before the ones that are written now."""
         return self._start
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
-        """How many columns the model sees, and the first of them."""
+        """Return the number of columns that the model sees, and the first of them."""
         return self._stop, 0
 
 
 @dataclass(frozen=True, slots=True)
 class CachedTokens:
-    """What is kept of a conversation.
+    """The cached keys and values of a conversation.
 
     Attributes:
         ids: the tokens whose keys and values are here: all but the one drawn last.
@@ -105,7 +105,7 @@ class CachedTokens:
 
 
 class SessionStore:
-    """Kept conversations by name; the least recently used go first once they hold more than `limit` tokens.
+    """Cached conversations by name; the least recently used go first once they hold more than `limit` tokens.
 
     A fork reads what its trunk has kept, then and later: where the trunk has read on in the same context, so has the fork.
     """

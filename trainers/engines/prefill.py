@@ -19,7 +19,7 @@ _PADDING = 32  # rows whose new tokens differ by less share a pass, though one i
 
 @dataclass(slots=True)
 class DecodeRow:
-    """One prefix on its way to its end.
+    """A prefix and its continuation so far.
 
     Attributes:
         prefix: what it goes on from.
@@ -45,7 +45,7 @@ class DecodeRow:
 
     @property
     def cache_length(self) -> int:
-        """How many tokens need no pass: one is always left, whose logits the first draw needs."""
+        """The number of tokens that need no pass: one is always left, whose logits the first draw needs."""
         return min(self.shared, len(self.prefix.ids) - 1)
 
     @property
@@ -56,7 +56,7 @@ class DecodeRow:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A batch after its prefixes.
+    """A batch whose prefixes are computed.
 
     Attributes:
         states: keys and values, (2 * layers, rows, heads, columns, dim); after the prefixes there is room for more.
@@ -98,13 +98,11 @@ def prefill(model: Any, rows: Sequence[DecodeRow], layers: int, room: int, read:
     members: dict[tuple[int, ...], list[int]] = {}
     for index, row in enumerate(rows):
         members.setdefault(row.prefix.ids, []).append(index)
-    distinct_rows = [
-        max((rows[index] for index in indices), key=lambda row: row.cache_length) for indices in members.values()
-    ]
-    sources = {id(row): indices for row, indices in zip(distinct_rows, members.values(), strict=True)}
-    computed = _share(model, read, distinct_rows, layers)
-    passes = list(_passes(distinct_rows))
-    computed += sum(len(row.fresh) for row in distinct_rows)
+    sources = [max((rows[at] for at in indices), key=lambda row: row.cache_length) for indices in members.values()]
+    targets = {id(row): indices for row, indices in zip(sources, members.values(), strict=True)}
+    computed = _share(model, read, sources, layers)
+    passes = list(_passes(sources))
+    computed += sum(len(row.fresh) for row in sources)
     columns = max(each.width for each in passes)
     valid = torch.zeros(len(rows), columns, dtype=torch.bool)
     if len(passes) == 1 and list(map(id, passes[0].sources)) == list(map(id, rows)):
@@ -120,7 +118,7 @@ def prefill(model: Any, rows: Sequence[DecodeRow], layers: int, room: int, read:
             shape = (part.shape[0], len(rows), part.shape[2], columns + room, part.shape[4])
             states = part.new_empty(shape)
             logits = part_logits.new_empty(len(rows), part_logits.shape[-1])
-        copies = [(at, index) for at, row in enumerate(each.sources) for index in sources[id(row)]]
+        copies = [(at, index) for at, row in enumerate(each.sources) for index in targets[id(row)]]
         source = torch.tensor([at for at, _ in copies], device=states.device)
         target = torch.tensor([index for _, index in copies], device=states.device)
         # Holes must hold numbers: a NaN there would survive its weight of 0.
@@ -197,7 +195,7 @@ def _place(row: DecodeRow, source: DecodeRow, each: _Pass, valid: torch.Tensor) 
 
 
 def _run(model: Any, read: Read, each: _Pass, layers: int, room: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    """One pass of the model: states (2 * layers, rows, heads, columns + room, dim) and logits (rows, vocabulary)."""
+    """Run one pass of the model; return states (2 * layers, rows, heads, columns + room, dim) and logits (rows, vocabulary)."""
     count, kept_width, fresh_width = len(each.sources), each.cache_width, each.fresh_width
     ids = torch.zeros(count, fresh_width, dtype=torch.long)
     positions = torch.zeros(count, fresh_width, dtype=torch.long)
@@ -227,7 +225,7 @@ def _run(model: Any, read: Read, each: _Pass, layers: int, room: int = 0) -> tup
 
 
 def _cache_states(each: _Pass, room: int) -> torch.Tensor | None:
-    """Room for a pass with the kept tokens in it, each row's ending at the same column; None where nothing is kept."""
+    """Return room for a pass with its cached tokens, each row's ending at the same column; None where there are none."""
     cache = next((row.cache for row in each.sources if row.cache), None)
     if cache is None:
         return None
@@ -242,7 +240,7 @@ def _cache_states(each: _Pass, room: int) -> torch.Tensor | None:
 
 
 def prefill_mask(valid: torch.Tensor, fresh_width: int, dtype: torch.dtype) -> torch.Tensor:
-    """What each new column attends to, as what is added to scores: (rows, 1, fresh columns, columns).
+    """Return the attention mask of new columns, to be added to scores: (rows, 1, fresh columns, columns).
 
     A padded column attends to itself alone, so that its keys and values stay numbers.
     """
@@ -253,5 +251,5 @@ def prefill_mask(valid: torch.Tensor, fresh_width: int, dtype: torch.dtype) -> t
 
 
 def additive(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """0 where something is seen and minus infinity where not."""
+    """Return a mask as what is added to scores: 0 where visible, minus infinity elsewhere."""
     return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill_(~visible, float("-inf"))

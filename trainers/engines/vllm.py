@@ -93,7 +93,7 @@ class SyncProbe:
 
 
 def probe_logprobs(model: Any, probe: SyncProbe) -> list[list[float]]:
-    """What the trainer's model says of a probe: one logprob a token from the second on, at temperature 1."""
+    """Return the logprobs of a probe under the trainer's model: one a token from the second on, at temperature 1."""
     logprobs = []
     with torch.no_grad(), evaluating(model):
         for sequence in probe.sequences:

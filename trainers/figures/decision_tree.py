@@ -29,7 +29,7 @@ MOST_CALLS = 120  # of an episode: trees are walked by recursion
 
 @dataclass(frozen=True, slots=True)
 class EndNode:
-    """Where episodes end: the permutations (the number of A, of B, ...) that are sorted by then, and those that are not.
+    """A leaf, where episodes end: the permutations (the number of A, of B, ...) that are sorted there, and the others.
 
     `truncated`: the limit on actions ended them, and not the policy.
     """
@@ -41,7 +41,7 @@ class EndNode:
 
 @dataclass(frozen=True, slots=True)
 class SwapNode:
-    """Two items exchange their places."""
+    """A call that exchanges the places of two items."""
 
     items: Names
     then: "Node"
@@ -49,7 +49,7 @@ class SwapNode:
 
 @dataclass(frozen=True, slots=True)
 class CompareNode:
-    """Two items are compared: a branch for each answer (`<`, `>`, `=`, in this order) that some permutation gives."""
+    """A call that compares two items: a branch for each answer (`<`, `>`, `=`, in this order) that some permutation gives."""
 
     items: Names
     branches: tuple[tuple[str, "Node"], ...]
@@ -61,7 +61,7 @@ Node = EndNode | SwapNode | CompareNode
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a tree costs over all permutations, exactly."""
+    """The costs of a tree over all permutations, exactly."""
 
     permutations: int
     sorted: int
@@ -125,7 +125,7 @@ class DecisionTree:
 
 @dataclass(frozen=True, slots=True)
 class _Play:
-    """What a tree needs of an episode: calls are (name, items, sign of a comparison)."""
+    """The calls and values of an episode: calls are (name, items, sign of a comparison)."""
 
     values: Permutation
     calls: tuple[tuple[str, Names, str], ...]
@@ -232,7 +232,7 @@ def _play(trajectory: Trajectory) -> _Play:
 
 @dataclass(frozen=True, slots=True)
 class _Grower:
-    """Grows the tree of a direction from episodes that agree so far."""
+    """The builder of a direction's tree from episodes that agree so far."""
 
     descending: bool
 

@@ -13,7 +13,7 @@ from trainers.settings import WarmStartSettings
 
 
 def warm_start(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None:
-    """Imitate demonstrations before another trainer's first step, if settings ask for some."""
+    """Fine-tune on demonstrations before RL starts, if settings ask for some."""
     if settings.demonstrations:
         from trainers.imitation.imitating import imitate
 

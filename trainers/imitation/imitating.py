@@ -24,7 +24,7 @@ from agent_envs.base.terminal import stage_lines
 from agent_envs.core.env import core_of
 from agent_envs.core.trajectory import Header, Trajectory, Turn
 from agent_envs.rollout.episode_runner import run_episode
-from trainers.batching import MicroBatch, TrainingRow
+from trainers.batching import MicroBatch, TrainRow
 from trainers.contracts import TokenSequence
 from trainers.environments import stacks_of, tasks_of_step, wrap
 from trainers.episode_agents import Act, EpisodeAgent
@@ -41,9 +41,7 @@ from trainers.training.optimise import Optimiser, gradient_step
 NAMED_FLAWS = {"none": Flaws(), "search": SEARCH_FLAWS, "tools": TOOL_FLAWS}
 
 
-def solver_episodes(
-    env: gym.Env, count: int, flaws: str, split: str, seed: int, *, first: int = 0
-) -> Iterator[Trajectory]:
+def solutions(env: gym.Env, count: int, flaws: str, split: str, seed: int, *, first: int = 0) -> Iterator[Trajectory]:
     """Return episodes of an environment's solver from its `first` task on, led astray as a setting says."""
     tasks: dict[str, Any] = {"split": split, "seed": seed, "first": first}
     if (further := expanded_parts(env, "demonstrations")) is not None:
@@ -87,7 +85,7 @@ def direct_answers(env: gym.Env, split: str, count: int) -> Iterator[Trajectory]
             yield episode.trajectory
 
 
-def rejection_episodes(run: TrainingRun, episodes: int, samples_per_task: int, seed: int) -> Iterator[Trajectory]:
+def own_successes(run: TrainingRun, episodes: int, samples_per_task: int, seed: int) -> Iterator[Trajectory]:
     """Yield the model's own episodes that solved their task, from the weights of step 0, kept in OUT/accepted.jsonl.
 
     A run that was killed while it collected goes on with the next tasks; later the file is what is imitated.
@@ -102,13 +100,11 @@ def rejection_episodes(run: TrainingRun, episodes: int, samples_per_task: int, s
     path, tasks = run.parts.out / "accepted.jsonl", min(episodes, run.parts.train_size)
     order = tasks_of_step(0, tasks, run.parts.train_size, seed)
     chunk = max(1, run.parts.policy.batch // samples_per_task)
-    sampled_tasks = max((row["tasks"] for row in read_journal(path)), default=0) if path.exists() else 0
-    if run.step and sampled_tasks < tasks:
-        raise UsageError(
-            f"{path} holds {sampled_tasks} of {tasks} tasks, and the weights that sampled them changed: start anew"
-        )
+    skip = max((row["tasks"] for row in read_journal(path)), default=0) if path.exists() else 0
+    if run.step and skip < tasks:
+        raise UsageError(f"{path} holds {skip} of {tasks} tasks, and the weights that sampled them changed: start anew")
     with contextlib.closing(Journal(path)) as journal:
-        for start in range(sampled_tasks, tasks, chunk):
+        for start in range(skip, tasks, chunk):
             some, key = order[start : start + chunk], f"{seed}/rejection/{start}"
             groups = play_groups(
                 plan_groups(run.parts.spec, run.parts.train_split, some, samples_per_task, key), run.parts.policy
@@ -118,7 +114,7 @@ def rejection_episodes(run: TrainingRun, episodes: int, samples_per_task: int, s
     yield from (Trajectory.from_json(body) for row in read_journal(path) for body in row["solved"])
 
 
-def read_episodes(path: Path, env: gym.Env, split: str) -> Iterator[Trajectory]:
+def recordings(path: Path, env: gym.Env, split: str) -> Iterator[Trajectory]:
     """Yield the solved episodes of a file: rows of `Trajectory.to_json`, a run's journal, or published answers with tools."""
     if holds_tool_texts(path):
         yield from tool_episodes(path, env, split)
@@ -227,7 +223,7 @@ def _turns(text: str, origin: str) -> tuple[Turn, ...]:
 
 
 def imitate(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None:
-    """Imitate demonstrations before another trainer's first step, with an optimiser of its own, and keep what it was."""
+    """Fine-tune on demonstrations before RL starts; uses its own optimiser and records the result in `run.memory`."""
     episodes = list(warm_start_episodes(settings, run, seed))
     rows = rows_of(episodes, run.parts, settings.train_on)
     optimiser = Optimiser(run.parts.model, settings.optim, settings.steps)
@@ -247,32 +243,28 @@ def imitate(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None:
     run.memory["unsaid"] = unsaid
     run.memory["warm_start"] = {
         "steps": optimiser.steps,
-        "demonstrations": settling.demonstration_success,
+        "demonstrations": settling.reference,
         "measures": settling.measures,
     }
 
 
 class Settling:
-    """Says when a warm start ends: after its steps, or `cooldown` steps after its held-out success settled.
+    """The end of a warm start: after its steps, or `cooldown` steps after its held-out success settled.
 
     Attributes:
-        demonstration_success: the success of the demonstrations themselves.
+        reference: the success of the demonstrations themselves.
         last: the step after which it ends, as far as is known.
         measures: (step, success), in their order.
     """
 
-    def __init__(self, settings: WarmStartSettings, demonstration_success: float) -> None:
+    def __init__(self, settings: WarmStartSettings, reference: float) -> None:
         """Take the settings and the success of the demonstrations."""
-        self.demonstration_success, self.last, self.measures = (
-            round(demonstration_success, 4),
-            settings.steps,
-            list[list[float]](),
-        )
+        self.reference, self.last, self.measures = (round(reference, 4), settings.steps, list[list[float]]())
         self._how, self._settled = settings.settling, False
 
     @property
     def in_words(self) -> str:
-        """What was measured last, for a line on the screen."""
+        """The last measure, for a line on the screen."""
         return f", held-out success {self.measures[-1][1]:.3f}" if self.measures else ""
 
     def due(self, step: int) -> bool:
@@ -286,7 +278,7 @@ class Settling:
         values = [value for _, value in self.measures]
         before, lately = values[: -self._how.patience], values[-self._how.patience :]
         best = max(before, default=0.0)
-        if before and best > 0 and best >= self.demonstration_success / 2 and max(lately) <= best + self._how.margin:
+        if before and best > 0 and best >= self.reference / 2 and max(lately) <= best + self._how.margin:
             self._settled, self.last = True, step + self._how.cooldown
 
     def cools_after(self, step: int) -> bool:
@@ -301,11 +293,11 @@ def warm_start_episodes(settings: WarmStartSettings, run: TrainingRun, seed: int
     for stack, (first, stop) in zip(stacks, pairwise(cuts), strict=True):
         for env, count in run.parts.share_episodes(stop - first):
             flaws = stack.flaws or settings.flaws
-            yield from solver_episodes(wrap(env, stack.rows), count, flaws, run.parts.train_split, seed, first=first)
+            yield from solutions(wrap(env, stack.rows), count, flaws, run.parts.train_split, seed, first=first)
 
 
 def imitation_step(
-    rows: Sequence[TrainingRow], parts: RunParts, optimiser: Optimiser, token_budget: int
+    rows: Sequence[TrainRow], parts: RunParts, optimiser: Optimiser, token_budget: int
 ) -> dict[str, float]:
     """Take one gradient step towards the tokens that are trained; the loss is the mean over those of all processes."""
 
@@ -318,7 +310,7 @@ def imitation_step(
     return stats | {"tokens": sum(len(row.sequence.ids) for row in rows)}
 
 
-def rows_of(episodes: Sequence[Trajectory], parts: RunParts, train_on: str) -> list[TrainingRow]:
+def rows_of(episodes: Sequence[Trajectory], parts: RunParts, train_on: str) -> list[TrainRow]:
     """Return the tokens of episodes as rows.
 
     Raises:
@@ -335,10 +327,10 @@ def rows_of(episodes: Sequence[Trajectory], parts: RunParts, train_on: str) -> l
         raise UsageError(
             "there are no episodes to imitate: rejection sampling kept none, the file is empty, or all are too long"
         )
-    return [TrainingRow(sequence, (0.0,) * len(sequence.ids)) for sequence in fitting]
+    return [TrainRow(sequence, (0.0,) * len(sequence.ids)) for sequence in fitting]
 
 
-def action_tokens(rows: Sequence[TrainingRow]) -> set[int]:
+def action_tokens(rows: Sequence[TrainRow]) -> set[int]:
     """Return the tokens that the actions of demonstrations are made of."""
     pairs = (pair for row in rows for pair in zip(row.sequence.ids, row.sequence.turns, strict=True))
     return {token for token, turn in pairs if turn}

@@ -81,7 +81,7 @@ def ids_of(tokenizer: PreTrainedTokenizerFast, phrases: Iterable[str]) -> frozen
 
 
 def _normalizer(word: str) -> normalizers.Sequence:
-    """Spaces become marks, and a word that follows no space gets one, after a sign that it is not there. Tags stay."""
+    """Return the normaliser: spaces become marks; a word without one gets it, after a sign that it is not there. Tags stay."""
     tag = rf"(?:(?<=<){word}+>|(?<=</){word}+>)"
     joint = Regex(rf"(?<![{SPACE}{word}])(?={word})(?!{tag})")
     return normalizers.Sequence([normalizers.Replace(" ", SPACE), normalizers.Replace(joint, JOINED + SPACE)])

@@ -69,7 +69,7 @@ class ChatTokenizer:
 
     @property
     def kept_characters(self) -> int:
-        """How much is kept of what was rendered."""
+        """The number of cached characters of rendered pieces."""
         return self._rendered.characters
 
     def open(self, messages: Messages, tools: Sequence[Mapping[str, Any]] = ()) -> "Conversation":

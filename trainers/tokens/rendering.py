@@ -108,7 +108,7 @@ def _as_object(arguments: Any) -> Any:
 
 @dataclass(frozen=True)
 class TemplateShape:
-    """How a template takes messages.
+    """The shape in which a template takes messages.
 
     Rendering a longer conversation may change text before its end. Nothing is lost by that here: conversations are rendered by
     pieces. The opening is rendered once; after each turn of the assistant only what follows it is rendered and appended. So
@@ -204,7 +204,7 @@ _QUESTION = {"role": "user", "content": "?"}
 
 
 class Pieces:
-    """Renders pieces with a template. What follows a turn is cut from behind a mark that stands for the turn."""
+    """The renderer of a conversation's pieces. What follows a turn is cut from behind a mark that stands for the turn."""
 
     def __init__(self, template: ChatTemplate, shape: TemplateShape) -> None:
         """Take a template and what is known of it."""

@@ -57,7 +57,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 def remove_folder(path: Path) -> None:
-    """Delete a folder; one that a kill leaves half deleted does not have its name any more."""
+    """Rename a folder, then delete it, so that a kill never leaves a half-deleted folder under its name."""
     if path.exists():
         doomed = path if path.name.endswith(PART) else path.rename(path.with_name(f"{path.name}{PART}"))
         shutil.rmtree(doomed)
@@ -99,7 +99,7 @@ class Checkpoints:
     """The checkpoints of one run. One process writes them; the others of a distributed run only load."""
 
     def __init__(self, folder: Path, keep: int = 2, best_within_steps: int = 0) -> None:
-        """Nothing is touched yet.
+        """Take the folder; nothing is read or written yet.
 
         Args:
             folder: theirs alone.

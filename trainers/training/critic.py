@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 
 from agent_envs.base.errors import UsageError
-from trainers.batching import MicroBatch, TrainingRow
+from trainers.batching import MicroBatch, TrainRow
 from trainers.contracts import TokenSequence
 from trainers.settings import OptimSettings, at_least_one
 from trainers.training.forward import bare_model, head_of, trained_states
@@ -44,7 +44,7 @@ class CriticSettings:
 
 @dataclass(frozen=True)
 class WarmupSettings:
-    """The critic learns alone, on turns of the policy as it starts, before the policy learns.
+    """The warm-up, in which the critic learns alone on turns of the policy as it starts.
 
     Attributes:
         batches: collected for it, each of n_env x e_len turns; 0 for no warm-up.
@@ -126,16 +126,13 @@ def _copy(policy: Any) -> Any:
 @torch.no_grad()
 def values_of(critic: Critic, sequences: Sequence[TokenSequence], parts: Any, token_budget: int) -> list[list[float]]:
     """Return the values of each sequence's trained tokens, in their order."""
-    rows, value_lists = (
-        [TrainingRow(one, (0.0,) * len(one.ids)) for one in sequences],
-        [list[float]() for _ in sequences],
-    )
+    rows, lists = ([TrainRow(one, (0.0,) * len(one.ids)) for one in sequences], [list[float]() for _ in sequences])
     for micro in micro_batches_of(rows, parts, token_budget):
         with parts.accelerator.autocast():
             values = critic(micro)
         for place, row, trained in zip(micro.rows, values, micro.trained, strict=True):
-            value_lists[place] = row[trained].tolist()
-    return value_lists
+            lists[place] = row[trained].tolist()
+    return lists
 
 
 def fit(pairs: Sequence[tuple[float, float]], processes: Any) -> tuple[float, float, int]:
@@ -166,7 +163,7 @@ def has_settled(losses: Sequence[float]) -> tuple[bool, str]:
     return steady, f"value loss {before:.4f} -> {last:.4f}, means of {count} rounds each"
 
 
-def with_targets(row: TrainingRow, values: Sequence[float], advantages: Sequence[float]) -> TrainingRow:
+def with_targets(row: TrainRow, values: Sequence[float], advantages: Sequence[float]) -> TrainRow:
     """Return a row with what its critic learns from, given for its trained tokens alone; returns are their sum."""
     places = [place for place, trained in enumerate(row.sequence.trained) if trained]
 
@@ -180,7 +177,7 @@ def with_targets(row: TrainingRow, values: Sequence[float], advantages: Sequence
 
 
 def critic_step(
-    rows: Sequence[TrainingRow],
+    rows: Sequence[TrainRow],
     critic: Critic,
     optimiser: Optimiser,
     parts: Any,

@@ -18,7 +18,7 @@ HEAD_FILE = "expanded_head.json"  # in a model's folder: what the rows of its fu
 
 
 class ExtraHead(torch.nn.Module, ABC):
-    """Output rows beside a language head, which say of themselves what they score and save.
+    """Output rows beside a language head, with scores and files of their own.
 
     Shared code knows no more of one than this class. An algorithm's own parts make one and register it on the model.
 
@@ -74,7 +74,7 @@ _LINEAR_HEADS: weakref.WeakSet[Any] = weakref.WeakSet()  # models that were trie
 
 
 class TokenScores(NamedTuple):
-    """What a model says of the trained tokens; each (batch, tokens), exactly 0 elsewhere.
+    """The scores of trained tokens; each (batch, tokens), exactly 0 elsewhere.
 
     Attributes:
         logprobs: of what was chosen, over all that was legal.
@@ -150,7 +150,7 @@ def trained_states(model: torch.nn.Module, micro: MicroBatch) -> torch.Tensor:
 
 
 def laid_out(model: torch.nn.Module) -> float:
-    """How much of a token counts in `micro_batches` that is padding, or a copy of what another row begins with."""
+    """Return the cost in `micro_batches` of a token that is padding, or a copy of what another row begins with."""
     bare = bare_model(model)
     return LAID_OUT if packable(bare, _decoder(bare)) else 1.0
 

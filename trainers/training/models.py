@@ -19,7 +19,7 @@ import torch
 
 from agent_envs.base.errors import MissingExtra, UsageError
 from trainers import losses
-from trainers.batching import MicroBatch, TrainingRow
+from trainers.batching import MicroBatch, TrainRow
 from trainers.environments import members_of, stacks_of
 from trainers.settings import ModelSettings, RunSettings, WarmStartSettings
 from trainers.tokens import ChatTokenizer
@@ -286,8 +286,8 @@ def reference_of(run: Any) -> ReferenceModel:
 
 
 def with_reference(
-    rows: Sequence[TrainingRow], parts: Any, reference: ReferenceModel, token_budget: int, *, vocabulary: bool = False
-) -> list[TrainingRow]:
+    rows: Sequence[TrainRow], parts: Any, reference: ReferenceModel, token_budget: int, *, vocabulary: bool = False
+) -> list[TrainRow]:
     """Return rows with their tokens' logprobs under a reference model; with `vocabulary` over the vocabulary alone."""
     scored_rows = list(rows)
     for micro in micro_batches_of(rows, parts, token_budget):
@@ -300,8 +300,8 @@ def with_reference(
 
 
 def correct_rows(
-    rows: Sequence[TrainingRow], parts: Any, correction: losses.Correction, token_budget: int
-) -> tuple[list[TrainingRow], dict[str, float]]:
+    rows: Sequence[TrainRow], parts: Any, correction: losses.Correction, token_budget: int
+) -> tuple[list[TrainRow], dict[str, float]]:
     """Return rows whose logprobs are the trainer's own, with weights for how far the sampling engine is from it.
 
     A weight on a token's loss is a weight on its advantage, and is kept in its place: every policy loss is linear in it.

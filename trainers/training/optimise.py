@@ -14,7 +14,7 @@ import torch
 from accelerate.utils import gather_object
 
 from agent_envs.base.errors import AgentEnvsError, BudgetSpent, UsageError
-from trainers.batching import MicroBatch, TrainingRow, micro_batches
+from trainers.batching import MicroBatch, TrainRow, micro_batches
 from trainers.losses import token_mean
 from trainers.settings import OptimSettings
 from trainers.training.forward import laid_out
@@ -36,7 +36,7 @@ class Optimiser:
     """
 
     def __init__(self, model: torch.nn.Module, settings: OptimSettings, total_steps: int) -> None:
-        """Weight decay acts on matrices only, not on biases and norms.
+        """Set AdamW up; weight decay acts on matrices only, not on biases and norms.
 
         Args:
             model: whose parameters with `requires_grad` are trained.
@@ -66,7 +66,7 @@ class Optimiser:
         return rate * max(0.0, 1.0 - (self.steps - start) / max(1, count))
 
     def cool_down(self, steps: int) -> None:
-        """From the next step on let the rate fall to 0 in a line, over so many steps."""
+        """Let the rate fall linearly to 0 over this many steps, from the next one on."""
         self._cooling = self.steps, steps
 
     def step(self, accelerator: Any = None) -> float:
@@ -288,7 +288,7 @@ def one_budget() -> Iterator[None]:
 
 
 def gradient_step(
-    rows: Sequence[TrainingRow],
+    rows: Sequence[TrainRow],
     parts: Any,
     token_losses: TokenLosses,
     mean: Mean = lambda by_token, trained, tokens, _: token_mean(by_token, trained, tokens),
@@ -325,7 +325,7 @@ def gradient_step(
     return step_metrics | whole | {"grad_norm": optimiser.step(parts.accelerator)}
 
 
-def micro_batches_of(rows: Sequence[TrainingRow], parts: Any, token_budget: int) -> Iterator[MicroBatch]:
+def micro_batches_of(rows: Sequence[TrainRow], parts: Any, token_budget: int) -> Iterator[MicroBatch]:
     """Yield rows as micro-batches on the device of a run's model, laid out as it takes them."""
     for micro in micro_batches(rows, token_budget, parts.chat.pad_id, laid_out=laid_out(parts.model)):
         yield micro.to(parts.device)

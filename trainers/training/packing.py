@@ -41,7 +41,7 @@ _TRIED: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictiona
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Where padded rows have their tokens among the distinct ones.
+    """The places of padded rows' tokens among the distinct ones.
 
     Attributes:
         ids: of the distinct tokens.
@@ -97,7 +97,7 @@ def pack(ids: torch.Tensor, attention: torch.Tensor, trained: torch.Tensor) -> P
 
 
 def _own(spans: Sequence[tuple[int, int, int]], width: int, device: torch.device) -> tuple[torch.Tensor, ...]:
-    """Part rows into those that attend whole, causally, and those that attend from their own tokens, under a mask.
+    """Split rows into those that attend whole, causally, and those that attend from their own tokens, under a mask.
 
     A mask costs twice what causal attention does, so that a row has to own less than half of the width. On a GPU it costs the
     fast kernel.
@@ -118,7 +118,7 @@ def _own(spans: Sequence[tuple[int, int, int]], width: int, device: torch.device
 
 
 def _alike(one: "np.ndarray[Any, Any]", other: "np.ndarray[Any, Any]", length: int) -> int:
-    """How many tokens two rows have in common at their beginning."""
+    """Return the length of the longest common prefix of two rows."""
     differ = np.flatnonzero(one[:length] != other[:length])
     return int(differ[0]) if len(differ) else length
 
@@ -126,7 +126,7 @@ def _alike(one: "np.ndarray[Any, Any]", other: "np.ndarray[Any, Any]", length: i
 def _read(
     places: torch.Tensor, homes: torch.Tensor, trained: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
-    """Which distinct tokens predict trained ones, and where rows have them."""
+    """Return the distinct tokens that predict trained ones, and their places in the rows."""
     is_read = torch.zeros(homes.shape[0], dtype=torch.bool, device=homes.device)
     is_read[places[:, :-1][trained[:, 1:]]] = True
     read_mask = torch.zeros(places.numel(), dtype=torch.bool, device=homes.device)
@@ -198,7 +198,7 @@ def attend(
     packing: Packing,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention over rows whose queries, keys and values are packed, each (1, heads, distinct, dim)."""
+    """Compute attention over rows whose queries, keys and values are packed, each (1, heads, distinct, dim)."""
     refused = [name for name in _UNKNOWN if options.get(name) is not None]
     if refused:
         raise UsageError(f"{type(module).__name__} attends with {refused[0]}, which packed rows do not have")
@@ -209,11 +209,9 @@ def attend(
         for rows, own, mask in ((packing.whole, None, None), (packing.partly, packing.own, packing.mask.unsqueeze(1))):
             if len(rows):
                 here = places[rows]
-                row_queries = _rows(query, here if own is None else here.gather(1, own))
-                output = sdpa_attention_forward(
-                    module, row_queries, _rows(key, here), _rows(value, here), mask, **settings
-                )[0]
-                parts.append(output.flatten(0, 1))  # (rows * tokens, heads, dim)
+                queries = _rows(query, here if own is None else here.gather(1, own))
+                out = sdpa_attention_forward(module, queries, _rows(key, here), _rows(value, here), mask, **settings)[0]
+                parts.append(out.flatten(0, 1))  # (rows * tokens, heads, dim)
         table = torch.cat(parts)
         return functional.embedding(packing.attention_places, table.flatten(1)).view(1, -1, *table.shape[1:]), None
     keys, values = _rows(key, places), _rows(value, places)
@@ -228,14 +226,14 @@ AttentionInterface.register(NAME, attend)
 
 
 def _rows(states: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """(1, heads, distinct, dim) to (rows, heads, tokens, dim)."""
+    """Unpack (1, heads, distinct, dim) into (rows, heads, tokens, dim)."""
     table = states.squeeze(0).transpose(0, 1)  # (distinct, heads, dim)
     # The backward pass of an embedding adds whole rows up; that of an index adds number by number.
     return functional.embedding(places, table.flatten(1)).view(*places.shape, *table.shape[1:]).transpose(1, 2)
 
 
 def packable(bare: Any, decoder: Any) -> bool:
-    """Whether packed rows give what padded ones do: tried once a model, since names in configurations differ.
+    """Return whether packed rows give what padded ones do: tried once a model, since names in configurations differ.
 
     Where they do not, a line on standard error says once why the beginnings that rows share are computed for each row.
     """

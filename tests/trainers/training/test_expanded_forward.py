@@ -7,7 +7,7 @@ import torch
 
 from agent_envs.envs.expa import VocabularyRow
 from tests.trainers.conftest import VOCABULARY, make_model
-from trainers.batching import TrainingRow, micro_batches
+from trainers.batching import TrainRow, micro_batches
 from trainers.contracts import TokenSequence
 from trainers.earl_parts.expa_head import attach_head, load_head
 from trainers.imitation.imitating import train_all_tokens
@@ -58,7 +58,7 @@ def expanded_rows(count, seed=0, prompt=6):
         logprobs = tuple(-generator.random() if kept else 0.0 for kept in trained)
         turns = tuple(int(kept) for kept in trained)
         sequence = TokenSequence(tuple(ids), tuple(trained), logprobs, turns, tuple(targets), tuple(legal))
-        rows.append(TrainingRow(sequence, tuple(generator.gauss(0, 1) if kept else 0.0 for kept in trained)))
+        rows.append(TrainRow(sequence, tuple(generator.gauss(0, 1) if kept else 0.0 for kept in trained)))
     return rows
 
 
@@ -153,7 +153,7 @@ def test_a_frozen_base_trains_the_head_alone():
 def test_what_is_shown_may_be_learnt_as_well():
     """`train_on=all`: where nothing was decided, a token of the vocabulary is what came next."""
     model, row = model_of(), expanded_rows(1)[0]
-    whole = TrainingRow(train_all_tokens(row.sequence), (0.0,) * len(row.sequence.ids))
+    whole = TrainRow(train_all_tokens(row.sequence), (0.0,) * len(row.sequence.ids))
     (micro,) = micro_batches([whole], 10_000, 0)
     assert micro.trained[0].tolist() == [False] + [True] * (len(row.sequence.ids) - 1)
     with torch.no_grad():

@@ -7,7 +7,7 @@ import torch
 import transformers
 
 from tests.trainers.conftest import VOCABULARY, with_exact_norms
-from trainers.batching import TrainingRow, micro_batches
+from trainers.batching import TrainRow, micro_batches
 from trainers.contracts import TokenSequence
 from trainers.engines.kv_cache import last_mlp
 from trainers.training import forward
@@ -44,7 +44,7 @@ def group(generator, prompt, count, trained):
         mask[prompt] = True
         ids, size = (*start, *rest), prompt + len(rest)
         sequence = TokenSequence(ids, tuple(mask), (0.0,) * size, tuple(map(int, mask)))
-        rows.append(TrainingRow(sequence, tuple(generator.gauss(0, 1) if kept else 0.0 for kept in mask)))
+        rows.append(TrainRow(sequence, tuple(generator.gauss(0, 1) if kept else 0.0 for kept in mask)))
     return rows
 
 
@@ -213,7 +213,7 @@ def test_a_row_that_another_holds_whole_attends_from_nothing():
     rows = group(generator, 12, 3, 0.7)
     short = rows[0].sequence
     part = TokenSequence(*(column[:13] for column in (short.ids, short.trained, short.logprobs, short.turns)))
-    rows += [rows[0], TrainingRow(part, tuple(map(float, part.trained)))]
+    rows += [rows[0], TrainRow(part, tuple(map(float, part.trained)))]
     (micro,) = micro_batches(rows, 10_000, 0)
     found = pack(micro.ids, micro.attention, micro.trained)
     assert len(found.whole) + len(found.partly) == 4  # of five

@@ -25,7 +25,7 @@ from trainers.contracts import TokenSequence
 from trainers.earl_parts.counterfactual.optimisation import CounterfactualSettings, draw_position, uniform_of
 from trainers.earl_parts.counterfactual.positions import free_places, position_logweights, text_logweights
 from trainers.earl_parts.expanded.player import ExpandedPlayer
-from trainers.earl_parts.expanded.sequences import EpisodeStart, ExpandedChat, ExpandedTokens
+from trainers.earl_parts.expanded.sequences import ExpandedChat, ExpandedTokens, StartState
 from trainers.engine_policy import EnginePolicy, ForcedPrefix
 from trainers.sampling import Player, sampled_parts
 from trainers.tokens import ChatTokenizer
@@ -35,7 +35,7 @@ BRANCH = "counterfactual"
 
 
 class Interventions:
-    """Makes the beginnings of counterfactual episodes from factual ones.
+    """Build the beginnings of counterfactual episodes from factual ones.
 
     Attributes:
         chat: the tokenizer of conversations.
@@ -65,7 +65,7 @@ class Interventions:
 
     def starts(
         self, player: ExpandedPlayer, episodes: Mapping[str, tuple[Planned, EpisodeResult]], action: int
-    ) -> dict[str, EpisodeStart]:
+    ) -> dict[str, StartState]:
         """Return the position after the forced routing action of each episode, by its key.
 
         The environment is a branch of the factual one; play these under keys of their own. Left out are episodes in which
@@ -84,7 +84,7 @@ class Interventions:
             )
         head, envs = head_of(self._model), dict[str, gym.Env[Any, Any]]()
         assert head is not None
-        words, starts = ExpandedChat(self.chat, head.rows), dict[str, EpisodeStart]()
+        words, starts = ExpandedChat(self.chat, head.rows), dict[str, StartState]()
         for (key, (item, result)), positions in zip(episodes.items(), scored, strict=True):
             if not positions.places:
                 continue
@@ -92,7 +92,7 @@ class Interventions:
             place, (logprob,) = positions.places[number], positions.logprobs[number]
             if item.spec not in envs:
                 envs[item.spec] = gym.make(EnvSpec.from_json(item.spec))
-            run = next(run for run in reversed(player.language_runs(key)) if run.start <= place)
+            run = next(run for run in reversed(player.text_runs(key)) if run.start <= place)
             restore(envs[item.spec], run.snapshot)
             episode = _Episode(words, fork(envs[item.spec], BRANCH), result.trajectory)
             with suppress(EnvFault):  # of an outside fault nothing is learnt
@@ -125,10 +125,8 @@ class Interventions:
             turn = sequence.turns[place]
             mine = [at for at in range(place) if sequence.trained[at] and sequence.turns[at] == turn]
             sampled = tuple(sequence.ids[at] for at in mine), tuple(sequence.logprobs[at] for at in mine)
-            prefixes[key] = (
-                turn,
-                ForcedPrefix(*sampled, tuple(tokens), positions.logprobs[number], self._settings.train_forced),
-            )
+            forced = tuple(tokens), positions.logprobs[number], self._settings.train_forced
+            prefixes[key] = turn, ForcedPrefix(*sampled, *forced)
         return prefixes
 
 
@@ -155,7 +153,7 @@ class _Episode:
             self._turns.append(record_turn(self._env, self._env.step(text), Reply(text, ids, *scores)))
         return not (ids and (self._turns[-1].terminated or self._turns[-1].truncated))
 
-    def forced(self, action: int, logprob: float, *, trained: bool) -> EpisodeStart:
+    def forced(self, action: int, logprob: float, *, trained: bool) -> StartState:
         """Take the routing action, and return what the player goes on from."""
         legal, row = self._core.legal_actions(), self._words.rows[action]
         reply = Reply(action, (row.token_id,), (logprob,), (0.0,), sampled=(trained,))
@@ -163,7 +161,7 @@ class _Episode:
         appended = self._words.observation_tokens(turn.observation)
         self._tokens.limit += len(appended)
         self._tokens.append_decision(row.token_id, legal, turn.index, appended, logprob=logprob if trained else None)
-        return EpisodeStart(self._tokens.sequence(), self._env, (*self._turns, turn), self._prompt)
+        return StartState(self._tokens.sequence(), self._env, (*self._turns, turn), self._prompt)
 
 
 Episodes = Mapping[str, tuple[Planned, EpisodeResult]]
@@ -171,8 +169,8 @@ _AGAIN = "/again"
 
 
 @dataclass(frozen=True, slots=True)
-class CounterfactualEpisode:
-    """An episode that was played again: how it ended, and its tokens up to the last trained one, as `Group.sequences`."""
+class Replay:
+    """An episode that was played again: its result, and its tokens as `EpisodeGroup.sequences`."""
 
     result: EpisodeResult
     sequences: tuple[TokenSequence, ...]
@@ -256,7 +254,7 @@ def forkable(player: Player) -> Forkable:
 
 def play_again(
     player: Forkable, interventions: Interventions, episodes: Episodes, env: gym.Env[Any, Any], route: str
-) -> dict[str, CounterfactualEpisode]:
+) -> dict[str, Replay]:
     """Play episodes again, each from a position of its own with a route forced there; return those that have one, by key.
 
     Args:
@@ -274,7 +272,7 @@ def play_again(
         keys = [key for key, sequences in whole.items() if len(sequences) == 1]  # no context was replaced on the way
         replays = player.replay(interventions.text([whole[key][0] for key in keys], keys, forced, _tags_of(env)))
         return {
-            key: CounterfactualEpisode(result, sampled_parts(policy.sequences(origin)))
+            key: Replay(result, sampled_parts(policy.sequences(origin)))
             for key, (origin, result) in replays.items()
             if _sound(result)
         }
@@ -284,7 +282,7 @@ def play_again(
     plan = [replace(episodes[key][0], key=key + _AGAIN) for key in starts]
     results = player.play(plan, {key + _AGAIN: start for key, start in starts.items()})
     return {
-        key: CounterfactualEpisode(results[key + _AGAIN], sampled_parts(player.sequences(key + _AGAIN)))
+        key: Replay(results[key + _AGAIN], sampled_parts(player.sequences(key + _AGAIN)))
         for key in starts
         if _sound(results[key + _AGAIN])
     }

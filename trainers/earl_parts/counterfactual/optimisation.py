@@ -22,7 +22,7 @@ import torch
 
 from agent_envs.base.errors import UsageError
 from trainers.advantages import group_advantages
-from trainers.batching import TrainingRow
+from trainers.batching import TrainRow
 from trainers.contracts import Sampling, TokenSequence
 from trainers.earl_parts.counterfactual.positions import Rule
 from trainers.engines.decode import draw
@@ -35,7 +35,7 @@ DECAY, START = 0.9, 1e-3  # of the released moving average of gains
 
 @dataclass(frozen=True)
 class CounterfactualSettings:
-    """When and how episodes are played again with a routing action forced. 0 is the rule's own number.
+    """The settings of counterfactual episodes, which have a routing action forced. 0 is the rule's own number.
 
     Attributes:
         rule: "paper", "released" (see `trainers.earl_parts.counterfactual.optimisation`), or "off".
@@ -72,12 +72,12 @@ class CounterfactualSettings:
 
     @property
     def encouraging(self) -> str:
-        """How the encouraged action is chosen."""
+        """The rule by which the encouraged action is chosen."""
         return self.encourage or ("fixed" if self.action else DEFAULT_ENCOURAGEMENT.get(self.rule, "fixed"))
 
     @property
     def sampling(self) -> Sampling:
-        """How positions are drawn.
+        """The sampling parameters of positions.
 
         Raises:
             UsageError: the rule is "off".
@@ -146,7 +146,7 @@ def uniform_of(key: str) -> float:
 
 
 class Encouragement:
-    """Which routing action is encouraged in a step: one for all episodes of it."""
+    """The choice of the routing action that a step encourages: one for all its episodes."""
 
     def __init__(self, settings: CounterfactualSettings, actions: Sequence[str], seed: int) -> None:
         """Take the names of the routing actions (on a text face: of the tools), in their order, and the run's seed.
@@ -205,7 +205,7 @@ class Encouragement:
 
 @dataclass(frozen=True, slots=True)
 class CounterfactualAdvantages:
-    """What each episode of a step is trained with.
+    """The advantages of a step's episodes.
 
     Attributes:
         factual: one an episode; None where its group failed: it is dropped.
@@ -244,6 +244,6 @@ def counterfactual_advantages(
     return CounterfactualAdvantages(factual, gains)
 
 
-def row_of(sequence: TokenSequence, advantage: float) -> TrainingRow:
+def row_of(sequence: TokenSequence, advantage: float) -> TrainRow:
     """Return a row with one advantage on every trained token, those of a shared prefix included."""
-    return TrainingRow(sequence, tuple(advantage if trained else 0.0 for trained in sequence.trained))
+    return TrainRow(sequence, tuple(advantage if trained else 0.0 for trained in sequence.trained))

@@ -26,7 +26,7 @@ _MASKED = ("sdpa", "eager")
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Where something could be inserted into a sequence; one entry a position in each tuple.
+    """The positions at which a sequence could be changed, with their scores; one entry a position in each tuple.
 
     Attributes:
         places: the index of the token that it would stand before.
@@ -84,12 +84,12 @@ def position_logweights(
     """
     bare, head = bare_model(model), _head(model)
     linear, row = bare.get_output_embeddings(), head.rows[action]
-    row_places = [language_places(sequence, action, rule, head.vocabulary) for sequence in sequences]
+    sites = [language_places(sequence, action, rule, head.vocabulary) for sequence in sequences]
     tokens = row.description if rule == "paper" else row.description[:1]
     positions = [Positions()] * len(sequences)
     with torch.no_grad(), evaluating(model):
-        for members, states in _passes(bare, sequences, row_places, tokens):
-            legal = head.table([sequences[index].legal[place] for index in members for place in row_places[index]])
+        for members, states in _passes(bare, sequences, sites, tokens):
+            legal = head.table([sequences[index].legal[place] for index in members for place in sites[index]])
             policy = LinearHead(linear, temperature)
             policy.extra = head
             logprobs = _policy_logprobs(policy, states[:, 0], legal, row.token_id)  # (places,)
@@ -97,7 +97,7 @@ def position_logweights(
                 weights = _language_logprobs(linear, states, tokens, temperature).sum(1)
             else:
                 weights = torch.maximum(logprobs, _policy_logprobs(policy, states[:, 0], legal, row.start))
-            _share(positions, members, row_places, weights, logprobs.unsqueeze(1))
+            _share(positions, members, sites, weights, logprobs.unsqueeze(1))
     return positions
 
 
@@ -165,12 +165,12 @@ def text_logweights(
         raise UsageError("text_logweights: the inserted text has no token")
     bare = bare_model(model)
     every = [tuple(place for place, trained in enumerate(sequence.trained) if trained) for sequence in sequences]
-    row_places = every if places is None else places
+    sites = every if places is None else places
     positions = [Positions()] * len(sequences)
     with torch.no_grad(), evaluating(model):
-        for members, states in _passes(bare, sequences, row_places, tokens):
+        for members, states in _passes(bare, sequences, sites, tokens):
             logprobs = _language_logprobs(bare.get_output_embeddings(), states, tokens, temperature)  # (places, tokens)
-            _share(positions, members, row_places, logprobs.sum(1) if rule == "paper" else logprobs[:, 0], logprobs)
+            _share(positions, members, sites, logprobs.sum(1) if rule == "paper" else logprobs[:, 0], logprobs)
     return positions
 
 
@@ -184,15 +184,15 @@ def _head(model: torch.nn.Module) -> ExpandedHead:
 def _share(
     positions: list[Positions],
     members: Sequence[int],
-    row_places: Sequence[tuple[int, ...]],
+    sites: Sequence[tuple[int, ...]],
     weights: torch.Tensor,
     logprobs: torch.Tensor,
 ) -> None:
-    """Hand the rows of a pass their own scores."""
+    """Split the scores of a pass among its rows."""
     start, every, each = 0, weights.tolist(), logprobs.tolist()
     for index in members:
-        stop = start + len(row_places[index])
-        positions[index] = Positions(row_places[index], tuple(every[start:stop]), tuple(map(tuple, each[start:stop])))
+        stop = start + len(sites[index])
+        positions[index] = Positions(sites[index], tuple(every[start:stop]), tuple(map(tuple, each[start:stop])))
         start = stop
 
 
@@ -211,7 +211,7 @@ def _policy_logprobs(policy: LinearHead, states: torch.Tensor, legal: torch.Tens
 
 
 def _passes(
-    bare: Any, sequences: Sequence[TokenSequence], row_places: Sequence[tuple[int, ...]], tokens: Sequence[int]
+    bare: Any, sequences: Sequence[TokenSequence], sites: Sequence[tuple[int, ...]], tokens: Sequence[int]
 ) -> Iterator[tuple[list[int], torch.Tensor]]:
     """Yield the rows of each pass, and the states that predict the inserted tokens at all their places, one after another.
 
@@ -219,34 +219,29 @@ def _passes(
     """
     if len(tokens) > 1 and bare.config._attn_implementation not in _MASKED:
         raise UsageError('a description of several tokens needs model.attention "sdpa" or "eager", which take a mask')
-    lengths = {
-        index: max(places) + len(places) * (len(tokens) - 1) for index, places in enumerate(row_places) if places
-    }
+    lengths = {index: max(places) + len(places) * (len(tokens) - 1) for index, places in enumerate(sites) if places}
     group: list[int] = []
     for index in sorted(lengths, key=lambda index: -lengths[index]):
         widest, count = lengths[group[0]] if group else 0, len(group) + 1
         if group and (widest * count > TOKENS_A_PASS or (len(tokens) > 1 and widest**2 * count > _MASK_A_PASS)):
-            yield (
-                group,
-                _states(bare, [sequences[row].ids for row in group], [row_places[row] for row in group], tokens),
-            )
+            yield (group, _states(bare, [sequences[row].ids for row in group], [sites[row] for row in group], tokens))
             group = []
         group.append(index)
     if group:
-        yield group, _states(bare, [sequences[row].ids for row in group], [row_places[row] for row in group], tokens)
+        yield group, _states(bare, [sequences[row].ids for row in group], [sites[row] for row in group], tokens)
 
 
 def _states(
-    bare: Any, contexts: Sequence[tuple[int, ...]], row_places: Sequence[tuple[int, ...]], tokens: Sequence[int]
+    bare: Any, contexts: Sequence[tuple[int, ...]], sites: Sequence[tuple[int, ...]], tokens: Sequence[int]
 ) -> torch.Tensor:
     """Run contexts, and behind each the beginning of the inserted text once a place, through the decoder."""
     branch = len(tokens) - 1
-    lengths = [max(places) for places in row_places]
-    width = max(length + len(places) * branch for length, places in zip(lengths, row_places, strict=True))
-    ids = torch.zeros(len(row_places), width, dtype=torch.long)
-    positions = torch.zeros(len(row_places), width, dtype=torch.long)
+    lengths = [max(places) for places in sites]
+    width = max(length + len(places) * branch for length, places in zip(lengths, sites, strict=True))
+    ids = torch.zeros(len(sites), width, dtype=torch.long)
+    positions = torch.zeros(len(sites), width, dtype=torch.long)
     cells: list[tuple[int, int]] = []
-    for row, (context, length, places) in enumerate(zip(contexts, lengths, row_places, strict=True)):
+    for row, (context, length, places) in enumerate(zip(contexts, lengths, sites, strict=True)):
         ids[row, :length] = torch.tensor(context[:length])
         positions[row, :length] = torch.arange(length)
         for number, place in enumerate(places):
@@ -254,7 +249,7 @@ def _states(
             ids[row, start : start + branch] = torch.tensor(tokens[:branch])
             positions[row, start : start + branch] = torch.arange(place, place + branch)
             cells += [(row, place - 1), *((row, start + step) for step in range(branch))]
-    mask = additive(_attention_mask(lengths, row_places, branch, width).to(bare.device), bare.dtype) if branch else None
+    mask = additive(_attention_mask(lengths, sites, branch, width).to(bare.device), bare.dtype) if branch else None
     # Without branches all is as in training: tokens in a row, padding behind them, and the model's own causal mask.
     placed = positions.to(bare.device) if branch else None
     decoded = bare.get_decoder()(
@@ -265,13 +260,11 @@ def _states(
     return hidden[rows, columns].view(-1, len(tokens), hidden.shape[-1])
 
 
-def _attention_mask(
-    lengths: Sequence[int], row_places: Sequence[tuple[int, ...]], branch: int, width: int
-) -> torch.Tensor:
+def _attention_mask(lengths: Sequence[int], sites: Sequence[tuple[int, ...]], branch: int, width: int) -> torch.Tensor:
     """Return the attention mask (rows, 1, width, width); padding attends to itself alone."""
-    mask = torch.eye(width, dtype=torch.bool).repeat(len(row_places), 1, 1)
+    mask = torch.eye(width, dtype=torch.bool).repeat(len(sites), 1, 1)
     causal = torch.ones(width, width, dtype=torch.bool).tril()
-    for row, (length, places) in enumerate(zip(lengths, row_places, strict=True)):
+    for row, (length, places) in enumerate(zip(lengths, sites, strict=True)):
         mask[row, :length, :length] = causal[:length, :length]
         for number, place in enumerate(places):
             own = slice(length + number * branch, length + (number + 1) * branch)

@@ -34,7 +34,7 @@ STRATEGIES = ("solver", "fixed_order", "mixture")
 
 @dataclass(frozen=True)
 class ExpandedFlaws:
-    """Chances, and who plays where they do not strike. `early`, `repeated` and `sampled` sum to at most 1.
+    """Chances of flaws, and the strategy where none strikes. `early`, `repeated` and `sampled` sum to at most 1.
 
     Attributes:
         early: in every decision, the chance to end the episode as it stands.
@@ -156,7 +156,7 @@ def flawed_player(flaws: ExpandedFlaws, seed: int = 0) -> EpisodeAgent:
 
 
 class _Player:
-    """One episode of who plays as flaws say."""
+    """One episode of the player with flaws."""
 
     def __init__(self, flaws: ExpandedFlaws, seed: int, env: gym.Env[Any, Any]) -> None:
         core = core_of(env)
@@ -167,7 +167,7 @@ class _Player:
         self._core, self._flaws, self._solver = core, flaws, CompanionPolicy("solver", env)
         self._rng = random.Random(f"flaws:{seed}:{core.episode.key}")
         self._moves = self._strategy(random.Random(f"strategy:{seed}:{core.episode.key}"))
-        self._comparison: Pair | None = None  # the comparison whose answer the strategy waits for
+        self._pair: Pair | None = None  # the comparison whose answer the strategy waits for
         self._planned: list[str | int] = []
         self._call: list[int] = []
         self._random_keys = 0
@@ -228,15 +228,13 @@ class _Player:
         if self._moves is None:
             return 0
         answer = None
-        if self._comparison is not None:
-            answer = (
-                self._comparison in known_relations(self._core.trajectory)
-            ) != self._core.episode.task.data.descending
+        if self._pair is not None:
+            answer = (self._pair in known_relations(self._core.trajectory)) != self._core.episode.task.data.descending
         try:
             name, one, other = self._moves.send(answer)
         except StopIteration:
             self._moves = None
             return 0
-        self._comparison = (one, other) if name == "compare" else None
+        self._pair = (one, other) if name == "compare" else None
         self._planned = [self._core.id_of(SYMBOLS[one]), self._core.id_of(SYMBOLS[other])]
         return self._core.id_of(name)

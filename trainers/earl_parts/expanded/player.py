@@ -27,13 +27,7 @@ from agent_envs.services.run_services import Services
 from trainers.contracts import Prefix, Sampling, TokenSequence
 from trainers.earl_parts.expa_head import ExpandedHead, attach_head, load_head
 from trainers.earl_parts.expa_head import Start as HeadStart
-from trainers.earl_parts.expanded.sequences import (
-    EpisodeStart,
-    ExpandedChat,
-    LanguageRun,
-    WalkingEpisode,
-    vocabulary_rows,
-)
+from trainers.earl_parts.expanded.sequences import ExpandedChat, StartState, TextRun, WalkingEpisode, vocabulary_rows
 from trainers.engines.decode import ROOM, Slots, check_sampling, draw, uniforms
 from trainers.engines.kv_cache import check_cacheable, evaluating
 from trainers.engines.prefill import DecodeRow, prefill
@@ -104,9 +98,7 @@ class ExpandedPlayer:
         self._digests: dict[str, str] = {}
         self._episodes: dict[str, WalkingEpisode] = {}
 
-    def play(
-        self, plan: Sequence[Planned], starts: Mapping[str, EpisodeStart] | None = None
-    ) -> dict[str, EpisodeResult]:
+    def play(self, plan: Sequence[Planned], starts: Mapping[str, StartState] | None = None) -> dict[str, EpisodeResult]:
         """Play a plan and return its results by key, in its order.
 
         Results do not depend on what else is in the plan, or on `batch`, up to the rounding of floats.
@@ -150,7 +142,7 @@ class ExpandedPlayer:
             raise UsageError(f"{trajectory.header.env_id}: the player has not played this environment")
         spoken = tuple(takewhile(lambda turn: turn.token_ids, trajectory.turns))
         record = replace(trajectory, turns=spoken)
-        room = self._limit(len(self._words.encode_prompt(trajectory.prompt)))
+        room = self._limit(len(self._words.prompt_ids(trajectory.prompt)))
         return [self._words.sequence(self._envs[spec][0], record, limit=room)]
 
     def demonstration_tokens(
@@ -159,10 +151,10 @@ class ExpandedPlayer:
         """Return the tokens of an episode that somebody else played; the prompt tells what there is, and not `tools`."""
         return [self._words.sequence(self._env(spec, 0), trajectory)]
 
-    def language_runs(self, key: str) -> list[LanguageRun]:
+    def text_runs(self, key: str) -> list[TextRun]:
         """Return the stretches of language of an episode, with the environment at the beginning of each.
 
-        Those before the `EpisodeStart` of an episode are not among them.
+        Those before the `StartState` of an episode are not among them.
         """
         return list(self._episodes[key].runs)
 
@@ -171,10 +163,10 @@ class ExpandedPlayer:
         self._episodes.clear()
 
     def _limit(self, prompt: int) -> int:
-        """How many tokens may follow a prompt of so many."""
+        """Return the number of tokens that may follow a prompt of this length."""
         return max(0, min(self._new, self._context - prompt))
 
-    def _opened(self, plan: Sequence[Planned], starts: Mapping[str, EpisodeStart]) -> dict[str, WalkingEpisode]:
+    def _opened(self, plan: Sequence[Planned], starts: Mapping[str, StartState]) -> dict[str, WalkingEpisode]:
         env_counts: dict[str, int] = {}
         episodes = {}
         for item in plan:
@@ -199,7 +191,7 @@ class ExpandedPlayer:
 
 
 class LockStep:
-    """Rows that are played together, each in a slot.
+    """A batch of episodes that step together, each in a slot.
 
     Attributes:
         passes: of the model after the prefixes, so far.
@@ -269,7 +261,7 @@ class LockStep:
         return states, torch.stack(masks)
 
     def _draw(self, places: list[int], logits: torch.Tensor, allowed: torch.Tensor | None, first: int) -> None:
-        """Draw, and let the rows go on; `first` is the id of the first column of the logits."""
+        """Sample the next decision of each row; `first` is the id of the first column of the logits."""
         chances = [self._rows[place].uniform() for place in places]
         uniform = torch.tensor(chances, dtype=torch.float64, device=self._device)
         samples = draw(logits, uniform, self._sampling, allowed)
@@ -298,7 +290,7 @@ class _Slot:
 
     @property
     def chooses(self) -> bool:
-        """Whether the model has read all that there is."""
+        """Whether the model has read all tokens of the row."""
         return not self.walker.over and self.fed == len(self.walker.ids)
 
     def uniform(self) -> float:

@@ -130,7 +130,7 @@ class ExpandedChat:
             raise UsageError(f"{core.env_id}: its expanded actions are not those of the model's expanded head")
         return core
 
-    def encode_prompt(self, prompt: Sequence[Message]) -> tuple[int, ...]:
+    def prompt_ids(self, prompt: Sequence[Message]) -> tuple[int, ...]:
         """Return a prompt as tokens, up to where the policy speaks."""
         return tuple(self.chat.open(prompt).ids)
 
@@ -153,7 +153,7 @@ class ExpandedChat:
         options = {"task": head.task_id, "split": head.split, "episode_key": head.episode_key}
         core.reset(seed=None if head.seed < 0 else head.seed, options=options)
         assert isinstance(core, ExpandedActionEnv)
-        prompt = self.encode_prompt(trajectory.prompt)
+        prompt = self.prompt_ids(trajectory.prompt)
         tokens = ExpandedTokens(prompt, len(prompt) + limit if limit is not None else _NO_LIMIT)
         for turn in trajectory.turns:
             legal = core.legal_actions()
@@ -174,9 +174,8 @@ class ExpandedChat:
                 tokens.append_decision(token, legal, turn.index, (token,), logprob=logprob)
             return
         row = self.rows[turn.action]
-        appended = (
-            self.observation_tokens(turn.observation) or row.description
-        )  # `end` appends nothing and is a token itself
+        # `end` appends nothing and is a token itself.
+        appended = self.observation_tokens(turn.observation) or row.description
         tokens.append_decision(row.token_id, legal, turn.index, appended, logprob=(logprobs or [0.0])[0])
 
 
@@ -199,7 +198,7 @@ def _encode(chat: ChatTokenizer, text: str) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class LanguageRun:
+class TextRun:
     """A stretch of language between expanded actions; it may be empty.
 
     Attributes:
@@ -215,8 +214,8 @@ class LanguageRun:
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodeStart:
-    """Where an episode begins that does not begin at a reset.
+class StartState:
+    """The state from which an episode begins that does not begin at a reset.
 
     Attributes:
         sequence: all tokens so far, with what the last action appended.
@@ -232,7 +231,7 @@ class EpisodeStart:
 
 
 class WalkingEpisode:
-    """A row of the lock-step, over an environment, as `player.LockStep` takes it: `take` alone adds to its tokens.
+    """An episode of the lock-step, over an environment, as `player.LockStep` takes it: `take` alone adds to its tokens.
 
     Attributes:
         tokens: all that the model reads, and what was decided.
@@ -245,7 +244,7 @@ class WalkingEpisode:
         """Take what is planned and the environment that plays it; `begin` comes next."""
         self.tokens = ExpandedTokens((), 0)
         self.legal: tuple[int, ...] = ()
-        self.runs: list[LanguageRun] = []
+        self.runs: list[TextRun] = []
         self.seed = self.decisions = self.edited = 0
         self.over = False
         self._words, self._env, self._item = words, env, item
@@ -263,11 +262,11 @@ class WalkingEpisode:
 
     @property
     def limit(self) -> int:
-        """How many tokens there may be."""
+        """The largest number of tokens."""
         return self.tokens.limit
 
-    def begin(self, start: EpisodeStart | None, room: Callable[[int], int]) -> None:
-        """Stand at the first decision; `room` says how many tokens may follow a prompt of so many."""
+    def begin(self, start: StartState | None, room: Callable[[int], int]) -> None:
+        """Begin at the first decision; `room` returns the number of tokens that may follow a prompt of a length."""
         item = self._item
         try:
             if start is None:
@@ -276,7 +275,7 @@ class WalkingEpisode:
                 if info["context"] != "append" or info["prefill"]:
                     raise UsageError(f"{self._core.env_id}: ExpandedPlayer takes no wrapper that replaces or prefills")
             self._prompt = (start.prompt or self._core.episode.prompt) if start else shown_messages(self._env, info)
-            prompt = self._words.encode_prompt(self._prompt)
+            prompt = self._words.prompt_ids(self._prompt)
             limit = len(prompt) + room(len(prompt))
             self.seed = turn_seed(item.key, 0)
             self.tokens = ExpandedTokens.after(start.sequence, limit) if start else ExpandedTokens(prompt, limit)
@@ -313,15 +312,12 @@ class WalkingEpisode:
             return EpisodeResult(Trajectory(head, (), ()), "fault", self._fault, seconds=seconds)
         trajectory = Trajectory(core.episode.header, self._prompt, tuple(self._turns), success=self._success)
         status = "terminated" if self._turns[-1].terminated else "truncated"
-        usage = {
-            "input": len(self._words.encode_prompt(self._prompt)),
-            "output": self.decisions,
-            **wrapper_usage(self._env),
-        }
+        prompt = self._words.prompt_ids(self._prompt)
+        usage = {"input": len(prompt), "output": self.decisions, **wrapper_usage(self._env)}
         return EpisodeResult(trajectory, status, usage=usage, seconds=seconds)
 
     def _go_on(self) -> None:
-        """Stand at the next decision, if there is one."""
+        """Prepare the next decision, if there is one."""
         if self.over:
             return
         self.legal = self._core.legal_actions()
@@ -336,9 +332,8 @@ class WalkingEpisode:
             return
         legal, row = self.legal, self._words.rows[number]
         turn = self._step(reply)
-        appended = (
-            self._words.observation_tokens(turn.observation) or row.description
-        )  # `end` appends nothing and is a token itself
+        # `end` appends nothing and is a token itself.
+        appended = self._words.observation_tokens(turn.observation) or row.description
         self.tokens.append_decision(row.token_id, legal, turn.index, appended, logprob=reply.logprobs[0])
         self._go_on()
 
@@ -347,7 +342,7 @@ class WalkingEpisode:
         if self._run is None:
             return
         start, start_snapshot = self._run
-        self.runs.append(LanguageRun(start, len(self.ids), start_snapshot))
+        self.runs.append(TextRun(start, len(self.ids), start_snapshot))
         self._run = None
         if self._scores:
             logprobs, entropies = zip(*self._scores, strict=True)
@@ -358,7 +353,7 @@ class WalkingEpisode:
             self.edited += turn.action != text
 
     def _spend(self) -> None:
-        """The budget is spent: end, wherever that is legal; elsewhere until the environment ends it."""
+        """End the episode, whose tokens are used up, wherever that is legal; elsewhere until the environment ends it."""
         self._end_run()
         while not self.over:
             self._step(Reply(END))

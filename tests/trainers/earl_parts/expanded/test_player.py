@@ -221,7 +221,7 @@ def test_every_run_of_language_can_be_forked_at_each_of_its_tokens(name):
         (sequence,) = player.sequences(item.key)
         trajectory, ids = results[item.key].trajectory, sequence.ids
         covered = set()
-        for run in player.language_runs(item.key):
+        for run in player.text_runs(item.key):
             lengths[run.stop - run.start] += 1
             covered |= set(range(run.start, run.stop))
             assert all(0 in sequence.legal[place] for place in range(run.start, run.stop))
@@ -255,7 +255,7 @@ def same_turns(one, other):
 def start_at(player, chat, spec, key, result):
     """A counterfactual of an episode: fork at its last longer run, half of it, then the first routing action."""
     (sequence,) = player.sequences(key)
-    run = max(player.language_runs(key), key=lambda run: run.stop - run.start)
+    run = max(player.text_runs(key), key=lambda run: run.stop - run.start)
     stop = run.start + (run.stop - run.start) // 2
     env = env_of(spec)
     restore(env, run.snapshot)
@@ -302,7 +302,7 @@ def test_an_episode_goes_on_from_a_fork(name):
         told = torch.tensor([sequence.logprobs[place] for place in decisions(sequence)], dtype=torch.float64)
         assert torch.allclose(told[new], logprobs[new], atol=1e-9, rtol=0)
         assert len(sequence.ids) <= len(chat.open(trajectory.prompt).ids) + 40
-        assert all(run.start >= length for run in player.language_runs(key))
+        assert all(run.start >= length for run in player.text_runs(key))
         tree = TrajectoryTree(trajectory.header, trajectory.prompt)
         tree.add(results[key].trajectory)
         tree.add(trajectory)
