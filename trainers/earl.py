@@ -58,7 +58,7 @@ from trainers.earl_parts.counterfactual.interventions import (
 )
 from trainers.earl_parts.counterfactual.optimisation import (
     CounterfactualSettings,
-    Encouragement,
+    RouteChoice,
     counterfactual_advantages,
     failed_groups,
     row_of,
@@ -148,15 +148,15 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
     run.parts.processes.check_shares(settings.tasks_per_step)
     if run.fresh:
         warm_start(settings.warm_start, run, settings.seed)
-    hold_routes_down(settings.model.routing_bias, run)
+    suppress_routes(settings.model.routing_bias, run)
     if run.fresh:
         run.begin()
     reference = reference_of(run) if settings.beta else None
-    encouraged, player = None, None
+    choice, player = None, None
     if settings.counterfactual.rule != "off":
         player = forkable(run.parts.policy)
-        encouraged = Encouragement(settings.counterfactual, routes_of(run.parts.environment()), settings.seed)
-        encouraged.restore(run.memory.get("encouraged", encouraged.state()))
+        choice = RouteChoice(settings.counterfactual, routes_of(run.parts.environment()), settings.seed)
+        choice.restore(run.memory.get("encouraged", choice.state()))
     while not run.over and not 0 < settings.most_tokens <= run.sampled_tokens:
         started, cpu = time.perf_counter(), time.process_time()
         # 1. Play whole groups. Every resume plays the same ones, every process its share of them.
@@ -167,15 +167,15 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
         groups = play_groups(mine, run.parts.policy, keep=True, play=player and player.play)
         stats = group_stats(groups)
         # 2. Play the episodes of failed groups again, each from a moment of its own at which a route is forced.
-        again: dict[str, Replay] = {}
-        if encouraged and player:
-            route = encouraged.choose(run.step)
-            again = counterfactuals(groups, plan, route, player, run, settings)
-            stats |= learn_gain(groups, again, route, encouraged, run)
+        replays: dict[str, Replay] = {}
+        if choice and player:
+            route = choice.choose(run.step)
+            replays = play_counterfactuals(groups, plan, route, player, run, settings)
+            stats |= learn_gain(groups, replays, route, choice, run)
         run.parts.policy.forget()
         stats["cpu_seconds/sampling"] = time.process_time() - cpu
         # 3. Rewards become advantages, episodes become rows of tokens.
-        rows, reward_stats = rows_with_advantages(groups, again, settings)
+        rows, reward_stats = rows_with_advantages(groups, replays, settings)
         stats |= reward_stats
         if reference is not None:
             rows = with_reference(rows, run.parts, reference, settings.token_budget, vocabulary=True)
@@ -185,12 +185,12 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
         run.weights_changed()
         # 5. What it was like: metrics, an evaluation when it is due, a checkpoint.
         stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
-        calls = distinct_calls(groups, [episode.result.trajectory for episode in again.values()])
+        calls = distinct_calls(groups, [episode.result.trajectory for episode in replays.values()])
         run.end_step(stats | {"tokens": sum(len(row.sequence.ids) for row in rows)}, groups, calls=calls)
     return run.finish(lambda _: sorting_result(settings, run))
 
 
-def hold_routes_down(bias: float, run: TrainingRun) -> None:
+def suppress_routes(bias: float, run: TrainingRun) -> None:
     """Make routing actions less likely by a constant, for an experiment on counterfactuals.
 
     Raises:
@@ -201,7 +201,7 @@ def hold_routes_down(bias: float, run: TrainingRun) -> None:
     core, head = core_of(run.parts.environment()), head_of(run.parts.model)
     if head is None or not isinstance(core, ExpandedActionEnv):
         raise UsageError(f"model.routing_bias: {core.env_id} has no routing actions")
-    head.hold_down([core.id_of(route) for route in routes_of(run.parts.environment())], bias)
+    head.suppress([core.id_of(route) for route in routes_of(run.parts.environment())], bias)
     run.weights_changed()
 
 
@@ -219,7 +219,7 @@ def rewards_of(groups: Sequence[EpisodeGroup]) -> tuple[list[float], list[int]]:
     return rewards, [number for number, group in enumerate(groups) for _ in group.results]
 
 
-def counterfactuals(
+def play_counterfactuals(
     groups: Sequence[EpisodeGroup],
     plan: Sequence[Planned],
     route: str,
@@ -242,24 +242,25 @@ def counterfactuals(
 
 
 def learn_gain(
-    groups: Sequence[EpisodeGroup], again: dict[str, Replay], route: str, encouraged: Encouragement, run: TrainingRun
+    groups: Sequence[EpisodeGroup], replays: dict[str, Replay], route: str, choice: RouteChoice, run: TrainingRun
 ) -> dict[str, float]:
     """Tell what a route gained, to who chooses the next one as well; over all processes."""
     factual = {result.trajectory.header.episode_key: result for group in groups for result in group.results}
     gained = [
-        episode.result.trajectory.total_reward - factual[key].trajectory.total_reward for key, episode in again.items()
+        episode.result.trajectory.total_reward - factual[key].trajectory.total_reward
+        for key, episode in replays.items()
     ]
-    earned = [episode.result.trajectory.total_reward > 0 for episode in again.values()]
+    earned = [episode.result.trajectory.total_reward > 0 for episode in replays.values()]
     count, gain, won, episodes = run.parts.processes.sums([len(gained), math.fsum(gained), sum(earned), len(factual)])
     if count:
-        encouraged.learn(route, gain / count)
-        run.memory["encouraged"] = encouraged.state()
+        choice.learn(route, gain / count)
+        run.memory["encouraged"] = choice.state()
     means = {"gain": gain / max(1.0, count), "rewarded": won / max(1.0, count), "share": count / max(1.0, episodes)}
     return {f"counterfactual/{name}": value for name, value in means.items()}
 
 
 def rows_with_advantages(
-    groups: Sequence[EpisodeGroup], again: dict[str, Replay], settings: EARLSettings
+    groups: Sequence[EpisodeGroup], replays: dict[str, Replay], settings: EARLSettings
 ) -> tuple[list[TrainRow], dict[str, float]]:
     """Return rows with the advantages of D.2: R' - R for what was played again, group-relative ones elsewhere.
 
@@ -269,13 +270,13 @@ def rows_with_advantages(
     rewards, group_ids = rewards_of(groups)
     keys = [result.trajectory.header.episode_key for group in groups for result in group.results]
     sequences = [parts for group in groups for parts in group.sequences]
-    earned = {place: again[key].result.trajectory.total_reward for place, key in enumerate(keys) if key in again}
+    earned = {place: replays[key].result.trajectory.total_reward for place, key in enumerate(keys) if key in replays}
     advantages = counterfactual_advantages(rewards, group_ids, earned, settings.counterfactual.rule)
     signal = {number for number, advantage in zip(group_ids, advantages.factual, strict=True) if advantage}
     rows: list[TrainRow] = []
     for place, advantage in enumerate(advantages.factual):
         if advantages.counterfactual.get(place):
-            rows += [row_of(sequence, advantages.counterfactual[place]) for sequence in again[keys[place]].sequences]
+            rows += [row_of(sequence, advantages.counterfactual[place]) for sequence in replays[keys[place]].sequences]
         elif advantage is not None and group_ids[place] in signal:
             rows += [row_of(sequence, advantage) for sequence in sequences[place]]
     flat = sum(len({result.trajectory.total_reward for result in group.results}) == 1 for group in groups)

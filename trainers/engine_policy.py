@@ -192,7 +192,7 @@ class EnginePolicy:
         """Restore a conversation from its `conversation_state`; contexts that were replaced before it are gone."""
         self._histories.pop(origin, None)
         if state is not None:
-            newest = self._chat.resumed(state["conversation"])
+            newest = self._chat.resume(state["conversation"])
             rest = (state[name] for name in ("seen", "said", "replaced", "spent_before"))
             self._histories[origin] = TokenHistory(tuple(state["tools"]), [newest], [state["prompt"]], *rest)
 
@@ -353,8 +353,8 @@ def build_policies(
         "within": within,
     }
     modes = (("training", training), ("evaluation", evaluation))
-    if (further := expanded_parts(env)) is not None:
-        players = [further.ExpandedPlayer(model, chat, sampling, name=name, **limits) for name, sampling in modes]
+    if (expanded := expanded_parts(env)) is not None:
+        players = [expanded.ExpandedPlayer(model, chat, sampling, name=name, **limits) for name, sampling in modes]
         return players[0], players[1]
     limits |= {"max_episode_tokens": options.max_episode_tokens, "batch": options.episodes or options.batch}
     policies = [EnginePolicy(engine, chat, sampling, name=name, **limits) for name, sampling in modes]

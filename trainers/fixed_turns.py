@@ -146,12 +146,12 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
     def open(self, numbers: Sequence[int]) -> None:
         """Begin the lanes of these numbers, or go on where they stood."""
         if self._before:
-            lanes = [self._resumed(self._before[number]) for number in numbers]
+            lanes = [self._resume(self._before[number]) for number in numbers]
         else:
             lanes = self._lockstep.begin([self._plan.episode(number, 0) for number in numbers])
         self._rows = {number: LaneTurns(lane) for number, lane in zip(numbers, lanes, strict=True)}
 
-    def _resumed(self, state: Mapping[str, Any]) -> Lane:
+    def _resume(self, state: Mapping[str, Any]) -> Lane:
         item = Planned(**state["item"])
         lane = Lane(item, self._lockstep.environment(item.spec), fault=state["fault"])
         if state["walk"] is not None:

@@ -24,7 +24,7 @@ from trainers.costs import Costs, Paid, curve_points, in_words
 from trainers.environments import ceilings, members_of
 from trainers.evaluation import Evaluator, change_in_words
 from trainers.run_parts import build_parts
-from trainers.sampling import EpisodeGroup, distinct_calls, keep_episodes, play_groups
+from trainers.sampling import EpisodeGroup, append_episodes, distinct_calls, play_groups
 from trainers.settings import RunSettings
 from trainers.training.checkpoints import Checkpoints, Part
 from trainers.training.metrics import METRICS_FILE, Metrics, read_metrics
@@ -178,7 +178,9 @@ class TrainingRun:
             unpaid = end
         self._metrics.log(self.step, metrics | curve_points(self.paid))
         if groups and self._settings.log.episodes:
-            keep_episodes(groups, self.step, self.parts.out / f"episodes-{self.parts.accelerator.process_index}.jsonl")
+            append_episodes(
+                groups, self.step, self.parts.out / f"episodes-{self.parts.accelerator.process_index}.jsonl"
+            )
         if unpaid is not None:
             raise unpaid
         due = self._settings.log.checkpoint_every
@@ -257,7 +259,7 @@ class TrainingRun:
             self._metrics.log(self.step, self._evaluate() | curve_points(self.paid))
             self._save()
 
-    def stopped(self, end: BudgetSpent) -> BudgetSpent:
+    def stop(self, end: BudgetSpent) -> BudgetSpent:
         """Save the steps that are finished, and return what is told of the end: what was spent, and how to go on."""
         self.parts.policy.sampled_tokens = self._sampled  # the step that is not finished is played again
         if self._saved_step < self.step:
@@ -337,7 +339,7 @@ def open_run(settings: RunSettings, out: Path, spending: Costs | None = None) ->
         run.catch_up()
         yield run
     except BudgetSpent as end:
-        raise run.stopped(end) from end
+        raise run.stop(end) from end
     finally:
         run.close()
 

@@ -121,8 +121,8 @@ def build_parts(settings: RunSettings, out: Path) -> RunParts:
     main = environments[full_id(settings.env.id)]
     env = gym.make(EnvSpec.from_json(main.bare))
     model, chat, constant = build_model(settings, accelerator)
-    if (further := expanded_parts(env)) is not None:
-        further.give_head(model, chat, env, settings.model.name, settings.model.expanded_start)
+    if (expanded := expanded_parts(env)) is not None:
+        expanded.give_head(model, chat, env, settings.model.name, settings.model.expanded_start)
     same_weights(model, accelerator)
     bare = accelerator.unwrap_model(model)
     engine = build_engine(settings, bare, chat, accelerator, out)

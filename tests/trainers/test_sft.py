@@ -89,7 +89,7 @@ def test_only_actions_are_trained_unless_all_is_asked_for():
     chat = chat_for("SearchQA", json.dumps(SEARCH, sort_keys=True))
     env = gym.make("agent_envs:agent_envs/SearchQA-v0", **SEARCH)
     episode = run_episode(env, CompanionPolicy("solver"), seed=0, task=0).trajectory
-    run = SimpleNamespace(encoded=chat.sequences, max_context=512)  # all that rows are made with
+    run = SimpleNamespace(encode=chat.sequences, max_context=512)  # all that rows are made with
     (row,), (whole,) = rows_of([episode], run, "actions"), rows_of([episode], run, "all")
     written = [token for token, kept in zip(row.sequence.ids, row.sequence.trained, strict=True) if kept]
     wanted = [token for turn in episode.turns for token in (*chat.tokenizer.encode(turn.action), *chat.end_ids)]
@@ -110,7 +110,7 @@ def test_published_answers_with_tools_are_imitated_without_their_results(tmp_pat
     row = {"instruction": "", "input": "Who?", "output": f"{actions[0]}<result>Anna did.</result>{actions[1]}"}
     (tmp_path / "star.json").write_text(json.dumps([row]), encoding="utf-8")
     chat = chat_for("SearchQA", json.dumps(SEARCH, sort_keys=True))
-    made = SimpleNamespace(encoded=chat.sequences, max_context=2048)
+    made = SimpleNamespace(encode=chat.sequences, max_context=2048)
     (found,) = rows_of(list(recordings(tmp_path / "star.json", env, "train")), made, "actions")
     written = [token for token, kept in zip(found.sequence.ids, found.sequence.trained, strict=True) if kept]
     assert chat.decode(written) == "".join(actions) and "Anna did." in chat.decode(found.sequence.ids)

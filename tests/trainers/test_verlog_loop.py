@@ -67,7 +67,7 @@ class Watched:
         self.curve = curve(out)
 
     def _begins(self, opened):
-        self.policy, self.critic = opened.parts.bare, opened._kept["critic"][0]
+        self.policy, self.critic = opened.parts.bare, opened._modules["critic"][0]
         self.before = weights(self.policy), weights(self.critic)
         self.of_warm_up = len(self.critic_rows)
 

@@ -48,7 +48,7 @@ class ExpandedHead(ExtraHead):
         rows: of all actions, `end` first.
         vocabulary: V, the width of the language head.
         weight: of the actions but `end`, (actions - 1, width).
-        bias: constants on their logits, (actions - 1,), which no gradient moves: 0 unless `hold_down` was called.
+        bias: constants on their logits, (actions - 1,), which no gradient moves: 0 unless `suppress` was called.
     """
 
     bias: torch.Tensor
@@ -70,17 +70,17 @@ class ExpandedHead(ExtraHead):
         self.weight = torch.nn.Parameter(weight)
         self.register_buffer("bias", torch.zeros(len(numbers), device=weight.device))
 
-    def expanded(self, states: torch.Tensor) -> torch.Tensor:
+    def expanded_logits(self, states: torch.Tensor) -> torch.Tensor:
         """Return the logits of the actions but `end`, (n, actions - 1), of last hidden states (n, width)."""
         return functional.linear(states, self.weight.to(states.dtype), self.bias.to(states.dtype))
 
-    def hold_down(self, actions: Sequence[int], bias: float) -> None:
+    def suppress(self, actions: Sequence[int], bias: float) -> None:
         """Add a constant to the logits of some actions from here on; what they are worth must then be learnt against it."""
         self.bias[[action - 1 for action in actions]] = bias
 
     def logits(self, states: torch.Tensor, language_logits: torch.Tensor) -> torch.Tensor:
         """Return the logits of tokens and actions, (n, V + actions - 1), of last hidden states (n, width)."""
-        return torch.cat([language_logits, self.expanded(states).to(language_logits.dtype)], dim=-1)
+        return torch.cat([language_logits, self.expanded_logits(states).to(language_logits.dtype)], dim=-1)
 
     def table(self, legal: Sequence[tuple[int, ...]]) -> torch.Tensor:
         """Return the mask of legal actions at each position, `end` first: bool (n, actions), on the head's device.
@@ -97,7 +97,7 @@ class ExpandedHead(ExtraHead):
             mask[place, list(numbers)] = True
         return mask.to(self.weight.device)
 
-    def allowed(self, legal: Sequence[tuple[int, ...]]) -> torch.Tensor:
+    def allowed_mask(self, legal: Sequence[tuple[int, ...]]) -> torch.Tensor:
         """Return the mask of legal tokens and actions, bool (n, V + actions - 1): large, see `table` and `score`."""
         table = self.table(legal)
         return torch.cat([table[:, :1].expand(-1, self.vocabulary), table[:, 1:]], dim=1)
@@ -117,7 +117,7 @@ class ExpandedHead(ExtraHead):
 
         Language logits are computed in language mode alone, and no mask is as wide as they are.
         """
-        actions = _widen(self.expanded(states), temperature)  # (n, actions - 1)
+        actions = _widen(self.expanded_logits(states), temperature)  # (n, actions - 1)
         actions = actions.masked_fill(~table[:, 1:], torch.finfo(actions.dtype).min)
         places = table[:, 0].nonzero().squeeze(-1)  # (language,)
         words = _widen(language(states[places]), temperature)  # (language, V)

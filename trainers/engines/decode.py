@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerBase
 from agent_envs.base.errors import UsageError
 from trainers.contracts import Prefix, Sampling
 from trainers.engines.kv_cache import CachedTokens, SlotCache
-from trainers.engines.prefill import DecodeRow, Filled, additive, last_logits
+from trainers.engines.prefill import DecodeRow, PrefilledBatch, additive, last_logits
 
 _KEYS = 2**128
 _BROKEN = "\N{REPLACEMENT CHARACTER}"
@@ -208,7 +208,7 @@ class Slots:
         begin: the first column behind the prefixes.
     """
 
-    def __init__(self, filled: Filled, steps: int) -> None:
+    def __init__(self, filled: PrefilledBatch, steps: int) -> None:
         """Take over a batch after its prefixes, for at most so many passes."""
         self.begin = self._column = filled.valid.shape[1]
         self._most = self.begin + steps
@@ -271,7 +271,7 @@ class Decoding:
         *,
         model: Any,
         rows: list[DecodeRow],
-        filled: Filled,
+        filled: PrefilledBatch,
         sampling: Sampling,
         ends: frozenset[int],
         stops: StopTexts,

@@ -55,7 +55,7 @@ class DecodeRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
+class PrefilledBatch:
     """A batch whose prefixes are computed.
 
     Attributes:
@@ -84,7 +84,7 @@ class _Pass:
         return self.cache_width + self.fresh_width
 
 
-def prefill(model: Any, rows: Sequence[DecodeRow], layers: int, room: int, read: Read | None = None) -> Filled:
+def prefill(model: Any, rows: Sequence[DecodeRow], layers: int, room: int, read: Read | None = None) -> PrefilledBatch:
     """Run the new tokens of all rows through the model, what they begin with alike once, and lay the batch out.
 
     Args:
@@ -110,7 +110,7 @@ def prefill(model: Any, rows: Sequence[DecodeRow], layers: int, room: int, read:
         states, logits = _run(model, read, passes[0], layers, room)
         for index, row in enumerate(rows):
             _place(row, row, passes[0], valid[index])
-        return Filled(states, logits, valid, computed)
+        return PrefilledBatch(states, logits, valid, computed)
     states = logits = torch.empty(0)
     for each in passes:
         part, part_logits = _run(model, read, each, layers)
@@ -127,7 +127,7 @@ def prefill(model: Any, rows: Sequence[DecodeRow], layers: int, room: int, read:
         logits[target] = part_logits[source]
         for at, index in copies:
             _place(rows[index], each.sources[at], each, valid[index])
-    return Filled(states, logits, valid, computed)
+    return PrefilledBatch(states, logits, valid, computed)
 
 
 def last_logits(model: Any, **inputs: Any) -> torch.Tensor:

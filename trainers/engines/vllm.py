@@ -46,7 +46,7 @@ def set_variables(on_gpu: bool) -> None:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def keep_global_state() -> Iterator[None]:
     """Put back what vLLM changes: it seeds the global generators, draws from them, and blocks `torch.set_num_threads`."""
     python, numpy, threads = random.getstate(), np.random.get_state(), torch.set_num_threads
     try:
@@ -198,7 +198,7 @@ class VLLMEngine:
         if lora_rank:
             options |= {"enable_lora": True, "max_lora_rank": _rank_for(lora_rank)}
         options.setdefault("enforce_eager", not on_gpu)
-        with undisturbed():
+        with keep_global_state():
             self._llm = LLM(
                 model=str(folder),
                 tokenizer=None if tokenizer is None else str(tokenizer),
@@ -263,7 +263,7 @@ class VLLMEngine:
                 model.save_pretrained(folder)
             self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
         self.forget()
-        gap = check_sync(self.probed(), probe_logprobs(model, self._probe), self._tolerance)
+        gap = check_sync(self.probe(), probe_logprobs(model, self._probe), self._tolerance)
         shutil.rmtree(self._folder / str(self.syncs - 1), ignore_errors=True)
         self._not_ready = ""
         return gap
@@ -281,7 +281,7 @@ class VLLMEngine:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._not_ready = "it was closed"
 
-    def probed(self) -> list[list[float]]:
+    def probe(self) -> list[list[float]]:
         """Return the logprob of every token of the probe but the first of each sequence, as vLLM computes it now."""
         from vllm import SamplingParams
 
@@ -306,7 +306,7 @@ class VLLMEngine:
     def _ask(self, prompts: Sequence[tuple[int, ...]], params: Sequence[Any]) -> list[Any]:
         if not prompts:
             return []
-        with undisturbed():
+        with keep_global_state():
             outputs: list[Any] = self._llm.generate(
                 [{"prompt_token_ids": list(ids)} for ids in prompts],
                 list(params),

@@ -60,7 +60,7 @@ Node = EndNode | SwapNode | CompareNode
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class TreeCosts:
     """The costs of a tree over all permutations, exactly."""
 
     permutations: int
@@ -108,12 +108,12 @@ class DecisionTree:
         return f"Sort-{self.size} {'descending' if self.descending else 'ascending'}"
 
     @property
-    def figures(self) -> Figures:
+    def figures(self) -> TreeCosts:
         """Accuracy, comparisons and swaps over all permutations."""
         ends = list(_ends(self.root, 0, 0))
         weighted = [(len(end.sorted) + len(end.wrong), *counts) for end, *counts in ends]
         total = sum(weight for weight, _, _ in weighted)
-        return Figures(
+        return TreeCosts(
             permutations=total,
             sorted=sum(len(end.sorted) for end, _, _ in ends),
             mean_comparisons=Fraction(sum(weight * comparisons for weight, comparisons, _ in weighted), total),

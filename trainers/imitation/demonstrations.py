@@ -144,16 +144,16 @@ class _Demonstrator:
         left, _ = allowance(self._env)
         flaw = self._flaws.draw(self._rng)
         if flaw:
-            action = self._flawed(flaw, request)
+            action = self._flawed_action(flaw, request)
             if action:
                 return action
         if not self._flaws.keep_plan:
-            return self._right(request)
+            return self._right_action(request)
         if left == 1 and len(self._plan) > 1:
-            return self._borrowed()[-1]
+            return self._borrow()[-1]
         return self._plan.pop(0) if len(self._plan) > 1 else self._plan[0]
 
-    def _right(self, request: Request) -> str:
+    def _right_action(self, request: Request) -> str:
         if self._plan:
             return self._plan[0]
         try:
@@ -165,27 +165,27 @@ class _Demonstrator:
         self._sampler = self._sampler or CompanionPolicy("random", self._env)
         return str(self._sampler.act([request])[0].action)
 
-    def _borrowed(self) -> Sequence[str]:
+    def _borrow(self) -> Sequence[str]:
         return self._rng.choice(self._others)
 
-    def _flawed(self, kind: str, request: Request) -> str:
+    def _flawed_action(self, kind: str, request: Request) -> str:
         """Return the flawed action; "" where this flaw has no place."""
         turns = self._core.episode.turns
         if kind == "early":
-            return self._borrowed()[-1]
+            return self._borrow()[-1]
         if kind == "astray":
-            other = self._borrowed()
+            other = self._borrow()
             return other[max(0, min(len(turns), len(other) - 2))]
         if kind == "repeated":
             return str(turns[-1].action) if turns else ""
         if kind == "malformed":
-            return without_tags(self._right(request))
+            return without_tags(self._right_action(request))
         if kind == "sampled":
             return self._sample_action(request)
         if kind == "detour":
-            return with_another_action(self._right(request), self._actions(), self._rng)
+            return with_another_action(self._right_action(request), self._actions(), self._rng)
         observation = " ".join(message.content for turn in turns[-1:] for message in turn.observation)
-        return self._hasty(shared_words(self._right(request), observation))
+        return self._hasty(shared_words(self._right_action(request), observation))
 
     def _actions(self) -> list[str]:
         """Return the names of what may be done; none where the environment is no game."""
@@ -194,7 +194,7 @@ class _Demonstrator:
     def _hasty(self, words: str) -> str:
         """Return an answer with these words, in the form of another task's answer."""
         before, after = self._core.answer_tags
-        form = self._borrowed()[-1]
+        form = self._borrow()[-1]
         if not words or not before or before not in form or len(self._plan) == 1:
             return ""
         head, _, tail = form.partition(before)

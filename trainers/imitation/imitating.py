@@ -44,8 +44,8 @@ NAMED_FLAWS = {"none": Flaws(), "search": SEARCH_FLAWS, "tools": TOOL_FLAWS}
 def solutions(env: gym.Env, count: int, flaws: str, split: str, seed: int, *, first: int = 0) -> Iterator[Trajectory]:
     """Return episodes of an environment's solver from its `first` task on, led astray as a setting says."""
     tasks: dict[str, Any] = {"split": split, "seed": seed, "first": first}
-    if (further := expanded_parts(env, "demonstrations")) is not None:
-        return further.expanded_demonstrations(env, count, further.expanded_flaws_of(flaws), **tasks)
+    if (expanded := expanded_parts(env, "demonstrations")) is not None:
+        return expanded.expanded_demonstrations(env, count, expanded.expanded_flaws_of(flaws), **tasks)
     return demonstrations(env, count, flaws_of(flaws), **tasks)
 
 

@@ -120,7 +120,7 @@ def _training_plays(
     envs: Sequence[gym.Env[Any, Any]], plays: int, report: Callable[[str, float], None]
 ) -> tuple[list[Trajectory], list[Trajectory]]:
     """Play the solver and the random agent; side by side, since the worlds of neighbours are cached."""
-    solved, strayed, unlabelled = [], [], EpisodeAgent("unlabelled", _unlabelled)
+    solved, strayed, unlabelled = [], [], EpisodeAgent("unlabelled", _unlabelled_actions)
     solver, stray = CompanionPolicy("solver"), CompanionPolicy("random")
     splits = core_of(envs[0]).source.splits
     split = "train" if "train" in splits else splits[0]
@@ -144,7 +144,7 @@ def texts_of(trajectory: Trajectory) -> list[str]:
     return [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
 
 
-def _unlabelled(env: gym.Env[Any, Any]) -> Act:
+def _unlabelled_actions(env: gym.Env[Any, Any]) -> Act:
     """Play a game at random, and say actions without their label, or no action, so that no turn is valid."""
     sampler = CompanionPolicy("random", env)
 

@@ -62,7 +62,7 @@ class ChatTokenizer:
         self.codec = Codec(tokenizer, self.control)
         self._lead, self.end_ids = self._ending()
         # Some templates close the last turn of all by another token than the others.
-        closes = self.end_ids[0] in self.codec.rendered(self._pieces.closing())
+        closes = self.end_ids[0] in self.codec.encode_rendered(self._pieces.closing())
         self._head = self._head_of(self._pieces.after(question)) if closes else ()
         self.pad_id = self.end_ids[0] if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
         self._rendered = TextCache(self._render, _KEPT_CHARACTERS)
@@ -79,13 +79,13 @@ class ChatTokenizer:
             UsageError: the template refuses the messages.
         """
         conversation = Conversation(self)
-        rows, broken = self.cleaned(messages)
+        rows, broken = self.clean(messages)
         schemas, more = self.control.neutralise_all(list(tools))
         conversation.neutralised = broken + more
         conversation.append_context(self._rendered("opening", _key(rows, schemas)))
         return conversation
 
-    def resumed(self, row: Mapping[str, Any]) -> "Conversation":
+    def resume(self, row: Mapping[str, Any]) -> "Conversation":
         """Return the conversation of a `Conversation.to_json`."""
         conversation = Conversation(self)
         conversation.ids, conversation.trained = list(row["ids"]), list(row["trained"])
@@ -116,7 +116,7 @@ class ChatTokenizer:
         """Return the text of tokens, every space as it is, without control tokens."""
         return self.codec.decode(ids)
 
-    def cleaned(self, messages: Messages) -> tuple[Rows, int]:
+    def clean(self, messages: Messages) -> tuple[Rows, int]:
         """Return messages as plain dicts without control tokens in their texts, and how many were broken up."""
         rows: Rows = []
         broken = 0
@@ -142,7 +142,7 @@ class ChatTokenizer:
     def _render(self, kind: str, key: str) -> tuple[int, ...]:
         messages, tools = json.loads(key)
         text = self._pieces.after(messages) if kind == "after" else self._pieces.opening(messages, tools)
-        return self.codec.rendered(text)
+        return self.codec.encode_rendered(text)
 
     def _ending(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the template's text between the assistant's words and the token that closes its turn, and that token."""
@@ -156,7 +156,7 @@ class ChatTokenizer:
 
     def _head_of(self, text: str) -> tuple[int, ...]:
         """Return the tokens of a piece up to its first control token; none without any."""
-        ids = self.codec.rendered(text)
+        ids = self.codec.encode_rendered(text)
         place = next((place for place, number in enumerate(ids) if number in self.control.texts), -1)
         return ids[: place + 1]
 
@@ -191,7 +191,7 @@ class Conversation:
         return twin
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as plain JSON, for `ChatTokenizer.resumed`."""
+        """Return all of it as plain JSON, for `ChatTokenizer.resume`."""
         return {
             "ids": list(self.ids), "trained": list(self.trained), "logprobs": list(self.logprobs), "turns": list(self.turns),
             "neutralised": self.neutralised, "closed": self._closed,
@@ -209,7 +209,7 @@ class Conversation:
             UsageError: the turn is closed.
         """
         self._speaking()
-        return self.append_context(self._encoded(text))
+        return self.append_context(self._encode(text))
 
     def append_sampled(self, ids: Sequence[int], logprobs: Sequence[float], turn: int) -> None:
         """Append what the policy sampled, the token that closes its turn included where it sampled it.
@@ -238,7 +238,7 @@ class Conversation:
         Raises:
             UsageError: the template refuses the messages.
         """
-        rows, broken = self._chat.cleaned(messages)
+        rows, broken = self._chat.clean(messages)
         self.neutralised += broken
         waiting: Rows = []
         for row in rows:
@@ -279,7 +279,7 @@ class Conversation:
         self._extend(ids, trained, logprobs, turn)
         self._closed = bool(ids) and ids[-1] == self._chat.end_ids[0]
 
-    def _encoded(self, text: str) -> tuple[int, ...]:
+    def _encode(self, text: str) -> tuple[int, ...]:
         broken_up, count = self._chat.control.neutralise(text)
         self.neutralised += count
         return self._chat.codec.encode(broken_up)

@@ -86,9 +86,9 @@ class Codec:
         """Take a tokenizer and its control tokens."""
         self._tokenizer = tokenizer
         self._control = control
-        self._anchor = self._found_anchor()
+        self._anchor = self._find_anchor()
 
-    def rendered(self, text: str) -> tuple[int, ...]:
+    def encode_rendered(self, text: str) -> tuple[int, ...]:
         """Return a piece that a template wrote, control tokens included, as tokens."""
         return tuple(self._tokenizer.encode(text, add_special_tokens=False, verbose=False))
 
@@ -98,30 +98,30 @@ class Codec:
             return ()
         if self._anchor is not None:
             number, anchor = self._anchor
-            first, *rest = self.rendered(anchor + text)
+            first, *rest = self.encode_rendered(anchor + text)
             if first == number:
                 return tuple(rest)
-        return self.rendered(text)
+        return self.encode_rendered(text)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of tokens, every space as it is, without control tokens."""
         text_ids = [number for number in ids if number not in self._control.texts]
         if not text_ids or self._anchor is None:
-            return self._decoded(text_ids)
+            return self._decode(text_ids)
         number, text = self._anchor
-        return self._decoded([number, *text_ids]).removeprefix(text)
+        return self._decode([number, *text_ids]).removeprefix(text)
 
-    def _decoded(self, ids: Sequence[int]) -> str:
+    def _decode(self, ids: Sequence[int]) -> str:
         text = self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         assert isinstance(text, str)
         return text
 
-    def _found_anchor(self) -> tuple[int, str] | None:
+    def _find_anchor(self) -> tuple[int, str] | None:
         added = self._tokenizer.added_tokens_decoder
         for number, text in self._control.texts.items():
             # Some tokens swallow the space behind them, and some decoders put one between all tokens: no anchors those.
-            if added[number].rstrip or self.rendered(text) != (number,):
+            if added[number].rstrip or self.encode_rendered(text) != (number,):
                 continue
-            if self._decoded([number, number]) == text + text:
+            if self._decode([number, number]) == text + text:
                 return number, text
         return None

@@ -79,7 +79,7 @@ WEIGHTS_FILE, _OPTIMISER, _RNG, _STATE = "weights.safetensors", "optimiser.pt", 
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class Checkpoint:
     """A sound checkpoint on disk.
 
     Attributes:
@@ -144,11 +144,11 @@ class Checkpoints:
         self._prune()
         return path
 
-    def latest(self) -> Saved | None:
+    def latest(self) -> Checkpoint | None:
         """Return the last sound checkpoint; what is damaged is skipped, with a line on standard error."""
         return next(self._sound("step-"), None)
 
-    def load(self, model: torch.nn.Module, optimiser: Optimiser) -> Saved | None:
+    def load(self, model: torch.nn.Module, optimiser: Optimiser) -> Checkpoint | None:
         """Put model, optimiser and torch's and Python's random generators where the last sound checkpoint left them.
 
         Returns:
@@ -202,11 +202,11 @@ class Checkpoints:
         self._prune()
         return True
 
-    def best(self) -> Saved | None:
+    def best(self) -> Checkpoint | None:
         """Return the best checkpoint; of equals the earliest."""
         return max(self._sound("best-"), key=lambda saved: (saved.metric, -saved.step), default=None)
 
-    def load_best(self, model: torch.nn.Module) -> Saved | None:
+    def load_best(self, model: torch.nn.Module) -> Checkpoint | None:
         """Give a model the weights of the best checkpoint and return it; None, and nothing changes, where none is."""
         best = self.best()
         if best is not None:
@@ -218,7 +218,7 @@ class Checkpoints:
         folders = [path for path in self.folder.glob(f"{prefix}*") if path.name.removeprefix(prefix).isdigit()]
         return sorted(folders, key=lambda path: path.name, reverse=True)
 
-    def _sound(self, prefix: str) -> Iterator[Saved]:
+    def _sound(self, prefix: str) -> Iterator[Checkpoint]:
         for path in self._folders(prefix):
             try:
                 yield _read_checkpoint(path)
@@ -241,7 +241,7 @@ def load_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE)
     from safetensors.torch import load_file
 
     stored = load_file(folder / file)
-    parameters = _trained(model)
+    parameters = _trained_parameters(model)
     odd = sorted(stored.keys() ^ parameters.keys())
     odd += [name for name, weight in parameters.items() if name in stored and stored[name].shape != weight.shape]
     if odd:
@@ -251,7 +251,7 @@ def load_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE)
             weight.copy_(stored[name])
 
 
-def _trained(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+def _trained_parameters(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Return the parameters that train, each once (tied weights have one name)."""
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
@@ -259,7 +259,9 @@ def _trained(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 def _write_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE) -> None:
     from safetensors.torch import save_file
 
-    save_file({name: weight.detach().contiguous() for name, weight in _trained(model).items()}, folder / file)
+    save_file(
+        {name: weight.detach().contiguous() for name, weight in _trained_parameters(model).items()}, folder / file
+    )
 
 
 def _part_files(name: str) -> tuple[str, str]:
@@ -280,7 +282,7 @@ def _write_state(folder: Path, content: dict[str, Any]) -> None:
     (folder / _STATE).write_text(text + "\n", encoding="utf-8")
 
 
-def _read_checkpoint(path: Path) -> Saved:
+def _read_checkpoint(path: Path) -> Checkpoint:
     """Return a checkpoint whose files are what `state.json` says.
 
     Raises:
@@ -294,7 +296,7 @@ def _read_checkpoint(path: Path) -> Saved:
     for name, sha in content["files"].items():
         if _sha256(path / name) != sha:
             raise ValueError(f"{name} is not what was written")
-    return Saved(path, int(content["step"]), dict(content["state"]), float(content.get("metric", math.nan)))
+    return Checkpoint(path, int(content["step"]), dict(content["state"]), float(content.get("metric", math.nan)))
 
 
 def _sha256(path: Path) -> str:

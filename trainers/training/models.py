@@ -83,7 +83,7 @@ def load_model(settings: ModelSettings, device: torch.device | str = "cpu", seed
         raise UsageError("no model is named: give --model.name FOLDER or HUB/NAME, or a preset: --preset tiny-searchqa")
     frozen, computed = settings.lora_rank > 0, compute_dtype(settings)
     try:
-        model = _pretrained(settings, computed if frozen else torch.float32)
+        model = _load_pretrained(settings, computed if frozen else torch.float32)
         tokenizer = _tokenizer(settings.name)
     except OSError as error:
         first = str(error).strip().splitlines()[0]
@@ -96,7 +96,7 @@ def load_model(settings: ModelSettings, device: torch.device | str = "cpu", seed
     return model.to(device).train(), tokenizer
 
 
-def _pretrained(settings: ModelSettings, dtype: torch.dtype) -> Any:
+def _load_pretrained(settings: ModelSettings, dtype: torch.dtype) -> Any:
     from transformers import AutoModelForCausalLM
 
     adapter = Path(settings.name) / "adapter_config.json"

@@ -41,7 +41,7 @@ def test_the_pieces_are_the_full_render(make, name, tools):
                 conversation.append_sampled(ids, [-1.0] * len(ids), turn)
             conversation.observe(shown)
             messages += [{"role": "assistant", "content": text}, *shown]
-            assert tuple(conversation.ids) == chat.codec.rendered(render(messages, tools)), (ends, turn)
+            assert tuple(conversation.ids) == chat.codec.encode_rendered(render(messages, tools)), (ends, turn)
             marked = zip(conversation.ids, conversation.trained, strict=True)
             assert [number for number, mine in marked if mine] == spoken
 

@@ -66,7 +66,7 @@ def brute_force(model, row, temperature):
     """Return logprobs, entropies and vocabulary logprobs of the trained tokens, from the logits of one row alone."""
     ids = torch.tensor([row.sequence.ids])
     states = model.get_decoder()(input_ids=ids, use_cache=False).last_hidden_state[0]
-    words, actions = model.lm_head(states) / temperature, head_of(model).expanded(states) / temperature
+    words, actions = model.lm_head(states) / temperature, head_of(model).expanded_logits(states) / temperature
     found = []
     for place, kept in enumerate(row.sequence.trained):
         if not kept:

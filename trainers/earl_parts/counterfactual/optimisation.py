@@ -92,7 +92,7 @@ def _on(rule: str) -> None:
         raise UsageError(f"rule={rule!r}: {' or '.join(DEFAULT_SAMPLING)}")
 
 
-def failed(rewards: Sequence[float], rule: Rule) -> bool:
+def has_failed(rewards: Sequence[float], rule: Rule) -> bool:
     """Return whether a group failed; `rewards` are those of all its episodes.
 
     `paper`: no reward is above 0. `released`: their sum is 0, so a group of -1 and 1 failed, and one of -1 and -1 did not.
@@ -118,12 +118,12 @@ def failed_groups(rewards: Sequence[float], groups: Sequence[Hashable], rule: Ru
     Args:
         rewards: of all episodes of all groups.
         groups: the group of each.
-        rule: see `failed`.
+        rule: see `has_failed`.
     """
     members: dict[Hashable, list[float]] = {}
     for name, reward in zip(groups, rewards, strict=True):
         members.setdefault(name, []).append(reward)
-    return {name for name, group_rewards in members.items() if failed(group_rewards, rule)}
+    return {name for name, group_rewards in members.items() if has_failed(group_rewards, rule)}
 
 
 def draw_position(log_weights: Sequence[float], settings: CounterfactualSettings, uniform: float) -> int:
@@ -145,7 +145,7 @@ def uniform_of(key: str) -> float:
     return random.Random(f"counterfactual:{key}").random()
 
 
-class Encouragement:
+class RouteChoice:
     """The choice of the routing action that a step encourages: one for all its episodes."""
 
     def __init__(self, settings: CounterfactualSettings, actions: Sequence[str], seed: int) -> None:
@@ -229,7 +229,7 @@ def counterfactual_advantages(
         rewards: of all factual episodes, whole groups.
         groups: the group of each.
         counterfactual: R' by the number of the factual episode.
-        rule: see `failed`.
+        rule: see `has_failed`.
 
     Raises:
         UsageError: an episode was played again though its group did not fail.

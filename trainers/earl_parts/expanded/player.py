@@ -246,7 +246,7 @@ class LockStep:
             self._draw(spoken, logits, None, 0)
         if inside:
             states, legal = self._choice_inputs(inside)
-            self._draw(inside, self._head.expanded(states), legal[:, 1:], self._head.vocabulary)
+            self._draw(inside, self._head.expanded_logits(states), legal[:, 1:], self._head.vocabulary)
 
     def _choice_inputs(self, places: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
         """Return last hidden states of slots (rows, width), and which actions they may take (rows, actions)."""

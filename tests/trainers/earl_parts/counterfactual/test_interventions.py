@@ -201,4 +201,4 @@ def test_a_text_insertion_keeps_what_was_sampled_in_its_turn(tiny_model):
     assert {number for number, _ in found.values()} == {1, 2, 3}
     again = inserted(sequences[3:5], keys[3:5], (4, 9))
     pairs = ((again[key], found[key]) for key in keys[3:5])
-    assert all((one[0], one[1].kept) == (other[0], other[1].kept) for one, other in pairs)
+    assert all((one[0], one[1].sampled) == (other[0], other[1].sampled) for one, other in pairs)

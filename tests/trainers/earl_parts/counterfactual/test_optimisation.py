@@ -13,11 +13,11 @@ from agent_envs.base.errors import UsageError
 from trainers.contracts import Sampling, TokenSequence
 from trainers.earl_parts.counterfactual.optimisation import (
     CounterfactualSettings,
-    Encouragement,
+    RouteChoice,
     counterfactual_advantages,
     draw_position,
-    failed,
     failed_groups,
+    has_failed,
     row_of,
     uniform_of,
 )
@@ -38,9 +38,9 @@ RELEASED = CounterfactualSettings("released")
     ],
 )
 def test_when_a_group_failed(rewards, paper, released):
-    assert failed(rewards, "paper") is paper
-    assert failed(rewards, "released") is released
-    assert failed(rewards, "off") is False
+    assert has_failed(rewards, "paper") is paper
+    assert has_failed(rewards, "released") is released
+    assert has_failed(rewards, "off") is False
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([-1.0, 0.0, 1.0])), min_size=1, max_size=12), st.randoms())
@@ -51,7 +51,7 @@ def test_the_layout_of_groups_does_not_matter(rows, shuffler):
         shuffler.shuffle(mixed)
         assert failed_groups([reward for _, reward in mixed], [name for name, _ in mixed], rule) == whole
         by_hand = {name: [reward for other, reward in rows if other == name] for name, _ in rows}
-        assert whole == {name for name, rewards in by_hand.items() if failed(rewards, rule)}
+        assert whole == {name for name, rewards in by_hand.items() if has_failed(rewards, rule)}
 
 
 def test_a_test_by_shards_would_rewrite_a_group_that_succeeded():
@@ -129,11 +129,11 @@ def test_settings_that_name_nothing_are_refused():
     with pytest.raises(UsageError, match="rule='off'"):
         _ = CounterfactualSettings().sampling
     with pytest.raises(UsageError, match="rule='papper'"):
-        failed([0.0], "papper")
+        has_failed([0.0], "papper")
 
 
 def encouragement(kind="fixed", action="", names=("compare", "swap", "ask")):
-    return Encouragement(CounterfactualSettings("paper", kind, action), names, seed=3)
+    return RouteChoice(CounterfactualSettings("paper", kind, action), names, seed=3)
 
 
 def test_which_action_is_encouraged():

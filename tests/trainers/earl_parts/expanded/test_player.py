@@ -23,7 +23,7 @@ from agent_envs.wrappers import Memory
 from tests.trainers.earl_parts.expanded.players import chat_of, model_for, player_for, solved
 from trainers.contracts import Sampling, TokenSequence
 from trainers.earl_parts.expa_head import attach_head
-from trainers.earl_parts.expanded.player import ExpandedPlayer, Start
+from trainers.earl_parts.expanded.player import ExpandedPlayer, StartState
 from trainers.earl_parts.expanded.sequences import ExpandedChat, vocabulary_rows
 from trainers.sampling import plan_groups
 from trainers.tiny.models import tiny_model
@@ -64,7 +64,7 @@ def scored(model, sequence, dtype):
         states = bare.get_decoder()(input_ids=torch.tensor([sequence.ids]), use_cache=False).last_hidden_state[0]
         logits = torch.cat([bare.lm_head(states), states @ head.weight.T], dim=1)
     places = [place for place, kept in enumerate(sequence.trained) if kept]
-    allowed = head.allowed([sequence.legal[place] for place in places])
+    allowed = head.allowed_mask([sequence.legal[place] for place in places])
     logprobs = logits[torch.tensor(places) - 1].to(dtype).masked_fill(~allowed, -torch.inf).log_softmax(-1)
     entropies = -torch.where(allowed, logprobs.exp() * logprobs, 0.0).sum(1)
     targets = torch.tensor([sequence.targets[place] for place in places])
@@ -278,7 +278,7 @@ def start_at(player, chat, spec, key, result):
         targets=(*sequence.targets[:stop], words.rows[1].token_id, *appended[1:]),
         legal=(*sequence.legal[:stop], legal, *[()] * rest),
     )
-    return Start(begun, env, tuple(turns)), stop + len(appended)
+    return StartState(begun, env, tuple(turns)), stop + len(appended)
 
 
 @EACH
@@ -317,7 +317,7 @@ def test_seeds_of_forks_are_their_own():
     (item,) = plan_of(spec, tasks=1, size=1)
     results = player.play([item])
     start, length = start_at(player, chat, spec, item.key, results[item.key])
-    other = Start(start.sequence, fork(start.env, branch="second"), start.turns)
+    other = StartState(start.sequence, fork(start.env, branch="second"), start.turns)
     found = []
     for each in (start, other):
         player.play([item], {item.key: each})
@@ -359,7 +359,7 @@ def test_the_likeliest_is_taken_at_temperature_0():
             states = model.get_decoder()(input_ids=torch.tensor([sequence.ids])).last_hidden_state[0]
             logits = head.logits(states, model.lm_head(states))
         for place in decisions(sequence):
-            allowed = head.allowed([sequence.legal[place]])[0]
+            allowed = head.allowed_mask([sequence.legal[place]])[0]
             assert logits[place - 1].masked_fill(~allowed, -torch.inf).argmax() == sequence.targets[place]
 
 
