@@ -115,7 +115,7 @@ def train(
         stats |= mean_by_name(update_metrics) | {"tokens": sum(len(row.sequence.ids) for row in rows)}
         run.weights_changed()
         # 4. What it was like: decisions, metrics, an evaluation when it is due (which never branches), a checkpoint.
-        append_decisions(trees, run)
+        log_decisions(trees, run)
         stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
         turns = [turn for tree in trees for turn in tree.turns]
         run.end_step(stats, groups, turns=len(turns), calls=tool_calls(turns))
@@ -225,7 +225,7 @@ def distinct_share(rows: Sequence[TrainRow]) -> float:
     return (total - sum(common_beginning(*pair) for pair in pairwise(ordered))) / max(1, total)
 
 
-def append_decisions(trees: Sequence[TaskTree], run: TrainingRun) -> None:
+def log_decisions(trees: Sequence[TaskTree], run: TrainingRun) -> None:
     """Add every decision of a step to a file; of a step that was played twice, after a kill, the later rows count."""
     with contextlib.closing(Journal(run.parts.out / DECISIONS.format(run.parts.accelerator.process_index))) as journal:
         for tree in trees:

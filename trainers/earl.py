@@ -185,7 +185,7 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
         run.weights_changed()
         # 5. What it was like: metrics, an evaluation when it is due, a checkpoint.
         stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
-        calls = distinct_calls(groups, [episode.result.trajectory for episode in replays.values()])
+        calls = distinct_calls(groups, [replay.result.trajectory for replay in replays.values()])
         run.end_step(stats | {"tokens": sum(len(row.sequence.ids) for row in rows)}, groups, calls=calls)
     return run.finish(lambda _: sorting_result(settings, run))
 
@@ -247,10 +247,9 @@ def learn_gain(
     """Tell what a route gained, to who chooses the next one as well; over all processes."""
     factual = {result.trajectory.header.episode_key: result for group in groups for result in group.results}
     gained = [
-        episode.result.trajectory.total_reward - factual[key].trajectory.total_reward
-        for key, episode in replays.items()
+        replay.result.trajectory.total_reward - factual[key].trajectory.total_reward for key, replay in replays.items()
     ]
-    earned = [episode.result.trajectory.total_reward > 0 for episode in replays.values()]
+    earned = [replay.result.trajectory.total_reward > 0 for replay in replays.values()]
     count, gain, won, episodes = run.parts.processes.sums([len(gained), math.fsum(gained), sum(earned), len(factual)])
     if count:
         choice.learn(route, gain / count)

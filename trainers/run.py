@@ -24,7 +24,7 @@ from trainers.costs import Costs, Paid, curve_points, in_words
 from trainers.environments import ceilings, members_of
 from trainers.evaluation import Evaluator, change_in_words
 from trainers.run_parts import build_parts
-from trainers.sampling import EpisodeGroup, append_episodes, distinct_calls, play_groups
+from trainers.sampling import EpisodeGroup, distinct_calls, log_episodes, play_groups
 from trainers.settings import RunSettings
 from trainers.training.checkpoints import Checkpoints, Part
 from trainers.training.metrics import METRICS_FILE, Metrics, read_metrics
@@ -178,9 +178,7 @@ class TrainingRun:
             unpaid = end
         self._metrics.log(self.step, metrics | curve_points(self.paid))
         if groups and self._settings.log.episodes:
-            append_episodes(
-                groups, self.step, self.parts.out / f"episodes-{self.parts.accelerator.process_index}.jsonl"
-            )
+            log_episodes(groups, self.step, self.parts.out / f"episodes-{self.parts.accelerator.process_index}.jsonl")
         if unpaid is not None:
             raise unpaid
         due = self._settings.log.checkpoint_every

@@ -157,7 +157,7 @@ def group_of(results: Sequence[EpisodeResult], policy: Player) -> EpisodeGroup:
     return EpisodeGroup(tree, episodes, tuple(sequences), drift, len(results) - len(episodes))
 
 
-def append_episodes(groups: Sequence[EpisodeGroup], step: int, path: Path) -> None:
+def log_episodes(groups: Sequence[EpisodeGroup], step: int, path: Path) -> None:
     """Add the episodes of a step to a file, with their tokens."""
     with contextlib.closing(Journal(path)) as journal:
         for group in groups:

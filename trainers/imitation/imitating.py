@@ -296,9 +296,7 @@ def warm_start_episodes(settings: WarmStartSettings, run: TrainingRun, seed: int
             yield from solutions(wrap(env, stack.rows), count, flaws, run.parts.train_split, seed, first=first)
 
 
-def imitation_step(
-    rows: Sequence[TrainRow], parts: RunParts, optimiser: Optimiser, token_budget: int
-) -> dict[str, float]:
+def imitation_step(rows: list[TrainRow], parts: RunParts, optimiser: Optimiser, token_budget: int) -> dict[str, float]:
     """Take one gradient step towards the tokens that are trained; the loss is the mean over those of all processes."""
 
     def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:

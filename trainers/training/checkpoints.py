@@ -241,7 +241,7 @@ def load_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE)
     from safetensors.torch import load_file
 
     stored = load_file(folder / file)
-    parameters = _trained_parameters(model)
+    parameters = _trainable(model)
     odd = sorted(stored.keys() ^ parameters.keys())
     odd += [name for name, weight in parameters.items() if name in stored and stored[name].shape != weight.shape]
     if odd:
@@ -251,7 +251,7 @@ def load_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE)
             weight.copy_(stored[name])
 
 
-def _trained_parameters(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+def _trainable(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Return the parameters that train, each once (tied weights have one name)."""
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
@@ -259,9 +259,7 @@ def _trained_parameters(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 def _write_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE) -> None:
     from safetensors.torch import save_file
 
-    save_file(
-        {name: weight.detach().contiguous() for name, weight in _trained_parameters(model).items()}, folder / file
-    )
+    save_file({name: weight.detach().contiguous() for name, weight in _trainable(model).items()}, folder / file)
 
 
 def _part_files(name: str) -> tuple[str, str]:

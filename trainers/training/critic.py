@@ -177,12 +177,7 @@ def with_targets(row: TrainRow, values: Sequence[float], advantages: Sequence[fl
 
 
 def critic_step(
-    rows: Sequence[TrainRow],
-    critic: Critic,
-    optimiser: Optimiser,
-    parts: Any,
-    settings: CriticSettings,
-    token_budget: int,
+    rows: list[TrainRow], critic: Critic, optimiser: Optimiser, parts: Any, settings: CriticSettings, token_budget: int
 ) -> dict[str, float]:
     """Take one gradient step of the critic on rows with the columns `returns`, `values` and `first`, and return its metrics."""
 
