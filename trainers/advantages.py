@@ -97,10 +97,10 @@ def returns_to_go(rewards: torch.Tensor, gamma_turn: float = 1.0) -> torch.Tenso
         Returns-to-go (rows, turns).
     """
     returns = torch.zeros_like(rewards)  # (rows, turns)
-    ahead = rewards.new_zeros(len(rewards))  # (rows,)
+    future = rewards.new_zeros(len(rewards))  # (rows,)
     for turn in reversed(range(rewards.shape[1])):
-        ahead = rewards[:, turn] + gamma_turn * ahead
-        returns[:, turn] = ahead
+        future = rewards[:, turn] + gamma_turn * future
+        returns[:, turn] = future
     return returns
 
 
@@ -210,22 +210,21 @@ def dual_discount_gae(
     if slots not in ("tokens", "released"):
         raise UsageError(f"slots={slots!r}: tokens or released")
     advantages = [[0.0] * len(own) for own in values]
-    ahead = carried = 0.0
+    next_value = advantage = 0.0
     for turn in reversed(range(len(values))):
-        own, turn_rewards = values[turn], rewards[turn]
-        paid = [*turn_rewards, 0.0] if slots == "released" else list(turn_rewards)
+        slot_values, turn_rewards = values[turn], rewards[turn]
+        slot_rewards = [*turn_rewards, 0.0] if slots == "released" else list(turn_rewards)
         bootstrap = bootstraps[turn]
-        if not own or len(own) != len(paid) or (bootstrap is None and turn == len(values) - 1):
-            needs = (
-                "a bootstrap" if own and len(own) == len(paid) else f"{len(paid)} values, at least 1, not {len(own)}"
-            )
+        fits = 0 < len(slot_values) == len(slot_rewards)
+        if not fits or (bootstrap is None and turn == len(values) - 1):
+            needs = "a bootstrap" if fits else f"{len(slot_rewards)} values, at least 1, not {len(slot_values)}"
             raise UsageError(f"dual_discount_gae: turn {turn} with {len(turn_rewards)} rewards needs {needs}")
         if bootstrap is not None:
-            ahead, carried = bootstrap, 0.0
+            next_value, advantage = bootstrap, 0.0
         gamma, decay = discounts.gamma_turn, discounts.lambda_turn
-        for slot in reversed(range(len(own))):
-            carried = paid[slot] + gamma * ahead - own[slot] + gamma * decay * carried
-            advantages[turn][slot], ahead = carried, own[slot]
+        for slot in reversed(range(len(slot_values))):
+            advantage = slot_rewards[slot] + gamma * next_value - slot_values[slot] + gamma * decay * advantage
+            advantages[turn][slot], next_value = advantage, slot_values[slot]
             gamma, decay = discounts.gamma_token, discounts.lambda_token
     return advantages
 

@@ -92,7 +92,7 @@ def train(
         run.begin()
     reference = reference_of(run) if settings.beta else None
     while not run.over:
-        started, cpu = time.perf_counter(), time.process_time()
+        start, cpu = time.perf_counter(), time.process_time()
         # 1. Grow a tree for each task. Every resume grows the same ones, every process its share of them.
         counts = settings.tasks_per_step, settings.group_size
         plan = step_plan(list(run.parts.environments.values()), run.parts.train_split, counts, run.step, settings.seed)
@@ -116,7 +116,7 @@ def train(
         run.weights_changed()
         # 4. What it was like: decisions, metrics, an evaluation when it is due (which never branches), a checkpoint.
         log_decisions(trees, run)
-        stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
+        stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - start, time.process_time() - cpu
         turns = [turn for tree in trees for turn in tree.turns]
         run.end_step(stats, groups, turns=len(turns), calls=tool_calls(turns))
     return run.finish(more)

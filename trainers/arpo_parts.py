@@ -247,8 +247,8 @@ class TaskTree:
 
     def prepare(self, lockstep: Lockstep) -> list[Lane]:
         """Keep forks of every path that is at a node, and return the lanes that are to take a turn."""
-        going = [path for path in self.paths if not path.lane.over]
-        for path in going:
+        active = [path for path in self.paths if not path.lane.over]
+        for path in active:
             path.waiting = []
             walk = path.lane.walk
             assert walk is not None
@@ -256,7 +256,7 @@ class TaskTree:
             if self.left and turn > path.since and tool_before(walk.turns[-1], self._settings.after) is not None:
                 names = [f"t{turn}b{number}" for number in range(1, self._settings.beam)]
                 path.waiting = [lockstep.fork(path.lane, name) for name in names[: self.left]]
-        return [path.lane for path in going]
+        return [path.lane for path in active]
 
     def decide(self, lockstep: Lockstep) -> None:
         """Let the rule decide on every path that was at a node, in the order of their names."""
@@ -307,11 +307,11 @@ class TaskTree:
         probes = [lockstep.fork(waiting, f"p{n}") for n in range(self._settings.probes)]
         while any(not lane.over for lane in probes):
             lockstep.step([lane for lane in probes if not lane.over])
-        ended = [lane.walk for lane in probes if lane.walk is not None and not lane.fault]
-        own = [turn for one in ended for turn in one.turns[len(walk.turns) :]]
-        self.probe_calls += tool_calls(own).total()
+        walks = [lane.walk for lane in probes if lane.walk is not None and not lane.fault]
+        turns = [turn for one in walks for turn in one.turns[len(walk.turns) :]]
+        self.probe_calls += tool_calls(turns).total()
         lockstep.drop(probes)
-        return statistics.pstdev([one.result().trajectory.total_reward for one in ended]) if ended else 0.0
+        return statistics.pstdev([one.result().trajectory.total_reward for one in walks]) if walks else 0.0
 
     def _fork(self, node: BranchNode, path: Path, lanes: Sequence[Lane]) -> None:
         if lanes:
@@ -347,19 +347,19 @@ def grow(plan: Sequence[Planned], lockstep: Lockstep, settings: BranchingSetting
         groups.setdefault(item.key.rpartition("/")[0], []).append(item)
     trees = [TaskTree(items, settings, vocabulary) for items in groups.values()]
     while True:
-        resting = [tree for tree in trees if all(path.lane.over for path in tree.paths)]
-        for tree in resting:
+        finished_trees = [tree for tree in trees if all(path.lane.over for path in tree.paths)]
+        for tree in finished_trees:
             tree.choose(lockstep)
         new_roots = [tree.next_roots() for tree in trees]
-        opened = iter(lockstep.begin([item for items in new_roots for item in items]))
+        lanes = iter(lockstep.begin([item for items in new_roots for item in items]))
         for tree, items in zip(trees, new_roots, strict=True):
-            tree.add_roots([next(opened) for _ in items])
-        going = [lane for tree in trees for lane in tree.prepare(lockstep)]
-        if not going:
+            tree.add_roots([next(lanes) for _ in items])
+        active = [lane for tree in trees for lane in tree.prepare(lockstep)]
+        if not active:
             if not any(tree.left for tree in trees):
                 return trees
             continue
-        lockstep.step(going)
+        lockstep.step(active)
         for tree in trees:
             tree.decide(lockstep)
 

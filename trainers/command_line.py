@@ -227,10 +227,10 @@ def _tell_if_finished(out: Path, steps: int) -> None:
     """End the process, with the result once more, where a run has all its steps and its result behind it."""
     try:
         result = json.loads((out / RESULT_FILE).read_text(encoding="utf-8"))
-        finished = result["planned_steps"] >= steps
+        is_finished = result["planned_steps"] >= steps
     except (OSError, ValueError, KeyError, TypeError):  # a run that goes on writes it anew
         return
-    if finished:
+    if is_finished:
         if os.environ.get("RANK", "0") == "0":
             more = f"raise steps in {SETTINGS_FILE} to go on, delete {RESULT_FILE} to measure again"
             print(f"{out} is finished, after {result['steps']} steps; {more}", file=sys.stderr)
@@ -254,9 +254,9 @@ def _value(hint: Any, value: Any, where: str) -> Any:
         return _build(hint, value, where)
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin is tuple:
-        fixed = len(parts) if ... not in parts else None
-        if not isinstance(value, list) or fixed not in (None, len(value)):
-            raise UsageError(f"{where}={value!r}: a list {f'of {fixed} ' if fixed else ''}is needed")
+        length = len(parts) if ... not in parts else None
+        if not isinstance(value, list) or length not in (None, len(value)):
+            raise UsageError(f"{where}={value!r}: a list {f'of {length} ' if length else ''}is needed")
         return tuple(_value(parts[0], item, where) for item in value)
     if origin is typing.Literal:
         if value not in parts:

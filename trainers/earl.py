@@ -158,13 +158,13 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
         choice = RouteChoice(settings.counterfactual, routes_of(run.parts.environment()), settings.seed)
         choice.restore(run.memory.get("encouraged", choice.state()))
     while not run.over and not 0 < settings.most_tokens <= run.sampled_tokens:
-        started, cpu = time.perf_counter(), time.process_time()
+        start, cpu = time.perf_counter(), time.process_time()
         # 1. Play whole groups. Every resume plays the same ones, every process its share of them.
         spec, size = stage(settings, run)
         tasks = tasks_of_step(run.step, settings.tasks_per_step, size, settings.seed)
         plan = plan_groups(spec, settings.env.train_split, tasks, settings.group_size, run.key("train"))
-        mine = run.parts.processes.share(plan, together=settings.group_size)
-        groups = play_groups(mine, run.parts.policy, keep=True, play=player and player.play)
+        own_plan = run.parts.processes.share(plan, together=settings.group_size)
+        groups = play_groups(own_plan, run.parts.policy, keep=True, play=player and player.play)
         stats = group_stats(groups)
         # 2. Play the episodes of failed groups again, each from a moment of its own at which a route is forced.
         replays: dict[str, Replay] = {}
@@ -184,7 +184,7 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
         stats |= mean_by_name([update(part, run, settings) for _ in range(settings.epochs) for part in parts])
         run.weights_changed()
         # 5. What it was like: metrics, an evaluation when it is due, a checkpoint.
-        stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
+        stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - start, time.process_time() - cpu
         calls = distinct_calls(groups, [replay.result.trajectory for replay in replays.values()])
         run.end_step(stats | {"tokens": sum(len(row.sequence.ids) for row in rows)}, groups, calls=calls)
     return run.finish(lambda _: sorting_result(settings, run))
@@ -229,15 +229,15 @@ def play_counterfactuals(
 ) -> dict[str, Replay]:
     """Return the episodes of failed groups, played again with a route forced, by the keys of those that they began as."""
     lost = failed_groups(*rewards_of(groups), settings.counterfactual.rule)
-    planned = {item.key: item for item in plan}
+    plan_by_key = {item.key: item for item in plan}
     episodes = {
-        key: (planned[key], result)
+        key: (plan_by_key[key], result)
         for number, group in enumerate(groups)
         for result in group.results
         if number in lost and (key := result.trajectory.header.episode_key)
     }
-    how = {"temperature": run.parts.temperature, "within": run.parts.accelerator.autocast}
-    interventions = Interventions(run.parts.model, run.parts.chat, settings.counterfactual, **how)
+    options = {"temperature": run.parts.temperature, "within": run.parts.accelerator.autocast}
+    interventions = Interventions(run.parts.model, run.parts.chat, settings.counterfactual, **options)
     return play_again(player, interventions, episodes, run.parts.environment(), route)
 
 
@@ -246,11 +246,11 @@ def learn_gain(
 ) -> dict[str, float]:
     """Tell what a route gained, to who chooses the next one as well; over all processes."""
     factual = {result.trajectory.header.episode_key: result for group in groups for result in group.results}
-    gained = [
+    gains = [
         replay.result.trajectory.total_reward - factual[key].trajectory.total_reward for key, replay in replays.items()
     ]
-    earned = [replay.result.trajectory.total_reward > 0 for replay in replays.values()]
-    count, gain, won, episodes = run.parts.processes.sums([len(gained), math.fsum(gained), sum(earned), len(factual)])
+    wins = [replay.result.trajectory.total_reward > 0 for replay in replays.values()]
+    count, gain, won, episodes = run.parts.processes.sums([len(gains), math.fsum(gains), sum(wins), len(factual)])
     if count:
         choice.learn(route, gain / count)
         run.memory["encouraged"] = choice.state()
@@ -269,8 +269,8 @@ def rows_with_advantages(
     rewards, group_ids = rewards_of(groups)
     keys = [result.trajectory.header.episode_key for group in groups for result in group.results]
     sequences = [parts for group in groups for parts in group.sequences]
-    earned = {place: replays[key].result.trajectory.total_reward for place, key in enumerate(keys) if key in replays}
-    advantages = counterfactual_advantages(rewards, group_ids, earned, settings.counterfactual.rule)
+    returns = {place: replays[key].result.trajectory.total_reward for place, key in enumerate(keys) if key in replays}
+    advantages = counterfactual_advantages(rewards, group_ids, returns, settings.counterfactual.rule)
     signal = {number for number, advantage in zip(group_ids, advantages.factual, strict=True) if advantage}
     rows: list[TrainRow] = []
     for place, advantage in enumerate(advantages.factual):
@@ -303,8 +303,8 @@ def token_losses(
     metrics["entropy"] = (scores.entropies.detach() * micro.trained).sum() / count
     metrics["expanded_actions"] = (micro.trained & (micro.targets != micro.ids)).sum() / count
     if settings.beta:
-        spoken = micro.trained & (micro.targets == micro.ids)  # a token of the vocabulary was chosen
-        kl_inputs = scores.vocabulary_logprobs, micro.reference_logprobs, spoken
+        is_token = micro.trained & (micro.targets == micro.ids)  # a token of the vocabulary was chosen
+        kl_inputs = scores.vocabulary_logprobs, micro.reference_logprobs, is_token
         metrics["kl"] = losses.kl_estimate(kl_inputs[0].detach(), *kl_inputs[1:], "k3").sum() / count
         loss = loss + settings.beta * losses.kl_loss(*kl_inputs, "k3")
     return loss + losses.entropy_bonus(scores.entropies, bonus) if bonus else loss, metrics

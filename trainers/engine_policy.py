@@ -137,11 +137,11 @@ class EnginePolicy:
 
     def rebuild(self, trajectory: Trajectory) -> list[TokenSequence]:
         """Return the same tokens made from the record alone, up to the turn for which the context had no room."""
-        spoken = tuple(itertools.takewhile(lambda turn: turn.token_ids, trajectory.turns))
-        if not spoken:
+        turns = tuple(itertools.takewhile(lambda turn: turn.token_ids, trajectory.turns))
+        if not turns:
             return []
         origin = origin_of(trajectory.header.episode_key, trajectory.header.branch)
-        return self._chat.sequences(replace(trajectory, turns=spoken), self._histories[origin].tools)
+        return self._chat.sequences(replace(trajectory, turns=turns), self._histories[origin].tools)
 
     def demonstration_tokens(
         self, trajectory: Trajectory, spec: str, tools: Sequence[Mapping[str, Any]] = ()

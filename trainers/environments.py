@@ -225,12 +225,12 @@ def environment_specs(settings: RunSettings, *, bare: bool = False) -> tuple[Spe
         UsageError: arguments are no JSON object, a split does not exist, or the best would be chosen on the test split.
     """
     pairs = [(member, _specs_of(member.env, settings.evaluation, bare)) for member in members_of(settings.env)]
-    trained, tested = (tuple((member.name, specs[place]) for member, specs in pairs) for place in (0, 1))
+    train_specs, test_specs = (tuple((member.name, specs[place]) for member, specs in pairs) for place in (0, 1))
     for member, specs in pairs:
         for spec, split, _ in _task_sets(member.env, settings.evaluation, specs):
             _check_split(member.name, spec, split)
-    _check_choice(settings, trained, tested, settings.env.test_split)
-    return trained, tested
+    _check_choice(settings, train_specs, test_specs, settings.env.test_split)
+    return train_specs, test_specs
 
 
 def train_environments(settings: RunSettings) -> dict[str, TrainEnvironment]:

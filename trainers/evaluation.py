@@ -109,7 +109,7 @@ def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) 
     Raises:
         UsageError: there is no such split.
     """
-    plan, cores, planned = list[Planned](), dict[str, tuple[str, TurnEnv]](), dict[str, int]()
+    plan, cores, task_counts = list[Planned](), dict[str, tuple[str, TurnEnv]](), dict[str, int]()
     for name, spec in specs:
         core = core_of(gym.make(EnvSpec.from_json(spec)))
         if split not in core.source.splits:
@@ -117,11 +117,11 @@ def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) 
         tasks = measured_tasks(core.source, split, count)
         own = key if len(specs) == 1 else f"{key}/{name}"
         plan += plan_groups(spec, split, tasks, 1, own)
-        cores[core.env_id], planned[name] = (name, core), len(tasks)
+        cores[core.env_id], task_counts[name] = (name, core), len(tasks)
     groups = play_groups(plan, policy)
     rows = [_outcome(group.results[0], cores, split) for group in groups]
     kinds = {task: kind for task, _, _, kind in rows}
-    result_counts = Counter(kinds.values())
+    counts = Counter(kinds.values())
     several = len(specs) > 1
     return EvaluationResult.from_json(
         {
@@ -129,8 +129,8 @@ def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) 
             "clusters": {task: cluster for task, _, cluster, _ in rows},
             "means": episode_means(groups),
             "faults": len(plan) - len(groups),
-            "kinds": kinds if several or len(result_counts) > 1 else {},
-            "faults_by_kind": {name: count - result_counts[name] for name, count in planned.items()} if several else {},
+            "kinds": kinds if several or len(counts) > 1 else {},
+            "faults_by_kind": {name: count - counts[name] for name, count in task_counts.items()} if several else {},
             "episodes": {row[0]: _counts(row, group, cores) for row, group in zip(rows, groups, strict=True)},
         }
     )
@@ -328,8 +328,8 @@ def turn_stats(results: Sequence[EpisodeResult], tags: tuple[str, ...] = ()) -> 
     turns = [turn for result in results for turn in result.trajectory.turns]
     thoughts = {id(turn): reasoning(turn, tags) for turn in turns}
     grams = [gram for text in thoughts.values() for gram in _grams(text)]
-    followed = [pair for result in results for pair in pairwise(result.trajectory.turns)]
-    same = [thoughts[id(one)] == thoughts[id(other)] for one, other in followed if thoughts[id(other)]]
+    turn_pairs = [pair for result in results for pair in pairwise(result.trajectory.turns)]
+    same = [thoughts[id(one)] == thoughts[id(other)] for one, other in turn_pairs if thoughts[id(other)]]
     failures: dict[str, dict[str, Any]] = {}
     for result in results:
         kind = outcome_of(result, result.success)

@@ -215,9 +215,9 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
             row.lane, row.whole = lane, len(row.steps)
 
     def _step(self, rows: Sequence[LaneTurns]) -> None:
-        going = [row for row in rows if not row.lane.over]
-        self._lockstep.step([row.lane for row in going])
-        for row in going:
+        running = [row for row in rows if not row.lane.over]
+        self._lockstep.step([row.lane for row in running])
+        for row in running:
             row.take(self._policy)
 
     def _at_a_limit(self, row: LaneTurns) -> bool:

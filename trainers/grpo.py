@@ -117,7 +117,7 @@ def train(
         run.begin()
     reference = reference_of(run) if settings.beta else None
     while not run.over:
-        started, cpu = time.perf_counter(), time.process_time()
+        start, cpu = time.perf_counter(), time.process_time()
         # 1. Play. Every resume plays the same groups, every process its share of them.
         counts = settings.tasks_per_step, settings.group_size
         plan = step_plan(list(run.parts.environments.values()), run.parts.train_split, counts, run.step, settings.seed)
@@ -138,7 +138,7 @@ def train(
         stats |= mean_by_name(update_metrics) | {"tokens": sum(len(row.sequence.ids) for row in rows)}
         run.weights_changed()
         # 4. What it was like: metrics, an evaluation when it is due, a checkpoint.
-        stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
+        stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - start, time.process_time() - cpu
         run.end_step(stats, groups)
     return run.finish(more)
 

@@ -210,7 +210,7 @@ def step_plan(
         pairs += [(environment.spec, task) for task in tasks]
     random.Random(f"order:{seed}:{step}").shuffle(pairs)  # minibatches take groups as they come
     plans = [plan_groups(spec, split, [task], size, f"{key}/{place}") for place, (spec, task) in enumerate(pairs)]
-    return [planned for plan in plans for planned in plan]
+    return [episode for plan in plans for episode in plan]
 
 
 def episode_means(groups: Sequence[EpisodeGroup]) -> dict[str, float]:

@@ -69,11 +69,11 @@ def train(settings: SFTSettings, run: TrainingRun) -> dict[str, object]:
         run.begin()
     rows = rows_of(list(episodes_of(settings, run)), run.parts, settings.train_on)
     while run.step < settings.steps:
-        started, cpu = time.perf_counter(), time.process_time()
+        start, cpu = time.perf_counter(), time.process_time()
         places = run.parts.processes.share(tasks_of_step(run.step, settings.rows_per_step, len(rows), settings.seed))
         stats = imitation_step([rows[place] for place in places], run.parts, run.parts.optimiser, settings.token_budget)
         run.weights_changed()
-        stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
+        stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - start, time.process_time() - cpu
         run.end_step(stats)
     return run.finish()
 

@@ -132,7 +132,7 @@ def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
             run.begin()
         reference = reference_of(run) if settings.beta else None
         while not run.over:
-            started, cpu = time.perf_counter(), time.process_time()
+            start, cpu = time.perf_counter(), time.process_time()
             # 1. Play on.
             batch, stats = lanes.play(settings.e_len)
             stats["cpu_seconds/sampling"] = time.process_time() - cpu
@@ -149,7 +149,7 @@ def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
             run.weights_changed()
             # 4. What it was like: metrics, an evaluation when it is due, a checkpoint with the lanes.
             stats |= critic_stats | mean_by_name(update_metrics)
-            stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
+            stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - start, time.process_time() - cpu
             run.memory["lanes"] = gather_object(lanes.state_dict())
             earlier = run.memory.pop("uncounted_turns", 0) if run.parts.accelerator.is_main_process else 0
             run.end_step(stats, turns=int(stats.pop("turns")) + earlier)
@@ -197,14 +197,14 @@ def warm_up(
         say(f"value loss {critic_stats['value_loss']:.4f}", min(1.0, 0.5 + (number + 1) / how.rounds / 2))
     steady, words = has_settled(history)
     explained = critic_stats["explained_variance"]
-    whole, rising, count = fit(value_return_pairs(pool, rows, settings), run.parts.processes)
+    r2, r, count = fit(value_return_pairs(pool, rows, settings), run.parts.processes)
     words += f", explained variance {explained:.3f}"
-    words += f", {whole:.3f} in episodes that ended (r = {rising:.3f})" if count else ", no episode ended"
+    words += f", {r2:.3f} in episodes that ended (r = {r:.3f})" if count else ", no episode ended"
     summary = {"turns": turns, "faults": faults, "value_losses": history, "explained_variance": explained}
-    summary |= {"in_ended_episodes": {"tokens": count, "explained_variance": whole, "correlation": rising}}
+    summary |= {"in_ended_episodes": {"tokens": count, "explained_variance": r2, "correlation": r}}
     run.memory |= {"uncounted_turns": run.memory["uncounted_turns"] + turns, "critic_warm_up": summary}
     print(f"critic warm-up: {turns} turns, {faults} faults, {words}", file=sys.stderr)
-    if how.check and not (steady and explained > 0 and (rising > 0 or not count)):
+    if how.check and not (steady and explained > 0 and (r > 0 or not count)):
         raise AgentEnvsError(f"the critic has not settled: {words}; raise warmup.most-rounds, or --warmup.no-check")
 
 
@@ -249,10 +249,10 @@ def rows_with_advantages(
         part, start = slice(start, start + len(lane)), start + len(lane)
         lane_values = values[part]
         advantages = dual_discount_gae(lane_values, rewards[part], bootstraps[part], discounts=settings.discounts)
-        for point, row, own, gained in zip(lane, rows[part], lane_values, advantages, strict=True):
+        for point, row, turn_values, gae in zip(lane, rows[part], lane_values, advantages, strict=True):
             if not point.empty:
-                trained.append(with_targets(row, own, gained))
-                pairs += [(value, value + advantage) for value, advantage in zip(own, gained, strict=True)]
+                trained.append(with_targets(row, turn_values, gae))
+                pairs += [(value, value + advantage) for value, advantage in zip(turn_values, gae, strict=True)]
     penalty, squared_error = sum(map(sum, kl)), sum((value - target) ** 2 for value, target in pairs) / 2
     penalty, squared_error, count = run.parts.processes.sums([penalty, squared_error, len(pairs)])
     stats = {"explained_variance": fit(pairs, run.parts.processes)[0], "value_loss": squared_error / max(1.0, count)}

@@ -127,9 +127,9 @@ class ExpandedHead(ExtraHead):
         beyond = targets >= self.vocabulary
         logits = actions.gather(-1, (targets - self.vocabulary).clamp(min=0).unsqueeze(-1)).squeeze(-1)
         logits = logits.masked_fill(~beyond, torch.finfo(logits.dtype).min)  # a token inside an environment
-        spoken = words.gather(-1, targets[places].clamp(max=self.vocabulary - 1).unsqueeze(-1)).squeeze(-1)
-        logits = logits.index_copy(0, places, torch.where(beyond[places], logits[places], spoken))
-        alone = torch.where(beyond[places], 0.0, spoken - word_sums)  # (language,)
+        token_logits = words.gather(-1, targets[places].clamp(max=self.vocabulary - 1).unsqueeze(-1)).squeeze(-1)
+        logits = logits.index_copy(0, places, torch.where(beyond[places], logits[places], token_logits))
+        alone = torch.where(beyond[places], 0.0, token_logits - word_sums)  # (language,)
         vocabulary = torch.zeros_like(sums).index_copy(0, places, alone)
         entropies = torch.zeros_like(sums)
         if with_entropy:
@@ -176,12 +176,12 @@ def attach_head(model: torch.nn.Module, rows: Sequence[VocabularyRow], start: St
     if start not in ("first", "mean"):
         raise UsageError(f"start={start!r}: an expanded action starts from the first token of its text, or the mean")
     table = language.weight.detach()
-    picked = [row.description if start == "mean" else (row.start,) for row in rows[1:]]
-    if not picked or rows[1].token_id != len(table):
+    descriptions = [row.description if start == "mean" else (row.start,) for row in rows[1:]]
+    if not descriptions or rows[1].token_id != len(table):
         raise UsageError(f"expanded actions begin at id {len(table)}, the width of the model's language head")
     # Weights that train are at least float32, whatever the frozen ones are.
     dtype = torch.promote_types(table.dtype, torch.float32)
-    weight = torch.stack([table[list(tokens)].to(dtype).mean(0) for tokens in picked])
+    weight = torch.stack([table[list(tokens)].to(dtype).mean(0) for tokens in descriptions])
     return _register(model, ExpandedHead(rows, weight))
 
 

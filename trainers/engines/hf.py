@@ -85,13 +85,13 @@ class HFEngine:
         """Generate a continuation of each prefix, in their order."""
         check_sampling(sampling)
         rows = [DecodeRow(prefix, room_behind(prefix, self._longest, LIMIT), None) for prefix in prefixes]
-        going = [row for row in rows if row.limit > 0]
-        if len(going) > self.batch:
+        open_rows = [row for row in rows if row.limit > 0]
+        if len(open_rows) > self.batch:
             # Equal prefixes come together, and rows of like length.
-            going.sort(key=lambda row: (len(row.prefix.ids), row.prefix.ids))
+            open_rows.sort(key=lambda row: (len(row.prefix.ids), row.prefix.ids))
         with torch.inference_mode(), evaluating(self._model):
-            for start in range(0, len(going), self.batch):
-                self._generate(going[start : start + self.batch], sampling)
+            for start in range(0, len(open_rows), self.batch):
+                self._generate(open_rows[start : start + self.batch], sampling)
         return [Generated(tuple(row.ids), tuple(row.logprobs), tuple(row.entropies), row.finish) for row in rows]
 
     def _generate(self, rows: list[DecodeRow], sampling: Sampling) -> None:

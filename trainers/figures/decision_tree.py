@@ -253,9 +253,9 @@ class _Grower:
         branches = []
         for sign in SIGNS:
             sign_plays = [play for play in plays if play.calls[depth][2] == sign]
-            learnt = {"<": {(one, other)}, ">": {(other, one)}, "=": set[Pair]()}[sign]
+            new_relations = {"<": {(one, other)}, ">": {(other, one)}, "=": set[Pair]()}[sign]
             if sign_plays:
-                branches.append((sign, self.node(sign_plays, depth + 1, order, closure(relations | learnt))))
+                branches.append((sign, self.node(sign_plays, depth + 1, order, closure(relations | new_relations))))
         implied = one == other or not relations.isdisjoint({(one, other), (other, one)})
         return CompareNode(items, tuple(branches), implied)
 
@@ -295,10 +295,10 @@ def _prune(node: Node, order: Permutation | None) -> Node:
             return SwapNode(node.items, _prune(node.then, None))
         one, other = (SYMBOLS.index(item) for item in node.items)
         return _prune(node.then, tuple({one: other, other: one}.get(item, item) for item in order))
-    left: Node = node
+    rest: Node = node
     for one, other in reversed(minimal_swaps(tuple(range(len(order))), order) if order is not None else []):
-        left = SwapNode((SYMBOLS[one], SYMBOLS[other]), left)
-    return left
+        rest = SwapNode((SYMBOLS[one], SYMBOLS[other]), rest)
+    return rest
 
 
 def tree_text(tree: DecisionTree) -> str:

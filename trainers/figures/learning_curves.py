@@ -116,8 +116,8 @@ def _panel(axis: Any, seeds: Sequence[Rows], name: str) -> None:
 
 def _has_intervals(seeds: Sequence[Rows], name: str) -> bool:
     """Return whether every value of a metric has its interval."""
-    having = [row for rows in seeds for row in rows if name in row]
-    return all(f"{name}_low" in row and f"{name}_high" in row for row in having)
+    metric_rows = [row for rows in seeds for row in rows if name in row]
+    return all(f"{name}_low" in row and f"{name}_high" in row for row in metric_rows)
 
 
 def points(rows: Rows, name: str) -> list[tuple[float, float]]:

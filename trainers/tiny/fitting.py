@@ -71,18 +71,18 @@ def environment_tokenizer(
     environments = ((env_id, arguments), *others)
     report = stage_lines(f"tokenizer for {' and '.join(name for name, _ in environments)}")
     envs = [gym.make(full_id(name), **own) for name, own in environments]
-    played_in = [[wrap(gym.make(full_id(name), **own), rows) for rows in stacks] for name, own in environments]
-    parts = [_training_plays(stacked, plays, report) for stacked in played_in]
-    solved, strayed = ([play for part in parts for play in part[place]] for place in (0, 1))
-    tried = {kind: least for kind, least in COVERED.items() if numerals in ("auto", kind)}
+    stack_envs = [[wrap(gym.make(full_id(name), **own), rows) for rows in stacks] for name, own in environments]
+    parts = [_training_plays(stacked, plays, report) for stacked in stack_envs]
+    solver_plays, random_plays = ([play for part in parts for play in part[place]] for place in (0, 1))
+    thresholds = {kind: least for kind, least in COVERED.items() if numerals in ("auto", kind)}
     held_out_tasks = range(min(plays, 64) if numerals == "auto" else 0)
-    texts = dict.fromkeys(text for trajectory in (*solved, *strayed) for text in texts_of(trajectory))
+    texts = dict.fromkeys(text for trajectory in (*solver_plays, *random_plays) for text in texts_of(trajectory))
     solver = CompanionPolicy("solver")
     held_out = (spread_episode(env, solver, _held_out(env), task) for env in envs for task in held_out_tasks)
     fresh = [text for trajectory in held_out for text in texts_of(trajectory)]
     coverage = dict[str, float]()
-    for number, (kind, least) in enumerate(tried.items()):
-        report(f"vocabulary, {kind}", number / len(tried))
+    for number, (kind, least) in enumerate(thresholds.items()):
+        report(f"vocabulary, {kind}", number / len(thresholds))
         base = word_tokenizer(texts, digits=kind == "digits")
         if not fresh or coverage.setdefault(kind, _coverage(base, fresh)) >= least:
             constant = [text for part in parts for text in _constant_texts(base, part[0][:256])]
@@ -120,19 +120,19 @@ def _training_plays(
     envs: Sequence[gym.Env[Any, Any]], plays: int, report: Callable[[str, float], None]
 ) -> tuple[list[Trajectory], list[Trajectory]]:
     """Play the solver and the random agent; side by side, since the worlds of neighbours are cached."""
-    solved, strayed, unlabelled = [], [], EpisodeAgent("unlabelled", _unlabelled_actions)
+    solver_plays, random_plays, unlabelled = [], [], EpisodeAgent("unlabelled", _unlabelled_actions)
     solver, stray = CompanionPolicy("solver"), CompanionPolicy("random")
     splits = core_of(envs[0]).source.splits
     split = "train" if "train" in splits else splits[0]
     for task in range(plays):
         env = envs[task % len(envs)]
-        solved.append(spread_episode(env, solver, split, task))
+        solver_plays.append(spread_episode(env, solver, split, task))
         if task < plays // 4:
-            strayed.append(spread_episode(env, stray, split, task))
+            random_plays.append(spread_episode(env, stray, split, task))
             if hasattr(core_of(env), "game"):  # which says what came of a turn without an action
-                strayed.append(spread_episode(env, unlabelled, split, task))
+                random_plays.append(spread_episode(env, unlabelled, split, task))
         report("playing", (task + 1) / plays)
-    return solved, strayed
+    return solver_plays, random_plays
 
 
 def texts_of(trajectory: Trajectory) -> list[str]:

@@ -117,10 +117,10 @@ class Codec:
         return text
 
     def _find_anchor(self) -> tuple[int, str] | None:
-        added = self._tokenizer.added_tokens_decoder
+        added_tokens = self._tokenizer.added_tokens_decoder
         for number, text in self._control.texts.items():
             # Some tokens swallow the space behind them, and some decoders put one between all tokens: no anchors those.
-            if added[number].rstrip or self.encode_rendered(text) != (number,):
+            if added_tokens[number].rstrip or self.encode_rendered(text) != (number,):
                 continue
             if self._decode([number, number]) == text + text:
                 return number, text

@@ -270,10 +270,10 @@ def _join(messages: Rows) -> Rows:
     """Return messages with those of the assistant in a row made one text, and without empty ones of it."""
     rows: Rows = []
     for row in messages:
-        spoken = row["role"] == "assistant" and not row.get("tool_calls")
-        if spoken and not row["content"]:
+        is_text = row["role"] == "assistant" and not row.get("tool_calls")
+        if is_text and not row["content"]:
             continue
-        if spoken and rows and rows[-1]["role"] == "assistant" and not rows[-1].get("tool_calls"):
+        if is_text and rows and rows[-1]["role"] == "assistant" and not rows[-1].get("tool_calls"):
             rows[-1] = {**rows[-1], "content": rows[-1]["content"] + row["content"]}
         else:
             rows.append(row)

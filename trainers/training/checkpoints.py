@@ -59,8 +59,8 @@ def whole_folder(path: Path) -> Iterator[Path]:
 def remove_folder(path: Path) -> None:
     """Rename a folder, then delete it, so that a kill never leaves a half-deleted folder under its name."""
     if path.exists():
-        doomed = path if path.name.endswith(PART) else path.rename(path.with_name(f"{path.name}{PART}"))
-        shutil.rmtree(doomed)
+        part = path if path.name.endswith(PART) else path.rename(path.with_name(f"{path.name}{PART}"))
+        shutil.rmtree(part)
 
 
 def _sync(path: Path) -> None:
@@ -157,18 +157,18 @@ class Checkpoints:
         Raises:
             UsageError: it is of another model, or none of those that are there is sound.
         """
-        saved = self.latest()
-        damaged = [path for path in self._folders("step-") if saved is None or path.name > saved.path.name]
-        if saved is None and damaged:
+        checkpoint = self.latest()
+        damaged = [path for path in self._folders("step-") if checkpoint is None or path.name > checkpoint.path.name]
+        if checkpoint is None and damaged:
             raise UsageError(f"{self.folder}: all checkpoints are damaged; begin a new run in another folder")
         for path in damaged:  # or they would be kept in place of sound ones
             with contextlib.suppress(FileNotFoundError):  # another process was first
                 path.rename(path.with_name(f"{path.name}.damaged"))
-        if saved is not None:
-            load_weights(model, saved.path)
-            optimiser.load_state_dict(torch.load(saved.path / _OPTIMISER, map_location="cpu", weights_only=True))
-            _set_random_state(torch.load(saved.path / _RNG, map_location="cpu", weights_only=True))
-        return saved
+        if checkpoint is not None:
+            load_weights(model, checkpoint.path)
+            optimiser.load_state_dict(torch.load(checkpoint.path / _OPTIMISER, map_location="cpu", weights_only=True))
+            _set_random_state(torch.load(checkpoint.path / _RNG, map_location="cpu", weights_only=True))
+        return checkpoint
 
     def load_part(self, name: str, module: torch.nn.Module, optimiser: Optimiser) -> None:
         """Put a further module where the last sound checkpoint left it.
@@ -176,12 +176,13 @@ class Checkpoints:
         Raises:
             UsageError: there is none of that name, or it is of another shape.
         """
-        saved = self.latest()
+        checkpoint = self.latest()
         weights, own = _part_files(name)
-        if saved is None or not (saved.path / weights).exists():
-            raise UsageError(f"{saved.path if saved else self.folder} holds no {name}: it is of another trainer's run")
-        load_weights(module, saved.path, weights)
-        optimiser.load_state_dict(torch.load(saved.path / own, map_location="cpu", weights_only=True))
+        if checkpoint is None or not (checkpoint.path / weights).exists():
+            place = checkpoint.path if checkpoint else self.folder
+            raise UsageError(f"{place} holds no {name}: it is of another trainer's run")
+        load_weights(module, checkpoint.path, weights)
+        optimiser.load_state_dict(torch.load(checkpoint.path / own, map_location="cpu", weights_only=True))
 
     def keep_best(self, step: int, validation: float, model: torch.nn.Module) -> bool:
         """Keep the weights of a step if no earlier one had so high a metric; return whether they were kept.
@@ -240,15 +241,15 @@ def load_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE)
     """
     from safetensors.torch import load_file
 
-    stored = load_file(folder / file)
+    tensors = load_file(folder / file)
     parameters = _trainable(model)
-    odd = sorted(stored.keys() ^ parameters.keys())
-    odd += [name for name, weight in parameters.items() if name in stored and stored[name].shape != weight.shape]
+    odd = sorted(tensors.keys() ^ parameters.keys())
+    odd += [name for name, weight in parameters.items() if name in tensors and tensors[name].shape != weight.shape]
     if odd:
         raise UsageError(f"{folder} is of another model: {odd[0]} differs, and {len(odd) - 1} more; use its settings")
     with torch.no_grad():
         for name, weight in parameters.items():
-            weight.copy_(stored[name])
+            weight.copy_(tensors[name])
 
 
 def _trainable(model: torch.nn.Module) -> dict[str, torch.Tensor]:

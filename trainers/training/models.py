@@ -59,10 +59,10 @@ def make_accelerator(settings: ModelSettings) -> Any:
     from accelerate import Accelerator
     from accelerate.utils import InitProcessGroupKwargs
 
-    mixed = "bf16" if compute_dtype(settings) == torch.bfloat16 else "no"
+    precision = "bf16" if compute_dtype(settings) == torch.bfloat16 else "no"
     # The others wait while the first process measures, for longer than torch's ten minutes.
-    patient = InitProcessGroupKwargs(timeout=timedelta(days=1))
-    return Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=mixed, kwargs_handlers=[patient])
+    timeout = InitProcessGroupKwargs(timeout=timedelta(days=1))
+    return Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=precision, kwargs_handlers=[timeout])
 
 
 def load_model(settings: ModelSettings, device: torch.device | str = "cpu", seed: int = 0) -> tuple[Any, Any]:

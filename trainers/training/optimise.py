@@ -142,8 +142,8 @@ def global_sums(accelerator: Any, tensor: torch.Tensor) -> torch.Tensor:
     """Return the sum of a tensor over processes: token counts and other denominators of a step, sums of metrics."""
     if accelerator is None or accelerator.num_processes == 1:
         return tensor
-    summed: torch.Tensor = accelerator.reduce(tensor, reduction="sum")
-    return summed
+    total: torch.Tensor = accelerator.reduce(tensor, reduction="sum")
+    return total
 
 
 def same_weights(model: torch.nn.Module, accelerator: Any) -> None:
@@ -225,12 +225,12 @@ def _mean(name: str, values: list[float], processes: int) -> float:
 
 
 def _of_processes(own: Mapping[str, float], rule: Callable[[str, list[float], int], float]) -> dict[str, float]:
-    everyone = gather_object([dict(own)])
+    processes = gather_object([dict(own)])
     stats: dict[str, float] = {}
-    for name in dict.fromkeys(name for row in everyone for name in row):
-        values = [row[name] for row in everyone if name in row]
+    for name in dict.fromkeys(name for row in processes for name in row):
+        values = [row[name] for row in processes if name in row]
         pick = extreme(name)
-        stats[name] = pick(values) if pick else rule(name, values, len(everyone))
+        stats[name] = pick(values) if pick else rule(name, values, len(processes))
     return stats
 
 

@@ -79,13 +79,13 @@ class Interventions:
         """
         sequences = {key: player.sequences(key)[0] for key in episodes}
         with self._within():
-            scored = position_logweights(
+            scores = position_logweights(
                 self._model, list(sequences.values()), action, self._settings.rule, self._temperature
             )
         head, envs = head_of(self._model), dict[str, gym.Env[Any, Any]]()
         assert head is not None
         words, starts = ExpandedChat(self.chat, head.rows), dict[str, StartState]()
-        for (key, (item, result)), positions in zip(episodes.items(), scored, strict=True):
+        for (key, (item, result)), positions in zip(episodes.items(), scores, strict=True):
             if not positions.places:
                 continue
             number = draw_position(positions.log_weights, self._settings, uniform_of(key))
@@ -115,9 +115,9 @@ class Interventions:
         """
         places = [free_places(sequence, self.chat.codec.decode, tags) for sequence in sequences] if tags else None
         with self._within():
-            scored = text_logweights(self._model, sequences, tokens, self._settings.rule, self._temperature, places)
+            scores = text_logweights(self._model, sequences, tokens, self._settings.rule, self._temperature, places)
         prefixes = dict[str, tuple[int, ForcedPrefix]]()
-        for sequence, positions, key in zip(sequences, scored, keys, strict=True):
+        for sequence, positions, key in zip(sequences, scores, keys, strict=True):
             if not positions.places:
                 continue
             number = draw_position(positions.log_weights, self._settings, uniform_of(key))
@@ -137,10 +137,10 @@ class _Episode:
         core = core_of(env)
         assert isinstance(core, ExpandedActionEnv)
         self._words, self._env, self._core, self._prompt = words, env, core, trajectory.prompt
-        before, recorded = len(core.episode.turns), trajectory.turns
-        self._turns = list(recorded[:before])
+        before, turns = len(core.episode.turns), trajectory.turns
+        self._turns = list(turns[:before])
         # What was written from here on is the next turn, unless the stretch is empty.
-        self._entropies = recorded[before].entropies if before < len(recorded) else ()
+        self._entropies = turns[before].entropies if before < len(turns) else ()
         self._tokens = ExpandedTokens((), 0)
 
     def wrote(self, sequence: TokenSequence, start: int, place: int) -> bool:

@@ -251,11 +251,11 @@ def _states(
             cells += [(row, place - 1), *((row, start + step) for step in range(branch))]
     mask = additive(_attention_mask(lengths, sites, branch, width).to(bare.device), bare.dtype) if branch else None
     # Without branches all is as in training: tokens in a row, padding behind them, and the model's own causal mask.
-    placed = positions.to(bare.device) if branch else None
-    decoded = bare.get_decoder()(
-        input_ids=ids.to(bare.device), position_ids=placed, attention_mask=mask, use_cache=False
+    position_ids = positions.to(bare.device) if branch else None
+    output = bare.get_decoder()(
+        input_ids=ids.to(bare.device), position_ids=position_ids, attention_mask=mask, use_cache=False
     )
-    hidden: torch.Tensor = decoded.last_hidden_state  # (rows, width, hidden)
+    hidden: torch.Tensor = output.last_hidden_state  # (rows, width, hidden)
     rows, columns = torch.tensor(cells, device=hidden.device).unbind(1)
     return hidden[rows, columns].view(-1, len(tokens), hidden.shape[-1])
 

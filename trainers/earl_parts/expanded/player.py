@@ -117,10 +117,10 @@ class ExpandedPlayer:
         for first in range(0, len(plan), self.batch):
             began = time.perf_counter()
             episodes = self._opened(plan[first : first + self.batch], starts or {})
-            going = [episode for episode in episodes.values() if not episode.over]
-            if going:
+            running = [episode for episode in episodes.values() if not episode.over]
+            if running:
                 with torch.inference_mode(), evaluating(self._model), self._within():
-                    LockStep(self._model, self._head, going, self._sampling).run()
+                    LockStep(self._model, self._head, running, self._sampling).run()
             for key, episode in episodes.items():
                 results[key] = episode.result(time.perf_counter() - began)
                 self.sampled_tokens += episode.decisions
@@ -140,8 +140,8 @@ class ExpandedPlayer:
         spec = self._digests.get(trajectory.header.spec_digest)
         if spec is None:
             raise UsageError(f"{trajectory.header.env_id}: the player has not played this environment")
-        spoken = tuple(takewhile(lambda turn: turn.token_ids, trajectory.turns))
-        record = replace(trajectory, turns=spoken)
+        turns = tuple(takewhile(lambda turn: turn.token_ids, trajectory.turns))
+        record = replace(trajectory, turns=turns)
         room = self._limit(len(self._words.prompt_ids(trajectory.prompt)))
         return [self._words.sequence(self._envs[spec][0], record, limit=room)]
 
@@ -236,14 +236,14 @@ class LockStep:
     def _choose(self) -> None:
         """Let the rows that have fed all their tokens draw, those in language mode and those inside environments apart."""
         waiting = [place for place, row in enumerate(self._rows) if row.chooses]
-        spoken = [place for place in waiting if 0 in self._rows[place].walker.legal]
+        in_language = [place for place in waiting if 0 in self._rows[place].walker.legal]
         inside = [place for place in waiting if 0 not in self._rows[place].walker.legal]
-        if spoken:
-            states, legal = self._choice_inputs(spoken)
+        if in_language:
+            states, legal = self._choice_inputs(in_language)
             logits = self._head.logits(states, self._language(states))  # (rows, V + actions - 1)
             actions = logits[:, self._head.vocabulary :]
             actions.masked_fill_(~legal[:, 1:], torch.finfo(logits.dtype).min)
-            self._draw(spoken, logits, None, 0)
+            self._draw(in_language, logits, None, 0)
         if inside:
             states, legal = self._choice_inputs(inside)
             self._draw(inside, self._head.expanded_logits(states), legal[:, 1:], self._head.vocabulary)
