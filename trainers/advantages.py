@@ -260,12 +260,12 @@ class _Members:
 def _members(groups: Groups, rows: int, device: torch.device) -> _Members:
     if isinstance(groups, torch.Tensor):
         groups = groups.tolist()  # tensors hash by identity
-    names = [0] * rows if groups is None else list(groups)
-    if len(names) != rows:
-        raise UsageError(f"groups: {len(names)} for {rows} rows")
-    numbers: dict[Hashable, int] = {}
-    index = [numbers.setdefault(name, len(numbers)) for name in names]
-    return _Members(torch.tensor(index, dtype=torch.long, device=device), len(numbers))
+    group_ids = [0] * rows if groups is None else list(groups)
+    if len(group_ids) != rows:
+        raise UsageError(f"groups: {len(group_ids)} for {rows} rows")
+    indices: dict[Hashable, int] = {}
+    index = [indices.setdefault(name, len(indices)) for name in group_ids]
+    return _Members(torch.tensor(index, dtype=torch.long, device=device), len(indices))
 
 
 def _standardise(rewards: torch.Tensor, reached: torch.Tensor, members: _Members, eps: float) -> torch.Tensor:

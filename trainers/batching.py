@@ -91,8 +91,8 @@ def micro_batches(
     orders = [_order(rows)]
     if laid_out < 1:
         orders.append(sorted(range(len(rows)), key=lambda index: rows[index].sequence.ids))
-    ways = [list(_parts(rows, order, token_budget, laid_out)) for order in orders]
-    batches = min(ways, key=lambda parts: sum(cost for _, cost in parts))
+    layouts = [list(_parts(rows, order, token_budget, laid_out)) for order in orders]
+    batches = min(layouts, key=lambda parts: sum(cost for _, cost in parts))
     longest = [max(len(rows[index].sequence.ids) for index in part) for part, _ in batches]
     for place in sorted(range(len(batches)), key=lambda place: -longest[place]):
         part, _ = batches[place]

@@ -309,8 +309,8 @@ def gradient_step(
         optimiser: of what the losses train; None for the run's model.
     """
     optimiser = optimiser or parts.optimiser
-    mine = [sum(sum(row.sequence.trained) for row in rows), len(rows)]
-    tokens, count = map(int, parts.processes.sums(mine))
+    sums = [sum(sum(row.sequence.trained) for row in rows), len(rows)]
+    tokens, count = map(int, parts.processes.sums(sums))
     step_metrics = {"learning_rate": optimiser.learning_rate}
     if tokens == 0:
         return step_metrics
