@@ -167,34 +167,35 @@ def warm_up(
     Raises:
         AgentEnvsError: the value loss has not settled, or values explain nothing.
     """
-    how, env = settings.warmup, run.parts.environment()
+    warmup, env = settings.warmup, run.parts.environment()
     env.reset(seed=0, options={"split": run.parts.train_split, "task": 0})
     limit = allowance(env)[0]
     run.memory["uncounted_turns"] = int(
         run.parts.processes.sums([lanes.stagger(limit) if settings.staggered else 0])[0]
     )
-    if 0 < how.batches * settings.e_len < 2 * limit:
-        note = f"critic warm-up: {how.batches * settings.e_len} turns a lane are fewer than two episodes of {limit}"
+    if 0 < warmup.batches * settings.e_len < 2 * limit:
+        note = f"critic warm-up: {warmup.batches * settings.e_len} turns a lane are fewer than two episodes of {limit}"
         print(f"note: {note}: short episodes, the successes, are too many among those that end", file=sys.stderr)
-    if not how.batches:
+    if not warmup.batches:
         return
-    say, pool, faults = stage_lines("critic warm-up"), list[list[DataPoint]](), 0.0
-    for number in range(how.batches):
+    report, pool, faults = stage_lines("critic warm-up"), list[list[DataPoint]](), 0.0
+    for number in range(warmup.batches):
         points, stats = lanes.play(settings.e_len)
         pool, faults = pool + points, faults + stats["faults"]
-        say("playing", (number + 1) / how.batches / 2)
+        report("playing", (number + 1) / warmup.batches / 2)
     turns, faults = map(int, run.parts.processes.sums([sum(map(len, pool)), faults]))
     rows, critic_stats = rows_with_advantages(pool, critic, run, settings)
     history = [critic_stats["value_loss"]]
-    for number in range(max(how.rounds, how.most_rounds)):
-        if number >= how.rounds and number % how.rounds == 0 and (not how.check or has_settled(history)[0]):
+    for number in range(max(warmup.rounds, warmup.most_rounds)):
+        if number >= warmup.rounds and number % warmup.rounds == 0 and (not warmup.check or has_settled(history)[0]):
             break
-        sample = random.Random(f"{settings.seed}/warm-up/{number}").sample(rows, max(1, round(how.share * len(rows))))
-        for part in in_parts(sample, max(1, round(how.batches * how.share * settings.minibatches))):
+        count = max(1, round(warmup.share * len(rows)))
+        sample = random.Random(f"{settings.seed}/warm-up/{number}").sample(rows, count)
+        for part in in_parts(sample, max(1, round(warmup.batches * warmup.share * settings.minibatches))):
             critic_step(part, critic, optimiser, run.parts, settings.critic, settings.token_budget)
         rows, critic_stats = rows_with_advantages(pool, critic, run, settings)
         history.append(critic_stats["value_loss"])
-        say(f"value loss {critic_stats['value_loss']:.4f}", min(1.0, 0.5 + (number + 1) / how.rounds / 2))
+        report(f"value loss {critic_stats['value_loss']:.4f}", min(1.0, 0.5 + (number + 1) / warmup.rounds / 2))
     steady, words = has_settled(history)
     explained = critic_stats["explained_variance"]
     r2, r, count = fit(value_return_pairs(pool, rows, settings), run.parts.processes)
@@ -204,7 +205,7 @@ def warm_up(
     summary |= {"in_ended_episodes": {"tokens": count, "explained_variance": r2, "correlation": r}}
     run.memory |= {"uncounted_turns": run.memory["uncounted_turns"] + turns, "critic_warm_up": summary}
     print(f"critic warm-up: {turns} turns, {faults} faults, {words}", file=sys.stderr)
-    if how.check and not (steady and explained > 0 and (r > 0 or not count)):
+    if warmup.check and not (steady and explained > 0 and (r > 0 or not count)):
         raise AgentEnvsError(f"the critic has not settled: {words}; raise warmup.most-rounds, or --warmup.no-check")
 
 

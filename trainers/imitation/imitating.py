@@ -259,8 +259,8 @@ class Settling:
 
     def __init__(self, settings: WarmStartSettings, reference: float) -> None:
         """Take the settings and the success of the demonstrations."""
-        self.reference, self.last, self.measures = (round(reference, 4), settings.steps, list[list[float]]())
-        self._how, self._settled = settings.settling, False
+        self.reference, self.last, self.measures = round(reference, 4), settings.steps, list[list[float]]()
+        self._rule, self._settled = settings.settling, False
 
     @property
     def in_words(self) -> str:
@@ -269,21 +269,21 @@ class Settling:
 
     def due(self, step: int) -> bool:
         """Return whether success is measured after a step."""
-        how = self._how
-        return bool(how.every) and step % how.every == 0 and not self._settled and step < self.last - how.cooldown
+        rule = self._rule
+        return bool(rule.every) and step % rule.every == 0 and not self._settled and step < self.last - rule.cooldown
 
     def add_measure(self, step: int, success: float) -> None:
         """Take a measure, and settle where there was no progress for long enough."""
         self.measures.append([step, round(success, 4)])
         values = [value for _, value in self.measures]
-        before, lately = values[: -self._how.patience], values[-self._how.patience :]
+        before, lately = values[: -self._rule.patience], values[-self._rule.patience :]
         best = max(before, default=0.0)
-        if before and best > 0 and best >= self.reference / 2 and max(lately) <= best + self._how.margin:
-            self._settled, self.last = True, step + self._how.cooldown
+        if before and best > 0 and best >= self.reference / 2 and max(lately) <= best + self._rule.margin:
+            self._settled, self.last = True, step + self._rule.cooldown
 
     def cools_after(self, step: int) -> bool:
         """Return whether the rate begins to fall with the next step."""
-        return bool(self._how.every) and step == self.last - self._how.cooldown
+        return bool(self._rule.every) and step == self.last - self._rule.cooldown
 
 
 def warm_start_episodes(settings: WarmStartSettings, run: TrainingRun, seed: int) -> Iterator[Trajectory]:

@@ -250,8 +250,8 @@ class LinearHead:
         """Return the scores of one chunk."""
         if self.extra is not None:
             table = functional.pad(legal, (0, len(self.extra.rows) - legal.shape[1]))
-            how = {"temperature": self.temperature, "with_entropy": self.with_entropy}
-            return self.extra.score(states, self.linear, targets, table, entropy_grad=self.entropy_grad, **how)
+            options = {"temperature": self.temperature, "with_entropy": self.with_entropy}
+            return self.extra.score(states, self.linear, targets, table, entropy_grad=self.entropy_grad, **options)
         logits = self.linear(states)  # (chunk, vocabulary)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         if self.temperature != 1.0:

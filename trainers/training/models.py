@@ -255,8 +255,8 @@ def build_model(settings: RunSettings, accelerator: Any) -> tuple[Any, ChatToken
     envs = [(member.name, member.env.arguments) for member in members_of(settings.env)]
     if (first := getattr(settings, "curriculum", None)) is not None and first.steps:
         envs.append((first.id, first.arguments))
-    how = (forces, settings.model.numerals, settings.model.tokenizer_plays, start.stacks)
-    fitted = _fit_tokenizer(tuple(envs), *how)
+    choices = (forces, settings.model.numerals, settings.model.tokenizer_plays, start.stacks)
+    fitted = _fit_tokenizer(tuple(envs), *choices)
     tokenizer = deepcopy(fitted.tokenizer)
     tied = settings.sampling.engine != "vllm"  # its build for CPUs cannot reload a head that is the embedding
     model = tiny_model(tokenizer, name.removeprefix(TINY), seed=settings.seed, tied=tied)
@@ -270,9 +270,9 @@ def _fit_tokenizer(envs: tuple[tuple[str, str], ...], tags_apart: bool, numerals
     from trainers.tiny.fitting import environment_tokenizer
 
     (env_id, arguments), *others = [(name, json.loads(text)) for name, text in envs]
-    how: dict[str, Any] = {"tags_apart": tags_apart, "numerals": numerals, "plays": plays}
-    how["stacks"] = [stack.rows for stack in stacks_of(stacks, "warm_start.stacks")]
-    return environment_tokenizer(env_id, **how, others=others, **arguments)
+    options: dict[str, Any] = {"tags_apart": tags_apart, "numerals": numerals, "plays": plays}
+    options["stacks"] = [stack.rows for stack in stacks_of(stacks, "warm_start.stacks")]
+    return environment_tokenizer(env_id, **options, others=others, **arguments)
 
 
 def reference_of(run: Any) -> ReferenceModel:
