@@ -48,7 +48,7 @@ from trainers.training.models import correct_rows, reference_of, with_reference
 from trainers.training.optimise import Ratio, mean_by_name, one_budget
 
 DECISIONS = "decisions-{}.jsonl"  # in the run's folder, one file a process
-PROBED = 64  # episodes whose median of dH is the paper's tau
+TAU_EPISODES = 64  # episodes whose median of dH is the paper's tau
 
 
 @in_order
@@ -128,7 +128,7 @@ def with_tau(settings: ARPOSettings, run: TrainingRun) -> ARPOSettings:
     if branching.rule != "paper" or branching.tau is not None:
         return settings
     if "tau" not in run.memory:
-        tasks = tasks_of_step(0, min(PROBED, run.parts.train_size), run.parts.train_size, settings.seed)
+        tasks = tasks_of_step(0, min(TAU_EPISODES, run.parts.train_size), run.parts.train_size, settings.seed)
         plan = plan_groups(run.parts.spec, run.parts.train_split, tasks, 1, run.key("tau"))
         sampled, results = run.parts.policy.sampled_tokens, run.parts.policy.play(plan).values()
         changes = [d for row in results for d in deltas(row.trajectory.turns, branching, len(run.parts.chat.tokenizer))]

@@ -47,7 +47,7 @@ from trainers.training.models import load_model
 
 NAME = "trainers.trained_agent:TrainedAgent"
 FEEDBACK = "trainers.veg_parts"
-UNSEEN = ("reward", "judge", "weights", "retrieval_score", "equality")  # arguments that shape rewards alone
+REWARD_ARGUMENTS = ("reward", "judge", "weights", "retrieval_score", "equality")  # arguments that shape rewards alone
 
 
 class ModelAgent(EnginePolicy):
@@ -172,7 +172,9 @@ def differences(settings: Mapping[str, Any], env: gym.Env[Any, Any]) -> str:
     changes = []
     for other in _test_arguments(settings):
         there = plain_value({**trained, **other})
-        names = [name for name in {**there, **here} if name not in UNSEEN and there.get(name) != here.get(name)]
+        names = [
+            name for name in {**there, **here} if name not in REWARD_ARGUMENTS and there.get(name) != here.get(name)
+        ]
         changes.append([f"{name}={_text(there.get(name)):.60}, not {_text(here.get(name)):.60}" for name in names])
     return "; ".join(changes[0]) if all(changes) else ""
 

@@ -20,7 +20,7 @@ from trainers.environments import WrapperRow, wrap
 from trainers.episode_agents import Act, EpisodeAgent, spread_episode
 from trainers.tiny.models import ROLES, byte_tokenizer, ids_of, pieces_of, word_tokenizer
 
-COVERED = {"words": 0.999, "digits": 0.9}
+COVERAGE = {"words": 0.999, "digits": 0.9}
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def environment_tokenizer(
     stack_envs = [[wrap(gym.make(full_id(name), **own), rows) for rows in stacks] for name, own in environments]
     parts = [_training_plays(stacked, plays, report) for stacked in stack_envs]
     solver_plays, random_plays = ([play for part in parts for play in part[place]] for place in (0, 1))
-    thresholds = {kind: least for kind, least in COVERED.items() if numerals in ("auto", kind)}
+    thresholds = {kind: least for kind, least in COVERAGE.items() if numerals in ("auto", kind)}
     held_out_tasks = range(min(plays, 64) if numerals == "auto" else 0)
     texts = dict.fromkeys(text for trajectory in (*solver_plays, *random_plays) for text in texts_of(trajectory))
     solver = CompanionPolicy("solver")

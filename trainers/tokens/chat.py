@@ -18,7 +18,7 @@ from trainers.tokens.rendering import Pieces, Rows, find_template, shape_of, wit
 
 T = TypeVar("T")
 Messages = Sequence[Message | Mapping[str, Any]]
-_KEPT_CHARACTERS = 2_000_000  # of rendered pieces: they and their tokens take a hundred megabytes at most
+_CACHE_CHARACTERS = 2_000_000  # of rendered pieces: they and their tokens take a hundred megabytes at most
 
 
 class ChatTokenizer:
@@ -65,7 +65,7 @@ class ChatTokenizer:
         closes = self.end_ids[0] in self.codec.encode_rendered(self._pieces.closing())
         self._head = self._head_of(self._pieces.after(question)) if closes else ()
         self.pad_id = self.end_ids[0] if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
-        self._rendered = TextCache(self._render, _KEPT_CHARACTERS)
+        self._rendered = TextCache(self._render, _CACHE_CHARACTERS)
 
     @property
     def kept_characters(self) -> int:

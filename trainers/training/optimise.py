@@ -19,7 +19,7 @@ from trainers.losses import token_mean
 from trainers.settings import OptimSettings
 from trainers.training.forward import laid_out
 
-GOING_BACK = "lower the learning rate in the run's settings.json, delete checkpoints that went wrong, and resume"
+RECOVERY = "lower the learning rate in the run's settings.json, delete checkpoints that went wrong, and resume"
 _BUCKET = 2**25  # numbers summed over processes at a time: 128 MB in float32
 COUNTS = ("drift", "faults", "edited")  # summed over processes
 T = TypeVar("T")
@@ -79,13 +79,13 @@ class Optimiser:
         norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.max_grad_norm or math.inf))
         if not math.isfinite(norm):
             raise AgentEnvsError(
-                f"update {self.steps + 1}: the norm of the gradient is {norm}, training has diverged; {GOING_BACK}"
+                f"update {self.steps + 1}: the norm of the gradient is {norm}, training has diverged; {RECOVERY}"
             )
         for group in self.adamw.param_groups:
             group["lr"] = self.learning_rate
         self.adamw.step()
         if not all(bool(parameter.isfinite().all()) for parameter in self.parameters):
-            raise AgentEnvsError(f"update {self.steps + 1}: weights are not finite any more; {GOING_BACK}")
+            raise AgentEnvsError(f"update {self.steps + 1}: weights are not finite any more; {RECOVERY}")
         self.adamw.zero_grad(set_to_none=True)
         self.steps += 1
         return norm

@@ -36,7 +36,7 @@ _MASK_ENTRIES = 2**26  # at most, of the mask of rows that attend from their own
 _UNKNOWN = ("sliding_window", "softcap", "s_aux", "position_bias")
 
 # Models, and by their attention what stands against packing.
-_TRIED: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictionary()
+_OBSTACLES: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ def packable(bare: Any, decoder: Any) -> bool:
     """
     config = bare.config.get_text_config(decoder=True)
     attention = config._attn_implementation
-    obstacles = _TRIED.setdefault(bare, {})
+    obstacles = _OBSTACLES.setdefault(bare, {})
     if attention not in obstacles:
         obstacles[attention] = _obstacle(bare, decoder, config)
         if obstacles[attention]:

@@ -21,7 +21,7 @@ from trainers.training.forward import LinearHead, bare_model, head_of
 Rule = Literal["off", "paper", "released"]
 TOKENS_A_PASS = 16_384
 _MASK_A_PASS = 2**26  # entries of attention masks: 256 MB in float32
-_MASKED = ("sdpa", "eager")
+_MASK_ATTENTION = ("sdpa", "eager")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ def _passes(
 
     States are (places, tokens, width). Rows without a place are left out; what follows a row's last place is cut off.
     """
-    if len(tokens) > 1 and bare.config._attn_implementation not in _MASKED:
+    if len(tokens) > 1 and bare.config._attn_implementation not in _MASK_ATTENTION:
         raise UsageError('a description of several tokens needs model.attention "sdpa" or "eager", which take a mask')
     lengths = {index: max(places) + len(places) * (len(tokens) - 1) for index, places in enumerate(sites) if places}
     group: list[int] = []

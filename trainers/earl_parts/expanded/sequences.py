@@ -26,7 +26,7 @@ from trainers.contracts import TokenSequence
 from trainers.tokens import ChatTokenizer
 
 END = 0
-_KEPT_TEXTS = 4096
+_CACHE_TEXTS = 4096
 _NO_LIMIT = 2**62
 
 
@@ -115,7 +115,7 @@ class ExpandedChat:
         """Take the tokenizer and the rows, which `vocabulary_rows` made with it."""
         self.chat, self.rows = chat, tuple(rows)
         self.vocabulary = self.rows[1].token_id
-        self._encoded = lru_cache(maxsize=_KEPT_TEXTS)(partial(_encode, chat))
+        self._encoded = lru_cache(maxsize=_CACHE_TEXTS)(partial(_encode, chat))
 
     def check(self, env: gym.Env[Any, Any]) -> ExpandedActionEnv:
         """Return the core of an environment whose actions these are, or the first of these: fewer items to sort.
