@@ -58,7 +58,7 @@ def settings_of(out, *words, steps=2):
 def run(out, *words, steps=2):
     """Train in this process and return the result."""
     settings, folder = settings_of(out, *words, steps=steps)
-    with open_run(settings, folder * settings.minibatches * settings.epochs) as opened:
+    with open_run(settings, folder) as opened:
         return train(settings, opened)
 
 
