@@ -44,7 +44,7 @@ class Slow(Instant):
         return super().act(requests)
 
 
-class Engine(Slow):
+class SlowEngine(Slow):
     """A local engine: 50 ms a call, whatever the size of the batch, one call at a time."""
 
     name = "engine"

@@ -21,7 +21,7 @@ from agent_envs.core.trajectory import Header, Trajectory, Turn
 from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.policy import origin_of
 from benchmarks.training_runs import about
-from trainers.arpo_parts import BranchingSettings, Tree, grow
+from trainers.arpo_parts import BranchingSettings, TaskTree, grow
 
 CALLS, CHANCES = (1, 2, 3, 4, 6), (0.5, 1.0)
 HEADER = Header("agent_envs/Scripted-v0", "", "0", "train", "", 0, "")
@@ -112,7 +112,7 @@ def plan_of(tasks: int, leaves: int, key: str = "s") -> list[Planned]:
     return [Planned(f"{key}/{task}/{leaf}", "", 0, "train", 0) for task in range(tasks) for leaf in range(leaves)]
 
 
-def grow_scripted(calls: int, leaves: int, settings: BranchingSettings, tasks: int) -> tuple[list[Tree], int]:
+def grow_scripted(calls: int, leaves: int, settings: BranchingSettings, tasks: int) -> tuple[list[TaskTree], int]:
     """Return scripted trees and how many turns they took."""
     lockstep = ScriptedLockstep(script_of_calls(calls))
     return grow(plan_of(tasks, leaves), lockstep, settings, 10), lockstep.turns  # type: ignore[arg-type]

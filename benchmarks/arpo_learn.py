@@ -44,7 +44,7 @@ from benchmarks.training_runs import (
     summarise_shares,
     with_points_on_a_line,
 )
-from trainers.arpo_parts import BranchingSettings, Node, chance_of
+from trainers.arpo_parts import BranchingSettings, BranchNode, chance_of
 
 PRESET, CALLS, CHANCE = "tiny-searchqa", 20_000, 0.57
 START = ("--steps", "1", "--optim.learning-rate", "1e-12", "--evaluation.every", "0",
@@ -101,7 +101,7 @@ _CHANCES = deque(
 )  # of the newest nodes, about a step of them; before the first the mean of seed 0
 
 
-def matched(node: Node) -> float:
+def matched(node: BranchNode) -> float:
     """Return the mean chance that ARPO's rule gave the nodes before this one: its rate of forking, whatever the node's entropy.
 
     The run's own nodes are meant, so that the rate falls as its policy grows surer; a run that goes on begins to count anew.

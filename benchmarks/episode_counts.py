@@ -14,7 +14,7 @@ from typing import Any
 
 from agent_envs.base.errors import MissingExtra
 from trainers.evaluation import EPISODES_FILE
-from trainers.figures.learning_curves import Rows, mean_curve, points, smoothed, smoothing
+from trainers.figures.learning_curves import Rows, mean_curve, points, smooth, smoothing
 
 EARL = "ExpA+CPO"
 _OTHERS = ("success", "tokens")
@@ -152,7 +152,7 @@ def _rewards(axis: Any, rewards: Mapping[str, Sequence[Sequence[tuple[float, flo
     """Draw the mean over seeds; methods with counterfactuals as solid lines, the others dotted, as the paper has them."""
     for row, seeds in rewards.items():
         mean = mean_curve(seeds)
-        values = smoothed([value for _, value in mean], smoothing(len(mean)))
+        values = smooth([value for _, value in mean], smoothing(len(mean)))
         axis.plot([step for step, _ in mean], values, "-" if "CPO" in row else ":", label=row)
     axis.set_xlabel("step", fontsize=9)
     axis.legend(fontsize=8)

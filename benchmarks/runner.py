@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.agents import LATENCY_SECONDS, TURNS, Engine, Instant, Slow
+from benchmarks.agents import LATENCY_SECONDS, TURNS, Instant, Slow, SlowEngine
 
 EPISODES, CONCURRENCY = 256, 64
 VENVS = Path(".venv-peers")
@@ -129,7 +129,7 @@ def main() -> None:
         print(json.dumps(ours(options.cell)))
         return
     paces = [median_pace(Slow(), CONCURRENCY, CONCURRENCY)]
-    paces += [median_pace(Engine(batch), CONCURRENCY, batch) for batch in (CONCURRENCY // 2, CONCURRENCY)]
+    paces += [median_pace(SlowEngine(batch), CONCURRENCY, batch) for batch in (CONCURRENCY // 2, CONCURRENCY)]
     paces += inspect_pace()
     for row in paces:
         print(json.dumps(row), file=sys.stderr, flush=True)

@@ -16,7 +16,17 @@ from typing import Any
 from xml.etree import ElementTree
 
 from agent_envs.envs.expa.sorting.environments import SYMBOLS
-from trainers.figures.decision_tree import Compare, End, Names, Node, Swap, Tree, chain, pruned, tree_text
+from trainers.figures.decision_tree import (
+    CompareNode,
+    DecisionTree,
+    EndNode,
+    Names,
+    Node,
+    SwapNode,
+    chain,
+    prune,
+    tree_text,
+)
 
 ROW, BOX, GAP, PAD, MARGIN = 23.0, 18.0, 37.0, 8.0, 20.0
 LETTER = 7.25  # width of a letter at 12 pixels, in the widest of the fonts below
@@ -51,21 +61,23 @@ STYLE = f"{SHAPES}{COLOURS.substitute(LIGHT)}@media (prefers-color-scheme: dark)
 _KINDS = {"<": "less", ">": "more"}
 
 
-def read_tree(path: Path) -> Tree:
+def read_tree(path: Path) -> DecisionTree:
     """Return the tree of a file that a run wrote."""
     row = json.loads(path.read_text(encoding="utf-8"))
-    return Tree(row["size"], row["descending"], _node(row["root"]))
+    return DecisionTree(row["size"], row["descending"], _node(row["root"]))
 
 
 def _node(row: dict[str, Any]) -> Node:
     if "end" in row:
         sorts, wrong = (tuple(map(tuple, row[name])) for name in ("sorted", "wrong"))
-        return End(sorts, wrong, row["end"] == "truncated")
+        return EndNode(sorts, wrong, row["end"] == "truncated")
     if "swap" in row:
         one, other = row["swap"]
-        return Swap((one, other), _node(row["then"]))
+        return SwapNode((one, other), _node(row["then"]))
     one, other = row["compare"]
-    return Compare((one, other), tuple((sign, _node(child)) for sign, child in row["branches"].items()), row["implied"])
+    return CompareNode(
+        (one, other), tuple((sign, _node(child)) for sign, child in row["branches"].items()), row["implied"]
+    )
 
 
 def draw_tree_file(path: Path) -> str:
@@ -73,12 +85,12 @@ def draw_tree_file(path: Path) -> str:
     tree = read_tree(path)
     if path.stem.endswith("-pruned"):
         return drawing(tree, title=f"{tree.name}: the policy without implied comparisons")
-    bare, least = pruned(tree), pruned(tree, fewest_swaps=True)
+    bare, least = prune(tree), prune(tree, fewest_swaps=True)
     note = f"without implied comparisons: {bare.figures.mean_comparisons + 0.0:.4f}"
     return drawing(tree, notes=[f"{note}; with the fewest swaps: {least.figures.mean_swaps + 0.0:.4f}"])
 
 
-def drawing(tree: Tree, *, title: str = "", notes: Sequence[str] = ()) -> str:
+def drawing(tree: DecisionTree, *, title: str = "", notes: Sequence[str] = ()) -> str:
     """Return the tree as the text of an SVG file.
 
     Args:
@@ -139,7 +151,7 @@ class _Layout:
     def place(self, node: Node, column: int) -> _Box:
         """Place a node and all that follows it, and return its box."""
         swaps, rest = chain(node)
-        if isinstance(rest, End):
+        if isinstance(rest, EndNode):
             box = _Box(
                 _label(swaps, rest), "bad" if rest.wrong else "good", -1, HEAD + ROW * (self.rows + 0.5), _order(rest)
             )
@@ -174,7 +186,7 @@ def _spell(swaps: Sequence[Names]) -> str:
     return words + (f" and {len(swaps) - MOST_SWAPS} more" if len(swaps) > MOST_SWAPS else "")
 
 
-def _label(swaps: Sequence[Names], end: End) -> str:
+def _label(swaps: Sequence[Names], end: EndNode) -> str:
     """Return the label of an end."""
     label = _spell(swaps) or "none"
     if end.truncated:
@@ -182,7 +194,7 @@ def _label(swaps: Sequence[Names], end: End) -> str:
     return f"{label}; {len(end.wrong)} of {len(end.wrong) + len(end.sorted)} wrong" if end.wrong else label
 
 
-def _order(end: End) -> str:
+def _order(end: EndNode) -> str:
     """Return the items by their numbers, where the calls before an end tell it."""
     if len(end.sorted) + len(end.wrong) > 1:
         return "unknown"

@@ -50,7 +50,7 @@ from benchmarks.training_runs import (
     with_points_on_a_line,
 )
 from trainers.command_line import load_preset
-from trainers.environments import environment_spec, tasks_measured
+from trainers.environments import environment_spec, measured_tasks
 from trainers.evaluation import measure_all
 from trainers.training.metrics import METRICS_FILE, read_metrics
 from trainers.verlog import VerlogSettings
@@ -100,7 +100,7 @@ def built_in(agent: str, limit: int, tasks: int, preset: str = PRESET) -> dict[s
     """Return the success of a built-in agent on the test tasks that runs of a preset are measured on."""
     where = load_preset(VerlogSettings, "verlog", preset).env
     env: Any = gym.make(full_id(where.id), **json.loads(where.arguments) | {"max_turns": limit})
-    test_tasks = tasks_measured(env.unwrapped.source, "test", tasks)
+    test_tasks = measured_tasks(env.unwrapped.source, "test", tasks)
     ends = [run_episode(env, CompanionPolicy(agent), seed=task, split="test", task=task) for task in test_tasks]
     rate = success_rate([float(end.success) for end in ends], list(map(str, test_tasks)), list(map(str, test_tasks)))
     turns = statistics.mean(len(end.trajectory.turns) for end in ends)

@@ -52,8 +52,8 @@ def group_advantages(
     values = rewards.double()  # (rows,)
     members = _members(groups, len(values), values.device)
     sizes = members.sizes()
-    given = torch.ones_like(values) if weights is None else torch.tensor(weights, dtype=torch.float64)
-    shares = given * sizes / members.total(given)  # (rows,), 1 where none are given
+    row_weights = torch.ones_like(values) if weights is None else torch.tensor(weights, dtype=torch.float64)
+    shares = row_weights * sizes / members.total(row_weights)  # (rows,), 1 where none are given
     centred = values - members.total(shares * values) / sizes
     if baseline == "leave_one_out":
         advantages = centred * sizes / (sizes - 1).clamp(min=1)
@@ -97,10 +97,10 @@ def returns_to_go(rewards: torch.Tensor, gamma_turn: float = 1.0) -> torch.Tenso
         Returns-to-go (rows, turns).
     """
     returns = torch.zeros_like(rewards)  # (rows, turns)
-    ahead = rewards.new_zeros(len(rewards))  # (rows,)
+    future = rewards.new_zeros(len(rewards))  # (rows,)
     for turn in reversed(range(rewards.shape[1])):
-        ahead = rewards[:, turn] + gamma_turn * ahead
-        returns[:, turn] = ahead
+        future = rewards[:, turn] + gamma_turn * future
+        returns[:, turn] = future
     return returns
 
 
@@ -138,7 +138,7 @@ def turn_advantages(
     earned = torch.where(reached, rewards, 0.0).double()  # (rows, turns)
     members = _members(groups, len(earned), earned.device)
     if baseline == "per_index":
-        advantages = returns_to_go(_standardised(earned, reached, members, eps), gamma_turn)
+        advantages = returns_to_go(_standardise(earned, reached, members, eps), gamma_turn)
     elif baseline in ("leave_one_out", "leave_one_out_reached"):
         returns = returns_to_go(earned, gamma_turn)
         counted = reached if baseline == "leave_one_out_reached" else torch.ones_like(reached)
@@ -209,30 +209,29 @@ def dual_discount_gae(
     """
     if slots not in ("tokens", "released"):
         raise UsageError(f"slots={slots!r}: tokens or released")
-    found = [[0.0] * len(own) for own in values]
-    ahead = carried = 0.0
+    advantages = [[0.0] * len(own) for own in values]
+    next_value = advantage = 0.0
     for turn in reversed(range(len(values))):
-        own, given = values[turn], rewards[turn]
-        paid = [*given, 0.0] if slots == "released" else list(given)
+        slot_values, turn_rewards = values[turn], rewards[turn]
+        slot_rewards = [*turn_rewards, 0.0] if slots == "released" else list(turn_rewards)
         bootstrap = bootstraps[turn]
-        if not own or len(own) != len(paid) or (bootstrap is None and turn == len(values) - 1):
-            needs = (
-                "a bootstrap" if own and len(own) == len(paid) else f"{len(paid)} values, at least 1, not {len(own)}"
-            )
-            raise UsageError(f"dual_discount_gae: turn {turn} with {len(given)} rewards needs {needs}")
+        fits = 0 < len(slot_values) == len(slot_rewards)
+        if not fits or (bootstrap is None and turn == len(values) - 1):
+            needs = "a bootstrap" if fits else f"{len(slot_rewards)} values, at least 1, not {len(slot_values)}"
+            raise UsageError(f"dual_discount_gae: turn {turn} with {len(turn_rewards)} rewards needs {needs}")
         if bootstrap is not None:
-            ahead, carried = bootstrap, 0.0
+            next_value, advantage = bootstrap, 0.0
         gamma, decay = discounts.gamma_turn, discounts.lambda_turn
-        for slot in reversed(range(len(own))):
-            carried = paid[slot] + gamma * ahead - own[slot] + gamma * decay * carried
-            found[turn][slot], ahead = carried, own[slot]
+        for slot in reversed(range(len(slot_values))):
+            advantage = slot_rewards[slot] + gamma * next_value - slot_values[slot] + gamma * decay * advantage
+            advantages[turn][slot], next_value = advantage, slot_values[slot]
             gamma, decay = discounts.gamma_token, discounts.lambda_token
-    return found
+    return advantages
 
 
 @dataclass(frozen=True)
 class _Members:
-    """Who is with whom: the number of each row's group."""
+    """The group index of each row."""
 
     index: torch.Tensor  # (rows,)
     count: int
@@ -261,15 +260,15 @@ class _Members:
 def _members(groups: Groups, rows: int, device: torch.device) -> _Members:
     if isinstance(groups, torch.Tensor):
         groups = groups.tolist()  # tensors hash by identity
-    names = [0] * rows if groups is None else list(groups)
-    if len(names) != rows:
-        raise UsageError(f"groups: {len(names)} for {rows} rows")
-    numbers: dict[Hashable, int] = {}
-    index = [numbers.setdefault(name, len(numbers)) for name in names]
-    return _Members(torch.tensor(index, dtype=torch.long, device=device), len(numbers))
+    group_ids = [0] * rows if groups is None else list(groups)
+    if len(group_ids) != rows:
+        raise UsageError(f"groups: {len(group_ids)} for {rows} rows")
+    indices: dict[Hashable, int] = {}
+    index = [indices.setdefault(name, len(indices)) for name in group_ids]
+    return _Members(torch.tensor(index, dtype=torch.long, device=device), len(indices))
 
 
-def _standardised(rewards: torch.Tensor, reached: torch.Tensor, members: _Members, eps: float) -> torch.Tensor:
+def _standardise(rewards: torch.Tensor, reached: torch.Tensor, members: _Members, eps: float) -> torch.Tensor:
     """Return z-scores among the rows of a group that reached a turn (rows, turns); 0 for a row alone there."""
     counts = members.total(reached.double())
     centred = torch.where(reached, rewards - members.total(rewards) / counts.clamp(min=1), 0.0)

@@ -34,25 +34,25 @@ from agent_envs.base.jsonl_log import Journal
 from agent_envs.evaluation.runs.measures import tool_calls
 from agent_envs.rollout.lockstep import Lockstep
 from trainers import advantages as adv
-from trainers.arpo_parts import BranchingSettings, Tree, deltas, grow, shared_once
-from trainers.batching import Row, in_parts
+from trainers.arpo_parts import BranchingSettings, TaskTree, deltas, grow, shared_once
+from trainers.batching import TrainRow, in_parts
 from trainers.command_line import in_order, write_settings
 from trainers.contracts import common_beginning
 from trainers.environments import tasks_of_step
-from trainers.grpo import GRPOSettings, bare_rows, credited, kept_rows, penalties, share_of_groups, update
+from trainers.grpo import GRPOSettings, credit, loss_rows, penalties, rows_of_groups, share_of_groups, update
 from trainers.imitation import warm_start
 from trainers.run import TrainingRun, run_program
-from trainers.sampling import Group, group_of, group_stats, plan_groups, step_plan
-from trainers.training.models import corrected, reference_of, with_reference
+from trainers.sampling import EpisodeGroup, group_of, group_stats, plan_groups, step_plan
+from trainers.training.models import correct_rows, reference_of, with_reference
 from trainers.training.optimise import Ratio, mean_by_name, one_budget
 
 DECISIONS = "decisions-{}.jsonl"  # in the run's folder, one file a process
-PROBED = 64  # episodes whose median of dH is the paper's tau
+TAU_EPISODES = 64  # episodes whose median of dH is the paper's tau
 
 
 @in_order
 class ARPOSettings(GRPOSettings):
-    """GRPO over rollouts that branch after tools' results; settings that are not told of here are those of GRPO.
+    """GRPO over rollouts that branch after tools' results; the other settings are those of GRPO.
 
     Attributes:
         preset: start from these settings: a name under trainers/presets/arpo, or a .toml file.
@@ -91,31 +91,31 @@ def train(
         run.begin()
     reference = reference_of(run) if settings.beta else None
     while not run.over:
-        started, cpu = time.perf_counter(), time.process_time()
+        start, cpu = time.perf_counter(), time.process_time()
         # 1. Grow a tree for each task. Every resume grows the same ones, every process its share of them.
         counts = settings.tasks_per_step, settings.group_size
         plan = step_plan(list(run.parts.environments.values()), run.parts.train_split, counts, run.step, settings.seed)
-        trees = grown(run.parts.processes.share(plan, together=settings.group_size), run, settings)
+        trees = grow_trees(run.parts.processes.share(plan, together=settings.group_size), run, settings)
         groups = groups_of(trees, run)
         run.parts.policy.forget()
         stats = group_stats(groups) | tree_stats(trees, groups) | {"cpu_seconds/sampling": time.process_time() - cpu}
         # 2. Rewards become advantages, leaves become rows of tokens.
-        rows, owners = bare_rows(groups)
+        rows, owners = rows_of_groups(groups)
         if settings.beta:
             rows = with_reference(rows, run.parts, reference, settings.token_budget)
         if settings.correction != "off":
-            rows, gap = corrected(rows, run.parts, settings.correction, settings.token_budget)
+            rows, gap = correct_rows(rows, run.parts, settings.correction, settings.token_budget)
             stats |= gap
         rows, signal = with_advantages(rows, owners, groups, settings)
         stats |= {"frac_reward_zero_std": 1 - signal, "tokens/distinct_share": distinct_share(rows)}
         # 3. Gradient steps.
         parts = in_parts(rows, settings.minibatches)  # trees stay together, tasks came at random
-        told = [update(part, run, settings) for _ in range(settings.epochs) for part in parts]
-        stats |= mean_by_name(told) | {"tokens": sum(len(row.sequence.ids) for row in rows)}
+        update_metrics = [update(part, run, settings) for _ in range(settings.epochs) for part in parts]
+        stats |= mean_by_name(update_metrics) | {"tokens": sum(len(row.sequence.ids) for row in rows)}
         run.weights_changed()
         # 4. What it was like: decisions, metrics, an evaluation when it is due (which never branches), a checkpoint.
-        keep_decisions(trees, run)
-        stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
+        log_decisions(trees, run)
+        stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - start, time.process_time() - cpu
         turns = [turn for tree in trees for turn in tree.turns]
         run.end_step(stats, groups, turns=len(turns), calls=tool_calls(turns))
     return run.finish(more)
@@ -127,22 +127,22 @@ def with_tau(settings: ARPOSettings, run: TrainingRun) -> ARPOSettings:
     if branching.rule != "paper" or branching.tau is not None:
         return settings
     if "tau" not in run.memory:
-        tasks = tasks_of_step(0, min(PROBED, run.parts.train_size), run.parts.train_size, settings.seed)
+        tasks = tasks_of_step(0, min(TAU_EPISODES, run.parts.train_size), run.parts.train_size, settings.seed)
         plan = plan_groups(run.parts.spec, run.parts.train_split, tasks, 1, run.key("tau"))
         sampled, results = run.parts.policy.sampled_tokens, run.parts.policy.play(plan).values()
-        found = [d for row in results for d in deltas(row.trajectory.turns, branching, len(run.parts.chat.tokenizer))]
+        changes = [d for row in results for d in deltas(row.trajectory.turns, branching, len(run.parts.chat.tokenizer))]
         run.parts.policy.forget()
         run.parts.policy.sampled_tokens = sampled  # which counts training alone, as calls and steps do
-        if not found:
+        if not changes:
             raise AgentEnvsError("branching.rule='paper': no rollout of the start called a tool; give branching.tau")
-        run.memory["tau"] = statistics.median(found)
-    chosen = replace(settings, branching=replace(branching, tau=run.memory["tau"]))
+        run.memory["tau"] = statistics.median(changes)
+    settings_with_tau = replace(settings, branching=replace(branching, tau=run.memory["tau"]))
     if run.parts.accelerator.is_main_process:
-        write_settings(chosen, run.parts.out)
-    return chosen
+        write_settings(settings_with_tau, run.parts.out)
+    return settings_with_tau
 
 
-def grown(plan: Sequence[Any], run: TrainingRun, settings: ARPOSettings) -> list[Tree]:
+def grow_trees(plan: Sequence[Any], run: TrainingRun, settings: ARPOSettings) -> list[TaskTree]:
     """Grow the trees of a plan, of as many tasks at a time as the engine takes rows.
 
     Raises:
@@ -150,7 +150,7 @@ def grown(plan: Sequence[Any], run: TrainingRun, settings: ARPOSettings) -> list
         AgentEnvsError: a fault ended every rollout.
     """
     block = max(1, settings.sampling.batch // settings.branching.roots) * settings.group_size
-    trees, policy = list[Tree](), run.parts.policy
+    trees, policy = list[TaskTree](), run.parts.policy
     with one_budget(), Lockstep(policy, services=policy.services) as lockstep:
         for start in range(0, len(plan), block):
             trees += grow(plan[start : start + block], lockstep, settings.branching, len(run.parts.chat.tokenizer))
@@ -159,72 +159,72 @@ def grown(plan: Sequence[Any], run: TrainingRun, settings: ARPOSettings) -> list
     return trees
 
 
-def groups_of(trees: Sequence[Tree], run: TrainingRun) -> list[Group]:
+def groups_of(trees: Sequence[TaskTree], run: TrainingRun) -> list[EpisodeGroup]:
     """Return the leaves of each tree as a group with weights; trees of faults alone are left out."""
-    found = []
+    groups = []
     for tree in trees:
         if leaves := tree.leaves():
             group = group_of([result for result, _ in leaves], run.parts.policy)
             weights = tuple(weight for _, weight in leaves)
-            found.append(replace(group, weights=weights, faults=len(tree.paths) - len(leaves)))
-    return found
+            groups.append(replace(group, weights=weights, faults=len(tree.paths) - len(leaves)))
+    return groups
 
 
-def tree_stats(trees: Sequence[Tree], groups: Sequence[Group]) -> dict[str, float]:
+def tree_stats(trees: Sequence[TaskTree], groups: Sequence[EpisodeGroup]) -> dict[str, float]:
     """Return the metrics of branching, and the success and reward terms of the policy: leaves count with their weights."""
-    weighed = [pair for group in groups for pair in zip(group.results, group.weights, strict=True)]
-    total = sum(weight for _, weight in weighed)
+    leaves = [pair for group in groups for pair in zip(group.results, group.weights, strict=True)]
+    total = sum(weight for _, weight in leaves)
     terms = Counter[str]()
-    for result, weight in weighed:
+    for result, weight in leaves:
         for name, value in (term for turn in result.trajectory.turns for term in turn.terms):
             terms[f"rewards/{name}/mean"] += value * weight
     decisions = [row for tree in trees for row in tree.decisions]
-    made = tool_calls(turn for tree in trees for turn in tree.turns)
-    alone = sum((tool_calls(result.trajectory.turns) for result, _ in weighed), start=Counter[str]())
-    told = {
-        "success": Ratio(sum(result.success * weight for result, weight in weighed), total),
-        "reward": Ratio(sum(result.trajectory.total_reward * weight for result, weight in weighed), total),
-        "branching/leaves": Ratio(len(weighed), len(trees)),
+    distinct_calls = tool_calls(turn for tree in trees for turn in tree.turns)
+    leaf_calls = sum((tool_calls(result.trajectory.turns) for result, _ in leaves), start=Counter[str]())
+    metrics = {
+        "success": Ratio(sum(result.success * weight for result, weight in leaves), total),
+        "reward": Ratio(sum(result.trajectory.total_reward * weight for result, weight in leaves), total),
+        "branching/leaves": Ratio(len(leaves), len(trees)),
         "branching/roots": Ratio(sum(len(tree.roots) for tree in trees), len(trees)),
-        "branching/missing": Ratio(sum(len(tree.paths) for tree in trees) - len(weighed), len(trees)),
+        "branching/missing": Ratio(sum(len(tree.paths) for tree in trees) - len(leaves), len(trees)),
         "branching/nodes": Ratio(len(decisions), len(trees)),
         "branching/forked": Ratio(sum(bool(row["forks"]) for row in decisions), len(decisions)),
         "branching/delta": Ratio(sum(row["delta"] for row in decisions), len(decisions)),
         "branching/probe_calls": Ratio(sum(tree.probe_calls for tree in trees), len(trees)),
-        "tools/saved": Ratio(alone.total() - made.total(), alone.total()),
+        "tools/saved": Ratio(leaf_calls.total() - distinct_calls.total(), leaf_calls.total()),
     }
-    told |= {name: Ratio(value, total) for name, value in terms.items()}
+    metrics |= {name: Ratio(value, total) for name, value in terms.items()}
     # No ratios: a process whose trees made no call of a tool has 0 of it.
-    return told | {f"tools/distinct_{name}": count / len(trees) for name, count in sorted(made.items())}
+    return metrics | {f"tools/distinct_{name}": count / len(trees) for name, count in sorted(distinct_calls.items())}
 
 
 def with_advantages(
-    rows: list[Row], owners: list[int], groups: list[Group], settings: ARPOSettings
-) -> tuple[list[Row], float]:
+    rows: list[TrainRow], owners: list[int], groups: list[EpisodeGroup], settings: ARPOSettings
+) -> tuple[list[TrainRow], float]:
     """Return the rows that are trained on, with advantages, and the share of trees whose rewards differ."""
-    leaves = [result.trajectory for group in groups for result in group.results]
-    names = [number for number, group in enumerate(groups) for _ in group.results]
-    table, _ = adv.pad_turns([[turn.reward for turn in leaf.turns] for leaf in leaves])  # (leaves, turns)
-    signal = adv.groups_with_signal(table.sum(dim=1), names)  # (leaves,)
+    episodes = [result.trajectory for group in groups for result in group.results]
+    group_ids = [number for number, group in enumerate(groups) for _ in group.results]
+    rewards, _ = adv.pad_turns([[turn.reward for turn in episode.turns] for episode in episodes])
+    signal = adv.groups_with_signal(rewards.sum(dim=1), group_ids)  # (episodes,)
     if settings.beta and settings.kl_in == "reward":
-        table = table + penalties(rows, owners, table, settings)
+        rewards = rewards + penalties(rows, owners, rewards, settings)
     weights = [weight for group in groups for weight in group.weights] if settings.weighted else None
-    whole = adv.group_advantages(table.sum(dim=1), names, settings.scale, settings.baseline, weights=weights)
-    found, chosen = whole[:, None].expand_as(table), kept_rows(owners, leaves, signal, settings)
-    trained = [credited(rows[place], found[owners[place]]) for place in chosen]
+    advantages = adv.group_advantages(rewards.sum(dim=1), group_ids, settings.scale, settings.baseline, weights=weights)
+    advantages, places = advantages[:, None].expand_as(rewards), loss_rows(owners, episodes, signal, settings)
+    trained = [credit(rows[place], advantages[owners[place]]) for place in places]
     if settings.shared == "hard":
-        trained = shared_once(trained, [leaves[owners[place]] for place in chosen])
-    return trained, share_of_groups(signal, names)
+        trained = shared_once(trained, [episodes[owners[place]] for place in places])
+    return trained, share_of_groups(signal, group_ids)
 
 
-def distinct_share(rows: Sequence[Row]) -> float:
+def distinct_share(rows: Sequence[TrainRow]) -> float:
     """Count the distinct tokens of the rows: rows that begin alike share their beginning."""
     ordered = sorted(row.sequence.ids for row in rows)
     total = sum(map(len, ordered))
     return (total - sum(common_beginning(*pair) for pair in pairwise(ordered))) / max(1, total)
 
 
-def keep_decisions(trees: Sequence[Tree], run: TrainingRun) -> None:
+def log_decisions(trees: Sequence[TaskTree], run: TrainingRun) -> None:
     """Add every decision of a step to a file; of a step that was played twice, after a kill, the later rows count."""
     with contextlib.closing(Journal(run.parts.out / DECISIONS.format(run.parts.accelerator.process_index))) as journal:
         for tree in trees:

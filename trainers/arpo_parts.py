@@ -29,20 +29,21 @@ from agent_envs.core.trajectory import Trajectory, Turn
 from agent_envs.evaluation.runs.measures import tool_calls
 from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.lockstep import Lane, Lockstep
-from trainers.batching import Row
+from trainers.batching import TrainRow
 
 ONLINE, AFTERWARDS = ("off", "random", "paper", "released", "early"), ("late", "top", "value")
 
 
 @dataclass(frozen=True)
 class BranchingSettings:
-    """Where rollouts branch.
+    """The rule by which rollouts branch.
 
     Attributes:
         rule: `released` forks with chance clip(chance + weight * dH, 0, 1), `paper` where alpha + beta * dH > tau. Controls:
             `off` (whole rollouts: GRPO), `random` (the chance whatever the entropy), `early` and `late` (at the first, at the
             last result of a path), `top` (the half of a task's nodes with the highest dH), `value` (where extra rollouts
-            differ most in reward: nobody who chooses places could do better), or `callable:MODULE:F`, a chance from a `Node`.
+            differ most in reward: nobody who chooses places could do better), or `callable:MODULE:F`, a chance from a
+            `BranchNode`.
         roots: whole rollouts that a task begins with (N).
         beam: paths that leave a node at most (Z), the one that came to it among them.
         chance: p0 of `released`, and of `random`.
@@ -75,8 +76,8 @@ class BranchingSettings:
     def __post_init__(self) -> None:
         """Refuse what no rule can decide by, with a UsageError."""
         if self.rule not in (*ONLINE, *AFTERWARDS) and not self.rule.startswith("callable:"):
-            known = ", ".join((*ONLINE, *AFTERWARDS, "callable:MODULE:F"))
-            raise UsageError(f"branching.rule={self.rule!r}: one of {known}")
+            names = ", ".join((*ONLINE, *AFTERWARDS, "callable:MODULE:F"))
+            raise UsageError(f"branching.rule={self.rule!r}: one of {names}")
         if min(self.roots, self.tokens, self.beam - 1, self.probes - 1) < 1:
             raise UsageError("branching.roots and tokens are >= 1, beam and probes >= 2")
         numbers = (self.weight, self.alpha, self.beta, self.tau or 0.0)
@@ -87,8 +88,8 @@ class BranchingSettings:
 
     def summary(self, turn: Turn, vocabulary: int) -> float | None:
         """Return the entropy of a turn's first k sampled tokens, normalised; None where none was sampled."""
-        kept = turn.sampled or (True,) * len(turn.entropies)
-        values = [value for value, sampled in zip(turn.entropies, kept, strict=True) if sampled][: self.tokens]
+        mask = turn.sampled or (True,) * len(turn.entropies)
+        values = [value for value, sampled in zip(turn.entropies, mask, strict=True) if sampled][: self.tokens]
         if not values:
             return None
         norm = self.normalise if self.normalise != "auto" else "k ln V" if self.rule == "paper" else "ln V"
@@ -98,8 +99,8 @@ class BranchingSettings:
 
 
 @dataclass(frozen=True)
-class Node:
-    """A place where a path may fork: before the turn `turn` of the conversation `origin`.
+class BranchNode:
+    """A point at which a path may fork: before the turn `turn` of the conversation `origin`.
 
     Attributes:
         number: which of its path's nodes it is, from 1.
@@ -119,7 +120,7 @@ class Node:
 
     @property
     def delta(self) -> float:
-        """How much surer (below 0) or less sure the policy is than at its first tokens."""
+        """The change of the entropy since the root's first tokens: below 0 the policy is surer."""
         return self.entropy - self.baseline
 
 
@@ -138,11 +139,11 @@ def numbers_of(turns: Sequence[Turn], settings: BranchingSettings, vocabulary: i
 
 def deltas(turns: Sequence[Turn], settings: BranchingSettings, vocabulary: int) -> list[float]:
     """Return dH at every node of a whole rollout."""
-    found = (numbers_of(turns[:count], settings, vocabulary) for count in range(2, len(turns) + 1))
-    return [numbers[1] - numbers[2] for numbers in found if numbers is not None]
+    node_numbers = (numbers_of(turns[:count], settings, vocabulary) for count in range(2, len(turns) + 1))
+    return [numbers[1] - numbers[2] for numbers in node_numbers if numbers is not None]
 
 
-def chance_of(node: Node, settings: BranchingSettings) -> float:
+def chance_of(node: BranchNode, settings: BranchingSettings) -> float:
     """Return the chance of a fork; 0 for rules that choose among the nodes of whole rollouts."""
     if settings.rule == "random":
         return settings.chance
@@ -162,13 +163,13 @@ def chance_of(node: Node, settings: BranchingSettings) -> float:
     return 0.0
 
 
-def _function(rule: str) -> Callable[[Node], float]:
+def _function(rule: str) -> Callable[[BranchNode], float]:
     _, module, name = f"{rule}::".split(":")[:3]
     try:
-        found: Callable[[Node], float] = getattr(import_module(module), name)
+        function: Callable[[BranchNode], float] = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(f"branching.rule={rule!r}: give callable:MODULE:FUNCTION ({error})") from None
-    return found
+    return function
 
 
 @dataclass(eq=False)
@@ -190,10 +191,10 @@ class Path:
         yield self, weight
 
 
-_Candidate = tuple[Node, Path, list[Lane]]
+_Candidate = tuple[BranchNode, Path, list[Lane]]
 
 
-class Tree:
+class TaskTree:
     """All rollouts of a task, as they grow.
 
     Attributes:
@@ -216,7 +217,7 @@ class Tree:
 
     @property
     def left(self) -> int:
-        """How many leaves may still be added."""
+        """The number of leaves that may still be added."""
         return len(self._items) - len(self.paths)
 
     @property
@@ -231,14 +232,14 @@ class Tree:
         whole = [path for path in self.paths if path.lane.walk is not None and not path.lane.fault]
         return [(path.lane.walk.result(), weights[id(path)]) for path in whole if path.lane.walk is not None]
 
-    def wanted(self) -> list[Planned]:
+    def next_roots(self) -> list[Planned]:
         """Return the roots that are to begin: the first ones, and fresh ones where no path runs any more."""
         if any(not path.lane.over for path in self.paths):
             return []
         count = self.left if self.paths else self._first
         return self._items[len(self.roots) : len(self.roots) + count]
 
-    def begun(self, lanes: Sequence[Lane]) -> None:
+    def add_roots(self, lanes: Sequence[Lane]) -> None:
         """Take the lanes of roots."""
         new = [Path(lane) for lane in lanes]
         self.roots += new
@@ -246,8 +247,8 @@ class Tree:
 
     def prepare(self, lockstep: Lockstep) -> list[Lane]:
         """Keep forks of every path that is at a node, and return the lanes that are to take a turn."""
-        going = [path for path in self.paths if not path.lane.over]
-        for path in going:
+        active = [path for path in self.paths if not path.lane.over]
+        for path in active:
             path.waiting = []
             walk = path.lane.walk
             assert walk is not None
@@ -255,7 +256,7 @@ class Tree:
             if self.left and turn > path.since and tool_before(walk.turns[-1], self._settings.after) is not None:
                 names = [f"t{turn}b{number}" for number in range(1, self._settings.beam)]
                 path.waiting = [lockstep.fork(path.lane, name) for name in names[: self.left]]
-        return [path.lane for path in going]
+        return [path.lane for path in active]
 
     def decide(self, lockstep: Lockstep) -> None:
         """Let the rule decide on every path that was at a node, in the order of their names."""
@@ -270,9 +271,9 @@ class Tree:
             if node is not None:
                 path.number = node.number
                 chance = chance_of(node, self._settings)
-                drawn = random.Random(f"branch:{node.origin}:{node.turn}").random()
-                count = min(len(waiting), self.left) if drawn < chance else 0
-                self._told(node, count, chance=chance, drawn=drawn)
+                uniform = random.Random(f"branch:{node.origin}:{node.turn}").random()
+                count = min(len(waiting), self.left) if uniform < chance else 0
+                self._record_decision(node, count, chance=chance, drawn=uniform)
                 self._fork(node, path, waiting[:count])
             lockstep.drop(waiting[count:])
 
@@ -280,11 +281,11 @@ class Tree:
         """Fork where a rule chooses among the nodes of whole rollouts, once all of them have ended."""
         nodes, self._nodes = self._nodes, []
         scores = self._scores(nodes, lockstep)
-        chosen = self._chosen(nodes, scores)
-        for number in [*chosen, *(number for number in range(len(nodes)) if number not in chosen)]:
+        fork_numbers = self._choose_nodes(nodes, scores)
+        for number in [*fork_numbers, *(number for number in range(len(nodes)) if number not in fork_numbers)]:
             node, path, waiting = nodes[number]
-            count = min(len(waiting), self.left) if number in chosen else 0
-            self._told(node, count, score=scores[number])
+            count = min(len(waiting), self.left) if number in fork_numbers else 0
+            self._record_decision(node, count, score=scores[number])
             self._fork(node, path, waiting[:count])
             lockstep.drop(waiting[count:])
 
@@ -293,7 +294,7 @@ class Tree:
             return [self._spread(waiting[0], lockstep) for _, _, waiting in nodes]
         return [node.delta for node, _, _ in nodes]
 
-    def _chosen(self, nodes: Sequence[_Candidate], scores: Sequence[float]) -> list[int]:
+    def _choose_nodes(self, nodes: Sequence[_Candidate], scores: Sequence[float]) -> list[int]:
         if self._settings.rule == "late":
             return sorted({id(path): number for number, (_, path, _) in enumerate(nodes)}.values())
         ranked = sorted(range(len(nodes)), key=lambda number: (-scores[number], number))
@@ -306,30 +307,30 @@ class Tree:
         probes = [lockstep.fork(waiting, f"p{n}") for n in range(self._settings.probes)]
         while any(not lane.over for lane in probes):
             lockstep.step([lane for lane in probes if not lane.over])
-        ended = [lane.walk for lane in probes if lane.walk is not None and not lane.fault]
-        own = [turn for one in ended for turn in one.turns[len(walk.turns) :]]
-        self.probe_calls += tool_calls(own).total()
+        walks = [lane.walk for lane in probes if lane.walk is not None and not lane.fault]
+        turns = [turn for one in walks for turn in one.turns[len(walk.turns) :]]
+        self.probe_calls += tool_calls(turns).total()
         lockstep.drop(probes)
-        return statistics.pstdev([one.result().trajectory.total_reward for one in ended]) if ended else 0.0
+        return statistics.pstdev([one.result().trajectory.total_reward for one in walks]) if walks else 0.0
 
-    def _fork(self, node: Node, path: Path, lanes: Sequence[Lane]) -> None:
+    def _fork(self, node: BranchNode, path: Path, lanes: Sequence[Lane]) -> None:
         if lanes:
             path.forks[node.turn] = [Path(lane, node.turn, path.number) for lane in lanes]
             self.paths += path.forks[node.turn]
 
-    def _node(self, path: Path) -> Node | None:
+    def _node(self, path: Path) -> BranchNode | None:
         walk = path.lane.walk
         assert walk is not None
         numbers = numbers_of(walk.turns, self._settings, self._vocabulary)
-        return numbers and Node(path.lane.origin, len(walk.turns), path.number + 1, *numbers, self.left)
+        return numbers and BranchNode(path.lane.origin, len(walk.turns), path.number + 1, *numbers, self.left)
 
-    def _told(self, node: Node, forks: int, **more: float) -> None:
+    def _record_decision(self, node: BranchNode, forks: int, **more: float) -> None:
         shape = {"node": f"{node.origin}:{node.turn}", "number": node.number, "tool": node.tool, "left": self.left}
         numbers = {"entropy": node.entropy, "baseline": node.baseline, "delta": node.delta, **more}
         self.decisions.append(shape | {name: round(value, 6) for name, value in numbers.items()} | {"forks": forks})
 
 
-def grow(plan: Sequence[Planned], lockstep: Lockstep, settings: BranchingSettings, vocabulary: int) -> list[Tree]:
+def grow(plan: Sequence[Planned], lockstep: Lockstep, settings: BranchingSettings, vocabulary: int) -> list[TaskTree]:
     """Play the tasks of a plan, each as a tree with as many leaves as it has planned episodes.
 
     Args:
@@ -344,26 +345,26 @@ def grow(plan: Sequence[Planned], lockstep: Lockstep, settings: BranchingSetting
     groups: dict[str, list[Planned]] = {}
     for item in plan:
         groups.setdefault(item.key.rpartition("/")[0], []).append(item)
-    trees = [Tree(items, settings, vocabulary) for items in groups.values()]
+    trees = [TaskTree(items, settings, vocabulary) for items in groups.values()]
     while True:
-        resting = [tree for tree in trees if all(path.lane.over for path in tree.paths)]
-        for tree in resting:
+        finished_trees = [tree for tree in trees if all(path.lane.over for path in tree.paths)]
+        for tree in finished_trees:
             tree.choose(lockstep)
-        wanted = [tree.wanted() for tree in trees]
-        opened = iter(lockstep.begin([item for items in wanted for item in items]))
-        for tree, items in zip(trees, wanted, strict=True):
-            tree.begun([next(opened) for _ in items])
-        going = [lane for tree in trees for lane in tree.prepare(lockstep)]
-        if not going:
+        new_roots = [tree.next_roots() for tree in trees]
+        lanes = iter(lockstep.begin([item for items in new_roots for item in items]))
+        for tree, items in zip(trees, new_roots, strict=True):
+            tree.add_roots([next(lanes) for _ in items])
+        active = [lane for tree in trees for lane in tree.prepare(lockstep)]
+        if not active:
             if not any(tree.left for tree in trees):
                 return trees
             continue
-        lockstep.step(going)
+        lockstep.step(active)
         for tree in trees:
             tree.decide(lockstep)
 
 
-def shared_once(rows: Sequence[Row], episodes: Sequence[Trajectory]) -> list[Row]:
+def shared_once(rows: Sequence[TrainRow], episodes: Sequence[Trajectory]) -> list[TrainRow]:
     """Return rows in which each shared turn is trained in the first of them alone, with the mean of their advantages (hard).
 
     Args:
@@ -378,19 +379,19 @@ def shared_once(rows: Sequence[Row], episodes: Sequence[Trajectory]) -> list[Row
                 counts[turn] = counts.get(turn, 0) + 1
                 owners.setdefault((episode.turns[turn - 1].node, counts[turn]), []).append((number, place))
     advantages = [list(row.advantages) for row in rows]
-    kept = [[False] * len(row.advantages) for row in rows]
+    masks = [[False] * len(row.advantages) for row in rows]
     for places in owners.values():
         mean = sum(advantages[number][place] for number, place in places) / len(places)
         for number, place in places:
             advantages[number][place] = 0.0
         number, place = places[0]
-        advantages[number][place], kept[number][place] = mean, True
-    return [_only(row, mine, values) for row, mine, values in zip(rows, kept, advantages, strict=True) if any(mine)]
+        advantages[number][place], masks[number][place] = mean, True
+    return [_only(row, mine, values) for row, mine, values in zip(rows, masks, advantages, strict=True) if any(mine)]
 
 
-def _only(row: Row, kept: Sequence[bool], advantages: Sequence[float]) -> Row:
+def _only(row: TrainRow, mask: Sequence[bool], advantages: Sequence[float]) -> TrainRow:
     sequence = row.sequence
-    logprobs = tuple(value if mine else 0.0 for value, mine in zip(sequence.logprobs, kept, strict=True))
-    turns = tuple(turn if mine else 0 for turn, mine in zip(sequence.turns, kept, strict=True))
-    thinned = replace(sequence, trained=tuple(kept), logprobs=logprobs, turns=turns)
+    logprobs = tuple(value if mine else 0.0 for value, mine in zip(sequence.logprobs, mask, strict=True))
+    turns = tuple(turn if mine else 0 for turn, mine in zip(sequence.turns, mask, strict=True))
+    thinned = replace(sequence, trained=tuple(mask), logprobs=logprobs, turns=turns)
     return replace(row, sequence=thinned, advantages=tuple(advantages))

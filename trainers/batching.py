@@ -11,7 +11,7 @@ from trainers.contracts import TokenSequence, common_beginning
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TrainRow:
     """A token sequence with what its update needs.
 
     Attributes:
@@ -66,7 +66,7 @@ class MicroBatch:
 
 
 def micro_batches(
-    rows: Sequence[Row], token_budget: int, pad_id: int, *, laid_out: float = 1.0
+    rows: Sequence[TrainRow], token_budget: int, pad_id: int, *, laid_out: float = 1.0
 ) -> Iterator[MicroBatch]:
     """Yield every row in exactly one micro-batch, those with the longest rows first.
 
@@ -88,19 +88,19 @@ def micro_batches(
         raise UsageError(f"token_budget={token_budget}: a micro-batch needs room for at least 1 token")
     for index, row in enumerate(rows):
         _check(index, row, rows[0])
-    orders = [_ordered(rows)]
+    orders = [_order(rows)]
     if laid_out < 1:
         orders.append(sorted(range(len(rows)), key=lambda index: rows[index].sequence.ids))
-    ways = [list(_parts(rows, order, token_budget, laid_out)) for order in orders]
-    chosen = min(ways, key=lambda parts: sum(cost for _, cost in parts))
-    longest = [max(len(rows[index].sequence.ids) for index in part) for part, _ in chosen]
-    for place in sorted(range(len(chosen)), key=lambda place: -longest[place]):
-        part, _ = chosen[place]
-        yield _padded([rows[index] for index in part], tuple(part), pad_id)
+    layouts = [list(_parts(rows, order, token_budget, laid_out)) for order in orders]
+    batches = min(layouts, key=lambda parts: sum(cost for _, cost in parts))
+    longest = [max(len(rows[index].sequence.ids) for index in part) for part, _ in batches]
+    for place in sorted(range(len(batches)), key=lambda place: -longest[place]):
+        part, _ = batches[place]
+        yield _pad([rows[index] for index in part], tuple(part), pad_id)
 
 
 def _parts(
-    rows: Sequence[Row], order: Sequence[int], token_budget: int, laid_out: float
+    rows: Sequence[TrainRow], order: Sequence[int], token_budget: int, laid_out: float
 ) -> Iterator[tuple[list[int], float]]:
     """Cut an order of rows into parts that keep to the budget; yield each part, and the tokens that it counts as."""
     part: list[int] = []
@@ -120,14 +120,14 @@ def _parts(
         yield part, cost
 
 
-def in_parts(rows: Sequence[Row], count: int) -> list[list[Row]]:
+def in_parts(rows: Sequence[TrainRow], count: int) -> list[list[TrainRow]]:
     """Return rows in as many parts as there are gradient steps an epoch, equal ones as far as they divide, in their order."""
     cuts = [len(rows) * part // count for part in range(count + 1)]
     return [list(rows[start:stop]) for start, stop in pairwise(cuts)]
 
 
-def _ordered(rows: Sequence[Row]) -> list[int]:
-    """Indices of rows, the longest first, each with those that it shares a prompt with, if that is worth the padding."""
+def _order(rows: Sequence[TrainRow]) -> list[int]:
+    """Return the indices of rows, longest first, each beside those that share its prompt where that is worth the padding."""
     lengths = [len(row.sequence.ids) for row in rows]
     families: dict[tuple[int, ...], list[int]] = {}
     for index in sorted(range(len(rows)), key=lambda index: (-lengths[index], index)):
@@ -142,11 +142,11 @@ def _ordered(rows: Sequence[Row]) -> list[int]:
 
 
 def _prompt(sequence: TokenSequence) -> tuple[int, ...]:
-    """The tokens before the first trained one."""
+    """Return the tokens before the first trained one."""
     return sequence.ids[: sequence.trained.index(True)] if True in sequence.trained else sequence.ids
 
 
-def _check(index: int, row: Row, first: Row) -> None:
+def _check(index: int, row: TrainRow, first: TrainRow) -> None:
     sequence = row.sequence
     length = len(sequence.ids)
     if length == 0:
@@ -164,11 +164,11 @@ def _check(index: int, row: Row, first: Row) -> None:
         raise UsageError(f"row {index}: targets and legal actions go together, one entry a token")
     if sequence.trained[0]:
         raise UsageError(f"row {index}: the first token cannot be trained, nothing predicts it")
-    if any(advantage != 0 and not kept for advantage, kept in zip(row.advantages, sequence.trained, strict=True)):
+    if any(advantage != 0 and not trained for advantage, trained in zip(row.advantages, sequence.trained, strict=True)):
         raise UsageError(f"row {index}: a token that is not trained has an advantage")
 
 
-def _padded(rows: list[Row], indices: tuple[int, ...], pad_id: int) -> MicroBatch:
+def _pad(rows: list[TrainRow], indices: tuple[int, ...], pad_id: int) -> MicroBatch:
     sequences = [row.sequence for row in rows]
     length = max(len(sequence.ids) for sequence in sequences)
 
@@ -191,7 +191,7 @@ def _padded(rows: list[Row], indices: tuple[int, ...], pad_id: int) -> MicroBatc
 
 
 def _legal(sequences: Sequence[TokenSequence], length: int) -> torch.Tensor:
-    """Which expanded actions were legal, (rows, tokens, actions): as many as any row knows."""
+    """Return the mask of legal expanded actions, (rows, tokens, actions): as many as any row knows."""
     numbers = [number for sequence in sequences for number in set(chain.from_iterable(set(sequence.legal)))]
     table = torch.zeros(len(sequences), length, max(numbers, default=-1) + 1, dtype=torch.bool)
     places: dict[tuple[int, ...], list[tuple[int, int]]] = {}
@@ -199,8 +199,8 @@ def _legal(sequences: Sequence[TokenSequence], length: int) -> torch.Tensor:
         for place, legal in enumerate(sequence.legal):
             if legal:
                 places.setdefault(legal, []).append((row, place))
-    for legal, found in places.items():  # few sets, many places
-        rows, columns = torch.tensor(found).T
+    for legal, cells in places.items():  # few sets, many places
+        rows, columns = torch.tensor(cells).T
         for number in legal:
             table[rows, columns, number] = True
     return table

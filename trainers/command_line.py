@@ -23,12 +23,12 @@ SETTINGS_FILE, RESULT_FILE = "settings.json", "result.json"
 
 def in_order(kind: type[S]) -> type[S]:
     """Make a frozen dataclass of a trainer's settings, whose fields follow its `ORDER`, inherited ones among its own."""
-    decorated = dataclasses.dataclass(frozen=True)(kind)
-    fields: dict[str, Any] = decorated.__dataclass_fields__  # type: ignore[attr-defined]
-    order = decorated.ORDER.split()  # type: ignore[attr-defined]
+    settings_class = dataclasses.dataclass(frozen=True)(kind)
+    fields: dict[str, Any] = settings_class.__dataclass_fields__  # type: ignore[attr-defined]
+    order = settings_class.ORDER.split()  # type: ignore[attr-defined]
     for name in [*order, *(name for name in list(fields) if name not in order)]:
         fields[name] = fields.pop(name)
-    return decorated
+    return settings_class
 
 
 def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> tuple[S, Path]:
@@ -53,7 +53,7 @@ def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> 
 
     words = list(sys.argv[1:] if argv is None else argv)
     if any(word.partition("=")[0] == "--resume" for word in words):
-        return _resumed(kind, words, program)
+        return _resume(kind, words, program)
     default = load_preset(kind, program, option(list(words), "--preset", f"name: {', '.join(preset_names(program))}"))
     settings = tyro.cli(
         kind,
@@ -67,8 +67,8 @@ def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> 
     if os.environ.get("RANK", "0") != "0":  # the first process of several looks after the folder
         return settings, out
     if (out / SETTINGS_FILE).exists() and (out / "checkpoints").exists():
-        begun = "" if _has_learnt(out) else " (no step of it is finished: delete it to begin anew)"
-        raise UsageError(f"{out} holds a run: go on with --resume {out}, or name another folder with --out{begun}")
+        hint = "" if _has_learnt(out) else " (no step of it is finished: delete it to begin anew)"
+        raise UsageError(f"{out} holds a run: go on with --resume {out}, or name another folder with --out{hint}")
     write_settings(settings, out)
     return settings, out
 
@@ -78,18 +78,18 @@ def _has_learnt(out: Path) -> bool:
     return metrics.exists() and metrics.stat().st_size > 0
 
 
-def option(words: list[str], name: str, wanted: str = "value") -> str:
+def option(words: list[str], name: str, value_name: str = "value") -> str:
     """Take an option and its value out of the words of a command line and return the value; "" where it is not given.
 
     The last one counts, as of every option.
 
     Raises:
-        UsageError: it has no value, but needs one, as is `wanted`.
+        UsageError: it has no value, but needs one, as is `value_name`.
     """
     for place, word in reversed(list(enumerate(words))):
         if word == name:
             if place + 1 == len(words):
-                raise UsageError(f"{name} needs a {wanted}")
+                raise UsageError(f"{name} needs a {value_name}")
             value = words[place + 1]
             del words[place : place + 2]
             return value
@@ -101,16 +101,16 @@ def option(words: list[str], name: str, wanted: str = "value") -> str:
 
 def option_names(kind: type, above: str = "") -> set[str]:
     """Return the options that a trainer's dataclass makes: --max-cost, --env.id, --log.curves and --log.no-curves."""
-    found, hints = set[str](), typing.get_type_hints(kind)
+    names, hints = set[str](), typing.get_type_hints(kind)
     for row in dataclasses.fields(kind):
         name, hint = row.name.replace("_", "-"), hints[row.name]
         if dataclasses.is_dataclass(hint):
-            found |= option_names(typing.cast(type, hint), f"{above}{name}.")
+            names |= option_names(typing.cast(type, hint), f"{above}{name}.")
             continue
-        found.add(f"--{above}{name}")
+        names.add(f"--{above}{name}")
         if hint is bool:
-            found.add(f"--{above}no-{name}")
-    return found
+            names.add(f"--{above}no-{name}")
+    return names
 
 
 @contextlib.contextmanager
@@ -150,9 +150,9 @@ def load_preset(kind: type[S], program: str, name: str) -> S:
         return kind()
     path = Path(name) if name.endswith(".toml") else PRESETS / program / f"{name}.toml"
     if not path.is_file():
-        known = ", ".join(preset_names(program))
-        raise UsageError(f"no preset {name!r}; there are {known}, or give a .toml file")
-    return _built(kind, {**_read_table(path), "preset": name}, str(path))
+        names = ", ".join(preset_names(program))
+        raise UsageError(f"no preset {name!r}; there are {names}, or give a .toml file")
+    return _build(kind, {**_read_table(path), "preset": name}, str(path))
 
 
 def _read_table(path: Path, above: Sequence[Path] = ()) -> dict[str, Any]:
@@ -161,19 +161,19 @@ def _read_table(path: Path, above: Sequence[Path] = ()) -> dict[str, Any]:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise UsageError(f"{path}: {error}") from None
-    base, seen = table.pop("extends", ""), (*above, path.resolve())
+    base, chain = table.pop("extends", ""), (*above, path.resolve())
     if not base:
         return table
     below = (path.parent / f"{base}.toml").resolve()
-    if below in seen:
+    if below in chain:
         raise UsageError(f"{path}: extends={base!r}, which extends this one")
     if not below.is_file():
         raise UsageError(f"{path}: extends={base!r}: there is no {below.name} beside it")
-    return _merged(_read_table(below, seen), table)
+    return _merge(_read_table(below, chain), table)
 
 
-def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    inner = {name: _merged(below[name], value) for name, value in above.items() if isinstance(below.get(name), dict)}
+def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    inner = {name: _merge(below[name], value) for name, value in above.items() if isinstance(below.get(name), dict)}
     return {**below, **above, **inner}
 
 
@@ -204,7 +204,7 @@ def read_settings(kind: type[S], out: Path) -> S:
         table = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{out} holds no run to go on with: {error}") from None
-    return _built(kind, table, str(path))
+    return _build(kind, table, str(path))
 
 
 def write_result(result: dict[str, Any], out: Path) -> None:
@@ -214,14 +214,14 @@ def write_result(result: dict[str, Any], out: Path) -> None:
     part.replace(out / RESULT_FILE)
 
 
-def _resumed(kind: type[S], words: list[str], program: str) -> tuple[S, Path]:
+def _resume(kind: type[S], words: list[str], program: str) -> tuple[S, Path]:
     """Return the settings of a run that goes on, some of them new, and its folder."""
     import tyro
 
     out = Path(option(words, "--resume"))
     options = [f"--{name.replace('_', '-')}" for name in getattr(kind, "ON_RESUME", ())]
-    named = [word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--") or not options]
-    if odd := [word for word in named if word not in options]:
+    option_words = [word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--") or not options]
+    if odd := [word for word in option_words if word not in options]:
         but = f" but {' and '.join(options)}" if options else ""
         raise UsageError(f"--resume DIR takes nothing else{but}, and not {odd[0]}: a run goes on as it began")
     settings = read_settings(kind, out)
@@ -237,10 +237,10 @@ def _tell_if_finished(out: Path, steps: int) -> None:
     """End the process, with the result once more, where a run has all its steps and its result behind it."""
     try:
         result = json.loads((out / RESULT_FILE).read_text(encoding="utf-8"))
-        finished = result["planned_steps"] >= steps
+        is_finished = result["planned_steps"] >= steps
     except (OSError, ValueError, KeyError, TypeError):  # a run that goes on writes it anew
         return
-    if finished:
+    if is_finished:
         if os.environ.get("RANK", "0") == "0":
             more = f"raise steps in {SETTINGS_FILE} to go on, delete {RESULT_FILE} to measure again"
             print(f"{out} is finished, after {result['steps']} steps; {more}", file=sys.stderr)
@@ -248,7 +248,7 @@ def _tell_if_finished(out: Path, steps: int) -> None:
         raise SystemExit(0)
 
 
-def _built(kind: Any, table: Any, where: str) -> Any:
+def _build(kind: Any, table: Any, where: str) -> Any:
     """Return a dataclass from nested tables, its defaults where they are silent."""
     if not isinstance(table, dict):
         raise UsageError(f"{where}: a table of settings is needed, not {table!r}")
@@ -261,12 +261,12 @@ def _built(kind: Any, table: Any, where: str) -> Any:
 
 def _value(hint: Any, value: Any, where: str) -> Any:
     if dataclasses.is_dataclass(hint):
-        return _built(hint, value, where)
+        return _build(hint, value, where)
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin is tuple:
-        fixed = len(parts) if ... not in parts else None
-        if not isinstance(value, list) or fixed not in (None, len(value)):
-            raise UsageError(f"{where}={value!r}: a list {f'of {fixed} ' if fixed else ''}is needed")
+        length = len(parts) if ... not in parts else None
+        if not isinstance(value, list) or length not in (None, len(value)):
+            raise UsageError(f"{where}={value!r}: a list {f'of {length} ' if length else ''}is needed")
         return tuple(_value(parts[0], item, where) for item in value)
     if origin is typing.Literal:
         if value not in parts:

@@ -33,7 +33,7 @@ class TokenSequence:
 
 
 def common_beginning(one: tuple[int, ...], other: tuple[int, ...]) -> int:
-    """How many tokens two lists begin with alike."""
+    """Return the length of the longest common prefix of two lists of tokens."""
     alike, bound = 0, min(len(one), len(other))
     if one[:bound] == other[:bound]:
         return bound
@@ -48,7 +48,7 @@ def common_beginning(one: tuple[int, ...], other: tuple[int, ...]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are drawn.
+    """The sampling parameters of an engine.
 
     Attributes:
         temperature: > 0; 0 takes the likeliest token (its logprob is then of temperature 1).
@@ -63,7 +63,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """One row that an engine goes on from.
+    """A context that an engine continues: one row of a batch.
 
     Attributes:
         ids: the whole context as tokens.
@@ -85,7 +85,7 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What followed: one entry a token in each tuple.
+    """The continuation of a prefix: one entry a token in each tuple.
 
     Attributes:
         ids: new tokens, an end-of-turn token included where one was drawn.
@@ -101,7 +101,7 @@ class Generated:
 
 
 class Engine(Protocol):
-    """Tokens in, tokens out. `batch` is how many rows it takes at a time."""
+    """An inference engine: tokens in, tokens out. `batch` is how many rows it takes at a time."""
 
     batch: int
 

@@ -14,7 +14,7 @@ Paid = dict[str, dict[str, float | None]]  # calls, tokens and `usd` by the name
 
 
 class Costs:
-    """What one process of a run pays; nothing where no models are named."""
+    """The costs of one process of a run; nothing where no models are named."""
 
     def __init__(self, prices: Mapping[str, Any] | None = None, limits: Limits = Limits()) -> None:  # noqa: B008
         """Take the names of the models with what they cost, None where that is not known, and the limits on each of them."""
@@ -27,12 +27,13 @@ class Costs:
         """Go on from what is kept in the folder of a run, as one of its processes."""
         self._answers = out / "answers" / str(process)
         for name, price in self.prices.items():
-            kept = out / "spent" / f"{digest(name)[:12]}-{process}.json"
-            files = kept.parent.glob(f"{kept.name[:13]}*.json")  # also of processes that this part of the run has not
+            ledger = out / "spent" / f"{digest(name)[:12]}-{process}.json"
+            # Also of processes that this part of the run has not.
+            files = ledger.parent.glob(f"{ledger.name[:13]}*.json")
             mine = [path for path in files if int(path.stem[13:]) % processes == process]
-            before, known = summed(map(read_spent, mine)), {} if price is None else {name: price}
-            self._budgets[name] = Budget(self._limits, known, kept=kept, before=before)
-            for path in set(mine) - {kept}:
+            before, price_table = sum_counts(map(read_spent, mine)), {} if price is None else {name: price}
+            self._budgets[name] = Budget(self._limits, price_table, kept=ledger, before=before)
+            for path in set(mine) - {ledger}:
                 path.unlink()
 
     def services(self, step: int) -> Services:
@@ -44,7 +45,7 @@ class Costs:
 
     @property
     def counts(self) -> Counts:
-        """All that this process and those before it spent."""
+        """Calls and tokens that this process and those before it used, by model."""
         return {name: budget.counts.get(name, Counter(calls=0)) for name, budget in self._budgets.items()}
 
     def forget(self, step: int) -> None:
@@ -62,12 +63,12 @@ class Costs:
         """Sum the counts of several processes, with US dollars as `usd`; None where a model has no price."""
         from agent_envs.services.chat.prices import cost_of
 
-        total = summed(parts)
+        total = sum_counts(parts)
         usd = {name: price and round(cost_of(price, total.get(name, {})), 6) for name, price in self.prices.items()}
         return {name: {**counts, "usd": usd[name]} for name, counts in total.items()}
 
 
-def summed(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> Counts:
+def sum_counts(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> Counts:
     """Return counts of several processes together."""
     total: Counts = {}
     for part in parts:

@@ -46,19 +46,19 @@ from agent_envs.core.env import core_of
 from agent_envs.envs.expa import ExpandedActionEnv
 from agent_envs.rollout.episode_runner import Planned
 from trainers import losses
-from trainers.batching import MicroBatch, Row, in_parts
+from trainers.batching import MicroBatch, TrainRow, in_parts
 from trainers.command_line import in_order, one_line_errors, option, parse, read_settings
 from trainers.earl_parts.counterfactual.interventions import (
-    Again,
     Forkable,
     Interventions,
+    Replay,
     forkable,
-    played_again,
+    play_again,
     routes_of,
 )
 from trainers.earl_parts.counterfactual.optimisation import (
     CounterfactualSettings,
-    Encouragement,
+    RouteChoice,
     counterfactual_advantages,
     failed_groups,
     row_of,
@@ -67,7 +67,7 @@ from trainers.earl_parts.sorting_result import extract, sorting_result
 from trainers.environments import environment, tasks_of_step
 from trainers.imitation import check_flaws, warm_start
 from trainers.run import TrainingRun, open_run
-from trainers.sampling import Group, distinct_calls, group_stats, plan_groups, play_groups
+from trainers.sampling import EpisodeGroup, distinct_calls, group_stats, plan_groups, play_groups
 from trainers.settings import EnvironmentSettings, ReinforcementSettings, at_least_one, not_negative
 from trainers.training.forward import head_of, token_scores
 from trainers.training.models import reference_of, with_reference
@@ -76,7 +76,7 @@ from trainers.training.optimise import gradient_step, mean_by_name
 
 @dataclass(frozen=True)
 class CurriculumSettings:
-    """What is played first, in place of the environment: easier tasks with the same actions.
+    """The curriculum: easier tasks with the same actions, played first in place of the environment.
 
     Attributes:
         steps: for how many; 0 for no curriculum.
@@ -148,35 +148,35 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
     run.parts.processes.check_shares(settings.tasks_per_step)
     if run.fresh:
         warm_start(settings.warm_start, run, settings.seed)
-    hold_routes_down(settings.model.routing_bias, run)
+    suppress_routes(settings.model.routing_bias, run)
     if run.fresh:
         run.begin()
     reference = reference_of(run) if settings.beta else None
-    encouraged, player = None, None
+    choice, player = None, None
     if settings.counterfactual.rule != "off":
         player = forkable(run.parts.policy)
-        encouraged = Encouragement(settings.counterfactual, routes_of(run.parts.environment()), settings.seed)
-        encouraged.restore(run.memory.get("encouraged", encouraged.state()))
+        choice = RouteChoice(settings.counterfactual, routes_of(run.parts.environment()), settings.seed)
+        choice.restore(run.memory.get("encouraged", choice.state()))
     while not run.over and not 0 < settings.most_tokens <= run.sampled_tokens:
-        started, cpu = time.perf_counter(), time.process_time()
+        start, cpu = time.perf_counter(), time.process_time()
         # 1. Play whole groups. Every resume plays the same ones, every process its share of them.
         spec, size = stage(settings, run)
         tasks = tasks_of_step(run.step, settings.tasks_per_step, size, settings.seed)
         plan = plan_groups(spec, settings.env.train_split, tasks, settings.group_size, run.key("train"))
-        mine = run.parts.processes.share(plan, together=settings.group_size)
-        groups = play_groups(mine, run.parts.policy, keep=True, play=player and player.play)
+        own_plan = run.parts.processes.share(plan, together=settings.group_size)
+        groups = play_groups(own_plan, run.parts.policy, keep=True, play=player and player.play)
         stats = group_stats(groups)
         # 2. Play the episodes of failed groups again, each from a moment of its own at which a route is forced.
-        again: dict[str, Again] = {}
-        if encouraged and player:
-            route = encouraged.chosen(run.step)
-            again = counterfactuals(groups, plan, route, player, run, settings)
-            stats |= learn_gain(groups, again, route, encouraged, run)
+        replays: dict[str, Replay] = {}
+        if choice and player:
+            route = choice.choose(run.step)
+            replays = play_counterfactuals(groups, plan, route, player, run, settings)
+            stats |= learn_gain(groups, replays, route, choice, run)
         run.parts.policy.forget()
         stats["cpu_seconds/sampling"] = time.process_time() - cpu
         # 3. Rewards become advantages, episodes become rows of tokens.
-        rows, told = rows_with_advantages(groups, again, settings)
-        stats |= told
+        rows, reward_stats = rows_with_advantages(groups, replays, settings)
+        stats |= reward_stats
         if reference is not None:
             rows = with_reference(rows, run.parts, reference, settings.token_budget, vocabulary=True)
         # 4. Gradient steps.
@@ -184,13 +184,13 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
         stats |= mean_by_name([update(part, run, settings) for _ in range(settings.epochs) for part in parts])
         run.weights_changed()
         # 5. What it was like: metrics, an evaluation when it is due, a checkpoint.
-        stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
-        calls = distinct_calls(groups, [found.result.trajectory for found in again.values()])
+        stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - start, time.process_time() - cpu
+        calls = distinct_calls(groups, [replay.result.trajectory for replay in replays.values()])
         run.end_step(stats | {"tokens": sum(len(row.sequence.ids) for row in rows)}, groups, calls=calls)
     return run.finish(lambda _: sorting_result(settings, run))
 
 
-def hold_routes_down(bias: float, run: TrainingRun) -> None:
+def suppress_routes(bias: float, run: TrainingRun) -> None:
     """Make routing actions less likely by a constant, for an experiment on counterfactuals.
 
     Raises:
@@ -201,7 +201,7 @@ def hold_routes_down(bias: float, run: TrainingRun) -> None:
     core, head = core_of(run.parts.environment()), head_of(run.parts.model)
     if head is None or not isinstance(core, ExpandedActionEnv):
         raise UsageError(f"model.routing_bias: {core.env_id} has no routing actions")
-    head.hold_down([core.id_of(route) for route in routes_of(run.parts.environment())], bias)
+    head.suppress([core.id_of(route) for route in routes_of(run.parts.environment())], bias)
     run.weights_changed()
 
 
@@ -213,76 +213,76 @@ def stage(settings: EARLSettings, run: TrainingRun) -> tuple[str, int]:
     return spec, core.source.size(settings.env.train_split)
 
 
-def rewards_of(groups: Sequence[Group]) -> tuple[list[float], list[int]]:
+def rewards_of(groups: Sequence[EpisodeGroup]) -> tuple[list[float], list[int]]:
     """Return the reward of every episode and the number of its group."""
     rewards = [result.trajectory.total_reward for group in groups for result in group.results]
     return rewards, [number for number, group in enumerate(groups) for _ in group.results]
 
 
-def counterfactuals(
-    groups: Sequence[Group],
+def play_counterfactuals(
+    groups: Sequence[EpisodeGroup],
     plan: Sequence[Planned],
     route: str,
     player: Forkable,
     run: TrainingRun,
     settings: EARLSettings,
-) -> dict[str, Again]:
+) -> dict[str, Replay]:
     """Return the episodes of failed groups, played again with a route forced, by the keys of those that they began as."""
     lost = failed_groups(*rewards_of(groups), settings.counterfactual.rule)
-    planned = {item.key: item for item in plan}
-    played = {
-        key: (planned[key], result)
+    plan_by_key = {item.key: item for item in plan}
+    episodes = {
+        key: (plan_by_key[key], result)
         for number, group in enumerate(groups)
         for result in group.results
         if number in lost and (key := result.trajectory.header.episode_key)
     }
-    how = {"temperature": run.parts.temperature, "within": run.parts.accelerator.autocast}
-    interventions = Interventions(run.parts.model, run.parts.chat, settings.counterfactual, **how)
-    return played_again(player, interventions, played, run.parts.environment(), route)
+    options = {"temperature": run.parts.temperature, "within": run.parts.accelerator.autocast}
+    interventions = Interventions(run.parts.model, run.parts.chat, settings.counterfactual, **options)
+    return play_again(player, interventions, episodes, run.parts.environment(), route)
 
 
 def learn_gain(
-    groups: Sequence[Group], again: dict[str, Again], route: str, encouraged: Encouragement, run: TrainingRun
+    groups: Sequence[EpisodeGroup], replays: dict[str, Replay], route: str, choice: RouteChoice, run: TrainingRun
 ) -> dict[str, float]:
     """Tell what a route gained, to who chooses the next one as well; over all processes."""
     factual = {result.trajectory.header.episode_key: result for group in groups for result in group.results}
-    gained = [
-        found.result.trajectory.total_reward - factual[key].trajectory.total_reward for key, found in again.items()
+    gains = [
+        replay.result.trajectory.total_reward - factual[key].trajectory.total_reward for key, replay in replays.items()
     ]
-    earned = [found.result.trajectory.total_reward > 0 for found in again.values()]
-    count, gain, won, episodes = run.parts.processes.sums([len(gained), math.fsum(gained), sum(earned), len(factual)])
+    wins = [replay.result.trajectory.total_reward > 0 for replay in replays.values()]
+    count, gain, won, episodes = run.parts.processes.sums([len(gains), math.fsum(gains), sum(wins), len(factual)])
     if count:
-        encouraged.learn(route, gain / count)
-        run.memory["encouraged"] = encouraged.state()
+        choice.learn(route, gain / count)
+        run.memory["encouraged"] = choice.state()
     means = {"gain": gain / max(1.0, count), "rewarded": won / max(1.0, count), "share": count / max(1.0, episodes)}
     return {f"counterfactual/{name}": value for name, value in means.items()}
 
 
 def rows_with_advantages(
-    groups: Sequence[Group], again: dict[str, Again], settings: EARLSettings
-) -> tuple[list[Row], dict[str, float]]:
+    groups: Sequence[EpisodeGroup], replays: dict[str, Replay], settings: EARLSettings
+) -> tuple[list[TrainRow], dict[str, float]]:
     """Return rows with the advantages of D.2: R' - R for what was played again, group-relative ones elsewhere.
 
     Rows follow one another as their groups do. Left out, and counted nowhere, are those of groups without a difference, whose
     advantages are 0, and what earned the same when it was played again.
     """
-    rewards, numbers = rewards_of(groups)
+    rewards, group_ids = rewards_of(groups)
     keys = [result.trajectory.header.episode_key for group in groups for result in group.results]
-    sequences = [found for group in groups for found in group.sequences]
-    earned = {place: again[key].result.trajectory.total_reward for place, key in enumerate(keys) if key in again}
-    found = counterfactual_advantages(rewards, numbers, earned, settings.counterfactual.rule)
-    signal = {number for number, advantage in zip(numbers, found.factual, strict=True) if advantage}
-    rows: list[Row] = []
-    for place, advantage in enumerate(found.factual):
-        if found.counterfactual.get(place):
-            rows += [row_of(sequence, found.counterfactual[place]) for sequence in again[keys[place]].sequences]
-        elif advantage is not None and numbers[place] in signal:
+    sequences = [parts for group in groups for parts in group.sequences]
+    returns = {place: replays[key].result.trajectory.total_reward for place, key in enumerate(keys) if key in replays}
+    advantages = counterfactual_advantages(rewards, group_ids, returns, settings.counterfactual.rule)
+    signal = {number for number, advantage in zip(group_ids, advantages.factual, strict=True) if advantage}
+    rows: list[TrainRow] = []
+    for place, advantage in enumerate(advantages.factual):
+        if advantages.counterfactual.get(place):
+            rows += [row_of(sequence, advantages.counterfactual[place]) for sequence in replays[keys[place]].sequences]
+        elif advantage is not None and group_ids[place] in signal:
             rows += [row_of(sequence, advantage) for sequence in sequences[place]]
     flat = sum(len({result.trajectory.total_reward for result in group.results}) == 1 for group in groups)
     return rows, {"frac_reward_zero_std": flat / len(groups)}
 
 
-def update(rows: Sequence[Row], run: TrainingRun, settings: EARLSettings) -> dict[str, float]:
+def update(rows: Sequence[TrainRow], run: TrainingRun, settings: EARLSettings) -> dict[str, float]:
     """Take one gradient step on rows and return its metrics; the loss is a mean over tokens."""
     by_token = partial(token_losses, run=run, settings=settings)
     return gradient_step(rows, run.parts, by_token, token_budget=settings.token_budget)
@@ -296,18 +296,18 @@ def token_losses(
     with run.parts.accelerator.autocast():
         scores = token_scores(run.parts.model, micro, run.parts.temperature, entropy_grad=bonus > 0)
     log_ratio = losses.log_ratios(scores.logprobs, micro.old_logprobs, micro.trained)
-    found = losses.ppo_clip(log_ratio.exp(), micro.advantages, *clip, settings.dual_clip or None)
+    loss = losses.ppo_clip(log_ratio.exp(), micro.advantages, *clip, settings.dual_clip or None)
     ratios = log_ratio.detach(), log_ratio.detach().exp()
     metrics = losses.ratio_metrics(*ratios, micro.advantages, micro.trained, *clip)
     count = micro.trained.sum().clamp(min=1)
     metrics["entropy"] = (scores.entropies.detach() * micro.trained).sum() / count
     metrics["expanded_actions"] = (micro.trained & (micro.targets != micro.ids)).sum() / count
     if settings.beta:
-        spoken = micro.trained & (micro.targets == micro.ids)  # a token of the vocabulary was chosen
-        compared = scores.vocabulary_logprobs, micro.reference_logprobs, spoken
-        metrics["kl"] = losses.kl_estimate(compared[0].detach(), *compared[1:], "k3").sum() / count
-        found = found + settings.beta * losses.kl_loss(*compared, "k3")
-    return found + losses.entropy_bonus(scores.entropies, bonus) if bonus else found, metrics
+        is_token = micro.trained & (micro.targets == micro.ids)  # a token of the vocabulary was chosen
+        kl_inputs = scores.vocabulary_logprobs, micro.reference_logprobs, is_token
+        metrics["kl"] = losses.kl_estimate(kl_inputs[0].detach(), *kl_inputs[1:], "k3").sum() / count
+        loss = loss + settings.beta * losses.kl_loss(*kl_inputs, "k3")
+    return loss + losses.entropy_bonus(scores.entropies, bonus) if bonus else loss, metrics
 
 
 def main() -> None:

@@ -28,19 +28,19 @@ TOLERANCES = {"float32": 1e-3, "bfloat16": 0.2}  # of an engine's logprobs after
 
 
 @dataclass(frozen=True)
-class Lead:
-    """How a turn begins that goes on from within another one.
+class ForcedPrefix:
+    """The tokens that a turn begins with, where it goes on from within another one.
 
     Attributes:
-        kept: the first tokens of that turn, as they were sampled.
-        kept_logprobs: of these.
+        sampled: the first tokens of that turn, as they were sampled.
+        sampled_logprobs: of these.
         forced: what follows before the policy goes on.
         forced_logprobs: of these, under the policy.
         train_forced: whether they carry a gradient.
     """
 
-    kept: tuple[int, ...] = ()
-    kept_logprobs: tuple[float, ...] = ()
+    sampled: tuple[int, ...] = ()
+    sampled_logprobs: tuple[float, ...] = ()
     forced: tuple[int, ...] = ()
     forced_logprobs: tuple[float, ...] = ()
     train_forced: bool = False
@@ -48,16 +48,16 @@ class Lead:
     @property
     def ids(self) -> tuple[int, ...]:
         """The tokens that the turn begins with."""
-        return (*self.kept, *self.forced)
+        return (*self.sampled, *self.forced)
 
     @property
     def logprobs(self) -> tuple[float, ...]:
-        """Of these tokens, 0 where they carry no gradient."""
+        """The logprobs of these tokens, 0 where they carry no gradient."""
         forced = self.forced_logprobs if self.train_forced else (0.0,) * len(self.forced)
-        return (*self.kept_logprobs, *forced)
+        return (*self.sampled_logprobs, *forced)
 
 
-NO_LEAD = Lead()
+NO_PREFIX = ForcedPrefix()
 
 
 class EnginePolicy:
@@ -98,8 +98,8 @@ class EnginePolicy:
         self._engine, self._chat, self._sampling = engine, chat, sampling
         self._max_new_tokens, self._max_context = max_new_tokens, max_context
         self._max_episode_tokens = max_episode_tokens or math.inf
-        self._talks: dict[str, _Talk] = {}
-        self._leads: dict[str, Lead] = {}
+        self._histories: dict[str, TokenHistory] = {}
+        self._forced_prefixes: dict[str, ForcedPrefix] = {}
 
     def play(self, plan: Sequence[Planned]) -> dict[str, EpisodeResult]:
         """Play a plan and return its results by key.
@@ -107,43 +107,43 @@ class EnginePolicy:
         Raises:
             BudgetSpent: nothing may be paid any more, so that episodes are missing.
         """
-        played = run_many(plan, self, concurrency=self.batch, services=self.services)
-        results = {item.key: result for item, result in played}
+        pairs = run_many(plan, self, concurrency=self.batch, services=self.services)
+        results = {item.key: result for item, result in pairs}
         cut = [result.fault for result in results.values() if result.status == "budget"]
         if cut or len(results) < len(plan):
             raise BudgetSpent(cut[0] if cut else "a limit on calls or dollars is reached")
         return results
 
-    def lead(self, origin: str, lead: Lead) -> None:
-        """Let the next turn of an episode or fork begin so."""
-        self._leads[origin] = lead
+    def force_prefix(self, origin: str, forced_prefix: ForcedPrefix) -> None:
+        """Let the next turn of an episode or fork begin with these tokens."""
+        self._forced_prefixes[origin] = forced_prefix
 
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
         """Return the next turn of each episode. Rows are sorted, so that a batch is the same whoever asked first."""
         order = sorted(range(len(requests)), key=lambda place: (requests[place].origin, requests[place].turn))
         turns = [self._begin(requests[place]) for place in order]
-        asked = [turn for turn in turns if turn.prefix.max_new_tokens > 0]
+        open_turns = [turn for turn in turns if turn.prefix.max_new_tokens > 0]
         with self._within():
-            found = self._engine.generate([turn.prefix for turn in asked], self._sampling) if asked else []
-        for turn, generated in zip(asked, found, strict=True):
+            samples = self._engine.generate([turn.prefix for turn in open_turns], self._sampling) if open_turns else []
+        for turn, generated in zip(open_turns, samples, strict=True):
             turn.ids, turn.logprobs, turn.entropies = generated.ids, generated.logprobs, generated.entropies
         replies: dict[int, Reply] = {place: self._end(turn) for place, turn in zip(order, turns, strict=True)}
         return [replies[place] for place in range(len(requests))]
 
     def sequences(self, origin: str) -> list[TokenSequence]:
         """Return the tokens of an episode or fork as they were sampled: one sequence, or more where contexts were replaced."""
-        talk = self._talks[origin]
-        return [conversation.sequence() for conversation in talk.conversations]
+        history = self._histories[origin]
+        return [conversation.sequence() for conversation in history.conversations]
 
-    def rebuilt(self, trajectory: Trajectory) -> list[TokenSequence]:
+    def rebuild(self, trajectory: Trajectory) -> list[TokenSequence]:
         """Return the same tokens made from the record alone, up to the turn for which the context had no room."""
-        spoken = tuple(itertools.takewhile(lambda turn: turn.token_ids, trajectory.turns))
-        if not spoken:
+        turns = tuple(itertools.takewhile(lambda turn: turn.token_ids, trajectory.turns))
+        if not turns:
             return []
         origin = origin_of(trajectory.header.episode_key, trajectory.header.branch)
-        return self._chat.sequences(replace(trajectory, turns=spoken), self._talks[origin].tools)
+        return self._chat.sequences(replace(trajectory, turns=turns), self._histories[origin].tools)
 
-    def demonstrated(
+    def demonstration_tokens(
         self, trajectory: Trajectory, spec: str, tools: Sequence[Mapping[str, Any]] = ()
     ) -> list[TokenSequence]:
         """Return the tokens of an episode that somebody else played; `spec` is of no use here."""
@@ -155,123 +155,123 @@ class EnginePolicy:
         Raises:
             UsageError: there is a conversation of that name already.
         """
-        if new in self._talks:
+        if new in self._histories:
             raise UsageError(f"fork to {new}: there is such a conversation already; give each fork a branch of its own")
-        talk = self._talks.get(origin)
-        if talk is not None:
-            self._talks[new] = talk.copy()
+        history = self._histories.get(origin)
+        if history is not None:
+            self._histories[new] = history.copy()
             self._engine.fork(origin, new)
 
     def newest(self, origin: str) -> Conversation:
         """Return the conversation that the newest turn stands in, as it grows."""
-        return self._talks[origin].conversations[-1]
+        return self._histories[origin].conversations[-1]
 
-    def ahead(self, request: Request) -> tuple[int, ...]:
+    def bootstrap_tokens(self, request: Request) -> tuple[int, ...]:
         """Return the tokens that the turn of a request would go on from. Nothing is sampled, and no conversation grows."""
-        talk = self._talks.get(request.origin)
-        if talk is None or request.turn == 1 or request.context == "replace":
-            conversation = self._chat.open(request.messages, talk.tools if talk else request.tools)
+        history = self._histories.get(request.origin)
+        if history is None or request.turn == 1 or request.context == "replace":
+            conversation = self._chat.open(request.messages, history.tools if history else request.tools)
         else:
-            conversation = talk.conversations[-1].copy()
-            conversation.observe(request.messages_since(talk.seen)[1:])
+            conversation = history.conversations[-1].copy()
+            conversation.observe(request.messages_since(history.message_count)[1:])
         if request.prefill:
             conversation.prefill(request.prefill)
         return tuple(conversation.ids)
 
-    def moment(self, origin: str) -> dict[str, Any] | None:
+    def conversation_state(self, origin: str) -> dict[str, Any] | None:
         """Return the state of a conversation, as plain JSON; None where it has not begun."""
-        talk = self._talks.get(origin)
-        if talk is None:
+        history = self._histories.get(origin)
+        if history is None:
             return None
-        newest, prompt = talk.conversations[-1], talk.prompts[-1]
-        rest = {"seen": talk.seen, "said": talk.said, "replaced": talk.contexts - 1}
-        rest["spent_before"] = talk.spent - (len(newest.ids) - prompt)
-        return {"tools": list(talk.tools), "conversation": newest.to_json(), "prompt": prompt, **rest}
+        newest, prompt = history.conversations[-1], history.prompts[-1]
+        rest = {"seen": history.message_count, "said": history.last_text, "replaced": history.contexts - 1}
+        rest["spent_before"] = history.token_count - (len(newest.ids) - prompt)
+        return {"tools": list(history.tools), "conversation": newest.to_json(), "prompt": prompt, **rest}
 
-    def restore(self, origin: str, moment: Mapping[str, Any] | None) -> None:
-        """Let a conversation stand where `moment` says. Contexts that were replaced before it are not there again."""
-        self._talks.pop(origin, None)
-        if moment is not None:
-            newest = self._chat.resumed(moment["conversation"])
-            rest = {name: moment[name] for name in ("seen", "said", "replaced", "spent_before")}
-            self._talks[origin] = _Talk(tuple(moment["tools"]), [newest], [moment["prompt"]], **rest)
+    def restore(self, origin: str, state: Mapping[str, Any] | None) -> None:
+        """Restore a conversation from its `conversation_state`; contexts that were replaced before it are gone."""
+        self._histories.pop(origin, None)
+        if state is not None:
+            newest = self._chat.resume(state["conversation"])
+            rest = (state[name] for name in ("seen", "said", "replaced", "spent_before"))
+            self._histories[origin] = TokenHistory(tuple(state["tools"]), [newest], [state["prompt"]], *rest)
 
     def drop(self, origin: str) -> None:
         """Forget one conversation."""
-        self._talks.pop(origin, None)
+        self._histories.pop(origin, None)
 
     def forget(self) -> None:
         """Drop all conversations, and the engine's caches."""
-        self._talks.clear()
-        self._leads.clear()
+        self._histories.clear()
+        self._forced_prefixes.clear()
         self._engine.forget()
 
     def _begin(self, request: Request) -> "_Turn":
-        talk = self._talks.get(request.origin)
-        if talk is None or request.turn == 1 or request.context == "replace":
-            if talk is None or request.turn == 1:
-                talk = self._talks[request.origin] = _Talk(tuple(request.tools))
-            talk.open(self._chat.open(request.messages, talk.tools))
-            talk.seen = len(request.messages)
+        history = self._histories.get(request.origin)
+        if history is None or request.turn == 1 or request.context == "replace":
+            if history is None or request.turn == 1:
+                history = self._histories[request.origin] = TokenHistory(tuple(request.tools))
+            history.open(self._chat.open(request.messages, history.tools))
+            history.message_count = len(request.messages)
         else:
-            said, *shown = request.messages_since(talk.seen)
-            self.edited += said["content"] != talk.said
-            talk.conversations[-1].observe(shown)
-            talk.seen += 1 + len(shown)
-        conversation = talk.conversations[-1]
-        given = conversation.prefill(request.prefill) if request.prefill else ()
-        begun = self._leads.pop(request.origin, NO_LEAD)
-        conversation.sampled(begun.kept, begun.kept_logprobs, request.turn)
-        if begun.train_forced:
-            conversation.sampled(begun.forced, begun.forced_logprobs, request.turn)
+            reply, *messages = request.messages_since(history.message_count)
+            self.edited += reply["content"] != history.last_text
+            history.conversations[-1].observe(messages)
+            history.message_count += 1 + len(messages)
+        conversation = history.conversations[-1]
+        prefill_ids = conversation.prefill(request.prefill) if request.prefill else ()
+        forced = self._forced_prefixes.pop(request.origin, NO_PREFIX)
+        conversation.append_sampled(forced.sampled, forced.sampled_logprobs, request.turn)
+        if forced.train_forced:
+            conversation.append_sampled(forced.forced, forced.forced_logprobs, request.turn)
         else:
-            conversation.given(begun.forced)
-        room = int(min(self._max_context - len(conversation.ids), self._max_episode_tokens - talk.spent))
-        budget = max(0, min(self._max_new_tokens - len(begun.ids), room))
+            conversation.append_context(forced.forced)
+        room = int(min(self._max_context - len(conversation.ids), self._max_episode_tokens - history.token_count))
+        budget = max(0, min(self._max_new_tokens - len(forced.ids), room))
         prefix = Prefix(tuple(conversation.ids), budget, tuple(request.stop), request.seed, request.origin)
-        return _Turn(talk, prefix, given, request.prefill, request.turn, begun=begun)
+        return _Turn(history, prefix, prefill_ids, request.prefill, request.turn, forced_prefix=forced)
 
     def _end(self, turn: "_Turn") -> Reply:
-        turn.talk.conversations[-1].sampled(turn.ids, turn.logprobs, turn.number)
-        begun = turn.begun
-        text = turn.talk.said = turn.prefill + self._chat.decode((*begun.ids, *turn.ids))
+        turn.history.conversations[-1].append_sampled(turn.ids, turn.logprobs, turn.number)
+        forced = turn.forced_prefix
+        text = turn.history.last_text = turn.prefill + self._chat.decode((*forced.ids, *turn.ids))
         self.sampled_tokens += len(turn.ids)
-        zeros = (0.0,) * len(turn.given)
-        trained = (True,) * len(begun.kept) + (begun.train_forced,) * len(begun.forced) + (True,) * len(turn.ids)
+        zeros = (0.0,) * len(turn.prefill_ids)
+        trained = (True,) * len(forced.sampled) + (forced.train_forced,) * len(forced.forced) + (True,) * len(turn.ids)
         return Reply(
             text,
-            token_ids=(*turn.given, *begun.ids, *turn.ids),
-            logprobs=(*zeros, *begun.logprobs, *turn.logprobs),
-            entropies=(*zeros, *(0.0,) * len(begun.ids), *turn.entropies),
+            token_ids=(*turn.prefill_ids, *forced.ids, *turn.ids),
+            logprobs=(*zeros, *forced.logprobs, *turn.logprobs),
+            entropies=(*zeros, *(0.0,) * len(forced.ids), *turn.entropies),
             usage={"input": len(turn.prefix.ids), "output": len(turn.ids)},
-            sampled=(*(False,) * len(turn.given), *trained) if turn.given or not all(trained) else (),
+            sampled=(*(False,) * len(turn.prefill_ids), *trained) if turn.prefill_ids or not all(trained) else (),
         )
 
 
 @dataclass
-class _Talk:
-    """An episode's conversations: a new one starts where an observation replaces the context.
+class TokenHistory:
+    """The tokens of an episode: conversations, of which a new one starts where an observation replaces the context.
 
-    `replaced` contexts came before the first one here, with `spent_before` tokens behind their prompts.
+    `earlier_contexts` came before the first one here, with `earlier_tokens` behind their prompts.
     """
 
     tools: tuple[dict[str, object], ...]
     conversations: list[Conversation] = field(default_factory=list)
     prompts: list[int] = field(default_factory=list)  # their tokens
-    seen: int = 0
-    said: str = ""
-    replaced: int = 0
-    spent_before: int = 0
+    message_count: int = 0
+    last_text: str = ""
+    earlier_contexts: int = 0
+    earlier_tokens: int = 0
 
-    def copy(self) -> "_Talk":
+    def copy(self) -> "TokenHistory":
         """Return one that goes on apart from this one."""
-        talks = [*self.conversations[:-1], self.conversations[-1].copy()]
-        return replace(self, conversations=talks, prompts=list(self.prompts))
+        conversations = [*self.conversations[:-1], self.conversations[-1].copy()]
+        return replace(self, conversations=conversations, prompts=list(self.prompts))
 
     @property
     def contexts(self) -> int:
-        """How many contexts there were so far."""
-        return self.replaced + len(self.conversations)
+        """The number of contexts so far."""
+        return self.earlier_contexts + len(self.conversations)
 
     def open(self, conversation: Conversation) -> None:
         """Begin a conversation with its prompt."""
@@ -279,24 +279,24 @@ class _Talk:
         self.prompts.append(len(conversation.ids))
 
     @property
-    def spent(self) -> int:
-        """How many tokens followed the prompts, whoever wrote them."""
-        return self.spent_before + sum(len(one.ids) for one in self.conversations) - sum(self.prompts)
+    def token_count(self) -> int:
+        """The number of tokens behind the prompts, whoever wrote them."""
+        return self.earlier_tokens + sum(len(one.ids) for one in self.conversations) - sum(self.prompts)
 
 
 @dataclass
 class _Turn:
     """A turn between its request and its reply."""
 
-    talk: _Talk
+    history: TokenHistory
     prefix: Prefix
-    given: tuple[int, ...]
+    prefill_ids: tuple[int, ...]
     prefill: str
     number: int
     ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     entropies: tuple[float, ...] = ()
-    begun: Lead = NO_LEAD
+    forced_prefix: ForcedPrefix = NO_PREFIX
 
 
 def build_engine(settings: RunSettings, model: Any, chat: ChatTokenizer, accelerator: Any, out: Path) -> Engine:
@@ -342,20 +342,20 @@ def build_policies(
     settings: RunSettings, model: Any, engine: Engine, chat: ChatTokenizer, env: gym.Env[Any, Any], within: Any
 ) -> tuple[Player, Player]:
     """Return the policy that plays training episodes of environments such as `env`, and the one that is measured."""
-    wanted = settings.sampling
-    training = Sampling(wanted.temperature)
-    judged = replace(training, temperature=wanted.eval_temperature, top_k=wanted.eval_top_k, top_p=wanted.eval_top_p)
-    longest = getattr(model.config, "max_position_embeddings", wanted.max_context)
+    options = settings.sampling
+    training = Sampling(options.temperature)
+    evaluation = Sampling(options.eval_temperature, options.eval_top_k, options.eval_top_p)
+    longest = getattr(model.config, "max_position_embeddings", options.max_context)
     limits: dict[str, Any] = {
-        "max_new_tokens": wanted.max_new_tokens,
-        "max_context": min(wanted.max_context, longest),
-        "batch": wanted.batch,
+        "max_new_tokens": options.max_new_tokens,
+        "max_context": min(options.max_context, longest),
+        "batch": options.batch,
         "within": within,
     }
-    named = (("training", training), ("evaluation", judged))
-    if (further := expanded_parts(env)) is not None:
-        players = [further.ExpandedPlayer(model, chat, drawn, name=name, **limits) for name, drawn in named]
+    modes = (("training", training), ("evaluation", evaluation))
+    if (expanded := expanded_parts(env)) is not None:
+        players = [expanded.ExpandedPlayer(model, chat, sampling, name=name, **limits) for name, sampling in modes]
         return players[0], players[1]
-    limits |= {"max_episode_tokens": wanted.max_episode_tokens, "batch": wanted.episodes or wanted.batch}
-    policies = [EnginePolicy(engine, chat, drawn, name=name, **limits) for name, drawn in named]
+    limits |= {"max_episode_tokens": options.max_episode_tokens, "batch": options.episodes or options.batch}
+    policies = [EnginePolicy(engine, chat, sampling, name=name, **limits) for name, sampling in modes]
     return policies[0], policies[1]

@@ -50,8 +50,8 @@ def wrapper_rows(text: str, name: str) -> list[WrapperRow]:
 
 
 @dataclass(frozen=True)
-class Stack:
-    """Where a share of a warm start's demonstrations is played.
+class EnvStack:
+    """A stack of wrappers in which a share of a warm start's demonstrations is played.
 
     Attributes:
         rows: of wrappers, innermost first; none for the bare environment.
@@ -62,7 +62,7 @@ class Stack:
     flaws: str = ""
 
 
-def stacks_of(text: str, name: str) -> list[Stack]:
+def stacks_of(text: str, name: str) -> list[EnvStack]:
     """Return several stacks of wrappers that a setting lists as JSON, each as `wrapper_rows` takes it, [] for none.
 
     One with flaws of its own is an object: {"wrappers": [...], "flaws": {"early": 0.1}}.
@@ -79,11 +79,11 @@ def stacks_of(text: str, name: str) -> list[Stack]:
         raise UsageError(f'{name}={text!r}: a JSON list of lists is needed, as [[], [{{"TurnLimit": {{"turns": 4}}}}]]')
     flaws = [part["flaws"] if isinstance(part["flaws"], str) else json.dumps(part["flaws"]) for part in parts]
     return [
-        Stack(wrapper_rows(json.dumps(part["wrappers"]), name), own) for part, own in zip(parts, flaws, strict=True)
+        EnvStack(wrapper_rows(json.dumps(part["wrappers"]), name), own) for part, own in zip(parts, flaws, strict=True)
     ]
 
 
-def wrapped(env: gym.Env[Any, Any], rows: Sequence[WrapperRow]) -> gym.Env[Any, Any]:
+def wrap(env: gym.Env[Any, Any], rows: Sequence[WrapperRow]) -> gym.Env[Any, Any]:
     """Return an environment with wrappers around it.
 
     Args:
@@ -130,7 +130,7 @@ def environment_spec(name: str, arguments: Mapping[str, Any], wrappers: Sequence
     Raises:
         UsageError: an argument cannot travel, or there is no such wrapper.
     """
-    return spec_json(wrapped(gym.make(full_id(name), **arguments), wrappers))
+    return spec_json(wrap(gym.make(full_id(name), **arguments), wrappers))
 
 
 def tasks_of_step(step: int, count: int, size: int, seed: int) -> list[int]:
@@ -148,14 +148,14 @@ def _order(size: int, seed: int, epoch: int) -> list[int]:
     return random.Random(f"tasks:{seed}:{epoch}").sample(range(size), size)
 
 
-def tasks_measured(source: TaskSource, split: str, count: int) -> list[int]:
+def measured_tasks(source: TaskSource, split: str, count: int) -> list[int]:
     """Return the tasks of a split that a measurement plays, always the same ones: all where it has not so many.
 
     A source without end has as many as are asked for: beyond its size lie its next tasks.
     """
     size = source.size(split)
-    drawn = tasks_of_step(0, min(count, size), size, seed=0)
-    return drawn + [*range(size, count)] if count > size and has_task(source, split, size) else drawn
+    tasks = tasks_of_step(0, min(count, size), size, seed=0)
+    return tasks + [*range(size, count)] if count > size and has_task(source, split, size) else tasks
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class Member:
 
 @dataclass(frozen=True)
 class TrainEnvironment:
-    """Where a share of training is played.
+    """An environment with its share of training.
 
     Attributes:
         weight: of its share.
@@ -195,21 +195,21 @@ def members_of(env: EnvironmentSettings) -> list[Member]:
     rows = json_object(env.mixture, "env.mixture")
     if not rows:
         return [Member(env.id, 1.0, env)]
-    found = [_member(env, name, row) for name, row in rows.items()]
-    names = [full_id(member.name) for member in found]
+    members = [_member(env, name, row) for name, row in rows.items()]
+    names = [full_id(member.name) for member in members]
     if len(set(names)) < len(names) or full_id(env.id) not in names:
         raise UsageError(f"env.mixture names {', '.join(rows)}: each once, and env.id={env.id!r} among them")
-    return found
+    return members
 
 
 def _member(env: EnvironmentSettings, name: str, row: Any) -> Member:
-    given = row if isinstance(row, dict) else {"weight": row}
-    weight = given.get("weight")
-    if set(given) - {"weight", "arguments"} or isinstance(weight, bool) or not isinstance(weight, int | float):
+    options = row if isinstance(row, dict) else {"weight": row}
+    weight = options.get("weight")
+    if set(options) - {"weight", "arguments"} or isinstance(weight, bool) or not isinstance(weight, int | float):
         raise UsageError(f'env.mixture: {name}: give a weight, or {{"weight": 2, "arguments": {{...}}}}')
     if not 0 < weight < math.inf:
         raise UsageError(f"env.mixture: {name}: a weight is > 0, not {weight}")
-    own = json_object(json.dumps(given.get("arguments", {})), f"env.mixture: {name}")
+    own = json_object(json.dumps(options.get("arguments", {})), f"env.mixture: {name}")
     arguments = json_object(env.arguments, "env.arguments") | own
     return Member(name, float(weight), replace(env, id=name, arguments=json.dumps(arguments), mixture="{}"))
 
@@ -225,12 +225,12 @@ def environment_specs(settings: RunSettings, *, bare: bool = False) -> tuple[Spe
         UsageError: arguments are no JSON object, a split does not exist, or the best would be chosen on the test split.
     """
     pairs = [(member, _specs_of(member.env, settings.evaluation, bare)) for member in members_of(settings.env)]
-    trained, tested = (tuple((member.name, specs[place]) for member, specs in pairs) for place in (0, 1))
+    train_specs, test_specs = (tuple((member.name, specs[place]) for member, specs in pairs) for place in (0, 1))
     for member, specs in pairs:
-        for spec, split, _ in _played(member.env, settings.evaluation, specs):
+        for spec, split, _ in _task_sets(member.env, settings.evaluation, specs):
             _check_split(member.name, spec, split)
-    _check_choice(settings, trained, tested, settings.env.test_split)
-    return trained, tested
+    _check_choice(settings, train_specs, test_specs, settings.env.test_split)
+    return train_specs, test_specs
 
 
 def train_environments(settings: RunSettings) -> dict[str, TrainEnvironment]:
@@ -239,7 +239,7 @@ def train_environments(settings: RunSettings) -> dict[str, TrainEnvironment]:
     Raises:
         UsageError: as `environment_specs`, or these environments are none to mix.
     """
-    members, found = members_of(settings.env), dict[str, TrainEnvironment]()
+    members, environments = members_of(settings.env), dict[str, TrainEnvironment]()
     trained, bare = (environment_specs(settings, bare=bare)[0] for bare in (False, True))
     if len(members) > 1 and not getattr(settings, "MIXES", False):
         raise UsageError("env.mixture: trainers.grpo and trainers.veg alone train on several environments")
@@ -249,8 +249,8 @@ def train_environments(settings: RunSettings) -> dict[str, TrainEnvironment]:
             raise UsageError(f"env.mixture: {member.name}: expanded actions are of one environment alone")
         _, info = env.reset(seed=0, options={"split": settings.env.train_split, "task": 0})
         size, tools = core_of(env).source.size(settings.env.train_split), tuple(info["tools"])
-        found[full_id(member.name)] = TrainEnvironment(member.weight, spec, bare_spec, size, tools)
-    return found
+        environments[full_id(member.name)] = TrainEnvironment(member.weight, spec, bare_spec, size, tools)
+    return environments
 
 
 def _specs_of(env: EnvironmentSettings, evaluation: EvalSettings, bare: bool = True) -> tuple[str, str]:
@@ -262,7 +262,7 @@ def _specs_of(env: EnvironmentSettings, evaluation: EvalSettings, bare: bool = T
     return specs
 
 
-def _played(
+def _task_sets(
     env: EnvironmentSettings, evaluation: EvalSettings, specs: tuple[str, str]
 ) -> Iterator[tuple[str, str, int | None]]:
     """Yield the spec and the split of all that a run plays, and how many tasks of it at most; None for all of them."""
@@ -295,12 +295,12 @@ def _contents(spec: str, split: str, count: int) -> dict[Any, str]:
     by their ids too: there are few different ones in a small world, and its splits are draws of their own.
     """
     source = _source(spec)
-    found = dict[Any, str]()
-    for place in tasks_measured(source, split, count):
+    task_ids = dict[Any, str]()
+    for place in measured_tasks(source, split, count):
         task = source.get(split, place)
         content = replace(task, split="", cluster="", id="" if source.digest else task.id)
-        found[(task.question, task.gold) if source.digest and task.gold else content.digest] = task.id
-    return found
+        task_ids[(task.question, task.gold) if source.digest and task.gold else content.digest] = task.id
+    return task_ids
 
 
 def _source(spec: str) -> TaskSource:
@@ -312,23 +312,23 @@ def ceilings(settings: RunSettings) -> list[str]:
 
     Nothing is returned of those that all can be earned; of `env.tests` what no other line says.
     """
-    found = list[str]()
+    notes = list[str]()
     for member in members_of(settings.env):
         specs = _specs_of(member.env, settings.evaluation)
-        found += [_ceiling(member.name, *played) for played in _played(member.env, settings.evaluation, specs)]
+        notes += [_ceiling(member.name, *task_set) for task_set in _task_sets(member.env, settings.evaluation, specs)]
     if most := settings.evaluation.test_tasks:
-        for tested, split in further_tests(settings).values():
-            found += [_ceiling(name, spec, split, most) for name, spec in tested]
-    return list(dict.fromkeys(filter(None, found)))
+        for tested, split in extra_tests(settings).values():
+            notes += [_ceiling(name, spec, split, most) for name, spec in tested]
+    return list(dict.fromkeys(filter(None, notes)))
 
 
 def _ceiling(name: str, spec: str, split: str, count: int | None) -> str:
     """Return the note of a split's ceiling, over the tasks of it that a measurement plays; "" where there is none."""
     env = core_of(gym.make(EnvSpec.from_json(spec)))
-    played = None
+    task_ids = None
     if count is not None:
-        played = [env.source.get(split, place).id for place in tasks_measured(env.source, split, count)]
-    note = ceiling_note(env, split, played)
+        task_ids = [env.source.get(split, place).id for place in measured_tasks(env.source, split, count)]
+    note = ceiling_note(env, split, task_ids)
     return note and f"{name}, {split}: {note}"
 
 
@@ -342,13 +342,13 @@ def environment(name: str, arguments: str) -> tuple[str, TurnEnv]:
     return spec, core_of(gym.make(EnvSpec.from_json(spec)))
 
 
-def further_tests(settings: RunSettings) -> dict[str, tuple[Specs, str]]:
+def extra_tests(settings: RunSettings) -> dict[str, tuple[Specs, str]]:
     """Return the specs and the split of each of `env.tests`, by name.
 
     Raises:
         UsageError: these are no JSON objects, a split does not exist, or the best would be chosen on it.
     """
-    env, found = settings.env, dict[str, tuple[Specs, str]]()
+    env, tests = settings.env, dict[str, tuple[Specs, str]]()
     trained = tuple((member.name, _specs_of(member.env, settings.evaluation)[0]) for member in members_of(env))
     for name, arguments in json_object(env.tests, "env.tests").items():
         theirs = json_object(json.dumps(arguments), f"env.tests: {name}")
@@ -364,8 +364,8 @@ def further_tests(settings: RunSettings) -> dict[str, tuple[Specs, str]]:
             specs.append((member.name, environment_spec(member.env.id, {**own, **theirs}, around)))
             _check_split(*specs[-1], split)
         _check_choice(settings, trained, tuple(specs), split)
-        found[name] = tuple(specs), split
-    return found
+        tests[name] = tuple(specs), split
+    return tests
 
 
 def _check_split(env_id: str, spec: str, split: str) -> None:

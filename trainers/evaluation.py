@@ -27,27 +27,27 @@ from agent_envs.wrappers.memory import acting_span, acting_tags
 from trainers.environments import (
     Specs,
     environment_specs,
-    further_tests,
-    tasks_measured,
+    extra_tests,
+    measured_tasks,
     tasks_of_step,
     wrapper_rows,
 )
-from trainers.sampling import Group, Player, episode_means, plan_groups, play_groups, sampled_tokens
+from trainers.sampling import EpisodeGroup, Player, episode_means, plan_groups, play_groups, sampled_tokens
 from trainers.settings import RunSettings
 from trainers.training.optimise import one_budget
 
 WITHIN, BARE = "within", "bare"
 EPISODES_FILE = "test_episodes.jsonl"
 EPISODES = 64
-WANTED = 0.95  # Verlog's report: valid actions over 95 % of the time
+MIN_VALID = 0.95  # Verlog's report: valid actions over 95 % of the time
 GRAM = 4
 _EXAMPLE = 300
 _MARK = re.compile("THINK:|</?think>")
 
 
 @dataclass(frozen=True)
-class Measurement:
-    """One trial on each of some tasks.
+class EvaluationResult:
+    """The results of one trial on each of some tasks.
 
     Attributes:
         rate: of success, over tasks, clustered as the environment says; None where one of several environments has no result,
@@ -73,16 +73,16 @@ class Measurement:
 
     def summary(self) -> dict[str, object]:
         """Return the numbers for a result file; where `rate` is None so is success, and there are no means of all."""
-        told: dict[str, object] = {**_numbers(self.rate), "tasks": len(self.successes)}
+        summary: dict[str, object] = {**_numbers(self.rate), "tasks": len(self.successes)}
         means = self.means if self.rate else {}
-        told |= {"clusters": len(set(self.clusters.values())), **means, "faults": self.faults}
+        summary |= {"clusters": len(set(self.clusters.values())), **means, "faults": self.faults}
         parts = {kind: self._part(kind) for kind in sorted({*self.kinds.values(), *self.faults_by_kind})}
-        return {**told, "kinds": parts} if len(parts) > 1 else told
+        return {**summary, "kinds": parts} if len(parts) > 1 else summary
 
     def _part(self, kind: str) -> dict[str, object]:
         successes = {task: value for task, value in self.successes.items() if self.kinds[task] == kind}
-        told = {**_numbers(_rate(successes, self.clusters) if successes else None), "tasks": len(successes)}
-        return told | ({"faults": self.faults_by_kind[kind]} if self.faults_by_kind else {})
+        summary = {**_numbers(_rate(successes, self.clusters) if successes else None), "tasks": len(successes)}
+        return summary | ({"faults": self.faults_by_kind[kind]} if self.faults_by_kind else {})
 
     def as_json(self) -> dict[str, Any]:
         """Return everything that `from_json` needs."""
@@ -90,13 +90,13 @@ class Measurement:
         return {name: getattr(self, name) for name in names}
 
     @classmethod
-    def from_json(cls, row: dict[str, Any]) -> "Measurement":
+    def from_json(cls, row: dict[str, Any]) -> "EvaluationResult":
         """Read what `as_json` gave."""
         whole = set(row.get("faults_by_kind", ())) <= set(row["kinds"].values())
         return cls(_rate(row["successes"], row["clusters"]) if whole else None, **row)
 
 
-def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) -> Measurement:
+def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) -> EvaluationResult:
     """Play `count` tasks of a split once each, always the same ones, and pool what is measured in several environments.
 
     Args:
@@ -109,34 +109,34 @@ def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) 
     Raises:
         UsageError: there is no such split.
     """
-    plan, cores, planned = list[Planned](), dict[str, tuple[str, TurnEnv]](), dict[str, int]()
+    plan, cores, task_counts = list[Planned](), dict[str, tuple[str, TurnEnv]](), dict[str, int]()
     for name, spec in specs:
         core = core_of(gym.make(EnvSpec.from_json(spec)))
         if split not in core.source.splits:
             raise UsageError(f"{core.env_id}: no split {split!r}; the splits are {', '.join(core.source.splits)}")
-        tasks = tasks_measured(core.source, split, count)
+        tasks = measured_tasks(core.source, split, count)
         own = key if len(specs) == 1 else f"{key}/{name}"
         plan += plan_groups(spec, split, tasks, 1, own)
-        cores[core.env_id], planned[name] = (name, core), len(tasks)
+        cores[core.env_id], task_counts[name] = (name, core), len(tasks)
     groups = play_groups(plan, policy)
-    rows = [_measured(group.results[0], cores, split) for group in groups]
+    rows = [_outcome(group.results[0], cores, split) for group in groups]
     kinds = {task: kind for task, _, _, kind in rows}
-    played = Counter(kinds.values())
+    counts = Counter(kinds.values())
     several = len(specs) > 1
-    return Measurement.from_json(
+    return EvaluationResult.from_json(
         {
             "successes": {task: success for task, success, _, _ in rows},
             "clusters": {task: cluster for task, _, cluster, _ in rows},
             "means": episode_means(groups),
             "faults": len(plan) - len(groups),
-            "kinds": kinds if several or len(played) > 1 else {},
-            "faults_by_kind": {name: count - played[name] for name, count in planned.items()} if several else {},
+            "kinds": kinds if several or len(counts) > 1 else {},
+            "faults_by_kind": {name: count - counts[name] for name, count in task_counts.items()} if several else {},
             "episodes": {row[0]: _counts(row, group, cores) for row, group in zip(rows, groups, strict=True)},
         }
     )
 
 
-def _measured(
+def _outcome(
     result: EpisodeResult, cores: Mapping[str, tuple[str, TurnEnv]], split: str
 ) -> tuple[str, float, str, str]:
     """Return an episode's task, success, cluster and kind; of several environments their names are parts of them."""
@@ -150,17 +150,17 @@ def _measured(
 
 
 def _counts(
-    row: tuple[str, float, str, str], group: Group, cores: Mapping[str, tuple[str, TurnEnv]]
+    row: tuple[str, float, str, str], group: EpisodeGroup, cores: Mapping[str, tuple[str, TurnEnv]]
 ) -> dict[str, float]:
     """Return an episode's success, sampled tokens, and what its environment counts."""
     trajectory = group.results[0].trajectory
     _, core = cores[trajectory.header.env_id]
     counted = companion(core, "metrics")
-    told = {"success": row[1], "tokens": float(sampled_tokens([group])[0])}
+    counts = {"success": row[1], "tokens": float(sampled_tokens([group])[0])}
     if counted is None:
-        return told
+        return counts
     task = core.source.get(trajectory.header.split, trajectory.header.task_id)
-    return told | counted(replace(trajectory, task=task))
+    return counts | counted(replace(trajectory, task=task))
 
 
 def _numbers(rate: Rate | None) -> dict[str, object]:
@@ -171,12 +171,12 @@ def _rate(successes: dict[str, float], clusters: dict[str, str]) -> Rate:
     return success_rate(list(successes.values()), list(successes), [clusters[task] for task in successes])
 
 
-def gain(before: Measurement, after: Measurement) -> dict[str, object]:
+def gain(before: EvaluationResult, after: EvaluationResult) -> dict[str, object]:
     """Return the paired difference of success on the tasks that both measured, with its interval and test."""
     tasks = before.successes.keys() & after.successes.keys()
     sides = [{task: [side.successes[task]] for task in sorted(tasks)} for side in (before, after)]
-    found = compare_paired(*sides, clusters={task: before.clusters[task] for task in tasks})
-    return {"difference": found.difference, "interval": [found.low, found.high], "p_value": found.p_value}
+    test = compare_paired(*sides, clusters={task: before.clusters[task] for task in tasks})
+    return {"difference": test.difference, "interval": [test.low, test.high], "p_value": test.p_value}
 
 
 class Evaluator:
@@ -187,7 +187,7 @@ class Evaluator:
 
     Attributes:
         player: that is measured.
-        episodes: of the last test, as `Measurement.episodes`.
+        episodes: of the last test, as `EvaluationResult.episodes`.
     """
 
     def __init__(self, settings: RunSettings, player: Player, accelerator: Any) -> None:
@@ -201,14 +201,14 @@ class Evaluator:
         remembers = any(name == "Memory" for name, _ in wrapper_rows(settings.env.wrappers, "env.wrappers"))
         if remembers or not settings.evaluation.bare or self._specs[BARE] == self._specs[WITHIN]:
             del self._specs[BARE]
-        self._tests = further_tests(settings)
+        self._tests = extra_tests(settings)
         self._settings, self._accelerator = settings, accelerator
         self.episodes: dict[str, dict[str, float]] = {}
 
     def before(self) -> dict[str, Any] | None:
         """Measure on the test split and return what `results` compares with, as JSON; None where nothing is measured here."""
-        found = self._test()
-        return {name: measured.as_json() for name, measured in found.items()} or None
+        measurements = self._test()
+        return {name: measured.as_json() for name, measured in measurements.items()} or None
 
     def results(self, before: dict[str, Any] | None) -> dict[str, Any]:
         """Measure on the test split and return what a result file tells: before, after, the paired gain, and `env.tests`.
@@ -216,9 +216,9 @@ class Evaluator:
         What was measured in the bare environment stands under "bare" in the same form, where it is another one.
         """
         after = self._test()
-        sides = {name: Measurement.from_json(row) for name, row in (before or {}).items()}
-        told = _compared(sides.get(WITHIN), after.get(WITHIN)) | {"tests": self._further(after)}
-        return told | ({BARE: _compared(sides.get(BARE), after.get(BARE))} if BARE in self._specs else {})
+        sides = {name: EvaluationResult.from_json(row) for name, row in (before or {}).items()}
+        result = _compare(sides.get(WITHIN), after.get(WITHIN)) | {"tests": self._measure_tests(after)}
+        return result | ({BARE: _compare(sides.get(BARE), after.get(BARE))} if BARE in self._specs else {})
 
     def write_episodes(self, folder: Path) -> None:
         """Write what was counted of the last test's episodes, a line a task; nothing where there was no test."""
@@ -230,51 +230,51 @@ class Evaluator:
         """Measure on the split that chooses and return points of curves; of the bare environment under eval_bare/."""
         settings, points = self._settings, dict[str, float]()
         for name, (spec, _) in self._specs.items():
-            found = self._measure(spec, settings.env.eval_split, settings.evaluation.tasks, "eval")
-            if found is not None:
-                points |= curve_points(found, "eval" if name == WITHIN else f"eval_{name}")
+            measurement = self._measure(spec, settings.env.eval_split, settings.evaluation.tasks, "eval")
+            if measurement is not None:
+                points |= curve_points(measurement, "eval" if name == WITHIN else f"eval_{name}")
         return points
 
     def held_out(self, tasks: int) -> float:
         """Return success on tasks of the split that chooses; 0 on the other processes, and where faults left no rate."""
         spec, _ = self._specs[WITHIN]
-        found = self._measure(spec, self._settings.env.eval_split, tasks, "warm start")
-        return found.rate.value if found is not None and found.rate else 0.0
+        measurement = self._measure(spec, self._settings.env.eval_split, tasks, "warm start")
+        return measurement.rate.value if measurement is not None and measurement.rate else 0.0
 
-    def _test(self) -> dict[str, Measurement]:
+    def _test(self) -> dict[str, EvaluationResult]:
         """Measure on the test split; nothing on other processes, and where no test is wanted."""
         settings = self._settings
-        asked = {
+        sides = {
             name: self._measure(spec, settings.env.test_split, settings.evaluation.test_tasks, "test")
             for name, (_, spec) in self._specs.items()
         }
-        found = {name: measured for name, measured in asked.items() if measured is not None}
-        self.episodes = found[WITHIN].episodes if WITHIN in found else {}
-        return found
+        measurements = {name: measured for name, measured in sides.items() if measured is not None}
+        self.episodes = measurements[WITHIN].episodes if WITHIN in measurements else {}
+        return measurements
 
-    def _further(self, after: dict[str, Measurement]) -> dict[str, dict[str, object] | None]:
+    def _measure_tests(self, after: dict[str, EvaluationResult]) -> dict[str, dict[str, object] | None]:
         """Measure `env.tests`, by name; one that was measured already is not played again."""
-        settings, told = self._settings, dict[str, dict[str, object] | None]()
+        settings, summaries = self._settings, dict[str, dict[str, object] | None]()
         # In every process the same are played, though only the first knows what was found.
-        known = {(specs[1], settings.env.test_split): after.get(name) for name, specs in self._specs.items()}
+        measurements = {(specs[1], settings.env.test_split): after.get(name) for name, specs in self._specs.items()}
         for name, (spec, split) in self._tests.items():
-            if (spec, split) in known:
-                found = known[spec, split]
+            if (spec, split) in measurements:
+                measurement = measurements[spec, split]
             else:
-                found = self._measure(spec, split, settings.evaluation.test_tasks, f"test/{name}")
-            told[name] = None if found is None else {"split": split, **found.summary()}
-        return told
+                measurement = self._measure(spec, split, settings.evaluation.test_tasks, f"test/{name}")
+            summaries[name] = None if measurement is None else {"split": split, **measurement.summary()}
+        return summaries
 
-    def _measure(self, specs: Specs, split: str, tasks: int, name: str) -> Measurement | None:
-        found = None
+    def _measure(self, specs: Specs, split: str, tasks: int, name: str) -> EvaluationResult | None:
+        measurement = None
         with one_budget():
             if tasks and self._accelerator.is_main_process:
-                found = measure_all(self.player, specs, split, tasks, f"{self._settings.seed}/{name}")
+                measurement = measure_all(self.player, specs, split, tasks, f"{self._settings.seed}/{name}")
         self._accelerator.wait_for_everyone()
-        return found
+        return measurement
 
 
-def _compared(before: Measurement | None, after: Measurement | None) -> dict[str, Any]:
+def _compare(before: EvaluationResult | None, after: EvaluationResult | None) -> dict[str, Any]:
     """Return both summaries and the gain; None for it where one side has no rate of all its environments."""
     both = before and after and before.rate and after.rate
     return {
@@ -297,7 +297,7 @@ def success_of(summary: dict[str, Any]) -> str:
     return f"{100 * summary['success']:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
 
 
-def curve_points(measured: Measurement, prefix: str = "eval") -> dict[str, float]:
+def curve_points(measured: EvaluationResult, prefix: str = "eval") -> dict[str, float]:
     """Return the curve points of a validation; its faults alone where an environment has no result: it is never the best."""
     rate = measured.rate
     if rate is None:
@@ -306,8 +306,8 @@ def curve_points(measured: Measurement, prefix: str = "eval") -> dict[str, float
     return {f"{prefix}/{name}": value for name, value in numbers.items()}
 
 
-def examined(run: Any, seed: int, episodes: int = EPISODES) -> dict[str, Any]:
-    """Play tasks of the training split and return what the policy's turns are like, as plain JSON; see `texts_told`."""
+def inspect_turns(run: Any, seed: int, episodes: int = EPISODES) -> dict[str, Any]:
+    """Play tasks of the training split and return what the policy's turns are like, as plain JSON; see `turn_stats`."""
     tasks = tasks_of_step(0, min(episodes, run.parts.train_size), run.parts.train_size, seed)
     sampled = run.parts.policy.sampled_tokens
     groups = play_groups(
@@ -316,10 +316,10 @@ def examined(run: Any, seed: int, episodes: int = EPISODES) -> dict[str, Any]:
     run.parts.policy.sampled_tokens = sampled  # which counts training alone
     run.weights_changed()
     tags = acting_tags(core_of(run.parts.environment()))
-    return texts_told([result for group in groups for result in group.results], tags)
+    return turn_stats([result for group in groups for result in group.results], tags)
 
 
-def texts_told(results: Sequence[EpisodeResult], tags: tuple[str, ...] = ()) -> dict[str, Any]:
+def turn_stats(results: Sequence[EpisodeResult], tags: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the numbers of episodes' turns, in an environment in which these tags act.
 
     `distinct_4grams` is the share of different ones among the 4-word runs of all reasoning; `repeats` the share of reasoning
@@ -328,8 +328,8 @@ def texts_told(results: Sequence[EpisodeResult], tags: tuple[str, ...] = ()) -> 
     turns = [turn for result in results for turn in result.trajectory.turns]
     thoughts = {id(turn): reasoning(turn, tags) for turn in turns}
     grams = [gram for text in thoughts.values() for gram in _grams(text)]
-    followed = [pair for result in results for pair in pairwise(result.trajectory.turns)]
-    same = [thoughts[id(one)] == thoughts[id(other)] for one, other in followed if thoughts[id(other)]]
+    turn_pairs = [pair for result in results for pair in pairwise(result.trajectory.turns)]
+    same = [thoughts[id(one)] == thoughts[id(other)] for one, other in turn_pairs if thoughts[id(other)]]
     failures: dict[str, dict[str, Any]] = {}
     for result in results:
         kind = outcome_of(result, result.success)
@@ -355,17 +355,18 @@ def reasoning(turn: Turn, tags: tuple[str, ...] = ()) -> str:
     return " ".join(_MARK.sub(" ", f"{text[:start]} {text[end:]}").split())
 
 
-def in_words(told: dict[str, Any]) -> str:
+def in_words(stats: dict[str, Any]) -> str:
     """Return the numbers as lines for a reader, with a warning where too few turns are valid."""
     lines = [
-        f"{told['episodes']} episodes, {100 * told['success']:.1f} % solved; {told['turns']} turns, "
-        f"{100 * told['valid_turns']:.1f} % valid, {told['tokens_per_turn']:.1f} tokens each, "
-        f"{100 * told['with_reasoning']:.1f} % with reasoning, {100 * told['distinct_4grams']:.1f} % of its 4-grams distinct, "
-        f"{100 * told['repeats']:.1f} % of it as in the turn before"
+        f"{stats['episodes']} episodes, {100 * stats['success']:.1f} % solved; {stats['turns']} turns, "
+        f"{100 * stats['valid_turns']:.1f} % valid, {stats['tokens_per_turn']:.1f} tokens each, "
+        f"{100 * stats['with_reasoning']:.1f} % with reasoning, {100 * stats['distinct_4grams']:.1f} % of its 4-grams "
+        f"distinct, {100 * stats['repeats']:.1f} % of it as in the turn before"
     ]
-    lines += [f"{row['episodes']} {kind}, the first ends: {row['example']!r}" for kind, row in told["failures"].items()]
-    if told["valid_turns"] < WANTED:
-        lines.append(f"warning: under {100 * WANTED:.0f} % of turns are valid: look at the prompt before you train")
+    for kind, row in stats["failures"].items():
+        lines.append(f"{row['episodes']} {kind}, the first ends: {row['example']!r}")
+    if stats["valid_turns"] < MIN_VALID:
+        lines.append(f"warning: under {100 * MIN_VALID:.0f} % of turns are valid: look at the prompt before you train")
     return "\n  ".join(lines)
 
 

@@ -23,24 +23,24 @@ from trainers.training.optimise import Ratio
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """A turn as a data point.
+class DataPoint:
+    """A turn as a data point of training.
 
     Attributes:
         turn: as it was recorded.
         sequence: the context and the turn; its trained tokens are the turn's. In an empty turn that is one that nobody said.
         empty: the policy had no room to say anything.
-        ahead: the tokens of the state behind a cut, of a batch or a limit; () where the next turn goes on or all is over.
+        next_state: the tokens of the state behind a cut, of a batch or a limit; () where the next turn goes on or all is over.
     """
 
     turn: Turn
     sequence: TokenSequence
     empty: bool
-    ahead: tuple[int, ...] = ()
+    next_state: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RecordedTurn:
     """A recorded turn of the conversation `origin`. `sampled` tokens are the policy's: with none it is no data point."""
 
     origin: str
@@ -66,7 +66,7 @@ class LaneTurns:
     """
 
     lane: Lane
-    steps: list[Step] = field(default_factory=list)
+    steps: list[RecordedTurn] = field(default_factory=list)
     whole: int = 0
     lost: int = 0
 
@@ -79,11 +79,11 @@ class LaneTurns:
             return
         turn, conversation = lane.walk.turns[-1], policy.newest(lane.origin)
         sampled = sum(turn.sampled) if turn.sampled else len(turn.token_ids)
-        self.steps.append(Step(lane.origin, turn, sampled, conversation, len(conversation.ids)))
+        self.steps.append(RecordedTurn(lane.origin, turn, sampled, conversation, len(conversation.ids)))
         if lane.over:
             self.whole = len(self.steps)
 
-    def cut(self) -> list[Step]:
+    def cut(self) -> list[RecordedTurn]:
         """Return the turns since the last cut, and begin anew."""
         steps, self.steps, self.whole, self.lost = self.steps, [], 0, 0
         return steps
@@ -91,7 +91,7 @@ class LaneTurns:
 
 @dataclass(frozen=True)
 class LanePlan:
-    """What lanes play.
+    """The episodes that lanes play.
 
     Attributes:
         spec: of the environment, as JSON.
@@ -146,12 +146,12 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
     def open(self, numbers: Sequence[int]) -> None:
         """Begin the lanes of these numbers, or go on where they stood."""
         if self._before:
-            lanes = [self._resumed(self._before[number]) for number in numbers]
+            lanes = [self._resume(self._before[number]) for number in numbers]
         else:
             lanes = self._lockstep.begin([self._plan.episode(number, 0) for number in numbers])
         self._rows = {number: LaneTurns(lane) for number, lane in zip(numbers, lanes, strict=True)}
 
-    def _resumed(self, state: Mapping[str, Any]) -> Lane:
+    def _resume(self, state: Mapping[str, Any]) -> Lane:
         item = Planned(**state["item"])
         lane = Lane(item, self._lockstep.environment(item.spec), fault=state["fault"])
         if state["walk"] is not None:
@@ -164,7 +164,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         return [(number, self._state_of(row.lane)) for number, row in self._rows.items()]
 
     def _state_of(self, lane: Lane) -> dict[str, Any]:
-        walk, conversation = lane.walk and lane.walk.to_json(), self._policy.moment(lane.origin)
+        walk, conversation = lane.walk and lane.walk.to_json(), self._policy.conversation_state(lane.origin)
         return {"item": asdict(lane.item), "fault": lane.fault, "walk": walk, "conversation": conversation}
 
     def stagger(self, limit: int) -> int:
@@ -178,32 +178,32 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         self._forget_contexts()
         return sum(len(row.cut()) for row in self._rows.values())
 
-    def play(self, turns: int) -> tuple[list[list[Point]], dict[str, float]]:
+    def play(self, turns: int) -> tuple[list[list[DataPoint]], dict[str, float]]:
         """Let every lane take so many turns, and return those of each lane, and what the batch was like.
 
         Raises:
             AgentEnvsError: faults left no turn at all.
         """
-        rows, faults, ahead = list(self._rows.values()), 0, dict[str, tuple[int, ...]]()
+        rows, faults, bootstraps = list(self._rows.values()), 0, dict[str, tuple[int, ...]]()
         for _ in range(turns):
             self._begin_next()
             self._step(rows)
             faults += sum(bool(row.lane.fault) for row in rows)
-            ahead |= {row.lane.origin: self._state(row.lane) for row in rows if self._at_a_limit(row)}
+            bootstraps |= {row.lane.origin: self._state(row.lane) for row in rows if self._at_a_limit(row)}
         lanes = [row.lane for row in rows]
-        ahead |= {lane.origin: self._state(lane) for lane in lanes if not lane.over}
+        bootstraps |= {lane.origin: self._state(lane) for lane in lanes if not lane.over}
         lost, ages = sum(row.lost for row in rows), [len(lane.walk.turns) for lane in lanes if lane.walk is not None]
-        batch = [self._points(row.cut(), ahead) for row in rows]
+        batch = [self._points(row.cut(), bootstraps) for row in rows]
         self._forget_contexts()
         points = [point for lane_points in batch for point in lane_points]
         if not points:
             why = next((lane.fault for lane in lanes if lane.fault), "")
             raise AgentEnvsError(f"all turns of {len(lanes)} lanes were lost to faults, the last: {why}")
-        return batch, _told(points) | {"faults": faults, "lost_turns": lost, "lane_age": sum(ages) / max(1, len(ages))}
+        return batch, _stats(points) | {"faults": faults, "lost_turns": lost, "lane_age": sum(ages) / max(1, len(ages))}
 
     def _forget_contexts(self) -> None:
         for row in self._rows.values():  # those of earlier turns have served: an episode may have thousands
-            self._policy.restore(row.lane.origin, self._policy.moment(row.lane.origin))
+            self._policy.restore(row.lane.origin, self._policy.conversation_state(row.lane.origin))
 
     def _begin_next(self) -> None:
         over = [(number, row) for number, row in self._rows.items() if row.lane.over]
@@ -215,9 +215,9 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
             row.lane, row.whole = lane, len(row.steps)
 
     def _step(self, rows: Sequence[LaneTurns]) -> None:
-        going = [row for row in rows if not row.lane.over]
-        self._lockstep.step([row.lane for row in going])
-        for row in going:
+        running = [row for row in rows if not row.lane.over]
+        self._lockstep.step([row.lane for row in running])
+        for row in running:
             row.take(self._policy)
 
     def _at_a_limit(self, row: LaneTurns) -> bool:
@@ -228,21 +228,21 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
     def _state(self, lane: Lane) -> tuple[int, ...]:
         """Return the tokens of the state that a lane is in, in which nobody has acted; also where a limit ended it."""
         assert lane.walk is not None
-        return self._policy.ahead(lane.walk.ahead())[-self._max_context :]
+        return self._policy.bootstrap_tokens(lane.walk.ahead())[-self._max_context :]
 
-    def _points(self, steps: Sequence[Step], ahead: dict[str, tuple[int, ...]]) -> list[Point]:
-        found = []
+    def _points(self, steps: Sequence[RecordedTurn], bootstraps: dict[str, tuple[int, ...]]) -> list[DataPoint]:
+        points = []
         for place, step in enumerate(steps):
             last = place + 1 == len(steps) or steps[place + 1].origin != step.origin
             whole = step.sequence()
             if step.sampled:
-                own = tuple(kept and at == step.turn.index for kept, at in zip(whole.trained, whole.turns, strict=True))
+                own = tuple(mark and at == step.turn.index for mark, at in zip(whole.trained, whole.turns, strict=True))
                 sequence = replace(whole, trained=own)
             else:
                 sequence = state_before(whole.ids[-self._max_context :], self._end)
-            shown = ahead.get(step.origin, ()) if last and not step.turn.terminated else ()
-            found.append(Point(step.turn, sequence, not step.sampled, shown))
-        return found
+            bootstrap = bootstraps.get(step.origin, ()) if last and not step.turn.terminated else ()
+            points.append(DataPoint(step.turn, sequence, not step.sampled, bootstrap))
+        return points
 
 
 def state_before(ids: Sequence[int], end: int) -> TokenSequence:
@@ -251,7 +251,7 @@ def state_before(ids: Sequence[int], end: int) -> TokenSequence:
     return TokenSequence((*ids, end), (False,) * length + (True,), (0.0,) * (length + 1), (0,) * length + (1,))
 
 
-def _told(points: Sequence[Point]) -> dict[str, float]:
+def _stats(points: Sequence[DataPoint]) -> dict[str, float]:
     turns = [point.turn for point in points]
     over = sum(turn.terminated or turn.truncated for turn in turns)
     lengths = [sum(point.sequence.trained) for point in points if not point.empty]

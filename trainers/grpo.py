@@ -35,14 +35,14 @@ from agent_envs.base.errors import UsageError
 from agent_envs.core.trajectory import Trajectory
 from trainers import advantages as adv
 from trainers import losses
-from trainers.batching import MicroBatch, Row, in_parts
+from trainers.batching import MicroBatch, TrainRow, in_parts
 from trainers.command_line import in_order
 from trainers.imitation import check_flaws, warm_start
 from trainers.run import TrainingRun, run_program
-from trainers.sampling import Group, group_stats, step_plan
+from trainers.sampling import EpisodeGroup, group_stats, step_plan
 from trainers.settings import ReinforcementSettings, at_least_one, not_negative
 from trainers.training.forward import token_logprobs
-from trainers.training.models import corrected, reference_of, with_reference
+from trainers.training.models import correct_rows, reference_of, with_reference
 from trainers.training.optimise import gradient_step, mean_by_name
 
 
@@ -118,102 +118,102 @@ def train(
         run.begin()
     reference = reference_of(run) if settings.beta else None
     while not run.over:
-        started, cpu = time.perf_counter(), time.process_time()
+        start, cpu = time.perf_counter(), time.process_time()
         # 1. Play. Every resume plays the same groups, every process its share of them.
         counts = settings.tasks_per_step, settings.group_size
         plan = step_plan(list(run.parts.environments.values()), run.parts.train_split, counts, run.step, settings.seed)
-        groups = run.played(plan, together=settings.group_size)
+        groups = run.play(plan, together=settings.group_size)
         stats = group_stats(groups) | {"cpu_seconds/sampling": time.process_time() - cpu}
         # 2. Rewards become advantages, episodes become rows of tokens.
-        rows, owners = bare_rows(groups)
+        rows, owners = rows_of_groups(groups)
         if settings.beta:
             rows = with_reference(rows, run.parts, reference, settings.token_budget)
         if settings.correction != "off":
-            rows, gap = corrected(rows, run.parts, settings.correction, settings.token_budget)
+            rows, gap = correct_rows(rows, run.parts, settings.correction, settings.token_budget)
             stats |= gap
         rows, signal = with_advantages(rows, owners, groups, settings)
         stats["frac_reward_zero_std"] = 1 - signal
         # 3. Gradient steps.
         parts = in_parts(rows, settings.minibatches)  # groups stay together, tasks came at random
-        told = [update(part, run, settings) for _ in range(settings.epochs) for part in parts]
-        stats |= mean_by_name(told) | {"tokens": sum(len(row.sequence.ids) for row in rows)}
+        update_metrics = [update(part, run, settings) for _ in range(settings.epochs) for part in parts]
+        stats |= mean_by_name(update_metrics) | {"tokens": sum(len(row.sequence.ids) for row in rows)}
         run.weights_changed()
         # 4. What it was like: metrics, an evaluation when it is due, a checkpoint.
-        stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
+        stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - start, time.process_time() - cpu
         run.end_step(stats, groups)
     return run.finish(more)
 
 
-def bare_rows(groups: list[Group]) -> tuple[list[Row], list[int]]:
+def rows_of_groups(groups: list[EpisodeGroup]) -> tuple[list[TrainRow], list[int]]:
     """Return the token sequences of all episodes as rows whose advantages are weights of 1, and the episode of each.
 
     An episode is one row, or several where its context was replaced on the way.
     """
     episodes = [sequences for group in groups for sequences in group.sequences]
-    owned = [(sequence, owner) for owner, sequences in enumerate(episodes) for sequence in sequences]
-    rows = [Row(sequence, tuple(map(float, sequence.trained))) for sequence, _ in owned]
-    return rows, [owner for _, owner in owned]
+    pairs = [(sequence, owner) for owner, sequences in enumerate(episodes) for sequence in sequences]
+    rows = [TrainRow(sequence, tuple(map(float, sequence.trained))) for sequence, _ in pairs]
+    return rows, [owner for _, owner in pairs]
 
 
 def with_advantages(
-    rows: list[Row], owners: list[int], groups: list[Group], settings: GRPOSettings
-) -> tuple[list[Row], float]:
+    rows: list[TrainRow], owners: list[int], groups: list[EpisodeGroup], settings: GRPOSettings
+) -> tuple[list[TrainRow], float]:
     """Return the rows that are trained on, with advantages, and the share of groups whose rewards differ."""
     episodes = [result.trajectory for group in groups for result in group.results]
-    names = [number for number, group in enumerate(groups) for _ in group.results]
+    group_ids = [number for number, group in enumerate(groups) for _ in group.results]
     rewards, reached = adv.pad_turns([[turn.reward for turn in episode.turns] for episode in episodes])
     by_turn = settings.credit == "turn"
-    signal = adv.groups_with_signal(rewards if by_turn else rewards.sum(dim=1), names)  # (episodes,)
+    signal = adv.groups_with_signal(rewards if by_turn else rewards.sum(dim=1), group_ids)  # (episodes,)
     if settings.beta and settings.kl_in == "reward":
         rewards = rewards + penalties(rows, owners, rewards, settings)
     if by_turn:
-        found = adv.turn_advantages(rewards, reached, names, settings.gamma_turn, settings.turn_baseline)
+        advantages = adv.turn_advantages(rewards, reached, group_ids, settings.gamma_turn, settings.turn_baseline)
     else:
-        whole = adv.group_advantages(rewards.sum(dim=1), names, settings.scale, settings.baseline)
-        found = whole[:, None].expand_as(rewards)  # (episodes, turns)
-    chosen = kept_rows(owners, episodes, signal, settings)
-    return [credited(rows[place], found[owners[place]]) for place in chosen], share_of_groups(signal, names)
+        advantages = adv.group_advantages(rewards.sum(dim=1), group_ids, settings.scale, settings.baseline)
+        advantages = advantages[:, None].expand_as(rewards)  # (episodes, turns)
+    places = loss_rows(owners, episodes, signal, settings)
+    return [credit(rows[place], advantages[owners[place]]) for place in places], share_of_groups(signal, group_ids)
 
 
-def kept_rows(owners: list[int], episodes: list[Trajectory], signal: torch.Tensor, settings: GRPOSettings) -> list[int]:
+def loss_rows(owners: list[int], episodes: list[Trajectory], signal: torch.Tensor, settings: GRPOSettings) -> list[int]:
     """Return the places of the rows that are trained on, as `drop_truncated` and `drop_flat_groups` say."""
     cut = [settings.drop_truncated and episode.last.truncated for episode in episodes]
     flat = (~signal).tolist() if settings.drop_flat_groups else [False] * len(episodes)
     return [place for place, owner in enumerate(owners) if not (cut[owner] or flat[owner])]
 
 
-def credited(row: Row, advantages: torch.Tensor) -> Row:
+def credit(row: TrainRow, advantages: torch.Tensor) -> TrainRow:
     """Return a row whose tokens have the advantages of their turns (turns,), times the weights that it has."""
     shares = [0.0, *advantages.tolist()]  # turn 0 is what the policy did not sample
-    weighed = zip(row.advantages, row.sequence.turns, strict=True)
-    return replace(row, advantages=tuple(weight * shares[turn] for weight, turn in weighed))
+    pairs = zip(row.advantages, row.sequence.turns, strict=True)
+    return replace(row, advantages=tuple(weight * shares[turn] for weight, turn in pairs))
 
 
-def share_of_groups(signal: torch.Tensor, names: list[int]) -> float:
+def share_of_groups(signal: torch.Tensor, group_ids: list[int]) -> float:
     """Return the share of groups whose rewards differ, from whether each episode's does and its group's number."""
-    flat = {name for name, differs in zip(names, signal.tolist(), strict=True) if not differs}
-    return 1 - len(flat) / len(set(names))
+    flat = {group for group, differs in zip(group_ids, signal.tolist(), strict=True) if not differs}
+    return 1 - len(flat) / len(set(group_ids))
 
 
-def penalties(rows: list[Row], owners: list[int], rewards: torch.Tensor, settings: GRPOSettings) -> torch.Tensor:
+def penalties(rows: list[TrainRow], owners: list[int], rewards: torch.Tensor, settings: GRPOSettings) -> torch.Tensor:
     """Return the KL penalty on the reward of each turn (episodes, turns)."""
     table = torch.zeros_like(rewards)
     for row, owner in zip(rows, owners, strict=True):
         sequence = row.sequence
         lists = (sequence.logprobs, row.reference_logprobs, sequence.trained)
-        taken = losses.kl_penalty(*(torch.tensor([values]) for values in lists), settings.beta, settings.kl)
+        token_penalties = losses.kl_penalty(*(torch.tensor([values]) for values in lists), settings.beta, settings.kl)
         turns = torch.tensor([sequence.turns])  # (1, tokens)
-        table[owner].index_add_(0, turns[turns > 0] - 1, taken[turns > 0].to(table.dtype))
+        table[owner].index_add_(0, turns[turns > 0] - 1, token_penalties[turns > 0].to(table.dtype))
     return table
 
 
-def update(rows: list[Row], run: TrainingRun, settings: GRPOSettings) -> dict[str, float]:
+def update(rows: list[TrainRow], run: TrainingRun, settings: GRPOSettings) -> dict[str, float]:
     """Take one gradient step on rows and return its metrics."""
 
     def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         with run.parts.accelerator.autocast():
-            asked = run.parts.model, micro, run.parts.temperature
-            logprobs, entropies = token_logprobs(*asked, entropy_grad=settings.entropy != 0)
+            inputs = run.parts.model, micro, run.parts.temperature
+            logprobs, entropies = token_logprobs(*inputs, entropy_grad=settings.entropy != 0)
         return token_losses(logprobs, entropies, micro, settings)
 
     mean = partial(mean_loss, settings=settings)
@@ -229,23 +229,21 @@ def token_losses(
     ratios = (losses.sequence_log_ratios(log_ratio, micro.trained) if of_rows else log_ratio).exp()
     clip = settings.eps_low, settings.eps_high
     if settings.policy_loss == "reinforce":
-        found = losses.reinforce(logprobs, micro.advantages)
+        loss = losses.reinforce(logprobs, micro.advantages)
     elif settings.policy_loss == "cispo":
-        found = losses.cispo(logprobs, ratios, micro.advantages, eps_high=settings.eps_high)
+        loss = losses.cispo(logprobs, ratios, micro.advantages, eps_high=settings.eps_high)
     else:
-        found = losses.ppo_clip(ratios, micro.advantages, *clip, settings.dual_clip or None)
+        loss = losses.ppo_clip(ratios, micro.advantages, *clip, settings.dual_clip or None)
     metrics = losses.ratio_metrics(log_ratio.detach(), ratios.detach(), micro.advantages, micro.trained, *clip)
     metrics["entropy"] = (entropies.detach() * micro.trained).sum() / micro.trained.sum().clamp(min=1)
     if settings.beta:
         divergence = losses.kl_estimate(logprobs.detach(), micro.reference_logprobs, micro.trained, "k3")
         metrics["kl"] = divergence.sum() / micro.trained.sum().clamp(min=1)
         if settings.kl_in == "loss":
-            found = found + settings.beta * losses.kl_loss(
-                logprobs, micro.reference_logprobs, micro.trained, settings.kl
-            )
+            loss = loss + settings.beta * losses.kl_loss(logprobs, micro.reference_logprobs, micro.trained, settings.kl)
     if settings.entropy:
-        found = found + losses.entropy_bonus(entropies, settings.entropy)
-    return found, metrics
+        loss = loss + losses.entropy_bonus(entropies, settings.entropy)
+    return loss, metrics
 
 
 def mean_loss(

@@ -186,7 +186,7 @@ def token_mean(losses: torch.Tensor, trained: torch.Tensor, tokens: int) -> torc
 
 
 def sequence_mean(losses: torch.Tensor, trained: torch.Tensor, rows: int) -> torch.Tensor:
-    """Mean over each row's trained tokens, summed over rows, divided by `rows` (GRPO, arXiv 2402.03300, equation 3).
+    """Average over each row's trained tokens, summed over rows, divided by `rows` (GRPO, arXiv 2402.03300, equation 3).
 
     A token weighs less in a long row. A row without trained tokens adds 0.
 

@@ -24,7 +24,7 @@ from trainers.costs import Costs, Paid, curve_points, in_words
 from trainers.environments import ceilings, members_of
 from trainers.evaluation import Evaluator, change_in_words
 from trainers.run_parts import build_parts
-from trainers.sampling import Group, distinct_calls, keep_episodes, play_groups
+from trainers.sampling import EpisodeGroup, distinct_calls, log_episodes, play_groups
 from trainers.settings import RunSettings
 from trainers.training.checkpoints import Checkpoints, Part
 from trainers.training.metrics import METRICS_FILE, Metrics, read_metrics
@@ -33,7 +33,7 @@ from trainers.training.optimise import Optimiser, means_of_processes, one_budget
 
 
 class TrainingRun:
-    """One run of a trainer: its parts, and where it stands.
+    """One run of a trainer: its parts and its progress.
 
     Attributes:
         parts: what it is made of.
@@ -55,14 +55,14 @@ class TrainingRun:
         """
         self.parts, self._settings, self._gap = build_parts(settings, out), settings, 0.0
         parts, accelerator = self.parts, self.parts.accelerator
-        self._evaluator = Evaluator(settings, parts.judged, accelerator)
+        self._evaluator = Evaluator(settings, parts.eval_policy, accelerator)
         for note in ceilings(settings) if accelerator.is_main_process else ():
             print(f"note: {note}", file=sys.stderr)
-        kept, within = settings.log.keep_checkpoints, settings.evaluation.best_within_steps
-        self._checkpoints = Checkpoints(out / "checkpoints", kept, within)
+        keep, best_within = settings.log.keep_checkpoints, settings.evaluation.best_within_steps
+        self._checkpoints = Checkpoints(out / "checkpoints", keep, best_within)
         self._start = Checkpoints(out / "checkpoints" / "start")
         self.step, self.memory = 0, dict[str, Any]()
-        self._kept: dict[str, Part] = {}
+        self._modules: dict[str, Part] = {}
         self._state = {"cpu_seconds": 0.0, "sampled_tokens": 0, "num_tokens": 0, "env_steps": 0, "before": None,
                        "unmeasured": False, "tool_calls": {}}  # fmt: skip
         self.fresh = not self._resume()
@@ -74,14 +74,14 @@ class TrainingRun:
         self._metrics = Metrics(out, settings.log, total_steps=settings.steps, enabled=accelerator.is_main_process)
 
     def _serve(self) -> None:
-        self.parts.policy.services = self.parts.judged.services = self._spending.services(self.step)
+        self.parts.policy.services = self.parts.eval_policy.services = self._spending.services(self.step)
 
     @property
     def over(self) -> bool:
-        """Whether all is behind it: steps of training, of environments (`most_env_steps`), or calls (`most_tool_calls`)."""
+        """Whether a limit is reached: steps of training, of environments (`most_env_steps`), or calls (`most_tool_calls`)."""
         limits = {"most_env_steps": self.env_steps, "most_tool_calls": sum(self.tool_calls.values())}
-        spent = any(0 < getattr(self._settings, name, 0) <= count for name, count in limits.items())
-        return self.step >= self._settings.steps or spent
+        limit_reached = any(0 < getattr(self._settings, name, 0) <= count for name, count in limits.items())
+        return self.step >= self._settings.steps or limit_reached
 
     def begin(self) -> None:
         """Keep the weights that training starts from, measure them on the test split, and write the first checkpoint."""
@@ -95,7 +95,7 @@ class TrainingRun:
         self.weights_changed()
         return self.parts.processes.sums([self._evaluator.held_out(tasks)])[0]
 
-    def played(self, plan: Sequence[Planned], together: int) -> list[Group]:
+    def play(self, plan: Sequence[Planned], together: int) -> list[EpisodeGroup]:
         """Play this process's share of a step's groups, each of so many episodes.
 
         Raises:
@@ -115,8 +115,8 @@ class TrainingRun:
 
     def start_of_training(self) -> Path | None:
         """Return the folder of the weights that training started from."""
-        found = self._start.best()
-        return found and found.path
+        best = self._start.best()
+        return best and best.path
 
     def key(self, purpose: str) -> str:
         """Return a name for the draws of a step and purpose: equal names, equal draws."""
@@ -130,16 +130,16 @@ class TrainingRun:
         Raises:
             UsageError: the checkpoint has no such module, or it is another one.
         """
-        if name in self._kept:
+        if name in self._modules:
             raise UsageError(f"a module named {name!r} is kept already")
-        self._kept[name] = (module, optimiser)
+        self._modules[name] = (module, optimiser)
         if not self.fresh:
             self._checkpoints.load_part(name, module, optimiser)
 
     def end_step(
         self,
         stats: Mapping[str, float],
-        groups: Sequence[Group] = (),
+        groups: Sequence[EpisodeGroup] = (),
         *,
         turns: int | None = None,
         calls: Mapping[str, int] | None = None,
@@ -158,27 +158,27 @@ class TrainingRun:
         self.step += 1
         self._serve()
         every = self._settings.evaluation.every
-        played = sum(group.turns for group in groups) if turns is None else turns
-        tokens, env_steps = self.parts.processes.sums([stats.get("tokens", 0.0), played])
+        turn_count = sum(group.turns for group in groups) if turns is None else turns
+        tokens, env_steps = self.parts.processes.sums([stats.get("tokens", 0.0), turn_count])
         self._state["num_tokens"] += tokens
         self._state["env_steps"] += int(env_steps)
         self._count_calls(distinct_calls(groups) if calls is None else calls)
         self._sampled, last = self.parts.policy.sampled_tokens, self.over
-        told = means_of_processes({**stats, "edited": self.parts.policy.edited})
+        metrics = means_of_processes({**stats, "edited": self.parts.policy.edited})
         self.parts.policy.edited = 0  # a step tells its own, so that a run that went on tells the same
-        told |= {"num_tokens": self._state["num_tokens"], "env_steps": self.env_steps}
-        told |= {"sampled_tokens": self.sampled_tokens, "tool_calls": sum(self.tool_calls.values())}
+        metrics |= {"num_tokens": self._state["num_tokens"], "env_steps": self.env_steps}
+        metrics |= {"sampled_tokens": self.sampled_tokens, "tool_calls": sum(self.tool_calls.values())}
         if hasattr(self.parts.engine, "sync"):
-            told["engine/probe_gap"] = self._gap
+            metrics["engine/probe_gap"] = self._gap
         self._state["unmeasured"] = bool(every) and (self.step % every == 0 or last)
         unpaid = None
         try:
-            told |= self._evaluate()
+            metrics |= self._evaluate()
         except BudgetSpent as end:
             unpaid = end
-        self._metrics.log(self.step, told | curve_points(self.paid))
+        self._metrics.log(self.step, metrics | curve_points(self.paid))
         if groups and self._settings.log.episodes:
-            keep_episodes(groups, self.step, self.parts.out / f"episodes-{self.parts.accelerator.process_index}.jsonl")
+            log_episodes(groups, self.step, self.parts.out / f"episodes-{self.parts.accelerator.process_index}.jsonl")
         if unpaid is not None:
             raise unpaid
         due = self._settings.log.checkpoint_every
@@ -186,8 +186,8 @@ class TrainingRun:
             self._save()
 
     def _count_calls(self, own: Mapping[str, int]) -> None:
-        made = sums_of_processes({f"tools/{name}": count for name, count in own.items()})
-        whole = {name.removeprefix("tools/"): int(count) for name, count in made.items()}
+        sums = sums_of_processes({f"tools/{name}": count for name, count in own.items()})
+        whole = {name.removeprefix("tools/"): int(count) for name, count in sums.items()}
         self._state["tool_calls"] = dict(sorted((Counter(self.tool_calls) + Counter(whole)).items()))
 
     def finish(self, more: Callable[[dict[str, Any]], dict[str, Any]] = lambda _: {}) -> dict[str, Any]:
@@ -197,11 +197,11 @@ class TrainingRun:
         """
         if self._saved_step < self.step:
             self._save()
-        chosen = self.load_best()
+        choice = self.load_best()
         measured = self._evaluator.results(self._state["before"])
         result = {
             "env": ", ".join(member.name for member in members_of(self._settings.env)),
-            **chosen,
+            **choice,
             "seed": self._settings.seed,
             **measured,
             "steps": self.step,
@@ -220,19 +220,19 @@ class TrainingRun:
             save_model(
                 self.parts.bare, self.parts.chat.tokenizer, self.parts.out / "model", template=self.parts.chat.template
             )
-            made = [self.parts.out / "model"]
+            outputs = [self.parts.out / "model"]
             if self._settings.log.curves:
                 from trainers.figures.learning_curves import plot_curves  # of a finished run alone
 
-                made.insert(0, self.parts.out / "curves.png")
-                plot_curves([read_metrics(self.parts.out / METRICS_FILE)], made[0])
+                outputs.insert(0, self.parts.out / "curves.png")
+                plot_curves([read_metrics(self.parts.out / METRICS_FILE)], outputs[0])
             self._evaluator.write_episodes(self.parts.out)
             write_result(result, self.parts.out)  # the last thing of all: where it is, a run is finished
             print(json.dumps(result))
-            if told := change_in_words(measured, self._settings.env.test_split):
-                print(f"{told}; {', '.join(map(str, made))}", file=sys.stderr)
-            if told := how_to_evaluate(self._settings, self.parts.out):
-                print(told, file=sys.stderr)
+            if change := change_in_words(measured, self._settings.env.test_split):
+                print(f"{change}; {', '.join(map(str, outputs))}", file=sys.stderr)
+            if command := how_to_evaluate(self._settings, self.parts.out):
+                print(command, file=sys.stderr)
         self.parts.accelerator.wait_for_everyone()
         return result
 
@@ -257,7 +257,7 @@ class TrainingRun:
             self._metrics.log(self.step, self._evaluate() | curve_points(self.paid))
             self._save()
 
-    def stopped(self, end: BudgetSpent) -> BudgetSpent:
+    def stop(self, end: BudgetSpent) -> BudgetSpent:
         """Save the steps that are finished, and return what is told of the end: what was spent, and how to go on."""
         self.parts.policy.sampled_tokens = self._sampled  # the step that is not finished is played again
         if self._saved_step < self.step:
@@ -268,7 +268,7 @@ class TrainingRun:
 
     @property
     def paid(self) -> Paid:
-        """What all processes spent on feedback so far, over all resumes, by model; {} where nothing is counted."""
+        """The costs of feedback so far, over all processes and resumes, by model; {} where nothing is counted."""
         return self._spending.paid(gather_object([self._spending.counts]))
 
     def _evaluate(self) -> dict[str, float]:
@@ -305,7 +305,7 @@ class TrainingRun:
             "cpu_seconds": self._cpu_seconds(),
         }
         if self.parts.accelerator.is_main_process:
-            self._checkpoints.save(self.step, self.parts.bare, self.parts.optimiser, state, self._kept)
+            self._checkpoints.save(self.step, self.parts.bare, self.parts.optimiser, state, self._modules)
         self._saved_step = self.step
         self.parts.accelerator.wait_for_everyone()
         self._spending.forget(self.step)
@@ -337,7 +337,7 @@ def open_run(settings: RunSettings, out: Path, spending: Costs | None = None) ->
         run.catch_up()
         yield run
     except BudgetSpent as end:
-        raise run.stopped(end) from end
+        raise run.stop(end) from end
     finally:
         run.close()
 

@@ -26,7 +26,7 @@ M_ARENA_MAX = -8  # of glibc's malloc.h
 
 @dataclass(frozen=True)
 class RunParts:
-    """What a run is made of.
+    """The parts of a run.
 
     Attributes:
         out: its folder.
@@ -37,7 +37,7 @@ class RunParts:
         chat: tokens of conversations.
         engine: samples; it shares the model, or has a copy that `TrainingRun.weights_changed` keeps up.
         policy: plays training episodes.
-        judged: plays as it is measured: greedily, say.
+        eval_policy: plays as it is measured: greedily, say.
         optimiser: of the model.
         constant: tokens that are whole texts of prompts; a warm start leaves out those that no demonstration says.
         train_split: of the environments.
@@ -54,7 +54,7 @@ class RunParts:
     chat: ChatTokenizer
     engine: Engine
     policy: Player
-    judged: Player
+    eval_policy: Player
     optimiser: Optimiser
     constant: frozenset[int]
     train_split: str
@@ -69,12 +69,12 @@ class RunParts:
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the model."""
         return self.processes.device
 
     @property
     def bare(self) -> Any:
-        """The model without what accelerate may have put around it."""
+        """The model without accelerate's wrappers."""
         return self.accelerator.unwrap_model(self.model)
 
     @property
@@ -84,23 +84,23 @@ class RunParts:
 
     @property
     def train_size(self) -> int:
-        """How many training tasks the environment of `env.id` has."""
+        """The number of training tasks of the environment of `env.id`."""
         return self.main.size
 
     def environment(self) -> gym.Env[Any, Any]:
         """Return a new environment of the run's kind."""
         return gym.make(EnvSpec.from_json(self.spec))
 
-    def shared_out(self, count: int) -> list[tuple[gym.Env[Any, Any], int]]:
+    def share_episodes(self, count: int) -> list[tuple[gym.Env[Any, Any], int]]:
         """Return the environments without the wrappers of `env.wrappers`, each with its share of so many episodes."""
         weights = [environment.weight for environment in self.environments.values()]
         parts = zip(self.environments.values(), shares(weights, count, self.seed, 0), strict=True)
         return [(gym.make(EnvSpec.from_json(environment.bare)), part) for environment, part in parts]
 
-    def encoded(self, episode: Trajectory) -> list[TokenSequence]:
+    def encode(self, episode: Trajectory) -> list[TokenSequence]:
         """Return an episode that somebody played as tokens, as the policy would have had them."""
         environment = self.environments.get(episode.header.env_id, self.main)
-        return self.policy.demonstrated(episode, environment.spec, environment.tools)
+        return self.policy.demonstration_tokens(episode, environment.spec, environment.tools)
 
 
 def build_parts(settings: RunSettings, out: Path) -> RunParts:
@@ -121,12 +121,12 @@ def build_parts(settings: RunSettings, out: Path) -> RunParts:
     main = environments[full_id(settings.env.id)]
     env = gym.make(EnvSpec.from_json(main.bare))
     model, chat, constant = build_model(settings, accelerator)
-    if (further := expanded_parts(env)) is not None:
-        further.give_head(model, chat, env, settings.model.name, settings.model.expanded_start)
+    if (expanded := expanded_parts(env)) is not None:
+        expanded.give_head(model, chat, env, settings.model.name, settings.model.expanded_start)
     same_weights(model, accelerator)
     bare = accelerator.unwrap_model(model)
     engine = build_engine(settings, bare, chat, accelerator, out)
-    policy, judged = build_policies(settings, bare, engine, chat, env, accelerator.autocast)
+    policy, eval_policy = build_policies(settings, bare, engine, chat, env, accelerator.autocast)
     return RunParts(
         out=out,
         processes=processes,
@@ -136,7 +136,7 @@ def build_parts(settings: RunSettings, out: Path) -> RunParts:
         chat=chat,
         engine=engine,
         policy=policy,
-        judged=judged,
+        eval_policy=eval_policy,
         optimiser=Optimiser(model, settings.optim, settings.updates),
         constant=constant,
         train_split=settings.env.train_split,

@@ -1,8 +1,9 @@
 """Groups of episodes that start alike are planned and played for a trainer, onto trajectory trees, and counted for its log.
 
-The record of truth is the tree; from it a player rebuilds the very tokens that the model saw, and `Group.drift` counts where
-it could not. A step's groups are shared out among the environments of a mixture: each gets its share, rounded up or down by a
-draw of the step's own, and of its tasks every one comes once before any comes again. All follows from the seed and the step.
+The record of truth is the tree; from it a player rebuilds the very tokens that the model saw, and `EpisodeGroup.drift` counts
+where it could not. A step's groups are shared out among the environments of a mixture: each gets its share, rounded up or down
+by a draw of the step's own, and of its tasks every one comes once before any comes again. All follows from the seed and the
+step.
 """
 
 import contextlib
@@ -35,7 +36,7 @@ Play = Callable[[Sequence[Planned]], dict[str, EpisodeResult]]
 
 
 @dataclass(frozen=True)
-class Group:
+class EpisodeGroup:
     """Episodes that started alike: one tree, its trajectories in the order of their rollout index.
 
     Attributes:
@@ -96,11 +97,11 @@ class Player(Protocol):
         """Return the tokens of an episode as they were sampled."""
         ...
 
-    def rebuilt(self, trajectory: Trajectory) -> list[TokenSequence]:
+    def rebuild(self, trajectory: Trajectory) -> list[TokenSequence]:
         """Return the same tokens made from the record alone."""
         ...
 
-    def demonstrated(
+    def demonstration_tokens(
         self, trajectory: Trajectory, spec: str, tools: Sequence[Mapping[str, Any]] = ()
     ) -> list[TokenSequence]:
         """Return the tokens of an episode that somebody else played in the environment of a spec, shown these tools."""
@@ -113,7 +114,7 @@ class Player(Protocol):
 
 def play_groups(
     plan: Sequence[Planned], policy: Player, *, keep: bool = False, play: Play | None = None
-) -> list[Group]:
+) -> list[EpisodeGroup]:
     """Play a plan of groups and return them in its order; the policy has forgotten everything afterwards, unless it is to keep.
 
     Args:
@@ -138,25 +139,25 @@ def play_groups(
     return [group for group in groups if group.results]
 
 
-def group_of(results: Sequence[EpisodeResult], policy: Player) -> Group:
+def group_of(results: Sequence[EpisodeResult], policy: Player) -> EpisodeGroup:
     """Return episodes that started alike, with their tokens; those that an outside fault ended are counted and left out."""
-    played = tuple(result for result in results if result.status in ("terminated", "truncated"))
-    if not played:
-        return Group(TrajectoryTree(results[0].trajectory.header, ()), (), (), 0, len(results))
-    tree = TrajectoryTree(played[0].trajectory.header, played[0].trajectory.prompt)
+    episodes = tuple(result for result in results if result.status in ("terminated", "truncated"))
+    if not episodes:
+        return EpisodeGroup(TrajectoryTree(results[0].trajectory.header, ()), (), (), 0, len(results))
+    tree = TrajectoryTree(episodes[0].trajectory.header, episodes[0].trajectory.prompt)
     sequences, drift = [], 0
-    for result in played:
+    for result in episodes:
         tree.add(result.trajectory)
-        rebuilt = [trimmed(sequence) for sequence in policy.rebuilt(result.trajectory)]
+        rebuilt = [trim(sequence) for sequence in policy.rebuild(result.trajectory)]
         header = result.trajectory.header
         origin = origin_of(header.episode_key, header.branch)
-        sampled = [trimmed(sequence) for sequence in policy.sequences(origin)]
+        sampled = [trim(sequence) for sequence in policy.sequences(origin)]
         drift += sum(drifted(*pair) for pair in itertools.zip_longest(sampled, rebuilt, fillvalue=NOTHING))
         sequences.append(sampled_parts(sampled))
-    return Group(tree, played, tuple(sequences), drift, len(results) - len(played))
+    return EpisodeGroup(tree, episodes, tuple(sequences), drift, len(results) - len(episodes))
 
 
-def keep_episodes(groups: Sequence[Group], step: int, path: Path) -> None:
+def log_episodes(groups: Sequence[EpisodeGroup], step: int, path: Path) -> None:
     """Add the episodes of a step to a file, with their tokens."""
     with contextlib.closing(Journal(path)) as journal:
         for group in groups:
@@ -166,12 +167,12 @@ def keep_episodes(groups: Sequence[Group], step: int, path: Path) -> None:
 
 def sampled_parts(sequences: Sequence[TokenSequence]) -> tuple[TokenSequence, ...]:
     """Return those of an episode's sequences in which something was sampled, up to their last trained token."""
-    return tuple(trimmed(sequence) for sequence in sequences if any(sequence.trained))
+    return tuple(trim(sequence) for sequence in sequences if any(sequence.trained))
 
 
-def trimmed(sequence: TokenSequence) -> TokenSequence:
+def trim(sequence: TokenSequence) -> TokenSequence:
     """Return a sequence up to its last trained token: nothing after it can matter to a causal model."""
-    length = max((place + 1 for place, kept in enumerate(sequence.trained) if kept), default=0)
+    length = max((place + 1 for place, trained in enumerate(sequence.trained) if trained), default=0)
     return sequence.upto(length)
 
 
@@ -201,18 +202,18 @@ def step_plan(
             environments[0].spec, split, tasks_of_step(step, groups, environments[0].size, seed), size, key
         )
     weights = [environment.weight for environment in environments]
-    given = [shares(weights, groups, seed, earlier) for earlier in range(step + 1)]
-    drawn = []
+    group_counts = [shares(weights, groups, seed, earlier) for earlier in range(step + 1)]
+    pairs = []
     for place, environment in enumerate(environments):
-        begun = sum(row[place] for row in given[:-1])
-        tasks = tasks_at(range(begun, begun + given[-1][place]), environment.size, seed)
-        drawn += [(environment.spec, task) for task in tasks]
-    random.Random(f"order:{seed}:{step}").shuffle(drawn)  # minibatches take groups as they come
-    plans = [plan_groups(spec, split, [task], size, f"{key}/{place}") for place, (spec, task) in enumerate(drawn)]
-    return [planned for plan in plans for planned in plan]
+        first = sum(row[place] for row in group_counts[:-1])
+        tasks = tasks_at(range(first, first + group_counts[-1][place]), environment.size, seed)
+        pairs += [(environment.spec, task) for task in tasks]
+    random.Random(f"order:{seed}:{step}").shuffle(pairs)  # minibatches take groups as they come
+    plans = [plan_groups(spec, split, [task], size, f"{key}/{place}") for place, (spec, task) in enumerate(pairs)]
+    return [episode for plan in plans for episode in plan]
 
 
-def episode_means(groups: Sequence[Group]) -> dict[str, float]:
+def episode_means(groups: Sequence[EpisodeGroup]) -> dict[str, float]:
     """Return means over all episodes of groups: what a curve of training shows beside the reward."""
     episodes = [result.trajectory for group in groups for result in group.results]
     turns = [turn for episode in episodes for turn in episode.turns]
@@ -236,16 +237,16 @@ def episode_means(groups: Sequence[Group]) -> dict[str, float]:
 
 def _feedback(results: Sequence[EpisodeResult]) -> dict[str, float]:
     """Return the cost of verbal feedback per episode: messages, and calls and tokens of a chat model that gave it."""
-    said, used = 0, Counter[str]()
+    message_count, usage = 0, Counter[str]()
     for result in results:
-        shown = [*result.trajectory.prompt, *(m for turn in result.trajectory.turns for m in turn.observation)]
-        said += sum(message.author == "feedback" for message in shown)
-        used.update(feedback_usage(result.usage))
-    totals = {"messages": said, **used} if said else {}
+        messages = [*result.trajectory.prompt, *(m for turn in result.trajectory.turns for m in turn.observation)]
+        message_count += sum(message.author == "feedback" for message in messages)
+        usage.update(feedback_usage(result.usage))
+    totals = {"messages": message_count, **usage} if message_count else {}
     return {f"feedback/{name}": total / len(results) for name, total in totals.items()}
 
 
-def _outcomes(groups: Sequence[Group]) -> dict[str, float]:
+def _outcomes(groups: Sequence[EpisodeGroup]) -> dict[str, float]:
     """Return TRL's numbers of the episodes that no limit ended, without extremes where there are none, and of tools."""
     episodes = [result.trajectory for group in groups for result in group.results]
     pairs = zip(sampled_tokens(groups), episodes, strict=True)
@@ -259,7 +260,7 @@ def _outcomes(groups: Sequence[Group]) -> dict[str, float]:
     }
 
 
-def sampled_tokens(groups: Sequence[Group]) -> list[int]:
+def sampled_tokens(groups: Sequence[EpisodeGroup]) -> list[int]:
     """Count the sampled tokens of each episode."""
     return [sum(map(sum, (sequence.trained for sequence in row))) for group in groups for row in group.sequences]
 
@@ -276,13 +277,13 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / max(1, len(values))
 
 
-def distinct_calls(groups: Sequence[Group], forks: Sequence[Trajectory] = ()) -> Counter[str]:
+def distinct_calls(groups: Sequence[EpisodeGroup], forks: Sequence[Trajectory] = ()) -> Counter[str]:
     """Count the calls of each tool, in groups and in forks of their episodes; in turns that are shared, once."""
     turns = {name: node.turn for group in groups for name, node in group.tree.nodes.items()}
     return tool_calls((turns | {turn.node: turn for fork in forks for turn in fork.turns}).values())
 
 
-def group_stats(groups: Sequence[Group]) -> dict[str, float]:
+def group_stats(groups: Sequence[EpisodeGroup]) -> dict[str, float]:
     """Return the metrics of a training step's episodes."""
     results = [result for group in groups for result in group.results]
     rewards = [result.trajectory.total_reward for result in results]

@@ -15,12 +15,12 @@ def json_object(text: str, name: str) -> dict[str, Any]:
         UsageError: it holds none.
     """
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError as error:
         raise UsageError(f"{name}={text!r} is no JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise UsageError(f"{name}={text!r}: a JSON object is needed")
-    return found
+    return value
 
 
 def at_least_one(settings: Any, prefix: str, *names: str) -> None:
@@ -48,7 +48,7 @@ def not_negative(settings: Any, *names: str, below: float = 1e6) -> None:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """Which model is trained and how.
+    """The model, and the way it is trained.
 
     Attributes:
         name: of a model on the hub, its folder, or `tiny:SIZE` for one made from nothing (tiny, 1m, 3m, 10m).
@@ -117,7 +117,7 @@ class OptimSettings:
 
 @dataclass(frozen=True)
 class EnvironmentSettings:
-    """What is played.
+    """The environment, its wrappers and its splits.
 
     Attributes:
         id: of the environment: `SearchQA`, `agent_envs/SearchQA-v0`, or anyone's `module:namespace/Name-v0`.
@@ -148,7 +148,7 @@ class EnvironmentSettings:
 
 @dataclass(frozen=True)
 class SamplingSettings:
-    """How episodes are sampled.
+    """The sampling of episodes: engine, temperatures, limits of tokens.
 
     Attributes:
         engine: "hf" (transformers, exact logprobs, the trained model itself) or "vllm".
@@ -195,7 +195,7 @@ class SamplingSettings:
 
 @dataclass(frozen=True)
 class EvalSettings:
-    """When and on what the policy is measured.
+    """The evaluations of the policy.
 
     Attributes:
         every: steps between evaluations on the evaluation split; 0 for none.
@@ -226,7 +226,7 @@ class EvalSettings:
 
 @dataclass(frozen=True)
 class LogSettings:
-    """What is written beside metrics.jsonl and the curves.
+    """The logs and checkpoints beside metrics.jsonl.
 
     Attributes:
         tensorboard: event files under OUT/tensorboard.
@@ -326,7 +326,7 @@ class WarmStartSettings:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What every trainer's settings hold; each adds its own, and says in `ORDER` where `--help` has them all.
+    """The settings of every trainer; each adds its own, and lists them in `ORDER` as `--help` shows them.
 
     Attributes:
         seed: of everything: weights, tasks, samples.
@@ -354,13 +354,13 @@ class RunSettings:
 
     @property
     def updates(self) -> int:
-        """How many gradient steps the schedule of the learning rate spans."""
+        """The number of gradient steps that the schedule of the learning rate spans."""
         return self.steps
 
 
 @dataclass(frozen=True)
 class ReinforcementSettings(RunSettings):
-    """What every trainer has that plays and learns.
+    """The settings of every trainer that plays and learns.
 
     Attributes:
         steps: of playing and training.
@@ -392,5 +392,5 @@ class ReinforcementSettings(RunSettings):
 
     @property
     def updates(self) -> int:
-        """How many gradient steps the schedule of the learning rate spans."""
+        """The number of gradient steps that the schedule of the learning rate spans."""
         return self.steps * self.epochs * self.minibatches

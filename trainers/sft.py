@@ -21,7 +21,7 @@ from agent_envs.core.trajectory import Trajectory
 from trainers.command_line import in_order
 from trainers.environments import tasks_of_step
 from trainers.imitation import check_flaws
-from trainers.imitation.imitating import accepted, direct_answers, imitation_step, recorded, rows_of, solved
+from trainers.imitation.imitating import direct_answers, imitation_step, own_successes, recordings, rows_of, solutions
 from trainers.run import TrainingRun, run_program
 from trainers.settings import RunSettings, at_least_one
 
@@ -70,11 +70,11 @@ def train(settings: SFTSettings, run: TrainingRun) -> dict[str, object]:
         run.begin()
     rows = rows_of(list(episodes_of(settings, run)), run.parts, settings.train_on)
     while run.step < settings.steps:
-        started, cpu = time.perf_counter(), time.process_time()
-        chosen = run.parts.processes.share(tasks_of_step(run.step, settings.rows_per_step, len(rows), settings.seed))
-        stats = imitation_step([rows[place] for place in chosen], run.parts, run.parts.optimiser, settings.token_budget)
+        start, cpu = time.perf_counter(), time.process_time()
+        places = run.parts.processes.share(tasks_of_step(run.step, settings.rows_per_step, len(rows), settings.seed))
+        stats = imitation_step([rows[place] for place in places], run.parts, run.parts.optimiser, settings.token_budget)
         run.weights_changed()
-        stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
+        stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - start, time.process_time() - cpu
         run.end_step(stats)
     return run.finish()
 
@@ -82,15 +82,15 @@ def train(settings: SFTSettings, run: TrainingRun) -> dict[str, object]:
 def episodes_of(settings: SFTSettings, run: TrainingRun) -> Iterator[Trajectory]:
     """Yield the episodes that are imitated."""
     if settings.data == "solver":
-        yield from solved(
+        yield from solutions(
             run.parts.environment(), settings.episodes, settings.flaws, run.parts.train_split, settings.seed
         )
     elif settings.data == "direct":
         yield from direct_answers(run.parts.environment(), settings.env.train_split, settings.episodes)
     elif settings.data == "rejection":
-        yield from accepted(run, settings.episodes, settings.samples_per_task, settings.seed)
+        yield from own_successes(run, settings.episodes, settings.samples_per_task, settings.seed)
     else:
-        yield from recorded(Path(settings.data), run.parts.environment(), run.parts.train_split)
+        yield from recordings(Path(settings.data), run.parts.environment(), run.parts.train_split)
 
 
 def main() -> None:

@@ -47,7 +47,7 @@ from trainers.training.models import load_model
 
 NAME = "trainers.trained_agent:TrainedAgent"
 FEEDBACK = "trainers.veg_parts"
-UNSEEN = ("reward", "judge", "weights", "retrieval_score", "equality")  # arguments that shape rewards alone
+REWARD_ARGUMENTS = ("reward", "judge", "weights", "retrieval_score", "equality")  # arguments that shape rewards alone
 
 
 class ModelAgent(EnginePolicy):
@@ -113,41 +113,41 @@ class TrainedAgent(ModelAgent):
         settings = _settings_of(place)
         self.command, self._env, self._warned = evaluation_command(settings, place), settings["env"], False
         self._memory = _memory(settings)
-        drawn = settings["sampling"]
+        sampling = settings["sampling"]
         base = start and settings["model"]["lora_rank"] > 0  # an adapter starts as no change of its base
         super().__init__(
             settings["model"]["name"] if base else str(place / "model"),
             name=f"{place.name}{' at its start' if start else ''}",
-            template=drawn["template"] if base else "auto",
-            temperature=temperature if temperature >= 0 else drawn["eval_temperature"],
+            template=sampling["template"] if base else "auto",
+            temperature=temperature if temperature >= 0 else sampling["eval_temperature"],
             start=place if start and not base else None,
-            **{name: drawn[f"eval_{name}"] for name in ("top_k", "top_p")},
-            **{name: drawn[name] for name in ("max_new_tokens", "max_context", "batch")},
+            **{name: sampling[f"eval_{name}"] for name in ("top_k", "top_p")},
+            **{name: sampling[name] for name in ("max_new_tokens", "max_context", "batch")},
         )
 
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
         """Return the next turn of each episode; the policy is shown what its run's `Memory` would keep."""
-        return super().act([remembered(request, self._memory) if self._memory else request for request in requests])
+        return super().act([with_memory(request, self._memory) if self._memory else request for request in requests])
 
     def meets(self, env: gym.Env[Any, Any]) -> None:
         """Warn once if the environment's arguments differ from those of training."""
-        if self._warned or not (told := differences(self._env, env)):
+        if self._warned or not (diff := differences(self._env, env)):
             return
         self._warned = True
-        print(f"note: {self.name} was trained in another environment: {told}; its own: {self.command}", file=sys.stderr)
+        print(f"note: {self.name} was trained in another environment: {diff}; its own: {self.command}", file=sys.stderr)
 
 
-def remembered(request: Request, memory: Memory) -> Request:
+def with_memory(request: Request, memory: Memory) -> Request:
     """Return a request as it would be with such a `Memory` around the environment; as it is where there is one."""
     if request.context == "replace":
         return request
     rows = [{"role": row["role"], "content": row["content"]} for row in request.messages]
-    said = [place for place, row in enumerate(rows) if row["role"] == "assistant"]
-    own = said[len(said) - request.turn + 1 :]  # what the prompt may show comes before
+    replies = [place for place, row in enumerate(rows) if row["role"] == "assistant"]
+    own = replies[len(replies) - request.turn + 1 :]  # what the prompt may show comes before
     news = (place for place, row in enumerate(rows) if row["content"].startswith(FEEDBACK_MARK))
     first = min([*own, len(rows), *news]) if memory.standing is None else memory.standing
-    kept = own[-memory.turns - 1] + 1 if len(own) > memory.turns else first
-    return replace(request, messages=rows[:first] + rows[kept:], context="replace")
+    start = own[-memory.turns - 1] + 1 if len(own) > memory.turns else first
+    return replace(request, messages=rows[:first] + rows[start:], context="replace")
 
 
 def differences(settings: Mapping[str, Any], env: gym.Env[Any, Any]) -> str:
@@ -161,23 +161,25 @@ def differences(settings: Mapping[str, Any], env: gym.Env[Any, Any]) -> str:
         env: that is played.
     """
     core = core_of(env)
-    known = {full_id(member.name): asdict(member.env) for member in members_of(EnvironmentSettings(**settings))}
-    if core.env_id not in known:
-        names = " and ".join(row["id"] for row in known.values())
+    environments = {full_id(member.name): asdict(member.env) for member in members_of(EnvironmentSettings(**settings))}
+    if core.env_id not in environments:
+        names = " and ".join(row["id"] for row in environments.values())
         return f"{names}, not {core.env_id.rpartition('/')[2]}"
-    settings = known[core.env_id]
+    settings = environments[core.env_id]
     parameters = inspect.signature(type(core).__init__).parameters
     defaults = {name: parameters[name].default for name in core.arguments if name in parameters}
     trained, here = {**defaults, **json.loads(settings["arguments"])}, plain_value(core.arguments)
-    found = []
-    for other in _tested(settings):
+    changes = []
+    for other in _test_arguments(settings):
         there = plain_value({**trained, **other})
-        names = [name for name in {**there, **here} if name not in UNSEEN and there.get(name) != here.get(name)]
-        found.append([f"{name}={_text(there.get(name)):.60}, not {_text(here.get(name)):.60}" for name in names])
-    return "; ".join(found[0]) if all(found) else ""
+        names = [
+            name for name in {**there, **here} if name not in REWARD_ARGUMENTS and there.get(name) != here.get(name)
+        ]
+        changes.append([f"{name}={_text(there.get(name)):.60}, not {_text(here.get(name)):.60}" for name in names])
+    return "; ".join(changes[0]) if all(changes) else ""
 
 
-def _tested(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _test_arguments(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield which arguments are others than those of training: none first, then those of each test."""
     yield {}
     for other in (json.loads(settings["test_arguments"]), *json.loads(settings["tests"]).values()):
@@ -218,23 +220,23 @@ def _command(settings: Mapping[str, Any], folder: Path) -> str:
 def _options(settings: Mapping[str, Any], arguments: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Return a run's wrappers as options of evaluation, and in words those that are none."""
     words, rest = list[str](), list[str]()
-    for name, given in _wrappers(settings):
+    for name, kwargs in _wrappers(settings):
         if name == "VerbalFeedback" and "--feedback" not in words:
-            words += ["--feedback", f"none,{given['feedback']}", "--epsilon", str(given.get("epsilon", EPSILON))]
-            for key, value in (given.get("options") or {}).items():
+            words += ["--feedback", f"none,{kwargs['feedback']}", "--epsilon", str(kwargs.get("epsilon", EPSILON))]
+            for key, value in (kwargs.get("options") or {}).items():
                 words += ["--feedback-arg", f"{key}={_text(value)}"]
-            rest += ["its own templates (--feedback-templates)"] if given.get("templates") else []
-            if is_chat_name(given["feedback"]):
-                words += ["--prices", given["prices"]] if given.get("prices") else []
-                rest.append(f"a limit (--max-cost USD), and {given['feedback']} is asked at every turn")
+            rest += ["its own templates (--feedback-templates)"] if kwargs.get("templates") else []
+            if is_chat_name(kwargs["feedback"]):
+                words += ["--prices", kwargs["prices"]] if kwargs.get("prices") else []
+                rest.append(f"a limit (--max-cost USD), and {kwargs['feedback']} is asked at every turn")
         elif name in ("ForcedAnswer", "TurnLimit") and "--turn-limits" not in words:
             # The option forces an answer wherever one can be forced, and limits turns elsewhere.
             forces = bool(core_of(gym.make(full_id(settings["env"]["id"]), **arguments)).answer_tags[0])
             if forces == (name == "ForcedAnswer"):
-                words += ["--turn-limits", str(given["free_turns" if forces else "turns"])]
+                words += ["--turn-limits", str(kwargs["free_turns" if forces else "turns"])]
             else:
                 rest.append(name)
-        elif not _keeps_turns(name, given):  # such a memory the agent brings along
+        elif not _keeps_turns(name, kwargs):  # such a memory the agent brings along
             rest.append(name)
     return words, rest
 
@@ -245,18 +247,18 @@ def _wrappers(settings: Mapping[str, Any]) -> list[WrapperRow]:
     if "feedback" not in settings:
         return rows
     kind: type = import_module(FEEDBACK).FeedbackSettings  # VEG's own: no other trainer's run has them
-    told: Any = kind(**{row.name: settings[row.name] for row in fields(kind) if row.name in settings})
-    return [*(row for row in rows if row[0] != "VerbalFeedback"), *told.wrapper(told.tester).items()]
+    feedback: Any = kind(**{row.name: settings[row.name] for row in fields(kind) if row.name in settings})
+    return [*(row for row in rows if row[0] != "VerbalFeedback"), *feedback.wrapper(feedback.tester).items()]
 
 
 def _memory(settings: Mapping[str, Any]) -> Memory | None:
     """Return the `Memory` of a run that keeps whole turns; None where it has none."""
-    made = gym.make(full_id(settings["env"]["id"]), **json.loads(settings["env"]["arguments"]))
-    return next((Memory(made, **given) for name, given in _wrappers(settings) if _keeps_turns(name, given)), None)
+    env = gym.make(full_id(settings["env"]["id"]), **json.loads(settings["env"]["arguments"]))
+    return next((Memory(env, **kwargs) for name, kwargs in _wrappers(settings) if _keeps_turns(name, kwargs)), None)
 
 
-def _keeps_turns(name: str, given: Mapping[str, Any]) -> bool:
-    return name == "Memory" and given.get("keep", "turns") == "turns"
+def _keeps_turns(name: str, kwargs: Mapping[str, Any]) -> bool:
+    return name == "Memory" and kwargs.get("keep", "turns") == "turns"
 
 
 def _text(value: Any) -> str:
@@ -271,10 +273,10 @@ def _text(value: Any) -> str:
 
 def _settings_of(folder: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
+        settings: dict[str, Any] = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{folder} holds no run: {error}") from None
-    return found
+    return settings
 
 
 def _take_start(model: Any, folder: Path) -> None:

@@ -60,15 +60,15 @@ class VEGSettings(FeedbackSettings, GRPOSettings):
 
 def results(measured: dict[str, Any]) -> dict[str, Any]:
     """Return VEG's part of the result: success with feedback and without."""
-    return {told: measured["tests"][name] for name, told in TESTS.items()}
+    return {label: measured["tests"][name] for name, label in TESTS.items()}
 
 
 def main() -> None:
     """Run the command line."""
     with one_line_errors("veg"):
         settings, out = parse(VEGSettings, program="veg")
-        if told := settings.told():
-            print(f"veg: {told}", file=sys.stderr)
+        if note := settings.summary():
+            print(f"veg: {note}", file=sys.stderr)
         with open_run(settings.with_feedback(), out, settings.spending()) as run:
             train(settings, run, results)
 

@@ -58,7 +58,7 @@ class FeedbackSettings:
 
     @property
     def tester(self) -> str:
-        """Who gives feedback where it is measured."""
+        """The name of who gives feedback where it is measured."""
         return self.test_feedback or ("scripted:good" if self.feedback == "none" else self.feedback)
 
     @property
@@ -70,8 +70,8 @@ class FeedbackSettings:
     def wrapper(self, feedback: str) -> dict[str, Any]:
         """Return the wrapper in which somebody gives feedback, as settings of wrappers have it."""
         names = ("epsilon", "max_calls", "max_cost", "prices")
-        given = {"feedback": feedback, **{name: getattr(self, name) for name in names}, "templates": self._texts()}
-        return {"VerbalFeedback": given | ({"options": self._options()} if is_chat_name(feedback) else {})}
+        arguments = {"feedback": feedback, **{name: getattr(self, name) for name in names}, "templates": self._texts()}
+        return {"VerbalFeedback": arguments | ({"options": self._options()} if is_chat_name(feedback) else {})}
 
     def spending(self) -> Costs:
         """Return the counter of feedback costs; a script costs nothing.
@@ -86,7 +86,7 @@ class FeedbackSettings:
         prices = {name: table.price(name) if table else None for name in sorted(names)}
         return Costs(prices, feedback_limits(self.max_calls, self.max_cost))
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """Return a line for the screen about the feedback model and its templates; "" without one."""
         models = " and ".join(dict.fromkeys(self.chat_models.values()))
         return models and f"feedback by {models}, templates {read_templates(self._texts()).digest}"

@@ -39,11 +39,11 @@ from agent_envs.base.terminal import stage_lines
 from agent_envs.wrappers.turns import allowance
 from trainers import losses
 from trainers.advantages import DualDiscounts, dual_discount_gae
-from trainers.batching import MicroBatch, Row, in_parts
+from trainers.batching import MicroBatch, TrainRow, in_parts
 from trainers.command_line import in_order
-from trainers.evaluation import examined, in_words
+from trainers.evaluation import in_words, inspect_turns
 from trainers.expanded_actions import expanded_parts
-from trainers.fixed_turns import FixedTurns, LanePlan, Point, state_before
+from trainers.fixed_turns import DataPoint, FixedTurns, LanePlan, state_before
 from trainers.imitation import check_flaws, warm_start
 from trainers.run import TrainingRun, run_program
 from trainers.settings import EnvironmentSettings, ReinforcementSettings, at_least_one, not_negative
@@ -53,7 +53,7 @@ from trainers.training.critic import (
     WarmupSettings,
     critic_step,
     fit,
-    settled,
+    has_settled,
     values_of,
     with_targets,
 )
@@ -61,7 +61,7 @@ from trainers.training.forward import token_logprobs
 from trainers.training.models import ReferenceModel, reference_of, with_reference
 from trainers.training.optimise import Optimiser, gradient_step, mean_by_name
 
-Batch = list[list[Point]]  # of lanes
+Batch = list[list[DataPoint]]  # of lanes
 
 
 @in_order
@@ -118,12 +118,12 @@ def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
     run.parts.processes.check_shares(settings.n_env)
     if run.fresh:
         warm_start(settings.warm_start, run, settings.seed)
-        examination(settings, run, "before")
+        inspect_policy(settings, run, "before")
     critic = Critic(run.parts.bare, settings.critic)
     run.keep("critic", critic, optimiser := Optimiser(critic, settings.critic.optim, 0))
     lane_plan = LanePlan(run.parts.spec, run.parts.train_split, run.parts.train_size, settings.n_env, settings.seed)
-    kept = dict(run.memory.get("lanes", ()))
-    with FixedTurns(lane_plan, run.parts.policy, run.parts.max_context, run.parts.chat.end_ids[0], kept) as lanes:
+    states = dict(run.memory.get("lanes", ()))
+    with FixedTurns(lane_plan, run.parts.policy, run.parts.max_context, run.parts.chat.end_ids[0], states) as lanes:
         lanes.open(run.parts.processes.share(range(settings.n_env)))
         if run.fresh:
             warm_up(critic, optimiser, lanes, run, settings)
@@ -133,28 +133,28 @@ def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
             run.begin()
         reference = reference_of(run) if settings.beta else None
         while not run.over:
-            started, cpu = time.perf_counter(), time.process_time()
+            start, cpu = time.perf_counter(), time.process_time()
             # 1. Play on.
             batch, stats = lanes.play(settings.e_len)
             stats["cpu_seconds/sampling"] = time.process_time() - cpu
             # 2. Rewards become advantages and returns, turns become rows of tokens.
-            rows, told = judged(batch, critic, run, settings, reference)
-            rows = whitened(rows, run)
+            rows, critic_stats = rows_with_advantages(batch, critic, run, settings, reference)
+            rows = whiten(rows, run)
             # 3. Gradient steps of both.
-            found = []
+            update_metrics = []
             for epoch in range(settings.epochs):
                 random.Random(f"{run.key('rows')}/{epoch}").shuffle(rows)
                 for part in in_parts(rows, settings.minibatches):
                     of_critic = critic_step(part, critic, optimiser, run.parts, settings.critic, settings.token_budget)
-                    found.append(update(part, run, settings) | of_critic)
+                    update_metrics.append(update(part, run, settings) | of_critic)
             run.weights_changed()
             # 4. What it was like: metrics, an evaluation when it is due, a checkpoint with the lanes.
-            stats |= told | mean_by_name(found)
-            stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - started, time.process_time() - cpu
+            stats |= critic_stats | mean_by_name(update_metrics)
+            stats["step_time"], stats["cpu_seconds/step"] = time.perf_counter() - start, time.process_time() - cpu
             run.memory["lanes"] = gather_object(lanes.state_dict())
             earlier = run.memory.pop("uncounted_turns", 0) if run.parts.accelerator.is_main_process else 0
             run.end_step(stats, turns=int(stats.pop("turns")) + earlier)
-    examination(settings, run, "after")
+    inspect_policy(settings, run, "after")
     return run.finish(
         lambda _: {name: run.memory[name] for name in ("critic_warm_up", "examined") if name in run.memory}
     )
@@ -168,151 +168,152 @@ def warm_up(
     Raises:
         AgentEnvsError: the value loss has not settled, or values explain nothing.
     """
-    how, env = settings.warmup, run.parts.environment()
+    warmup, env = settings.warmup, run.parts.environment()
     env.reset(seed=0, options={"split": run.parts.train_split, "task": 0})
     limit = allowance(env)[0]
     run.memory["uncounted_turns"] = int(
         run.parts.processes.sums([lanes.stagger(limit) if settings.staggered else 0])[0]
     )
-    if 0 < how.batches * settings.e_len < 2 * limit:
-        note = f"critic warm-up: {how.batches * settings.e_len} turns a lane are fewer than two episodes of {limit}"
+    if 0 < warmup.batches * settings.e_len < 2 * limit:
+        note = f"critic warm-up: {warmup.batches * settings.e_len} turns a lane are fewer than two episodes of {limit}"
         print(f"note: {note}: short episodes, the successes, are too many among those that end", file=sys.stderr)
-    if not how.batches:
+    if not warmup.batches:
         return
-    say, pool, faults = stage_lines("critic warm-up"), list[list[Point]](), 0.0
-    for number in range(how.batches):
-        played, stats = lanes.play(settings.e_len)
-        pool, faults = pool + played, faults + stats["faults"]
-        say("playing", (number + 1) / how.batches / 2)
+    report, pool, faults = stage_lines("critic warm-up"), list[list[DataPoint]](), 0.0
+    for number in range(warmup.batches):
+        points, stats = lanes.play(settings.e_len)
+        pool, faults = pool + points, faults + stats["faults"]
+        report("playing", (number + 1) / warmup.batches / 2)
     turns, faults = map(int, run.parts.processes.sums([sum(map(len, pool)), faults]))
-    rows, told = judged(pool, critic, run, settings)
-    history = [told["value_loss"]]
-    for number in range(max(how.rounds, how.most_rounds)):
-        if number >= how.rounds and number % how.rounds == 0 and (not how.check or settled(history)[0]):
+    rows, critic_stats = rows_with_advantages(pool, critic, run, settings)
+    history = [critic_stats["value_loss"]]
+    for number in range(max(warmup.rounds, warmup.most_rounds)):
+        if number >= warmup.rounds and number % warmup.rounds == 0 and (not warmup.check or has_settled(history)[0]):
             break
-        chosen = random.Random(f"{settings.seed}/warm-up/{number}").sample(rows, max(1, round(how.share * len(rows))))
-        for part in in_parts(chosen, max(1, round(how.batches * how.share * settings.minibatches))):
+        count = max(1, round(warmup.share * len(rows)))
+        sample = random.Random(f"{settings.seed}/warm-up/{number}").sample(rows, count)
+        for part in in_parts(sample, max(1, round(warmup.batches * warmup.share * settings.minibatches))):
             critic_step(part, critic, optimiser, run.parts, settings.critic, settings.token_budget)
-        rows, told = judged(pool, critic, run, settings)
-        history.append(told["value_loss"])
-        say(f"value loss {told['value_loss']:.4f}", min(1.0, 0.5 + (number + 1) / how.rounds / 2))
-    steady, words = settled(history)
-    explained = told["explained_variance"]
-    whole, rising, count = fit(played_out(pool, rows, settings), run.parts.processes)
+        rows, critic_stats = rows_with_advantages(pool, critic, run, settings)
+        history.append(critic_stats["value_loss"])
+        report(f"value loss {critic_stats['value_loss']:.4f}", min(1.0, 0.5 + (number + 1) / warmup.rounds / 2))
+    steady, words = has_settled(history)
+    explained = critic_stats["explained_variance"]
+    r2, r, count = fit(value_return_pairs(pool, rows, settings), run.parts.processes)
     words += f", explained variance {explained:.3f}"
-    words += f", {whole:.3f} in episodes that ended (r = {rising:.3f})" if count else ", no episode ended"
-    found = {"turns": turns, "faults": faults, "value_losses": history, "explained_variance": explained}
-    found |= {"in_ended_episodes": {"tokens": count, "explained_variance": whole, "correlation": rising}}
-    run.memory |= {"uncounted_turns": run.memory["uncounted_turns"] + turns, "critic_warm_up": found}
+    words += f", {r2:.3f} in episodes that ended (r = {r:.3f})" if count else ", no episode ended"
+    summary = {"turns": turns, "faults": faults, "value_losses": history, "explained_variance": explained}
+    summary |= {"in_ended_episodes": {"tokens": count, "explained_variance": r2, "correlation": r}}
+    run.memory |= {"uncounted_turns": run.memory["uncounted_turns"] + turns, "critic_warm_up": summary}
     print(f"critic warm-up: {turns} turns, {faults} faults, {words}", file=sys.stderr)
-    if how.check and not (steady and explained > 0 and (rising > 0 or not count)):
+    if warmup.check and not (steady and explained > 0 and (r > 0 or not count)):
         raise AgentEnvsError(f"the critic has not settled: {words}; raise warmup.most-rounds, or --warmup.no-check")
 
 
-def played_out(pool: Batch, rows: Sequence[Row], settings: VerlogSettings) -> list[tuple[float, float]]:
+def value_return_pairs(pool: Batch, rows: Sequence[TrainRow], settings: VerlogSettings) -> list[tuple[float, float]]:
     """Return values beside returns that hold no value, of the tokens of episodes that ended within the warm-up's batches.
 
     Behind a limit nothing counts, though values look past it: in many an environment successes alone end without one.
     """
-    lanes, left, found = len(pool) // settings.warmup.batches, iter(rows), list[tuple[float, float]]()
+    lanes, left, pairs = len(pool) // settings.warmup.batches, iter(rows), list[tuple[float, float]]()
     row_of = {id(point): next(left) for piece in pool for point in piece if not point.empty}
     for lane in range(lanes):
-        gain, known, index = 0.0, False, 0
+        gain, is_complete, index = 0.0, False, 0
         for point in reversed([point for piece in pool[lane::lanes] for point in piece]):
             over = point.turn.terminated or point.turn.truncated
             if over or point.turn.index + 1 != index:  # where a fault took turns it is not known how the episode ended
-                gain, known = 0.0, over
+                gain, is_complete = 0.0, over
             gain, index = point.turn.reward + settings.discounts.gamma_turn * gain, point.turn.index
             row = row_of.get(id(point))
-            kept = [] if row is None else [place for place, own in enumerate(row.sequence.trained) if own]
-            for place in reversed(kept):
-                gain *= settings.discounts.gamma_token if place != kept[-1] else 1.0
-                found += [(row.more["values"][place], gain)] if known else []
-    return found
+            places = [] if row is None else [place for place, own in enumerate(row.sequence.trained) if own]
+            for place in reversed(places):
+                gain *= settings.discounts.gamma_token if place != places[-1] else 1.0
+                pairs += [(row.more["values"][place], gain)] if is_complete else []
+    return pairs
 
 
-def judged(
+def rows_with_advantages(
     batch: Batch, critic: Critic, run: TrainingRun, settings: VerlogSettings, reference: ReferenceModel | None = None
-) -> tuple[list[Row], dict[str, float]]:
+) -> tuple[list[TrainRow], dict[str, float]]:
     """Return the turns that are trained on as rows, with advantages, and their returns, values and first tokens."""
     points = [point for lane in batch for point in lane]
-    rows = [Row(point.sequence, tuple(map(float, point.sequence.trained))) for point in points]
+    rows = [TrainRow(point.sequence, tuple(map(float, point.sequence.trained))) for point in points]
     if reference is not None:
         rows = with_reference(rows, run.parts, reference, settings.token_budget)
-    states = [state_before(point.ahead, run.parts.chat.end_ids[0]) for point in points if point.ahead]
-    found = values_of(critic, [*(row.sequence for row in rows), *states], run.parts, settings.token_budget)
-    values, ahead = found[: len(rows)], iter(found[len(rows) :])
-    taken = [[0.0] if point.empty else penalties(row, settings.beta) for row, point in zip(rows, points, strict=True)]
-    rewards = [[*row[:-1], row[-1] + point.turn.reward] for row, point in zip(taken, points, strict=True)]
-    bootstraps = [bootstrap(point, next(ahead)[0] if point.ahead else None, settings) for point in points]
-    trained, pairs, start = list[Row](), list[tuple[float, float]](), 0
+    states = [state_before(point.next_state, run.parts.chat.end_ids[0]) for point in points if point.next_state]
+    all_values = values_of(critic, [*(row.sequence for row in rows), *states], run.parts, settings.token_budget)
+    values, next_values = all_values[: len(rows)], iter(all_values[len(rows) :])
+    kl = [[0.0] if point.empty else penalties(row, settings.beta) for row, point in zip(rows, points, strict=True)]
+    rewards = [[*row[:-1], row[-1] + point.turn.reward] for row, point in zip(kl, points, strict=True)]
+    bootstraps = [bootstrap(point, next(next_values)[0] if point.next_state else None, settings) for point in points]
+    trained, pairs, start = list[TrainRow](), list[tuple[float, float]](), 0
     for lane in batch:
         part, start = slice(start, start + len(lane)), start + len(lane)
         lane_values = values[part]
         advantages = dual_discount_gae(lane_values, rewards[part], bootstraps[part], discounts=settings.discounts)
-        for point, row, own, gained in zip(lane, rows[part], lane_values, advantages, strict=True):
+        for point, row, turn_values, gae in zip(lane, rows[part], lane_values, advantages, strict=True):
             if not point.empty:
-                trained.append(with_targets(row, own, gained))
-                pairs += [(value, value + advantage) for value, advantage in zip(own, gained, strict=True)]
-    paid, wrong = sum(map(sum, taken)), sum((value - target) ** 2 for value, target in pairs) / 2
-    paid, wrong, count = run.parts.processes.sums([paid, wrong, len(pairs)])
-    told = {"explained_variance": fit(pairs, run.parts.processes)[0], "value_loss": wrong / max(1.0, count)}
-    return trained, told | {"kl": -paid / settings.beta / max(1.0, count) if settings.beta else 0.0}
+                trained.append(with_targets(row, turn_values, gae))
+                pairs += [(value, value + advantage) for value, advantage in zip(turn_values, gae, strict=True)]
+    penalty, squared_error = sum(map(sum, kl)), sum((value - target) ** 2 for value, target in pairs) / 2
+    penalty, squared_error, count = run.parts.processes.sums([penalty, squared_error, len(pairs)])
+    stats = {"explained_variance": fit(pairs, run.parts.processes)[0], "value_loss": squared_error / max(1.0, count)}
+    return trained, stats | {"kl": -penalty / settings.beta / max(1.0, count) if settings.beta else 0.0}
 
 
-def bootstrap(point: Point, value: float | None, settings: VerlogSettings) -> float | None:
+def bootstrap(point: DataPoint, value: float | None, settings: VerlogSettings) -> float | None:
     """Return the value of what follows a turn in GAE; None where the lane's next turn does."""
     if point.turn.terminated or (point.turn.truncated and settings.released_truncation):
         return 0.0
     return value
 
 
-def penalties(row: Row, coefficient: float) -> list[float]:
+def penalties(row: TrainRow, coefficient: float) -> list[float]:
     """Return the KL penalty on the reward of each trained token."""
     sequence = row.sequence
     if not row.reference_logprobs:
         return [0.0] * sum(sequence.trained)
     lists = (sequence.logprobs, row.reference_logprobs, sequence.trained)
-    taken = losses.kl_penalty(*(torch.tensor([column]) for column in lists), coefficient, "k1")[0]
-    return [float(value) for value in taken[torch.tensor(sequence.trained)]]
+    token_penalties = losses.kl_penalty(*(torch.tensor([column]) for column in lists), coefficient, "k1")[0]
+    return [float(value) for value in token_penalties[torch.tensor(sequence.trained)]]
 
 
-def whitened(rows: list[Row], run: TrainingRun) -> list[Row]:
+def whiten(rows: list[TrainRow], run: TrainingRun) -> list[TrainRow]:
     """Return rows whose advantages have mean 0 and standard deviation 1 over the trained tokens of all processes."""
     pairs = [list(zip(row.advantages, row.sequence.trained, strict=True)) for row in rows]
-    given = [value for row in pairs for value, kept in row if kept]
-    total, squares, count = run.parts.processes.sums([sum(given), sum(value**2 for value in given), len(given)])
+    values = [value for row in pairs for value, trained in row if trained]
+    total, squares, count = run.parts.processes.sums([sum(values), sum(value**2 for value in values), len(values)])
     mean = total / max(1.0, count)
     scale = (max(0.0, squares - count * mean**2) / max(1.0, count - 1) + 1e-8) ** 0.5
-    white = [tuple((value - mean) / scale if kept else 0.0 for value, kept in row) for row in pairs]
+    white = [tuple((value - mean) / scale if trained else 0.0 for value, trained in row) for row in pairs]
     return [replace(row, advantages=own) for row, own in zip(rows, white, strict=True)]
 
 
-def update(rows: list[Row], run: TrainingRun, settings: VerlogSettings) -> dict[str, float]:
+def update(rows: list[TrainRow], run: TrainingRun, settings: VerlogSettings) -> dict[str, float]:
     """Take one gradient step of the policy on rows and return its metrics."""
 
     def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         with run.parts.accelerator.autocast():
-            asked = run.parts.model, micro, run.parts.temperature
-            logprobs, entropies = token_logprobs(*asked, entropy_grad=settings.entropy != 0)
+            inputs = run.parts.model, micro, run.parts.temperature
+            logprobs, entropies = token_logprobs(*inputs, entropy_grad=settings.entropy != 0)
         log_ratio = losses.log_ratios(logprobs, micro.old_logprobs, micro.trained)
         clip = settings.eps_low, settings.eps_high
-        found = losses.ppo_clip(log_ratio.exp(), micro.advantages, *clip, settings.dual_clip or None)
-        found = found + losses.entropy_bonus(entropies, settings.entropy)
+        loss = losses.ppo_clip(log_ratio.exp(), micro.advantages, *clip, settings.dual_clip or None)
+        loss = loss + losses.entropy_bonus(entropies, settings.entropy)
         metrics = losses.ratio_metrics(
             log_ratio.detach(), log_ratio.detach().exp(), micro.advantages, micro.trained, *clip
         )
         metrics["entropy"] = (entropies.detach() * micro.trained).sum() / micro.trained.sum().clamp(min=1)
-        return found, metrics
+        return loss, metrics
 
     return gradient_step(rows, run.parts, by_token, token_budget=settings.token_budget)
 
 
-def examination(settings: VerlogSettings, run: TrainingRun, when: str) -> None:
+def inspect_policy(settings: VerlogSettings, run: TrainingRun, when: str) -> None:
     """Tell what the policy says, where that is wanted, and keep it for the result."""
     if settings.examine:
-        told = run.memory.setdefault("examined", {})[when] = examined(run, settings.seed)
-        print(f"{when} training: {in_words(told)}", file=sys.stderr)
+        summary = run.memory.setdefault("examined", {})[when] = inspect_turns(run, settings.seed)
+        print(f"{when} training: {in_words(summary)}", file=sys.stderr)
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from tests import ROOT
 from tests.baselines.test_agents import read
 from tests.services.chat.conftest import serve  # noqa: F401 - a fixture
 from tests.services.chat.wire import OpenAIWire
-from trainers.sft import recorded
+from trainers.sft import recordings
 
 MODEL = "anthropic:claude-sonnet-4-5"
 
@@ -79,7 +79,7 @@ def test_best_of_n_writes_what_sft_imitates_and_goes_on(tmp_path, monkeypatch):
     arguments = ["SearchQA", "--agent", "baseline:tag_agent", "--tasks", "2", "--samples", "2", "--out", str(out)]
     assert best_of_n.main(arguments) == 0
     before = out.read_bytes()
-    assert len(list(recorded(out, gym.make("agent_envs/SearchQA-v0"), "train"))) == 2
+    assert len(list(recordings(out, gym.make("agent_envs/SearchQA-v0"), "train"))) == 2
     assert best_of_n.main(arguments) == 0 and out.read_bytes() == before
     assert best_of_n.main([*arguments, "--split", "test"]) == 2
 

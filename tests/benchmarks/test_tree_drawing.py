@@ -15,7 +15,7 @@ from baselines.sorting import SortingAgent
 from benchmarks import earl_learn
 from benchmarks.tree_drawing import COLOURS, DARK, LETTER, LIGHT, STYLE, draw_tree_file, drawing, read_tree
 from tests.trainers.figures.test_decision_tree import COMPARE, SWAP, A, B, C, Scripted, played, tree_of
-from trainers.figures.decision_tree import decision_trees, extracted, tree_text
+from trainers.figures.decision_tree import decision_trees, tree_text, write_trees
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -136,7 +136,7 @@ def test_a_wrong_policy_is_drawn_as_such():
 
 def test_a_run_is_extracted(tmp_path):
     episodes = [*played(SortingAgent("selection"), 3), *played(SortingAgent("selection"), 3, True)]
-    rows = extracted(episodes, tmp_path / "trees")
+    rows = write_trees(episodes, tmp_path / "trees")
     assert [(row["size"], row["direction"]) for row in rows] == [(3, "ascending"), (3, "descending")]
     for row in rows:
         assert (row["policy"]["accuracy"], row["policy"]["comparisons"]) == (1.0, 3.0)
@@ -148,7 +148,7 @@ def test_a_run_is_extracted(tmp_path):
     stored = json.loads((tmp_path / "trees" / "sort-3-ascending-pruned.json").read_text())
     assert stored["figures"] == rows[0]["pruned"]
     first = {path: path.read_bytes() for path in (tmp_path / "trees").iterdir()}
-    assert extracted(episodes[::-1], tmp_path / "trees") == rows
+    assert write_trees(episodes[::-1], tmp_path / "trees") == rows
     assert first == {path: path.read_bytes() for path in (tmp_path / "trees").iterdir()}
     picture = draw_tree_file(tmp_path / "trees" / "sort-3-ascending.json")
     assert "without implied comparisons: 2.6667; with the fewest swaps: 1.1667" in picture
@@ -157,7 +157,7 @@ def test_a_run_is_extracted(tmp_path):
 
 
 def test_the_benchmark_draws_the_tree_of_a_run_on_four_items(tmp_path, monkeypatch):
-    extracted(played(SortingAgent("earl-star"), 4), tmp_path / "run" / "trees")
+    write_trees(played(SortingAgent("earl-star"), 4), tmp_path / "run" / "trees")
     monkeypatch.setattr(earl_learn, "IMAGES", tmp_path)
     earl_learn.draw({"sort4": [tmp_path / "run"]}, [], tmp_path / "earl.json")
     picture = (tmp_path / "sort-4-tree.svg").read_text()

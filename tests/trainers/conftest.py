@@ -34,7 +34,7 @@ def with_exact_norms(model):
 
 def make_rows(count, seed=0, longest=24, trained=0.5):
     """Return rows of random length with random tokens, masks, advantages and logprobs."""
-    from trainers.batching import Row
+    from trainers.batching import TrainRow
     from trainers.contracts import TokenSequence
 
     generator = random.Random(f"rows {seed}")
@@ -48,7 +48,7 @@ def make_rows(count, seed=0, longest=24, trained=0.5):
             logprobs=tuple(-generator.random() if kept else 0.0 for kept in mask),
             turns=tuple(int(kept) for kept in mask),
         )
-        rows.append(Row(sequence, tuple(generator.gauss(0, 1) if kept else 0.0 for kept in mask)))
+        rows.append(TrainRow(sequence, tuple(generator.gauss(0, 1) if kept else 0.0 for kept in mask)))
     return rows
 
 

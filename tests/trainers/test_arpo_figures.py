@@ -10,7 +10,7 @@ from agent_envs.base.jsonl_log import Journal
 from benchmarks import arpo_learn
 from tests import ROOT
 from trainers.arpo import ARPOSettings
-from trainers.arpo_parts import BranchingSettings, Node, chance_of
+from trainers.arpo_parts import BranchingSettings, BranchNode, chance_of
 from trainers.command_line import load_preset, parse
 from trainers.grpo import GRPOSettings
 
@@ -35,7 +35,7 @@ def test_matched_forks_by_chance_at_the_mean_of_what_arpos_rule_gave_the_nodes_b
     settings = BranchingSettings("callable:benchmarks.arpo_learn:matched")
     chances, given = [arpo_learn.CHANCE] * 16, []
     for number in range(200):
-        place = Node("o", 2, 1, "search", 1.0 + number % 7 / 20, 1.0, 4)
+        place = BranchNode("o", 2, 1, "search", 1.0 + number % 7 / 20, 1.0, 4)
         expected = sum(chances[-150:]) / len(chances[-150:])
         given.append(chance_of(place, settings))
         assert given[-1] == pytest.approx(expected)

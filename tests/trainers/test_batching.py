@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent_envs.base.errors import UsageError
 from tests.examples import examples
-from trainers.batching import Row, micro_batches
+from trainers.batching import TrainRow, micro_batches
 from trainers.contracts import TokenSequence
 
 PAD = 7
@@ -18,7 +18,7 @@ PAD = 7
 
 def row(length, first=10):
     ids = tuple(range(first, first + length))
-    return Row(
+    return TrainRow(
         TokenSequence(ids, ((False,) + (True,) * length)[:length], (0.0,) * length, (0,) * length), (0.0,) * length
     )
 
@@ -44,7 +44,7 @@ def test_rows_of_like_length_share_a_micro_batch_and_the_longest_come_first():
 
 def test_tensors_hold_what_the_row_held():
     sequence = TokenSequence((4, 5, 6), (False, True, True), (0.0, -0.5, -1.5), (0, 1, 2))
-    (batch,) = micro_batches([Row(sequence, (0.0, 2.0, -1.0), (0.0, -0.25, -1.25)), row(4)][:1], 8, PAD)
+    (batch,) = micro_batches([TrainRow(sequence, (0.0, 2.0, -1.0), (0.0, -0.25, -1.25)), row(4)][:1], 8, PAD)
     assert batch.trained.tolist() == [[False, True, True]]
     assert batch.old_logprobs.tolist() == [[0.0, -0.5, -1.5]]
     assert batch.advantages.tolist() == [[0.0, 2.0, -1.0]]
@@ -88,8 +88,8 @@ GOOD = row(3)
             "returns must be given for all rows or for none",
         ),
         ([dataclasses.replace(GOOD, more={"returns": (0.0,) * 2})], 5, "3 ids need as many entries"),
-        ([Row(TokenSequence((1, 2), (True, True), (0.0, 0.0), (1, 1)), (0.0, 0.0))], 5, "first token"),
-        ([Row(TokenSequence((1, 2), (False, False), (0.0, 0.0), (0, 0)), (0.0, 1.0))], 5, "not trained"),
+        ([TrainRow(TokenSequence((1, 2), (True, True), (0.0, 0.0), (1, 1)), (0.0, 0.0))], 5, "first token"),
+        ([TrainRow(TokenSequence((1, 2), (False, False), (0.0, 0.0), (0, 0)), (0.0, 1.0))], 5, "not trained"),
     ],
 )
 def test_rows_that_do_not_fit_together_are_refused(rows, budget, says):
@@ -100,7 +100,7 @@ def test_rows_that_do_not_fit_together_are_refused(rows, budget, says):
 def prompted(prompt, length):
     """A row of a prompt of so many tokens, and so many trained ones after it."""
     ids, mask = prompt + tuple(range(length)), (False,) * len(prompt) + (True,) * length
-    return Row(TokenSequence(ids, mask, (0.0,) * len(ids), (0,) * len(ids)), (0.0,) * len(ids))
+    return TrainRow(TokenSequence(ids, mask, (0.0,) * len(ids), (0,) * len(ids)), (0.0,) * len(ids))
 
 
 def test_rows_of_one_prompt_go_together_where_that_saves_more_than_it_pads():

@@ -11,7 +11,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolResult
 from agent_envs.core.trajectory import TrajectoryTree, Turn
 from benchmarks.arpo_bound import ScriptedLockstep, call_savings, exponent, plan_of, script_of_calls
-from trainers.arpo_parts import AFTERWARDS, ONLINE, BranchingSettings, Node, chance_of, grow
+from trainers.arpo_parts import AFTERWARDS, ONLINE, BranchingSettings, BranchNode, chance_of, grow
 
 V = 50
 RULES = (*ONLINE, *AFTERWARDS, "callable:tests.trainers.test_branching:half")
@@ -124,7 +124,7 @@ def test_forks_come_as_often_as_the_formula_says(rule):
 
 
 def node(delta, number=1):
-    return Node("o", 3, number, "search", 1.0 + delta, 1.0, 4)
+    return BranchNode("o", 3, number, "search", 1.0 + delta, 1.0, 4)
 
 
 def test_the_released_rule_is_a_clipped_line_and_the_papers_a_step():

@@ -14,8 +14,8 @@ from trainers import earl
 from trainers.batching import micro_batches
 from trainers.earl import EARLSettings
 from trainers.earl_parts.counterfactual.interventions import forkable, routes_of
-from trainers.earl_parts.counterfactual.optimisation import CounterfactualSettings, Encouragement
-from trainers.sampling import plan_groups, play_groups, trimmed
+from trainers.earl_parts.counterfactual.optimisation import CounterfactualSettings, RouteChoice
+from trainers.sampling import plan_groups, play_groups, trim
 from trainers.tokens import drift
 from trainers.training.forward import head_of, token_scores
 from trainers.training.models import ReferenceModel, with_reference
@@ -72,7 +72,7 @@ def test_failed_groups_train_counterfactuals_and_flat_ones_nothing(face):
     plan, groups = played(run)
     groups = rewarded(groups, [-1.0, 0.0, -0.5, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0])
     route = routes_of(run.parts.environment())[0]
-    again = earl.counterfactuals(groups, plan, route, run.player, run, settings)
+    again = earl.play_counterfactuals(groups, plan, route, run.player, run, settings)
     assert set(again) == {f"k/0.0/{rollout}" for rollout in range(3)}
     again = again_with(again, [1.0, 0.5, -0.5])  # the last gained nothing
     rows, told = earl.rows_with_advantages(groups, again, settings)
@@ -100,7 +100,7 @@ def test_rows_come_in_the_order_of_their_groups():
     run, settings = opened("CountdownExpA"), paper_settings()
     plan, groups = played(run, size=2)
     groups = rewarded(groups, [1.0, 0.0, -1.0, -1.0, 1.0, 0.0])
-    again = earl.counterfactuals(groups, plan, routes_of(run.parts.environment())[0], run.player, run, settings)
+    again = earl.play_counterfactuals(groups, plan, routes_of(run.parts.environment())[0], run.player, run, settings)
     again = again_with(again, [1.0] * len(again))
     rows, _ = earl.rows_with_advantages(groups, again, settings)
     assert [max(map(abs, row.advantages)) > 1.5 for row in rows] == [False] * 2 + [True] * len(again) + [False] * 2
@@ -114,7 +114,7 @@ def test_what_is_played_again_is_what_its_record_says(face):
     groups = rewarded(groups, [0.0] * 12)
     route = routes_of(run.parts.environment())[0]
     sampled = run.parts.policy.sampled_tokens
-    again = earl.counterfactuals(groups, plan, route, run.player, run, settings)
+    again = earl.play_counterfactuals(groups, plan, route, run.player, run, settings)
     assert len(again) >= 8 and run.parts.policy.sampled_tokens > sampled
     factual = {
         result.trajectory.header.episode_key: sequences[0]
@@ -123,7 +123,7 @@ def test_what_is_played_again_is_what_its_record_says(face):
     }
     for key, found in again.items():
         (sequence,) = found.sequences
-        (rebuilt,) = [trimmed(one) for one in run.parts.policy.rebuilt(found.result.trajectory)]
+        (rebuilt,) = [trim(one) for one in run.parts.policy.rebuild(found.result.trajectory)]
         assert drift(sequence, rebuilt) == 0 and sequence.logprobs == pytest.approx(rebuilt.logprobs)
         assert (sequence.targets, sequence.legal) == (rebuilt.targets, rebuilt.legal)
         before = factual[key]
@@ -149,7 +149,7 @@ def test_the_forced_action_is_trained_only_where_that_is_asked_for():
         plan, groups = played(run)
         groups = rewarded(groups, [0.0] * 9)
         route = routes_of(run.parts.environment())[0]
-        again = earl.counterfactuals(groups, plan, route, run.player, run, settings)
+        again = earl.play_counterfactuals(groups, plan, route, run.player, run, settings)
         counts.append(sum(sum(found.sequences[0].trained) for found in again.values()))
         played_on = len(again)
     assert counts[0] - counts[1] == played_on > 0
@@ -162,7 +162,7 @@ def test_one_step_moves_the_weights_and_its_split_does_not_matter(face):
     groups = rewarded(groups, [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.5])
     route = routes_of(run.parts.environment())[0]
     settings = paper_settings(entropy=0.01, beta=0.1)
-    again = earl.counterfactuals(groups, plan, route, run.player, run, settings)
+    again = earl.play_counterfactuals(groups, plan, route, run.player, run, settings)
     rows, _ = earl.rows_with_advantages(groups, again_with(again, [1.0] * len(again)), settings)
     rows = with_reference(rows, run.parts, ReferenceModel(run.parts.model), 4000, vocabulary=True)
     found = []
@@ -295,11 +295,11 @@ def test_faults_leave_their_group_and_what_remains_is_tested(face):
     groups = rewarded(groups, [0.0] * 3 + [1.0, 0.0, 0.0])
     one = replace(groups[0], results=groups[0].results[:1], sequences=groups[0].sequences[:1], faults=2)
     groups = [one, groups[1]]
-    again = earl.counterfactuals(groups, plan, routes_of(run.parts.environment())[0], run.player, run, settings)
+    again = earl.play_counterfactuals(groups, plan, routes_of(run.parts.environment())[0], run.player, run, settings)
     assert set(again) <= {"k/0.0/0"}
     rows, told = earl.rows_with_advantages(groups, again_with(again, [1.0] * len(again)), settings)
     assert len(rows) == len(again) + 3 and told["frac_reward_zero_std"] == 0.5
-    encouraged = Encouragement(settings.counterfactual, routes_of(run.parts.environment()), 0)
+    encouraged = RouteChoice(settings.counterfactual, routes_of(run.parts.environment()), 0)
     told = earl.learn_gain(groups, again, routes_of(run.parts.environment())[0], encouraged, run)
     assert told["counterfactual/share"] == len(again) / 4
 
@@ -332,30 +332,32 @@ def test_a_fault_of_a_counterfactual_episode_leaves_the_others(monkeypatch):
             return Faulty(made)
         return made
 
-    whole = earl.counterfactuals(groups, plan, route, run.player, run, settings)
+    whole = earl.play_counterfactuals(groups, plan, route, run.player, run, settings)
     monkeypatch.setattr(module, "fork", forked)
-    again = earl.counterfactuals(groups, plan, route, run.player, run, settings)
+    again = earl.play_counterfactuals(groups, plan, route, run.player, run, settings)
     assert len(again) == len(whole) - 1 > 0 and set(again) < set(whole)
 
 
 def test_what_a_step_kept_is_forgotten():
     run, settings = opened("CountdownExpA"), paper_settings()
     plan, groups = played(run)
-    earl.counterfactuals(
+    earl.play_counterfactuals(
         rewarded(groups, [0.0] * 9), plan, routes_of(run.parts.environment())[0], run.player, run, settings
     )
-    assert run.parts.policy._played
+    assert run.parts.policy._episodes
     run.parts.policy.forget()
-    assert not run.parts.policy._played
+    assert not run.parts.policy._episodes
     assert sum(map(len, run.parts.policy._envs.values())) <= run.parts.policy.batch
     text = opened("Countdown")
     plan, groups = played(text)
-    earl.counterfactuals(
+    earl.play_counterfactuals(
         rewarded(groups, [0.0] * 9), plan, routes_of(text.parts.environment())[0], text.player, text, settings
     )
     assert text.parts.policy._engine.kept_tokens > 0
     text.parts.policy.forget()
-    assert not (text.parts.policy._talks or text.parts.policy._leads or text.parts.policy._engine.kept_tokens)
+    assert not (
+        text.parts.policy._histories or text.parts.policy._forced_prefixes or text.parts.policy._engine.kept_tokens
+    )
 
 
 @pytest.mark.parametrize("name", EXPA_IDS)
@@ -367,7 +369,7 @@ def test_one_update_on_every_environment_with_expanded_actions(name):
     assert sum(group.drift for group in groups) == 0
     groups = rewarded(groups, [0.0, 0.0, 1.0, 0.0])
     found = [
-        earl.counterfactuals(groups, plan, route, run.player, run, settings)
+        earl.play_counterfactuals(groups, plan, route, run.player, run, settings)
         for route in routes_of(run.parts.environment())
     ]
     again = max(found, key=len)  # to order, nothing is compared
@@ -389,6 +391,6 @@ def test_routes_are_the_tools_of_either_face():
 def test_what_cannot_be_encouraged_is_refused():
     run = opened("Countdown")
     with pytest.raises(UsageError, match="counterfactual.action='abacus'"):
-        Encouragement(CounterfactualSettings(rule="paper", action="abacus"), routes_of(run.parts.environment()), 0)
+        RouteChoice(CounterfactualSettings(rule="paper", action="abacus"), routes_of(run.parts.environment()), 0)
     with pytest.raises(UsageError, match="group_size=1"):
         EARLSettings(group_size=1)

@@ -10,9 +10,9 @@ from agent_envs.core.env import spec_json
 from agent_envs.evaluation.runs.measures import tool_calls
 from agent_envs.wrappers import ForcedAnswer, Memory
 from tests.trainers.players import SEARCH, player
-from trainers.batching import Row, micro_batches
+from trainers.batching import TrainRow, micro_batches
 from trainers.earl_parts.counterfactual.interventions import TextForks
-from trainers.engine_policy import Lead
+from trainers.engine_policy import ForcedPrefix
 from trainers.sampling import plan_groups
 from trainers.tokens import drift
 from trainers.training.forward import token_logprobs
@@ -40,13 +40,13 @@ def lead_of(chat, result, turn=2, kept=3, forced="<search>", **changes):
     start = len(said.sampled) - sum(said.sampled) if said.sampled else 0
     ids = tuple(chat.codec.encode(forced)) if forced else ()
     part = slice(start, start + kept)
-    lead = Lead(said.token_ids[part], said.logprobs[part], ids, tuple(-1.0 - n for n in range(len(ids))))
+    lead = ForcedPrefix(said.token_ids[part], said.logprobs[part], ids, tuple(-1.0 - n for n in range(len(ids))))
     return replace(lead, **changes)
 
 
 def again(forks, key, turn, lead):
     """Return what came of a fork before a turn that begins so, and its tokens."""
-    ((origin, result),) = forks.again({key: (turn, lead)}).values()
+    ((origin, result),) = forks.replay({key: (turn, lead)}).values()
     return result, forks.player.sequences(origin)
 
 
@@ -61,15 +61,15 @@ def test_an_episode_goes_on_from_within_a_turn(trained, turn):
     turns, trunk = result.trajectory.turns, played[key].trajectory.turns
     assert turns[: turn - 1] == trunk[: turn - 1] and turns[turn - 1].node not in {each.node for each in trunk}
     mine = turns[turn - 1]
-    assert mine.token_ids[: len(lead.ids)] == (*lead.kept, *lead.forced) and len(turns) >= turn
+    assert mine.token_ids[: len(lead.ids)] == (*lead.sampled, *lead.forced) and len(turns) >= turn
     assert mine.action == chat.decode(mine.token_ids) and policy.edited == edited
     marks = mine.sampled or (True,) * len(mine.token_ids)
     assert marks == (True,) * 3 + (trained,) * len(lead.forced) + (True,) * (len(mine.token_ids) - len(lead.ids))
-    assert mine.logprobs[:3] == lead.kept_logprobs
+    assert mine.logprobs[:3] == lead.sampled_logprobs
     assert mine.logprobs[3 : len(lead.ids)] == (lead.forced_logprobs if trained else (0.0,) * len(lead.forced))
     new = sum(len(each.token_ids) for each in turns[turn - 1 :]) - len(lead.ids)
     assert policy.sampled_tokens - before == new > 0
-    (rebuilt,) = policy.rebuilt(result.trajectory)
+    (rebuilt,) = policy.rebuild(result.trajectory)
     assert rebuilt == sequence
     own = [at for at, number in enumerate(sequence.turns) if number == turn]
     kept = tuple(sequence.ids[at] for at in own)
@@ -92,10 +92,10 @@ def test_a_fork_samples_otherwise_than_its_trunk_and_the_same_fork_the_same():
     """Nothing is kept and nothing forced: only the seed tells them apart."""
     forks, _, _, played = searching()
     key = max(played, key=lambda key: len(played[key].trajectory.turns[0].token_ids))
-    first = again(forks, key, 1, Lead())[0].trajectory.turns[0]
+    first = again(forks, key, 1, ForcedPrefix())[0].trajectory.turns[0]
     assert first.token_ids != played[key].trajectory.turns[0].token_ids
     twin, _, _, _ = searching()
-    assert again(twin, key, 1, Lead())[0].trajectory.turns[0] == first
+    assert again(twin, key, 1, ForcedPrefix())[0].trajectory.turns[0] == first
 
 
 def test_caches_know_the_kept_and_the_forced_tokens():
@@ -105,7 +105,7 @@ def test_caches_know_the_kept_and_the_forced_tokens():
     before = forks.player._engine.prefilled_tokens
     lead = lead_of(chat, played[key])
     result, (sequence,) = again(forks, key, 2, lead)
-    (micro,) = micro_batches([Row(sequence, (0.0,) * len(sequence.ids))], 4096, chat.pad_id)
+    (micro,) = micro_batches([TrainRow(sequence, (0.0,) * len(sequence.ids))], 4096, chat.pad_id)
     assert sum(sequence.trained) > 6
     assert torch.allclose(token_logprobs(model, micro)[0], micro.old_logprobs, atol=1e-4)
     shown = len(sequence.ids) - sum(len(turn.token_ids) for turn in result.trajectory.turns)
@@ -118,7 +118,7 @@ def test_a_lead_does_not_depend_on_what_else_is_played():
     leads = {key: (2, lead_of(chat, played[key])) for key in keys}
     alone = {key: again(forks, key, *lead)[1] for key, lead in leads.items()}
     twins, _, _, _ = searching()
-    for key, (origin, _) in twins.again(leads).items():
+    for key, (origin, _) in twins.replay(leads).items():
         (together,), (sequence,) = twins.player.sequences(origin), alone[key]
         assert together.ids == sequence.ids and together.logprobs == pytest.approx(sequence.logprobs, abs=1e-4)
 
@@ -132,7 +132,7 @@ def test_the_limit_of_a_turn_counts_what_was_kept_and_forced(kept):
     first = result.trajectory.turns[0]
     assert len(first.token_ids) <= max(12, len(lead.ids)) and first.token_ids[: len(lead.ids)] == lead.ids
     if kept >= 11:  # no room: the turn is what it was given
-        assert first.token_ids == lead.ids and forks.player.rebuilt(result.trajectory) == sequences
+        assert first.token_ids == lead.ids and forks.player.rebuild(result.trajectory) == sequences
     assert all(len(turn.token_ids) <= 12 for turn in result.trajectory.turns[1:])
 
 
@@ -146,7 +146,7 @@ def test_a_stop_text_ends_a_turn_after_a_lead():
         return output
 
     hook = model.register_forward_hook(closing)
-    result, _ = again(forks, next(iter(played)), 1, Lead(ids[:-1], (0.0,) * (len(ids) - 1)))
+    result, _ = again(forks, next(iter(played)), 1, ForcedPrefix(ids[:-1], (0.0,) * (len(ids) - 1)))
     hook.remove()
     assert result.trajectory.turns[0].action == chat.decode(ids) and result.trajectory.turns[0].token_ids == ids
 
@@ -161,7 +161,7 @@ def test_a_prefilled_turn_is_gone_on_with():
     given = len(said.sampled) - sum(said.sampled)
     assert turn.token_ids[: given + 2] == said.token_ids[: given + 2] and turn.action.startswith("<answer>")
     assert turn.sampled == (False,) * given + (True,) * (len(turn.token_ids) - given)
-    assert [drift(*pair) for pair in zip(forks.player.rebuilt(found.trajectory), [sequence], strict=True)] == [0]
+    assert [drift(*pair) for pair in zip(forks.player.rebuild(found.trajectory), [sequence], strict=True)] == [0]
 
 
 def test_a_context_that_is_replaced_after_a_lead_has_sequences_of_its_own():
@@ -169,7 +169,7 @@ def test_a_context_that_is_replaced_after_a_lead_has_sequences_of_its_own():
     forks, _, chat, played = searching(spec)
     key = longest(played)
     result, sequences = again(forks, key, 2, lead_of(chat, played[key]))
-    assert len(sequences) == len(result.trajectory.turns) > 1 and forks.player.rebuilt(result.trajectory) == sequences
+    assert len(sequences) == len(result.trajectory.turns) > 1 and forks.player.rebuild(result.trajectory) == sequences
     assert sequences[0] == forks.player.sequences(key)[0]
 
 

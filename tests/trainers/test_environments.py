@@ -9,7 +9,7 @@ import pytest
 from agent_envs import register_companions
 from agent_envs.base.errors import UsageError
 from tests.toy import Guess, Numbers
-from trainers.environments import ceilings, environment_specs, further_tests
+from trainers.environments import ceilings, environment_specs, extra_tests
 from trainers.grpo import GRPOSettings
 from trainers.settings import EnvironmentSettings, EvalSettings
 
@@ -95,5 +95,5 @@ def test_ceilings_count_the_tasks_that_are_played_and_further_tests():
         *ceilings(settings),
         "assembling/Shelf-v0, train: 2 of 5 tasks lie in the dark: the ceiling is 60.0 %",
     ]
-    assert list(further_tests(settings_of(tests=tests))) == ["few", "lit", "wrapped"]
+    assert list(extra_tests(settings_of(tests=tests))) == ["few", "lit", "wrapped"]
     assert ceilings(settings_of(0, tests=tests)) == ceilings(settings)[:2]

@@ -42,7 +42,7 @@ def test_a_batch_has_its_turns_whatever_the_episodes_do():
             for number, point in enumerate(lane):
                 over = point.turn.terminated or point.turn.truncated
                 cut = number == 3 and not over
-                assert bool(point.ahead) == (cut or (point.turn.truncated and not point.turn.terminated))
+                assert bool(point.next_state) == (cut or (point.turn.truncated and not point.turn.terminated))
                 following = lane[number + 1].turn.index if number < 3 else None
                 assert following in (None, 1 if over else point.turn.index + 1)
     assert sum(told["episodes_ended"] for _, told in found) > 4
@@ -62,11 +62,11 @@ def test_the_state_behind_a_cut_is_what_the_next_turn_begins_with():
     for wrappers in ((("Memory", {"turns": 1}),), ()):
         (one, two), _ = played(wrappers=wrappers)
         pairs = list(zip(one[0], two[0], strict=True))
-        cuts = [(before[-1], after[0]) for before, after in pairs if before[-1].ahead and after[0].turn.index > 1]
+        cuts = [(before[-1], after[0]) for before, after in pairs if before[-1].next_state and after[0].turn.index > 1]
         assert cuts
         for before, after in cuts:
             prompt = after.sequence.ids[: after.sequence.trained.index(True)]
-            assert before.ahead == prompt
+            assert before.next_state == prompt
 
 
 def test_batches_go_on_from_a_checkpoint_as_if_nothing_had_been():
@@ -75,8 +75,8 @@ def test_batches_go_on_from_a_checkpoint_as_if_nothing_had_been():
     rest, _ = played(batches=2, states=json.loads(json.dumps(states)))
     assert [told for _, told in rest] == [told for _, told in whole[2:]]
     for (mine, _), (theirs, _) in zip(rest, whole[2:], strict=True):
-        assert [[(p.sequence, p.ahead) for p in lane] for lane in mine] == [
-            [(p.sequence, p.ahead) for p in lane] for lane in theirs
+        assert [[(p.sequence, p.next_state) for p in lane] for lane in mine] == [
+            [(p.sequence, p.next_state) for p in lane] for lane in theirs
         ]
 
 
@@ -99,7 +99,7 @@ def test_staggered_lanes_have_ages_that_spread_over_the_limit():
         assert lanes.stagger(8) == 0 + 2 + 4 + 6
         assert len({(lane.item.trial, len(lane.walk.turns)) for lane in lanes_of(lanes)}) == 4
         assert not lanes_of(lanes)[0].walk.turns and all(
-            len(talk.conversations) == 1 for talk in policy._talks.values()
+            len(talk.conversations) == 1 for talk in policy._histories.values()
         )
         batch, told = lanes.play(2)
         assert told["turns"] == 8 and told["faults"] == 0
@@ -112,7 +112,9 @@ def test_contexts_of_earlier_turns_are_not_kept():
         lanes.open(range(4))
         for _ in range(3):
             lanes.play(2)
-            assert all(len(talk.conversations) == 1 for talk in policy._talks.values()) and len(policy._talks) <= 4
+            assert (
+                all(len(talk.conversations) == 1 for talk in policy._histories.values()) and len(policy._histories) <= 4
+            )
 
 
 def test_each_task_comes_once_before_any_comes_again():

@@ -14,7 +14,7 @@ from agent_envs.wrappers.memory import acting_tags
 from tests.needs import needs, require
 from tests.rows import each_row
 from tests.trainers.players import SEARCH
-from trainers.evaluation import in_words, reasoning, texts_told
+from trainers.evaluation import in_words, reasoning, turn_stats
 from trainers.imitation.demonstrations import Flaws, demonstrations, with_another_action, without_tags
 from trainers.tiny.fitting import environment_tokenizer
 
@@ -65,7 +65,7 @@ def test_what_a_game_says_after_an_invalid_turn_is_made_of_words():
 def test_what_a_policy_says_is_told_in_numbers():
     played = list(demonstrations(Memory(babyai(), turns=1), 16, Flaws(malformed=0.2, detour=0.4)))
     results = [EpisodeResult(one, "terminated" if one.last.terminated else "truncated") for one in played]
-    told = texts_told(results)
+    told = turn_stats(results)
     turns = [turn for one in played for turn in one.turns]
     assert told["turns"] == len(turns) and told["valid_turns"] == sum(map(valid_turn, turns)) / len(turns)
     assert 0.5 < told["with_reasoning"] <= 1 and 0 < told["distinct_4grams"] < 0.5 and 0 <= told["repeats"] < 1
@@ -73,7 +73,7 @@ def test_what_a_policy_says_is_told_in_numbers():
     words = in_words(told)
     assert "warning: under 95 % of turns are valid" in words and "16 episodes" in words
     assert "warning" not in in_words(
-        texts_told([result for result in results if all(map(valid_turn, result.trajectory.turns))])
+        turn_stats([result for result in results if all(map(valid_turn, result.trajectory.turns))])
     )
 
 

@@ -15,7 +15,7 @@ from trainers.grpo import GRPOSettings
 from trainers.sampling import plan_groups, play_groups
 from trainers.settings import OptimSettings, SamplingSettings
 from trainers.training.forward import token_logprobs
-from trainers.training.models import corrected
+from trainers.training.models import correct_rows
 from trainers.training.optimise import Optimiser, Processes
 
 SGD_LIKE = OptimSettings(learning_rate=1e-3, max_grad_norm=0.0)
@@ -56,7 +56,7 @@ def searched():
 
 
 def rows_for(groups, settings):
-    rows, owners = grpo.bare_rows(groups)
+    rows, owners = grpo.rows_of_groups(groups)
     return grpo.with_advantages(rows, owners, groups, settings)
 
 
@@ -168,7 +168,7 @@ def test_turn_credit_gives_each_turn_its_own():
 
 def test_the_kl_is_taken_from_the_reward_of_its_turn():
     groups, _, _ = played()
-    rows, owners = grpo.bare_rows(groups)
+    rows, owners = grpo.rows_of_groups(groups)
     # A reference that gives every trained token a logprob lower by 0.1: k1 is 0.1 a token.
     further = [replace(row, reference_logprobs=lowered(row, 0.1)) for row in rows]
     settings = replace(GRPOSettings(), beta=0.5, kl="k1", kl_in="reward")
@@ -185,9 +185,9 @@ def test_the_kl_is_taken_from_the_reward_of_its_turn():
 def test_the_correction_weighs_tokens_by_the_trainers_own_logprobs():
     groups, model, chat = played()
     settings = replace(GRPOSettings(), correction="token_truncate", sampling=SamplingSettings())
-    rows, owners = grpo.bare_rows(groups)
+    rows, owners = grpo.rows_of_groups(groups)
     skewed = [replace(row, sequence=replace(row.sequence, logprobs=lowered(row, 0.4))) for row in rows]
-    weighed, stats = corrected(skewed, run_of(model, chat).parts, "token_truncate", 4096)
+    weighed, stats = correct_rows(skewed, run_of(model, chat).parts, "token_truncate", 4096)
     found, _ = grpo.with_advantages(weighed, owners, groups, settings)
     for old, row in zip(grpo.with_advantages(rows, owners, groups, settings)[0], found, strict=True):
         assert row.sequence.logprobs == pytest.approx(old.sequence.logprobs, abs=1e-4)

@@ -6,7 +6,7 @@ import torch
 from agent_envs.base.errors import UsageError
 from tests.trainers.earl_runs import ARITHMETIC, TEXT_COUNTDOWN, WARM, expanded_run, run
 from trainers.command_line import load_preset, read_settings
-from trainers.earl import EARLSettings, hold_routes_down, train
+from trainers.earl import EARLSettings, suppress_routes, train
 from trainers.earl_parts.expa_head import load_head
 from trainers.run import open_run
 from trainers.settings import ModelSettings
@@ -17,9 +17,9 @@ def test_a_constant_makes_routes_rarer_by_its_exponential_and_nothing_else_moves
     opened = expanded_run("ArithmeticExpA")
     opened.weights_changed = lambda: None
     head, states = head_of(opened.parts.model), torch.randn(5, 64)
-    before = head.expanded(states).detach()
-    hold_routes_down(-6.0, opened)
-    moved = head.expanded(states).detach() - before
+    before = head.expanded_logits(states).detach()
+    suppress_routes(-6.0, opened)
+    moved = head.expanded_logits(states).detach() - before
     route = next(row.action for row in head.rows[1:] if row.action == 1)
     assert moved[:, route - 1] == pytest.approx(-6.0) and int((moved.abs() > 1e-5).sum()) == len(states)
     assert not head.bias.requires_grad and [name for name, _ in head.named_parameters()] == ["weight"]

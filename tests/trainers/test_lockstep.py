@@ -83,7 +83,7 @@ def test_a_fork_draws_for_itself_and_the_same_branch_draws_the_same():
         tree = TrajectoryTree(records[0].header, records[0].prompt)
         for record in records:
             tree.add(record)
-            assert drift(policy.sequences(lane_of(everyone, record).origin)[0], policy.rebuilt(record)[0]) == 0
+            assert drift(policy.sequences(lane_of(everyone, record).origin)[0], policy.rebuild(record)[0]) == 0
         assert len(tree.nodes) == 1 + sum(len(rows) - 1 for rows in tokens)
     policy.forget()
     with Lockstep(policy) as lockstep:  # the same branch of another run, alone

@@ -8,7 +8,7 @@ from agent_envs.base.messages import ToolResult
 from agent_envs.envs.tool_reasoning.tasks import make_source
 from tests.trainers.players import player
 from trainers.command_line import parse
-from trainers.environments import tasks_measured
+from trainers.environments import measured_tasks
 from trainers.evaluation import Evaluator
 from trainers.grpo import GRPOSettings
 from trainers.sampling import group_stats, plan_groups, play_groups
@@ -47,11 +47,11 @@ class Ends:
 def test_a_measurement_goes_beyond_the_size_of_a_source_without_end():
     """ToolReasoning's tasks of level 1 that need a search: 40 by its size, and as many as are asked for behind it."""
     source = make_source(needs=["search"], levels=[1])
-    inside, beyond = tasks_measured(source, "test", 40), tasks_measured(source, "test", 50)
+    inside, beyond = measured_tasks(source, "test", 40), measured_tasks(source, "test", 50)
     assert sorted(inside) == list(range(40)) and beyond == [*inside, *range(40, 50)]
     assert len({source.get("test", task).id for task in beyond}) == 50
-    assert set(tasks_measured(source, "test", 7)) < set(inside)
-    assert sorted(tasks_measured(Ends(), "test", 50)) == list(range(5))
+    assert set(measured_tasks(source, "test", 7)) < set(inside)
+    assert sorted(measured_tasks(Ends(), "test", 50)) == list(range(5))
 
 
 def test_lengths_of_terminated_episodes_leave_out_those_that_a_limit_ended():

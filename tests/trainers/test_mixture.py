@@ -13,8 +13,8 @@ from agent_envs.core.env import core_of
 from tests.trainers.test_training_run import curve
 from trainers.command_line import parse
 from trainers.earl import EARLSettings
-from trainers.environments import TrainEnvironment, ceilings, environment_specs, further_tests, members_of
-from trainers.evaluation import Measurement
+from trainers.environments import TrainEnvironment, ceilings, environment_specs, extra_tests, members_of
+from trainers.evaluation import EvaluationResult
 from trainers.grpo import GRPOSettings, train
 from trainers.run import open_run
 from trainers.sampling import shares, step_plan
@@ -153,7 +153,7 @@ def test_where_an_environment_has_faults_alone_there_is_no_pooled_figure(tmp_pat
     assert result["gain"] is None and "chosen" not in result
     (row,) = curve(out)
     assert row["eval/faults"] == 2 and "eval/success" not in row
-    assert Measurement.from_json(json.loads(json.dumps(opened._state["before"]["within"]))).rate is None
+    assert EvaluationResult.from_json(json.loads(json.dumps(opened._state["before"]["within"]))).rate is None
 
 
 def test_other_trainers_refuse_several_environments(tmp_path):
@@ -171,7 +171,7 @@ def test_each_environment_has_its_own_arguments_in_tests_too():
     settings = settings_of(id="Order", mixture=json.dumps(BOTH), tests='{"seen": {"split": "train"}}')
     trained, tested = environment_specs(settings)
     assert [name for name, _ in trained] == ["Order", "Count"] and trained == tested
-    count = core_of(gym.make(EnvSpec.from_json(further_tests(settings)["seen"][0][1][1])))
+    count = core_of(gym.make(EnvSpec.from_json(extra_tests(settings)["seen"][0][1][1])))
     assert count.env_id == "agent_envs/Count-v0" and count.arguments["sequences"] == "digits"
 
 

@@ -13,10 +13,10 @@ from agent_envs.core.env import spec_json
 from agent_envs.wrappers import ForcedAnswer, Memory
 from tests.toy import ID as GUESS
 from tests.trainers.players import SEARCH, player
-from trainers.batching import Row, micro_batches
+from trainers.batching import TrainRow, micro_batches
 from trainers.contracts import TokenSequence
 from trainers.environments import tasks_of_step
-from trainers.sampling import plan_groups, play_groups, trimmed
+from trainers.sampling import plan_groups, play_groups, trim
 from trainers.training.forward import token_logprobs
 
 
@@ -53,7 +53,7 @@ def test_recorded_logprobs_are_those_of_a_fresh_pass_over_the_whole_conversation
     sequences = all_sequences(groups)
     assert sum(group.drift for group in groups) == 0
     assert sum(sum(sequence.trained) for sequence in sequences) == policy.sampled_tokens > 0
-    rows = [Row(sequence, (0.0,) * len(sequence.ids)) for sequence in sequences]
+    rows = [TrainRow(sequence, (0.0,) * len(sequence.ids)) for sequence in sequences]
     for micro in micro_batches(rows, 4096, chat.pad_id):
         found, _ = token_logprobs(model, micro)
         assert torch.allclose(found, micro.old_logprobs, atol=1e-4)
@@ -95,7 +95,7 @@ def test_a_replaced_context_is_a_sequence_of_its_own():
         for result, sequences in zip(group.results, group.sequences, strict=True):
             assert len(sequences) == len(result.trajectory.turns)
             assert [set(sequence.turns) - {0} for sequence in sequences] == [{n + 1} for n in range(len(sequences))]
-    rows = [Row(sequence, (0.0,) * len(sequence.ids)) for sequence in all_sequences(groups)]
+    rows = [TrainRow(sequence, (0.0,) * len(sequence.ids)) for sequence in all_sequences(groups)]
     for micro in micro_batches(rows, 4096, chat.pad_id):
         assert torch.allclose(token_logprobs(model, micro)[0], micro.old_logprobs, atol=1e-4)
 
@@ -150,6 +150,6 @@ def test_every_task_comes_once_before_any_comes_again():
 
 def test_nothing_after_the_last_trained_token_is_kept():
     sequence = TokenSequence((5, 6, 7, 8), (False, True, False, False), (0.0, -1.0, 0.0, 0.0), (0, 1, 0, 0))
-    short = trimmed(sequence)
-    assert short == TokenSequence((5, 6), (False, True), (0.0, -1.0), (0, 1)) == trimmed(short)
-    assert trimmed(replace(sequence, trained=(False,) * 4)).ids == ()
+    short = trim(sequence)
+    assert short == TokenSequence((5, 6), (False, True), (0.0, -1.0), (0, 1)) == trim(short)
+    assert trim(replace(sequence, trained=(False,) * 4)).ids == ()

@@ -18,7 +18,7 @@ def ended(values, shown=0.6, steps=1000, **how):
     while step < settling.last:
         step += 1
         if settling.due(step):
-            settling.measured(step, left.pop(0))
+            settling.add_measure(step, left.pop(0))
     return settling.last, len(values) - len(left)
 
 

@@ -13,7 +13,7 @@ from agent_envs.rollout.policy import CompanionPolicy
 from tests.trainers.players import SEARCH, chat_for
 from trainers.command_line import parse
 from trainers.imitation.demonstrations import SEARCH_FLAWS, Flaws
-from trainers.imitation.imitating import NAMED_FLAWS, direct_answers, everything, flaws_of, recorded, rows_of
+from trainers.imitation.imitating import NAMED_FLAWS, direct_answers, flaws_of, recordings, rows_of, train_all_tokens
 from trainers.run import open_run
 from trainers.sft import SFTSettings, train
 from trainers.training.metrics import read_metrics
@@ -46,7 +46,9 @@ def test_the_models_own_successes_are_kept_and_journaled(tmp_path):
     run(tmp_path / "own", *words)
     rows = list(read_journal(tmp_path / "own" / "accepted.jsonl"))
     assert [row["tasks"] for row in rows] == [3, 6] and 0 < sum(len(row["solved"]) for row in rows) <= 30
-    assert len(list(recorded(tmp_path / "own" / "accepted.jsonl", None, ""))) == sum(len(row["solved"]) for row in rows)
+    assert len(list(recordings(tmp_path / "own" / "accepted.jsonl", None, ""))) == sum(
+        len(row["solved"]) for row in rows
+    )
     with pytest.raises(UsageError, match="rejection sampling kept none"):
         five = ["--env.arguments", '{"size": 5, "max_generations": 1}']  # and weights at random
         run(tmp_path / "none", *five, "--data", "rejection", "--episodes", "2", "--samples-per-task", "1")
@@ -78,7 +80,7 @@ def test_recorded_episodes_are_imitated_as_text(tmp_path):
         foreign = tuple(replace(turn, token_ids=(1, 2), logprobs=(-1.0, -1.0)) for turn in episode.turns)
         journal.append(replace(episode, turns=foreign).to_json())
     journal.close()
-    found = list(recorded(tmp_path / "played.jsonl", env, "train"))
+    found = list(recordings(tmp_path / "played.jsonl", env, "train"))
     assert len(found) == 3 == sum(episode.success for episode in played)
     assert not any(turn.token_ids for episode in found for turn in episode.turns)
 
@@ -87,7 +89,7 @@ def test_only_actions_are_trained_unless_all_is_asked_for():
     chat = chat_for("SearchQA", json.dumps(SEARCH, sort_keys=True))
     env = gym.make("agent_envs:agent_envs/SearchQA-v0", **SEARCH)
     episode = run_episode(env, CompanionPolicy("solver"), seed=0, task=0).trajectory
-    run = SimpleNamespace(encoded=chat.sequences, max_context=512)  # all that rows are made with
+    run = SimpleNamespace(encode=chat.sequences, max_context=512)  # all that rows are made with
     (row,), (whole,) = rows_of([episode], run, "actions"), rows_of([episode], run, "all")
     written = [token for token, kept in zip(row.sequence.ids, row.sequence.trained, strict=True) if kept]
     wanted = [token for turn in episode.turns for token in (*chat.tokenizer.encode(turn.action), *chat.end_ids)]
@@ -96,7 +98,9 @@ def test_only_actions_are_trained_unless_all_is_asked_for():
     run.max_context = 10
     with pytest.raises(UsageError, match="too long"):
         rows_of([episode], run, "actions")
-    assert whole.sequence == everything(row.sequence) and sum(whole.sequence.trained) == len(whole.sequence.ids) - 1
+    assert (
+        whole.sequence == train_all_tokens(row.sequence) and sum(whole.sequence.trained) == len(whole.sequence.ids) - 1
+    )
 
 
 def test_published_answers_with_tools_are_imitated_without_their_results(tmp_path):
@@ -106,8 +110,8 @@ def test_published_answers_with_tools_are_imitated_without_their_results(tmp_pat
     row = {"instruction": "", "input": "Who?", "output": f"{actions[0]}<result>Anna did.</result>{actions[1]}"}
     (tmp_path / "star.json").write_text(json.dumps([row]), encoding="utf-8")
     chat = chat_for("SearchQA", json.dumps(SEARCH, sort_keys=True))
-    made = SimpleNamespace(encoded=chat.sequences, max_context=2048)
-    (found,) = rows_of(list(recorded(tmp_path / "star.json", env, "train")), made, "actions")
+    made = SimpleNamespace(encode=chat.sequences, max_context=2048)
+    (found,) = rows_of(list(recordings(tmp_path / "star.json", env, "train")), made, "actions")
     written = [token for token, kept in zip(found.sequence.ids, found.sequence.trained, strict=True) if kept]
     assert chat.decode(written) == "".join(actions) and "Anna did." in chat.decode(found.sequence.ids)
 

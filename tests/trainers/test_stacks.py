@@ -13,9 +13,9 @@ from agent_envs.wrappers import Memory, TurnLimit
 from tests.trainers.players import SEARCH
 from tests.trainers.test_training_run import SMALL, run
 from trainers.command_line import parse
-from trainers.environments import Stack, environment_spec, stacks_of, wrapped, wrapper_rows
+from trainers.environments import EnvStack, environment_spec, stacks_of, wrap, wrapper_rows
 from trainers.grpo import GRPOSettings
-from trainers.imitation.imitating import demonstrated
+from trainers.imitation.imitating import warm_start_episodes
 from trainers.run import open_run
 from trainers.tiny.fitting import environment_tokenizer
 
@@ -26,9 +26,9 @@ class Shouting(TurnWrapper):
 
 def test_rows_are_put_around_from_the_inside_out():
     rows = wrapper_rows('[{"Memory": {"turns": 1}}, {"TurnLimit": {"turns": 2}}]', "env.wrappers")
-    env = wrapped(gym.make("agent_envs:agent_envs/SearchQA-v0", **SEARCH), rows)
+    env = wrap(gym.make("agent_envs:agent_envs/SearchQA-v0", **SEARCH), rows)
     assert type(env) is TurnLimit and type(env.env) is Memory and env.turns == 2 and env.env.turns == 1
-    own = wrapped(env, [("tests.trainers.test_stacks:Shouting", {})])
+    own = wrap(env, [("tests.trainers.test_stacks:Shouting", {})])
     assert type(own).__name__ == "Shouting" and own.env is env
     again = gym.make(EnvSpec.from_json(environment_spec("SearchQA", SEARCH, rows)))
     assert type(again) is TurnLimit and type(again.env) is Memory
@@ -43,14 +43,14 @@ def test_what_is_no_list_of_wrappers_is_one_line(text):
 @pytest.mark.parametrize("row", [("Limit", {}), ("TurnLimit", {"turn": 1}), ("nowhere:Class", {}), ("json:Class", {})])
 def test_a_wrapper_that_is_not_there_names_those_that_are(row):
     with pytest.raises(UsageError, match="no wrapper .*ForcedAnswer.*TurnLimit"):
-        wrapped(gym.make("agent_envs:agent_envs/SearchQA-v0"), [row])
+        wrap(gym.make("agent_envs:agent_envs/SearchQA-v0"), [row])
 
 
 def test_stacks_are_lists_of_rows():
     limit = [("TurnLimit", {"turns": 4})]
-    assert stacks_of('[[], [{"TurnLimit": {"turns": 4}}]]', "s") == [Stack([]), Stack(limit)]
+    assert stacks_of('[[], [{"TurnLimit": {"turns": 4}}]]', "s") == [EnvStack([]), EnvStack(limit)]
     own = '[{"wrappers": [{"TurnLimit": {"turns": 4}}], "flaws": {"early": 0.5}}, {"wrappers": [], "flaws": "tools"}]'
-    assert stacks_of(own, "s") == [Stack(limit, '{"early": 0.5}'), Stack([], "tools")]
+    assert stacks_of(own, "s") == [EnvStack(limit, '{"early": 0.5}'), EnvStack([], "tools")]
     for text in ("[]", "x", "3", '[{"TurnLimit": {"turns": 4}}]', '[{"flaws": {}}]', '[{"wrappers": [], "flaw": {}}]'):
         with pytest.raises(UsageError, match="s=.*a JSON list of lists is needed"):
             stacks_of(text, "s")
@@ -88,7 +88,7 @@ def test_demonstrations_are_shared_out_among_stacks(tmp_path):
     words = [*SMALL, "--warm-start.stacks", stacks, "--out", str(tmp_path / "run")]
     settings, out = parse(GRPOSettings, words, program="grpo")
     with open_run(settings, out) as opened:
-        shown = list(demonstrated(settings.warm_start, opened, 0))
+        shown = list(warm_start_episodes(settings.warm_start, opened, 0))
     assert [one.header.seed for one in shown] == list(range(40))
     assert [one.prompt[-1].author == "feedback" for one in shown] == [False] * 20 + [True] * 20
     assert not any(one.success for one in shown[:20]) and all(one.success for one in shown[20:])

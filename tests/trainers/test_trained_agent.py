@@ -33,7 +33,7 @@ from trainers.trained_agent import (
     differences,
     evaluation_command,
     how_to_evaluate,
-    remembered,
+    with_memory,
 )
 from trainers.veg import VEGSettings
 
@@ -164,7 +164,7 @@ def test_what_an_agent_remembers_is_what_memory_shows(name, feedback, turns):
     for step in range(5):
         shown, whole = (walk.request() for walk in walks)
         assert whole.context == "append" and shown.context == "replace"
-        assert remembered(whole, memory).messages == shown.messages and remembered(shown, memory) is shown
+        assert with_memory(whole, memory).messages == shown.messages and with_memory(shown, memory) is shown
         for walk in walks:
             walk.take(Reply(f"I think. Action: no such thing {step}"))
     assert [row["role"] for row in shown.messages].count("assistant") == min(turns, 4)

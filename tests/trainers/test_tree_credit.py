@@ -14,7 +14,7 @@ from trainers import grpo
 from trainers.advantages import group_advantages
 from trainers.arpo import distinct_share
 from trainers.arpo_parts import BranchingSettings, grow, shared_once
-from trainers.batching import Row, micro_batches
+from trainers.batching import TrainRow, micro_batches
 from trainers.contracts import TokenSequence
 from trainers.training.forward import token_logprobs
 
@@ -119,11 +119,11 @@ def tree_rows(gap=0.0, turns=(1, 2)):
         trained = tuple(mark in turns for mark in marks)
         kept = tuple(mark if mine else 0 for mark, mine in zip(marks, trained, strict=True))
         bare = TokenSequence(ids, trained, (0.0,) * len(ids), kept)
-        (micro,) = micro_batches([Row(bare, (0.0,) * len(ids))], 100, 0)
+        (micro,) = micro_batches([TrainRow(bare, (0.0,) * len(ids))], 100, 0)
         with torch.no_grad():
             logprobs = (token_logprobs(model, micro)[0][0] - gap).tolist()
         logprobs = tuple(value if mine else 0.0 for value, mine in zip(logprobs, trained, strict=True))
-        rows.append(Row(replace(bare, logprobs=logprobs), tuple(ADVANTAGES[number] * mine for mine in trained)))
+        rows.append(TrainRow(replace(bare, logprobs=logprobs), tuple(ADVANTAGES[number] * mine for mine in trained)))
         branch = f"t2b{number}" if number else ""
         first, second = Turn(1, "k/", "", None, ()), Turn(2, f"k/{branch}", "", None, ())
         episodes.append(Trajectory(Header("e", "", "t", "train", "", 0, "k", branch), (), (first, second)))

@@ -8,7 +8,7 @@ import torch
 from agent_envs.base.jsonl_log import read_journal
 from agent_envs.core.trajectory import Trajectory
 from tests.trainers.test_training_run import run
-from trainers.batching import Row, micro_batches
+from trainers.batching import TrainRow, micro_batches
 from trainers.command_line import read_settings
 from trainers.contracts import Prefix, Sampling, TokenSequence
 from trainers.engines.hf import HFEngine
@@ -26,7 +26,7 @@ UNSAID = [3, 11, 19]  # of 23
 def row_of(ids, logprobs):
     trained = (False, *(True,) * (len(ids) - 1))
     sequence = TokenSequence(ids, trained, (0.0, *logprobs), tuple(map(int, trained)))
-    return Row(sequence, tuple(map(float, trained)))
+    return TrainRow(sequence, tuple(map(float, trained)))
 
 
 def test_what_is_left_out_has_no_chance_anywhere_and_the_rest_all_of_it(tiny_model):

@@ -209,7 +209,9 @@ def test_a_run_keeps_the_texts_of_its_templates(tmp_path):
     assert again == first and json.loads(first.templates)["explore"].startswith("OLD explore")
     assert "OLD explore" in again.stack(chat)[0]["VerbalFeedback"]["templates"]["explore"]
     other, _ = parse(VEGSettings, [*words[:-1], str(tmp_path / "other")], program="veg")
-    assert other.told() != first.told() == again.told() and len(first.told().rpartition("templates ")[2]) == 12
+    assert (
+        other.summary() != first.summary() == again.summary() and len(first.summary().rpartition("templates ")[2]) == 12
+    )
 
 
 def test_prices_and_options_reach_the_wrapper():

@@ -16,11 +16,11 @@ from tests.trainers.players import SEARCH, TEXT_NAMES, player
 from tests.trainers.training.test_critic import parts_of
 from trainers import verlog
 from trainers.advantages import DualDiscounts, dual_discount_gae
-from trainers.batching import Row
+from trainers.batching import TrainRow
 from trainers.command_line import load_preset, parse, preset_names
 from trainers.contracts import TokenSequence
 from trainers.environments import environment_spec, wrapper_rows
-from trainers.fixed_turns import FixedTurns, LanePlan, Point
+from trainers.fixed_turns import DataPoint, FixedTurns, LanePlan
 from trainers.run import open_run
 from trainers.settings import EnvironmentSettings, OptimSettings
 from trainers.training.critic import Critic, CriticSettings, critic_step
@@ -56,7 +56,7 @@ def point(index, tokens, reward=0.0, *, ahead=(), empty=False, terminated=False,
     trained = (False, False, *(True,) * tokens)
     sequence = TokenSequence(ids, trained, tuple(-0.5 * kept for kept in trained), tuple(map(int, trained)))
     turn = Turn(index, "", None, None, (), reward=reward, terminated=terminated, truncated=truncated)
-    return Point(turn, sequence, empty, ahead)
+    return DataPoint(turn, sequence, empty, ahead)
 
 
 def judged(monkeypatch, batch, values, states, settings=None, reference=None):
@@ -72,7 +72,7 @@ def judged(monkeypatch, batch, values, states, settings=None, reference=None):
             return [replace(row, reference_logprobs=(reference,) * len(row.sequence.ids)) for row in rows]
 
         monkeypatch.setattr(verlog, "with_reference", with_reference)
-    return verlog.judged(batch, None, run, settings or VerlogSettings(beta=0.0), reference)
+    return verlog.rows_with_advantages(batch, None, run, settings or VerlogSettings(beta=0.0), reference)
 
 
 def advantages_of(row):
@@ -119,8 +119,8 @@ def test_the_kl_to_the_start_is_taken_from_the_reward_of_each_token(monkeypatch)
 
 
 def test_advantages_are_whitened_over_the_trained_tokens():
-    rows = [Row(point(1, 2).sequence, (0.0, 0.0, 3.0, 1.0)), Row(point(1, 1).sequence, (0.0, 0.0, -1.0))]
-    found = verlog.whitened(rows, SimpleNamespace(parts=parts_of(None)))
+    rows = [TrainRow(point(1, 2).sequence, (0.0, 0.0, 3.0, 1.0)), TrainRow(point(1, 1).sequence, (0.0, 0.0, -1.0))]
+    found = verlog.whiten(rows, SimpleNamespace(parts=parts_of(None)))
     assert [row.advantages for row in found] == [
         (0.0, 0.0, pytest.approx(1.0), pytest.approx(0.0)),
         (0.0, 0.0, pytest.approx(-1.0)),
@@ -149,8 +149,8 @@ def test_a_step_on_every_environment_under_memory(name):
         batch, told = lanes.play(2)
     assert told["turns"] == 4
     batch[0][-1] = replace(batch[0][-1], turn=replace(batch[0][-1].turn, reward=1.0))
-    rows, _ = verlog.judged(batch, critic, run, settings)
-    stats = verlog.update(verlog.whitened(rows, run), run, settings)
+    rows, _ = verlog.rows_with_advantages(batch, critic, run, settings)
+    stats = verlog.update(verlog.whiten(rows, run), run, settings)
     stats |= critic_step(rows, critic, Optimiser(critic, OptimSettings(1e-3), 0), run.parts, CriticSettings(), 4096)
     assert stats["grad_norm"] > 0 and stats["critic/grad_norm"] > 0 and stats["approx_kl"] < 1e-6
 

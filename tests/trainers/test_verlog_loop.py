@@ -16,11 +16,11 @@ from tests.trainers.test_verlog import a_run, advantages_of, curve, point, run
 from tests.trainers.training.test_critic import with_targets
 from trainers import verlog
 from trainers.advantages import DualDiscounts
-from trainers.batching import Row
+from trainers.batching import TrainRow
 from trainers.command_line import parse
 from trainers.fixed_turns import FixedTurns
 from trainers.run import TrainingRun, open_run
-from trainers.training.critic import WarmupSettings, settled
+from trainers.training.critic import WarmupSettings, has_settled
 from trainers.verlog import VerlogSettings
 
 UNTESTED = ("--evaluation.test-tasks", "0", "--evaluation.every", "0")
@@ -67,7 +67,7 @@ class Watched:
         self.curve = curve(out)
 
     def _begins(self, opened):
-        self.policy, self.critic = opened.parts.bare, opened._kept["critic"][0]
+        self.policy, self.critic = opened.parts.bare, opened._modules["critic"][0]
         self.before = weights(self.policy), weights(self.critic)
         self.of_warm_up = len(self.critic_rows)
 
@@ -136,12 +136,12 @@ def test_what_was_earned_is_followed_over_batches_and_only_where_the_episode_end
     other = [point(1, 1, 0.25, truncated=True, ahead=(5, 6))], [point(1, 1, 0.5, ahead=(5, 6))]
     pool = [one[0], other[0], one[1], other[1]]
     spoken = [turn for piece in pool for turn in piece if not turn.empty]
-    bare = [Row(turn.sequence, (0.0,) * len(turn.sequence.ids)) for turn in spoken]
+    bare = [TrainRow(turn.sequence, (0.0,) * len(turn.sequence.ids)) for turn in spoken]
     rows = with_targets(bare, [[0.1, 0.2], [0.3], [0.4], [0.5]], 0.0)
     settings = VerlogSettings(
         warmup=WarmupSettings(batches=2), discounts=DualDiscounts(gamma_turn=0.5, gamma_token=0.9)
     )
-    found = sorted(verlog.played_out(pool, rows, settings))
+    found = sorted(verlog.value_return_pairs(pool, rows, settings))
     assert found == [
         (0.1, pytest.approx(0.25 * 0.9)), (0.2, pytest.approx(0.25)), (0.3, pytest.approx(0.25)), (0.4, pytest.approx(1.0)),
     ]  # fmt: skip
@@ -149,8 +149,8 @@ def test_what_was_earned_is_followed_over_batches_and_only_where_the_episode_end
 
 def test_a_fault_leaves_open_how_an_episode_ended():
     lane = [point(1, 1), point(1, 1, 1.0, terminated=True)]
-    rows = with_targets([Row(turn.sequence, (0.0,) * 3) for turn in lane], [[0.1], [0.2]], 0.0)
-    assert verlog.played_out([lane], rows, VerlogSettings(warmup=WarmupSettings(batches=1))) == [(0.2, 1.0)]
+    rows = with_targets([TrainRow(turn.sequence, (0.0,) * 3) for turn in lane], [[0.1], [0.2]], 0.0)
+    assert verlog.value_return_pairs([lane], rows, VerlogSettings(warmup=WarmupSettings(batches=1))) == [(0.2, 1.0)]
 
 
 # Whether the loss is steady; explained variance against bootstrapped returns; explained variance, correlation and tokens of
@@ -167,8 +167,8 @@ CHECKS = [
 @pytest.mark.parametrize(("steady", "explained", "ended", "goes_on"), CHECKS)
 def test_the_check_of_the_warm_up(tmp_path, monkeypatch, capsys, steady, explained, ended, goes_on):
     play, whole = FixedTurns.play, []
-    monkeypatch.setattr(verlog, "settled", lambda losses: (steady, f"{len(losses)} losses"))
-    monkeypatch.setattr(verlog, "played_out", lambda *_: whole)
+    monkeypatch.setattr(verlog, "has_settled", lambda losses: (steady, f"{len(losses)} losses"))
+    monkeypatch.setattr(verlog, "value_return_pairs", lambda *_: whole)
     monkeypatch.setattr(verlog, "fit", lambda pairs, _: ended if pairs is whole else (explained, 0.5, 7))
 
     def faulty(lanes, turns):
@@ -194,7 +194,7 @@ def test_the_check_of_the_warm_up(tmp_path, monkeypatch, capsys, steady, explain
 def test_the_warm_up_goes_on_until_the_loss_has_settled(tmp_path, monkeypatch, most, check, rounds, looks):
     """It is looked at after three rounds and after six, not at every one: a loss that is steady by chance would pass then."""
     seen = []
-    monkeypatch.setattr(verlog, "settled", lambda losses: (seen.append(len(losses)) or len(losses) >= 6, "losses"))
+    monkeypatch.setattr(verlog, "has_settled", lambda losses: (seen.append(len(losses)) or len(losses) >= 6, "losses"))
     monkeypatch.setattr(verlog, "fit", lambda *_: (0.9, 0.5, 7))
     words = [*UNTESTED, *UNTAUGHT, check, "--warmup.rounds", "3", "--warmup.most-rounds", most]
     if check == "--warmup.check" and rounds < 5:
@@ -206,7 +206,7 @@ def test_the_warm_up_goes_on_until_the_loss_has_settled(tmp_path, monkeypatch, m
 
 
 def test_a_loss_that_falls_by_a_twentieth_each_round_has_settled_at_no_look():
-    assert not any(settled([0.95**number for number in range(rounds + 1)])[0] for rounds in (40, 80, 120))
+    assert not any(has_settled([0.95**number for number in range(rounds + 1)])[0] for rounds in (40, 80, 120))
 
 
 # Sweeps.

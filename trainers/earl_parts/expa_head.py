@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from agent_envs.base.errors import UsageError
 from agent_envs.envs.expa import VocabularyRow
-from trainers.training.forward import HEAD_FILE, FurtherHead, bare_model, check_head
+from trainers.training.forward import HEAD_FILE, ExtraHead, bare_model, check_head
 
 Start = Literal["first", "mean"]
 _NAME, _KEYS = "expanded_head", ("expanded_head.weight", "expanded_head.bias")
@@ -27,7 +27,7 @@ _TENSORS = "expanded_head.safetensors"
 
 
 class Scores(NamedTuple):
-    """What was chosen, under the masked softmax; each tensor (positions,), at least float32.
+    """The scores of targets under the masked softmax; each tensor (positions,), at least float32.
 
     Attributes:
         logprobs: of the targets.
@@ -41,14 +41,14 @@ class Scores(NamedTuple):
     vocabulary_logprobs: torch.Tensor
 
 
-class ExpandedHead(FurtherHead):
+class ExpandedHead(ExtraHead):
     """Output rows of expanded actions. `attach_head` makes one from a model's language head.
 
     Attributes:
         rows: of all actions, `end` first.
         vocabulary: V, the width of the language head.
         weight: of the actions but `end`, (actions - 1, width).
-        bias: constants on their logits, (actions - 1,), which no gradient moves: 0 unless `hold_down` was called.
+        bias: constants on their logits, (actions - 1,), which no gradient moves: 0 unless `suppress` was called.
     """
 
     bias: torch.Tensor
@@ -70,17 +70,17 @@ class ExpandedHead(FurtherHead):
         self.weight = torch.nn.Parameter(weight)
         self.register_buffer("bias", torch.zeros(len(numbers), device=weight.device))
 
-    def expanded(self, states: torch.Tensor) -> torch.Tensor:
+    def expanded_logits(self, states: torch.Tensor) -> torch.Tensor:
         """Return the logits of the actions but `end`, (n, actions - 1), of last hidden states (n, width)."""
         return functional.linear(states, self.weight.to(states.dtype), self.bias.to(states.dtype))
 
-    def hold_down(self, actions: Sequence[int], bias: float) -> None:
+    def suppress(self, actions: Sequence[int], bias: float) -> None:
         """Add a constant to the logits of some actions from here on; what they are worth must then be learnt against it."""
         self.bias[[action - 1 for action in actions]] = bias
 
     def logits(self, states: torch.Tensor, language_logits: torch.Tensor) -> torch.Tensor:
         """Return the logits of tokens and actions, (n, V + actions - 1), of last hidden states (n, width)."""
-        return torch.cat([language_logits, self.expanded(states).to(language_logits.dtype)], dim=-1)
+        return torch.cat([language_logits, self.expanded_logits(states).to(language_logits.dtype)], dim=-1)
 
     def table(self, legal: Sequence[tuple[int, ...]]) -> torch.Tensor:
         """Return the mask of legal actions at each position, `end` first: bool (n, actions), on the head's device.
@@ -88,16 +88,16 @@ class ExpandedHead(FurtherHead):
         Raises:
             UsageError: nothing is legal at a position, or there is no such action.
         """
-        found = torch.zeros(len(legal), len(self.rows), dtype=torch.bool)
+        mask = torch.zeros(len(legal), len(self.rows), dtype=torch.bool)
         for place, numbers in enumerate(legal):
             if not numbers or not 0 <= min(numbers) <= max(numbers) < len(self.rows):
                 raise UsageError(
                     f"legal={numbers!r:.80}: give at least one action, each from 0 to {len(self.rows) - 1}"
                 )
-            found[place, list(numbers)] = True
-        return found.to(self.weight.device)
+            mask[place, list(numbers)] = True
+        return mask.to(self.weight.device)
 
-    def allowed(self, legal: Sequence[tuple[int, ...]]) -> torch.Tensor:
+    def allowed_mask(self, legal: Sequence[tuple[int, ...]]) -> torch.Tensor:
         """Return the mask of legal tokens and actions, bool (n, V + actions - 1): large, see `table` and `score`."""
         table = self.table(legal)
         return torch.cat([table[:, :1].expand(-1, self.vocabulary), table[:, 1:]], dim=1)
@@ -113,30 +113,30 @@ class ExpandedHead(FurtherHead):
         with_entropy: bool = True,
         entropy_grad: bool = False,
     ) -> Scores:
-        """Score what was chosen, as `FurtherHead.score` says; what was not legal has a hugely negative logprob.
+        """Score what was chosen, as `ExtraHead.score` says; what was not legal has a hugely negative logprob.
 
         Language logits are computed in language mode alone, and no mask is as wide as they are.
         """
-        actions = _widened(self.expanded(states), temperature)  # (n, actions - 1)
+        actions = _widen(self.expanded_logits(states), temperature)  # (n, actions - 1)
         actions = actions.masked_fill(~table[:, 1:], torch.finfo(actions.dtype).min)
         places = table[:, 0].nonzero().squeeze(-1)  # (language,)
-        words = _widened(language(states[places]), temperature)  # (language, V)
+        words = _widen(language(states[places]), temperature)  # (language, V)
         sums = actions.logsumexp(-1)  # (n,)
         word_sums = words.logsumexp(-1)  # (language,)
         sums = sums.index_copy(0, places, torch.logaddexp(word_sums, sums[places]))
         beyond = targets >= self.vocabulary
-        chosen = actions.gather(-1, (targets - self.vocabulary).clamp(min=0).unsqueeze(-1)).squeeze(-1)
-        chosen = chosen.masked_fill(~beyond, torch.finfo(chosen.dtype).min)  # a token inside an environment
-        spoken = words.gather(-1, targets[places].clamp(max=self.vocabulary - 1).unsqueeze(-1)).squeeze(-1)
-        chosen = chosen.index_copy(0, places, torch.where(beyond[places], chosen[places], spoken))
-        alone = torch.where(beyond[places], 0.0, spoken - word_sums)  # (language,)
+        logits = actions.gather(-1, (targets - self.vocabulary).clamp(min=0).unsqueeze(-1)).squeeze(-1)
+        logits = logits.masked_fill(~beyond, torch.finfo(logits.dtype).min)  # a token inside an environment
+        token_logits = words.gather(-1, targets[places].clamp(max=self.vocabulary - 1).unsqueeze(-1)).squeeze(-1)
+        logits = logits.index_copy(0, places, torch.where(beyond[places], logits[places], token_logits))
+        alone = torch.where(beyond[places], 0.0, token_logits - word_sums)  # (language,)
         vocabulary = torch.zeros_like(sums).index_copy(0, places, alone)
         entropies = torch.zeros_like(sums)
         if with_entropy:
             with torch.set_grad_enabled(entropy_grad and torch.is_grad_enabled()):
                 entropies = _entropies(actions, sums)
                 entropies = entropies.index_add(0, places, _entropies(words, sums[places]))
-        return Scores(chosen - sums, entropies, vocabulary)
+        return Scores(logits - sums, entropies, vocabulary)
 
     def save(self, folder: Path) -> None:
         """Write the head into a folder, beside the files of the model itself, which loads as before."""
@@ -147,7 +147,7 @@ class ExpandedHead(FurtherHead):
         (folder / HEAD_FILE).write_text(json.dumps({"rows": rows}) + "\n", encoding="utf-8")
 
 
-def _widened(logits: torch.Tensor, temperature: float) -> torch.Tensor:
+def _widen(logits: torch.Tensor, temperature: float) -> torch.Tensor:
     return logits.to(torch.promote_types(logits.dtype, torch.float32)) / temperature
 
 
@@ -176,16 +176,16 @@ def attach_head(model: torch.nn.Module, rows: Sequence[VocabularyRow], start: St
     if start not in ("first", "mean"):
         raise UsageError(f"start={start!r}: an expanded action starts from the first token of its text, or the mean")
     table = language.weight.detach()
-    picked = [row.description if start == "mean" else (row.start,) for row in rows[1:]]
-    if not picked or rows[1].token_id != len(table):
+    descriptions = [row.description if start == "mean" else (row.start,) for row in rows[1:]]
+    if not descriptions or rows[1].token_id != len(table):
         raise UsageError(f"expanded actions begin at id {len(table)}, the width of the model's language head")
     # Weights that train are at least float32, whatever the frozen ones are.
     dtype = torch.promote_types(table.dtype, torch.float32)
-    weight = torch.stack([table[list(tokens)].to(dtype).mean(0) for tokens in picked])
-    return _registered(model, ExpandedHead(rows, weight))
+    weight = torch.stack([table[list(tokens)].to(dtype).mean(0) for tokens in descriptions])
+    return _register(model, ExpandedHead(rows, weight))
 
 
-def _registered(model: torch.nn.Module, head: ExpandedHead) -> ExpandedHead:
+def _register(model: torch.nn.Module, head: ExpandedHead) -> ExpandedHead:
     owner: Any = extract_model_from_parallel(model, keep_torch_compile=False)
     setattr(owner, _NAME, head)
     if hasattr(owner, "_keys_to_ignore_on_save"):
@@ -204,8 +204,8 @@ def _language_head(model: torch.nn.Module) -> torch.nn.Linear:
     if language is None or getattr(language, "bias", None) is not None:
         raise UsageError(f"{type(bare).__name__} has no language head without a bias: no expanded head extends it")
     check_head(bare)
-    found: torch.nn.Linear = language
-    return found
+    head: torch.nn.Linear = language
+    return head
 
 
 def load_head(model: torch.nn.Module, folder: Path) -> ExpandedHead:
@@ -218,8 +218,8 @@ def load_head(model: torch.nn.Module, folder: Path) -> ExpandedHead:
     from safetensors.torch import load_file
 
     try:
-        found = json.loads((folder / HEAD_FILE).read_text(encoding="utf-8"))["rows"]
-        rows = [VocabularyRow(action, token, start, tuple(description)) for action, token, start, description in found]
+        table = json.loads((folder / HEAD_FILE).read_text(encoding="utf-8"))["rows"]
+        rows = [VocabularyRow(action, token, start, tuple(description)) for action, token, start, description in table]
         tensors = load_file(folder / _TENSORS)
         weight = tensors["weight"]
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
@@ -229,4 +229,4 @@ def load_head(model: torch.nn.Module, folder: Path) -> ExpandedHead:
     head.bias.copy_(tensors.get("bias", torch.zeros(len(weight))))
     if (head.vocabulary, weight.shape[1]) != tuple(language.weight.shape):
         raise UsageError(f"{folder}: the expanded head is of another model, with {head.vocabulary} tokens")
-    return _registered(model, head)
+    return _register(model, head)

@@ -12,7 +12,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.core.env import core_of
 from agent_envs.envs.expa.sorting.tasks import SortData
 from agent_envs.rollout.episode_runner import Planned
-from trainers.figures.decision_tree import extracted, permutation_tasks
+from trainers.figures.decision_tree import permutation_tasks, write_trees
 from trainers.run import TrainingRun, open_run
 from trainers.settings import RunSettings
 
@@ -38,15 +38,15 @@ def sorting_result(settings: RunSettings, run: TrainingRun) -> dict[str, Any]:
         for task in permutation_tasks(core.source, size, descending, settings.env.test_split)
     }
     split = settings.env.test_split
-    results = run.parts.judged.play(
+    results = run.parts.eval_policy.play(
         [Planned(key, run.parts.spec, task.id, split, seed=0) for key, task in tasks.items()]
     )
-    run.parts.judged.forget()
+    run.parts.eval_policy.forget()
     episodes = [replace(result.trajectory, task=tasks[key]) for key, result in results.items()]
-    trees = extracted(episodes, run.parts.out / "trees")
+    trees = write_trees(episodes, run.parts.out / "trees")
     best = next(tree for tree in trees if tree["size"] == sizes[-1])
-    told = {name: best["policy"][name] for name in ("accuracy", "comparisons", "swaps")}
-    return told | {"direction": best["direction"], "trees": trees}
+    figures = {name: best["policy"][name] for name in ("accuracy", "comparisons", "swaps")}
+    return figures | {"direction": best["direction"], "trees": trees}
 
 
 def extract(settings: RunSettings, folder: Path) -> None:
@@ -59,10 +59,10 @@ def extract(settings: RunSettings, folder: Path) -> None:
         if run.fresh:
             raise UsageError(f"{folder} has no checkpoint yet: there is nothing to draw")
         run.load_best()
-        told = sorting_result(settings, run)
-    if not told:
+        result = sorting_result(settings, run)
+    if not result:
         raise UsageError(f"{folder}: {settings.env.id} is no sorting task that is played greedily; there is no tree")
-    for tree in told["trees"]:
+    for tree in result["trees"]:
         figures = ", ".join(f"{name} {tree['policy'][name]:.4f}" for name in ("accuracy", "comparisons", "swaps"))
         print(f"Sort-{tree['size']} {tree['direction']}: {figures}")
     print(f"{folder / 'trees'}")

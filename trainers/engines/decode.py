@@ -13,8 +13,8 @@ from transformers import PreTrainedTokenizerBase
 
 from agent_envs.base.errors import UsageError
 from trainers.contracts import Prefix, Sampling
-from trainers.engines.kv_cache import Kept, SlotCache
-from trainers.engines.prefill import Filled, Row, additive, last_logits
+from trainers.engines.kv_cache import CachedTokens, SlotCache
+from trainers.engines.prefill import DecodeRow, PrefilledBatch, additive, last_logits
 
 _KEYS = 2**128
 _BROKEN = "\N{REPLACEMENT CHARACTER}"
@@ -22,8 +22,8 @@ ROOM = 256  # columns at first: rows may end long before their limits
 _DROP_SHARE = 8  # ended rows are dropped once they are one in so many
 
 
-class Drawn(NamedTuple):
-    """One token a row, each tensor (rows,).
+class Draws(NamedTuple):
+    """The sampled tokens of a step, one a row; each tensor (rows,).
 
     Attributes:
         ids: token ids.
@@ -47,7 +47,7 @@ def check_sampling(sampling: Sampling) -> None:
 
 
 def uniforms(seeds: Sequence[int], lengths: Sequence[int]) -> torch.Tensor:
-    """The uniforms in [0, 1) of each row's tokens: they depend on the row's seed alone. Float64, 0 after a row's end."""
+    """Return the uniforms in [0, 1) of each row's tokens, from the row's seed alone. Float64, 0 after a row's end."""
     table = np.zeros((len(seeds), max(lengths, default=0)))  # (rows, tokens)
     for row, (seed, length) in enumerate(zip(seeds, lengths, strict=True)):
         table[row, :length] = np.random.Generator(np.random.Philox(key=seed % _KEYS)).random(length)
@@ -55,7 +55,7 @@ def uniforms(seeds: Sequence[int], lengths: Sequence[int]) -> torch.Tensor:
 
 
 def allowed_table(allowed: Sequence[tuple[int, ...] | None], vocabulary: int) -> torch.Tensor | None:
-    """Which tokens each row may draw, (rows, vocabulary) of bool; None where every row may draw all."""
+    """Return the mask of tokens that each row may draw, (rows, vocabulary) of bool; None where every row may draw all."""
     if all(ids is None for ids in allowed):
         return None
     table = torch.zeros(len(allowed), vocabulary, dtype=torch.bool)
@@ -69,7 +69,7 @@ def allowed_table(allowed: Sequence[tuple[int, ...] | None], vocabulary: int) ->
     return table
 
 
-def draw(logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling, allowed: torch.Tensor | None = None) -> Drawn:
+def draw(logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling, allowed: torch.Tensor | None = None) -> Draws:
     """Draw a token from each row of logits.
 
     The filters come in this order: allowed ids, temperature, top-k, top-p. The cumulative distribution runs over token
@@ -92,11 +92,11 @@ def draw(logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling, allowe
         # The largest uniform, 1 - 2**-53, times the total rounds to less than the total: only a NaN needs the clamp.
         target = uniform.unsqueeze(-1) * cumulative[:, -1:]
         ids = torch.searchsorted(cumulative, target, right=True).clamp_(max=logits.shape[-1] - 1)
-    return Drawn(ids.squeeze(-1), logprobs.gather(-1, ids).squeeze(-1), entropies)
+    return Draws(ids.squeeze(-1), logprobs.gather(-1, ids).squeeze(-1), entropies)
 
 
 def log_distribution(logits: torch.Tensor, sampling: Sampling, allowed: torch.Tensor | None = None) -> torch.Tensor:
-    """The distribution that tokens are drawn from, as logarithms: hugely negative, yet finite, where it is 0."""
+    """Return the logarithms of the distribution that tokens are drawn from: hugely negative, yet finite, where it is 0."""
     scores = logits if logits.dtype == torch.float64 else logits.float()
     if allowed is not None:
         scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
@@ -110,8 +110,8 @@ def log_distribution(logits: torch.Tensor, sampling: Sampling, allowed: torch.Te
 
 
 def _only(scores: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    kept = torch.full_like(scores, torch.finfo(scores.dtype).min)
-    return kept.scatter_(-1, ids, scores.gather(-1, ids))
+    floor = torch.full_like(scores, torch.finfo(scores.dtype).min)
+    return floor.scatter_(-1, ids, scores.gather(-1, ids))
 
 
 def _nucleus(scores: torch.Tensor, top_p: float) -> torch.Tensor:
@@ -123,20 +123,20 @@ def _nucleus(scores: torch.Tensor, top_p: float) -> torch.Tensor:
 
 
 class StopTexts:
-    """Finds stop texts in what is drawn, and looks only where the newest token may complete one."""
+    """The search for stop texts in drawn tokens, made only where the newest token may complete one."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase | None) -> None:
-        """Remember whose texts the tokens have."""
+        """Take the tokenizer of the tokens."""
         self._tokenizer = tokenizer
         self._texts: list[str] = []
         self._lasts: dict[str, frozenset[int]] = {}
 
     def last_tokens(self, stop: tuple[str, ...]) -> frozenset[int]:
-        """The tokens that may complete one of these texts: those that hold the last character of one."""
+        """Return the tokens that may complete one of these texts: those that hold the last character of one."""
         return frozenset().union(*(self._with(text[-1:]) for text in stop))
 
     def complete(self, ids: Sequence[int], stop: tuple[str, ...]) -> bool:
-        """Whether the decoded end of `ids` holds a stop text, of which the newest token is part."""
+        """Return whether the decoded end of `ids` holds a stop text, of which the newest token is part."""
         longest = max(map(len, stop))
         needed = longest + len(self._decode(ids[-1:])) + 1
         window, tail = longest, ""
@@ -174,15 +174,15 @@ class StopTexts:
         return self._tokenizer.batch_decode(rows, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
 
-def end_ids(given: Iterable[int] | None, model: object, tokenizer: PreTrainedTokenizerBase | None) -> frozenset[int]:
-    """The tokens that end a row: those given, else the model's and the tokenizer's own."""
-    if given is not None:
-        return frozenset(given)
+def end_ids(ids: Iterable[int] | None, model: object, tokenizer: PreTrainedTokenizerBase | None) -> frozenset[int]:
+    """Return the tokens that end a row: `ids`, else the model's and the tokenizer's own."""
+    if ids is not None:
+        return frozenset(ids)
     own = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
-    found = {own} if isinstance(own, int) else set(own or ())
+    ends = {own} if isinstance(own, int) else set(own or ())
     if tokenizer is not None and tokenizer.eos_token_id is not None:
-        found.add(tokenizer.eos_token_id)
-    return frozenset(found)
+        ends.add(tokenizer.eos_token_id)
+    return frozenset(ends)
 
 
 def room_behind(prefix: Prefix, longest: int | None, limit: str) -> int:
@@ -208,7 +208,7 @@ class Slots:
         begin: the first column behind the prefixes.
     """
 
-    def __init__(self, filled: Filled, steps: int) -> None:
+    def __init__(self, filled: PrefilledBatch, steps: int) -> None:
         """Take over a batch after its prefixes, for at most so many passes."""
         self.begin = self._column = filled.valid.shape[1]
         self._most = self.begin + steps
@@ -216,9 +216,9 @@ class Slots:
         self._mask = None
         if not bool(filled.valid.all()):
             after = torch.ones(filled.valid.shape[0], steps, dtype=torch.bool)
-            seen = torch.cat([filled.valid, after], 1).to(filled.states.device)
+            valid = torch.cat([filled.valid, after], 1).to(filled.states.device)
             # (slots, 1, 1, columns): made once, and sliced in each pass; None if there are no holes.
-            self._mask = additive(seen, filled.states.dtype)[:, None, None]
+            self._mask = additive(valid, filled.states.dtype)[:, None, None]
 
     @property
     def states(self) -> torch.Tensor:
@@ -264,18 +264,18 @@ class Slots:
 
 
 class Decoding:
-    """Rows that are decoded together, each in a slot."""
+    """The decoding loop of a batch of rows, each in a slot."""
 
     def __init__(
         self,
         *,
         model: Any,
-        rows: list[Row],
-        filled: Filled,
+        rows: list[DecodeRow],
+        filled: PrefilledBatch,
         sampling: Sampling,
         ends: frozenset[int],
         stops: StopTexts,
-        keep: Callable[[str, Kept], None],
+        keep: Callable[[str, CachedTokens], None],
     ) -> None:
         """Take over a batch after its prefixes.
 
@@ -304,7 +304,7 @@ class Decoding:
         self._slots = Slots(filled, self._steps)
 
     def _make_positions(self) -> torch.Tensor:
-        """Where each drawn token stands, (rows, steps); a row that ended must not run past the model's last position."""
+        """Return the positions of drawn tokens, (rows, steps); a row that ended must not run past the model's last position."""
         starts = torch.tensor([len(row.prefix.ids) for row in self._rows]).unsqueeze(1)
         lasts = torch.tensor([len(row.prefix.ids) + row.limit - 1 for row in self._rows]).unsqueeze(1)
         return torch.minimum(starts + torch.arange(self._steps), lasts)
@@ -313,10 +313,10 @@ class Decoding:
         """Decode until every row has ended."""
         logits = self._logits
         for step in range(self._steps):
-            drawn = draw(logits, self._uniforms[:, step], self._sampling, self._allowed)
-            self._history.append((drawn.logprobs, drawn.entropies))
-            ended = self._note(drawn.ids.tolist())
-            ids = drawn.ids
+            samples = draw(logits, self._uniforms[:, step], self._sampling, self._allowed)
+            self._history.append((samples.logprobs, samples.entropies))
+            ended = self._note(samples.ids.tolist())
+            ids = samples.ids
             if ended:
                 self._finish(ended)
                 if not self._running:
@@ -326,7 +326,7 @@ class Decoding:
             logits = self._forward(ids, step)
         self._flush()
 
-    def _note(self, tokens: list[int]) -> list[tuple[int, Row]]:
+    def _note(self, tokens: list[int]) -> list[tuple[int, DecodeRow]]:
         """Add a token to each row that still runs; return those that it ends."""
         ended = []
         for slot, row in self._running:
@@ -336,35 +336,35 @@ class Decoding:
                 ended.append((slot, row))
         return ended
 
-    def _is_end(self, row: Row, token: int) -> bool:
+    def _is_end(self, row: DecodeRow, token: int) -> bool:
         if token in self._ends:
             row.finish = "eos"
         elif self._stops.complete(row.ids, row.prefix.stop):
             row.finish = "stop"
         return row.finish != "length"
 
-    def _finish(self, ended: list[tuple[int, Row]]) -> None:
+    def _finish(self, ended: list[tuple[int, DecodeRow]]) -> None:
         """Keep what sessions need of rows that ended: all their tokens but the last, which the model has not read."""
         for slot, row in ended:
             if row.prefix.session:
                 states = self._slots.states[:, slot]
                 stop = self._slots.begin + len(row.ids) - 1
                 parts = [states[:, :, row.old[0] : row.old[1]], states[:, :, row.new : stop]]
-                kept = Kept(row.prefix.ids + tuple(row.ids[:-1]), torch.cat(parts, dim=2))
-                self._keep(row.prefix.session, kept)
-        gone = {slot for slot, _ in ended}
-        self._running = [(slot, row) for slot, row in self._running if slot not in gone]
+                cache = CachedTokens(row.prefix.ids + tuple(row.ids[:-1]), torch.cat(parts, dim=2))
+                self._keep(row.prefix.session, cache)
+        ended_slots = {slot for slot, _ in ended}
+        self._running = [(slot, row) for slot, row in self._running if slot not in ended_slots]
 
     def _reorder(self, order: list[int]) -> torch.Tensor:
         """Follow rows into other slots; return where each slot that stays has its row from, (slots,)."""
         self._flush()
-        chosen = torch.tensor(order, device=self._positions.device)
-        self._uniforms, self._positions = self._uniforms[chosen], self._positions[chosen]
-        self._allowed = None if self._allowed is None else self._allowed[chosen]
+        sources = torch.tensor(order, device=self._positions.device)
+        self._uniforms, self._positions = self._uniforms[sources], self._positions[sources]
+        self._allowed = None if self._allowed is None else self._allowed[sources]
         self._rows = [self._rows[slot] for slot in order]
         self._watched = [self._watched[slot] for slot in order]
         self._running = list(enumerate(self._rows))
-        return chosen
+        return sources
 
     def _forward(self, ids: torch.Tensor, step: int) -> torch.Tensor:
         """Run the model on one token a slot; return the logits of the next, (slots, vocabulary)."""

@@ -15,7 +15,7 @@ from agent_envs.base.errors import UsageError
 from trainers.contracts import Generated, Prefix, Sampling
 from trainers.engines.decode import ROOM, Decoding, StopTexts, check_sampling, end_ids, room_behind
 from trainers.engines.kv_cache import SessionStore, check_cacheable, evaluating
-from trainers.engines.prefill import Row, prefill
+from trainers.engines.prefill import DecodeRow, prefill
 
 LIMIT = "the model's max_position_embeddings"
 
@@ -78,31 +78,31 @@ class HFEngine:
 
     @property
     def kept_tokens(self) -> int:
-        """How many tokens are kept now, over all sessions."""
+        """The number of cached tokens over all sessions."""
         return self._sessions.tokens
 
     def generate(self, prefixes: Sequence[Prefix], sampling: Sampling) -> list[Generated]:
         """Generate a continuation of each prefix, in their order."""
         check_sampling(sampling)
-        rows = [Row(prefix, room_behind(prefix, self._longest, LIMIT), None) for prefix in prefixes]
-        going = [row for row in rows if row.limit > 0]
-        if len(going) > self.batch:
+        rows = [DecodeRow(prefix, room_behind(prefix, self._longest, LIMIT), None) for prefix in prefixes]
+        open_rows = [row for row in rows if row.limit > 0]
+        if len(open_rows) > self.batch:
             # Equal prefixes come together, and rows of like length.
-            going.sort(key=lambda row: (len(row.prefix.ids), row.prefix.ids))
+            open_rows.sort(key=lambda row: (len(row.prefix.ids), row.prefix.ids))
         with torch.inference_mode(), evaluating(self._model):
-            for start in range(0, len(going), self.batch):
-                self._generate(going[start : start + self.batch], sampling)
+            for start in range(0, len(open_rows), self.batch):
+                self._generate(open_rows[start : start + self.batch], sampling)
         return [Generated(tuple(row.ids), tuple(row.logprobs), tuple(row.entropies), row.finish) for row in rows]
 
-    def _generate(self, rows: list[Row], sampling: Sampling) -> None:
+    def _generate(self, rows: list[DecodeRow], sampling: Sampling) -> None:
         for row in rows:
             session = row.prefix.session
-            row.kept, row.shared = self._sessions.longest(session, row.prefix.ids)
-            self.cache_misses += session in self._sessions and row.kept is None
+            row.cache, row.shared = self._sessions.longest(session, row.prefix.ids)
+            self.cache_misses += session in self._sessions and row.cache is None
         filled = prefill(self._model, rows, self._layers, min(ROOM, max(row.limit for row in rows)))
         self.prefilled_tokens += filled.computed
         for row in rows:
-            row.kept = None
+            row.cache = None
         decoding = Decoding(
             model=self._model,
             rows=rows,

@@ -54,15 +54,15 @@ class SlotCache(Cache):
         self._depth = layers
         self._columns = columns
         self._start = self._stop = 0
-        self._written: tuple[torch.Tensor, ...] = ()
-        self._seen: tuple[torch.Tensor, ...] = ()
+        self._write_views: tuple[torch.Tensor, ...] = ()
+        self._read_views: tuple[torch.Tensor, ...] = ()
 
     def aim(self, start: int, stop: int) -> None:
         """Set the columns that the next forward pass writes; it then attends to all columns before `stop`."""
         self._start, self._stop = start, stop
         if self.states is not None:
-            self._written = self.states[:, :, :, start:stop].unbind(0)
-            self._seen = self.states[:, :, :, :stop].unbind(0)
+            self._write_views = self.states[:, :, :, start:stop].unbind(0)
+            self._read_views = self.states[:, :, :, :stop].unbind(0)
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *args: Any, **kwargs: Any
@@ -71,9 +71,9 @@ class SlotCache(Cache):
         if self.states is None:
             self._allocate(key_states, value_states)
         at = 2 * layer_idx
-        self._written[at].copy_(key_states)
-        self._written[at + 1].copy_(value_states)
-        return self._seen[at], self._seen[at + 1]
+        self._write_views[at].copy_(key_states)
+        self._write_views[at + 1].copy_(value_states)
+        return self._read_views[at], self._read_views[at + 1]
 
     def _allocate(self, keys: torch.Tensor, values: torch.Tensor) -> None:
         rows, heads, _, dim = keys.shape
@@ -83,17 +83,17 @@ class SlotCache(Cache):
         self.aim(self._start, self._stop)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """How many columns the model has before the ones it now writes."""
+        """Return the number of columns before the ones that are written now."""
         return self._start
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
-        """How many columns the model sees, and the first of them."""
+        """Return the number of columns that the model sees, and the first of them."""
         return self._stop, 0
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What is kept of a conversation.
+class CachedTokens:
+    """The cached keys and values of a conversation.
 
     Attributes:
         ids: the tokens whose keys and values are here: all but the one drawn last.
@@ -105,7 +105,7 @@ class Kept:
 
 
 class SessionStore:
-    """Kept conversations by name; the least recently used go first once they hold more than `limit` tokens.
+    """Cached conversations by name; the least recently used go first once they hold more than `limit` tokens.
 
     A fork reads what its trunk has kept, then and later: where the trunk has read on in the same context, so has the fork.
     """
@@ -114,50 +114,50 @@ class SessionStore:
         """Keep nothing yet, and never more than `limit` tokens."""
         self.limit = limit
         self.tokens = 0
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._caches: OrderedDict[str, CachedTokens] = OrderedDict()
         self._trunks: dict[str, str] = {}  # of forks
         self._waiting: dict[str, list[str]] = {}  # forks that have nothing of their own yet, by their trunks
 
-    def longest(self, name: str, ids: tuple[int, ...]) -> tuple[Kept | None, int]:
+    def longest(self, name: str, ids: tuple[int, ...]) -> tuple[CachedTokens | None, int]:
         """Return the cached sequence that shares most tokens with `ids`, under a name or its trunk's, and their number."""
         best, length = None, 0
         for each in (name, self._trunks.get(name, name)):
-            kept = self._kept.get(each)
-            if kept is not None and (alike := common_beginning(kept.ids, ids)) > length:
-                best, length = kept, alike
-                self._kept.move_to_end(each)
+            cache = self._caches.get(each)
+            if cache is not None and (alike := common_beginning(cache.ids, ids)) > length:
+                best, length = cache, alike
+                self._caches.move_to_end(each)
         return best, length
 
     def fork(self, name: str, new: str) -> None:
         """Let a new name begin with what another has kept. Nothing is kept twice while the trunk goes on in that context."""
-        trunk = name if name in self._kept else self._trunks.get(name, name)
+        trunk = name if name in self._caches else self._trunks.get(name, name)
         self._trunks[new] = trunk
         self._waiting.setdefault(trunk, []).append(new)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._kept
+        return name in self._caches
 
-    def put(self, name: str, kept: Kept) -> None:
+    def put(self, name: str, cache: CachedTokens) -> None:
         """Keep a conversation in place of what its name had; where that is another context, its forks keep the old one."""
-        old = self._kept.get(name)
-        if old is not None and common_beginning(old.ids, kept.ids) < len(old.ids):
+        old = self._caches.get(name)
+        if old is not None and common_beginning(old.ids, cache.ids) < len(old.ids):
             for fork in self._waiting.pop(name, ()):
-                if fork not in self._kept:
+                if fork not in self._caches:
                     self.put(fork, old)
         self.drop(name)
-        self._kept[name] = kept
-        self.tokens += len(kept.ids)
+        self._caches[name] = cache
+        self.tokens += len(cache.ids)
         while self.tokens > self.limit:
-            self.drop(next(iter(self._kept)))
+            self.drop(next(iter(self._caches)))
 
     def drop(self, name: str) -> None:
         """Keep a name no longer."""
-        kept = self._kept.pop(name, None)
-        self.tokens -= len(kept.ids) if kept else 0
+        cache = self._caches.pop(name, None)
+        self.tokens -= len(cache.ids) if cache else 0
 
     def clear(self) -> None:
         """Keep nothing."""
-        self._kept.clear()
+        self._caches.clear()
         self._trunks.clear()
         self._waiting.clear()
         self.tokens = 0
@@ -179,8 +179,8 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
 def last_mlp(decoder: torch.nn.Module, layers: int) -> torch.nn.Module | None:
     """Return the feed-forward part of a decoder's last layer; None where there is nothing of that name."""
     stacks = [part for part in decoder.children() if isinstance(part, torch.nn.ModuleList) and len(part) == layers]
-    found = getattr(stacks[0][-1], "mlp", None) if len(stacks) == 1 else None
-    return found if isinstance(found, torch.nn.Module) else None
+    mlp = getattr(stacks[0][-1], "mlp", None) if len(stacks) == 1 else None
+    return mlp if isinstance(mlp, torch.nn.Module) else None
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from trainers.contracts import Prefix, common_beginning
-from trainers.engines.kv_cache import Kept, SlotCache, last_mlp, only_at
+from trainers.engines.kv_cache import CachedTokens, SlotCache, last_mlp, only_at
 
 Read = Callable[..., torch.Tensor]
 _TOKENS_A_PASS = 16_384  # bounds activations, and the mask of a pass
@@ -18,13 +18,13 @@ _PADDING = 32  # rows whose new tokens differ by less share a pass, though one i
 
 
 @dataclass(slots=True)
-class Row:
-    """One prefix on its way to its end.
+class DecodeRow:
+    """A prefix and its continuation so far.
 
     Attributes:
         prefix: what it goes on from.
         limit: how many tokens may follow.
-        kept: begins as the prefix does; None where all of the prefix is new.
+        cache: begins as the prefix does; None where all of the prefix is new.
         shared: how many tokens the two begin with alike.
         ids: drawn so far; `logprobs` and `entropies` follow in batches.
         finish: why it ended.
@@ -34,7 +34,7 @@ class Row:
 
     prefix: Prefix
     limit: int
-    kept: Kept | None
+    cache: CachedTokens | None
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     entropies: list[float] = field(default_factory=list)
@@ -44,19 +44,19 @@ class Row:
     shared: int = 0
 
     @property
-    def kept_length(self) -> int:
-        """How many tokens need no pass: one is always left, whose logits the first draw needs."""
+    def cache_length(self) -> int:
+        """The number of tokens that need no pass: one is always left, whose logits the first draw needs."""
         return min(self.shared, len(self.prefix.ids) - 1)
 
     @property
     def fresh(self) -> tuple[int, ...]:
         """The tokens that need a pass."""
-        return self.prefix.ids[self.kept_length :]
+        return self.prefix.ids[self.cache_length :]
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
-    """A batch after its prefixes.
+class PrefilledBatch:
+    """A batch whose prefixes are computed.
 
     Attributes:
         states: keys and values, (2 * layers, rows, heads, columns, dim); after the prefixes there is room for more.
@@ -75,16 +75,16 @@ class Filled:
 class _Pass:
     """Rows that go through the model together: their kept tokens end at one column, their new ones at another."""
 
-    sources: list[Row]
-    kept_width: int
+    sources: list[DecodeRow]
+    cache_width: int
     fresh_width: int
 
     @property
     def width(self) -> int:
-        return self.kept_width + self.fresh_width
+        return self.cache_width + self.fresh_width
 
 
-def prefill(model: Any, rows: Sequence[Row], layers: int, room: int, read: Read | None = None) -> Filled:
+def prefill(model: Any, rows: Sequence[DecodeRow], layers: int, room: int, read: Read | None = None) -> PrefilledBatch:
     """Run the new tokens of all rows through the model, what they begin with alike once, and lay the batch out.
 
     Args:
@@ -98,11 +98,11 @@ def prefill(model: Any, rows: Sequence[Row], layers: int, room: int, read: Read 
     members: dict[tuple[int, ...], list[int]] = {}
     for index, row in enumerate(rows):
         members.setdefault(row.prefix.ids, []).append(index)
-    chosen = [max((rows[index] for index in indices), key=lambda row: row.kept_length) for indices in members.values()]
-    sources = {id(row): indices for row, indices in zip(chosen, members.values(), strict=True)}
-    computed = _share(model, read, chosen, layers)
-    passes = list(_passes(chosen))
-    computed += sum(len(row.fresh) for row in chosen)
+    sources = [max((rows[at] for at in indices), key=lambda row: row.cache_length) for indices in members.values()]
+    targets = {id(row): indices for row, indices in zip(sources, members.values(), strict=True)}
+    computed = _share(model, read, sources, layers)
+    passes = list(_passes(sources))
+    computed += sum(len(row.fresh) for row in sources)
     columns = max(each.width for each in passes)
     valid = torch.zeros(len(rows), columns, dtype=torch.bool)
     if len(passes) == 1 and list(map(id, passes[0].sources)) == list(map(id, rows)):
@@ -110,7 +110,7 @@ def prefill(model: Any, rows: Sequence[Row], layers: int, room: int, read: Read 
         states, logits = _run(model, read, passes[0], layers, room)
         for index, row in enumerate(rows):
             _place(row, row, passes[0], valid[index])
-        return Filled(states, logits, valid, computed)
+        return PrefilledBatch(states, logits, valid, computed)
     states = logits = torch.empty(0)
     for each in passes:
         part, part_logits = _run(model, read, each, layers)
@@ -118,7 +118,7 @@ def prefill(model: Any, rows: Sequence[Row], layers: int, room: int, read: Read 
             shape = (part.shape[0], len(rows), part.shape[2], columns + room, part.shape[4])
             states = part.new_empty(shape)
             logits = part_logits.new_empty(len(rows), part_logits.shape[-1])
-        copies = [(at, index) for at, row in enumerate(each.sources) for index in sources[id(row)]]
+        copies = [(at, index) for at, row in enumerate(each.sources) for index in targets[id(row)]]
         source = torch.tensor([at for at, _ in copies], device=states.device)
         target = torch.tensor([index for _, index in copies], device=states.device)
         # Holes must hold numbers: a NaN there would survive its weight of 0.
@@ -127,7 +127,7 @@ def prefill(model: Any, rows: Sequence[Row], layers: int, room: int, read: Read 
         logits[target] = part_logits[source]
         for at, index in copies:
             _place(rows[index], each.sources[at], each, valid[index])
-    return Filled(states, logits, valid, computed)
+    return PrefilledBatch(states, logits, valid, computed)
 
 
 def last_logits(model: Any, **inputs: Any) -> torch.Tensor:
@@ -136,22 +136,22 @@ def last_logits(model: Any, **inputs: Any) -> torch.Tensor:
     return logits[:, -1]
 
 
-def _share(model: Any, read: Read, rows: Sequence[Row], layers: int) -> int:
+def _share(model: Any, read: Read, rows: Sequence[DecodeRow], layers: int) -> int:
     """Let rows that have nothing kept go on from what they begin with alike; return how many tokens that took."""
-    groups = list(_alike(sorted((row for row in rows if not row.kept_length), key=lambda row: row.prefix.ids)))
-    beginnings = [Row(Prefix(group[0].prefix.ids[:length], 0), 0, None) for group, length in groups]
+    groups = list(_alike(sorted((row for row in rows if not row.cache_length), key=lambda row: row.prefix.ids)))
+    beginnings = [DecodeRow(Prefix(group[0].prefix.ids[:length], 0), 0, None) for group, length in groups]
     joint = {id(beginning): group for beginning, (group, _) in zip(beginnings, groups, strict=True)}
     for each in _passes(beginnings) if beginnings else ():
         states, _ = _run(model, read, each, layers)
         for at, beginning in enumerate(each.sources):
             ids = beginning.prefix.ids
-            kept = Kept(ids, states[:, at, :, each.width - len(ids) :])
+            cache = CachedTokens(ids, states[:, at, :, each.width - len(ids) :])
             for row in joint[id(beginning)]:
-                row.kept, row.shared = kept, len(ids)
+                row.cache, row.shared = cache, len(ids)
     return sum(len(beginning.prefix.ids) for beginning in beginnings)
 
 
-def _alike(rows: Sequence[Row]) -> Iterator[tuple[Sequence[Row], int]]:
+def _alike(rows: Sequence[DecodeRow]) -> Iterator[tuple[Sequence[DecodeRow], int]]:
     """Yield groups of sorted rows, and how many tokens each begins with alike: the one that saves most, then what it left."""
     heights = [common_beginning(a.prefix.ids, b.prefix.ids) for a, b in itertools.pairwise(rows)]
     best = (0, 0, 0, 0)  # tokens saved, first row, last row, length
@@ -169,9 +169,9 @@ def _alike(rows: Sequence[Row]) -> Iterator[tuple[Sequence[Row], int]]:
         yield from _alike(rows[last + 1 :])
 
 
-def _passes(sources: list[Row]) -> Iterator[_Pass]:
+def _passes(sources: list[DecodeRow]) -> Iterator[_Pass]:
     """Split rows so that padding, and the tokens of one pass, stay within bounds: longest first."""
-    group: list[Row] = []
+    group: list[DecodeRow] = []
     for row in sorted(sources, key=lambda row: -len(row.fresh)):
         widest = len(group[0].fresh) if group else 0
         if group and (widest * (len(group) + 1) > _TOKENS_A_PASS or 2 * len(row.fresh) < widest - _PADDING):
@@ -181,32 +181,32 @@ def _passes(sources: list[Row]) -> Iterator[_Pass]:
     yield _pass(group)
 
 
-def _pass(group: list[Row]) -> _Pass:
-    return _Pass(group, max(row.kept_length for row in group), len(group[0].fresh))
+def _pass(group: list[DecodeRow]) -> _Pass:
+    return _Pass(group, max(row.cache_length for row in group), len(group[0].fresh))
 
 
-def _place(row: Row, source: Row, each: _Pass, valid: torch.Tensor) -> None:
+def _place(row: DecodeRow, source: DecodeRow, each: _Pass, valid: torch.Tensor) -> None:
     columns = len(valid)
     border = columns - each.fresh_width
-    row.old = (border - source.kept_length, border)
+    row.old = (border - source.cache_length, border)
     row.new = columns - len(source.fresh)
     valid[row.old[0] : row.old[1]] = True
     valid[row.new :] = True
 
 
 def _run(model: Any, read: Read, each: _Pass, layers: int, room: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    """One pass of the model: states (2 * layers, rows, heads, columns + room, dim) and logits (rows, vocabulary)."""
-    count, kept_width, fresh_width = len(each.sources), each.kept_width, each.fresh_width
+    """Run one pass of the model; return states (2 * layers, rows, heads, columns + room, dim) and logits (rows, vocabulary)."""
+    count, kept_width, fresh_width = len(each.sources), each.cache_width, each.fresh_width
     ids = torch.zeros(count, fresh_width, dtype=torch.long)
     positions = torch.zeros(count, fresh_width, dtype=torch.long)
     valid = torch.zeros(count, each.width, dtype=torch.bool)
     for at, row in enumerate(each.sources):
-        fresh, length = row.fresh, row.kept_length
+        fresh, length = row.fresh, row.cache_length
         ids[at, fresh_width - len(fresh) :] = torch.tensor(fresh)
         positions[at, fresh_width - len(fresh) :] = torch.arange(length, length + len(fresh))
         valid[at, kept_width - length : kept_width] = True
         valid[at, each.width - len(fresh) :] = True
-    cache = SlotCache(layers, each.width + room, _kept_states(each, room))
+    cache = SlotCache(layers, each.width + room, _cache_states(each, room))
     cache.aim(kept_width, each.width)
     device = model.device
     dtype = cache.states.dtype if cache.states is not None else model.dtype
@@ -224,32 +224,32 @@ def _run(model: Any, read: Read, each: _Pass, layers: int, room: int = 0) -> tup
     return cache.states, logits
 
 
-def _kept_states(each: _Pass, room: int) -> torch.Tensor | None:
-    """Room for a pass with the kept tokens in it, each row's ending at the same column; None where nothing is kept."""
-    found = next((row.kept for row in each.sources if row.kept), None)
-    if found is None:
+def _cache_states(each: _Pass, room: int) -> torch.Tensor | None:
+    """Return room for a pass with its cached tokens, each row's ending at the same column; None where there are none."""
+    cache = next((row.cache for row in each.sources if row.cache), None)
+    if cache is None:
         return None
-    depth, heads, _, dim = found.states.shape
-    states = found.states.new_empty(depth, len(each.sources), heads, each.width + room, dim)
+    depth, heads, _, dim = cache.states.shape
+    states = cache.states.new_empty(depth, len(each.sources), heads, each.width + room, dim)
     for at, row in enumerate(each.sources):
-        start = each.kept_width - row.kept_length
+        start = each.cache_width - row.cache_length
         states[:, at, :, :start] = 0
-        if row.kept:
-            states[:, at, :, start : each.kept_width] = row.kept.states[:, :, : row.kept_length]
+        if row.cache:
+            states[:, at, :, start : each.cache_width] = row.cache.states[:, :, : row.cache_length]
     return states
 
 
 def prefill_mask(valid: torch.Tensor, fresh_width: int, dtype: torch.dtype) -> torch.Tensor:
-    """What each new column attends to, as what is added to scores: (rows, 1, fresh columns, columns).
+    """Return the attention mask of new columns, to be added to scores: (rows, 1, fresh columns, columns).
 
     A padded column attends to itself alone, so that its keys and values stay numbers.
     """
     columns = torch.arange(valid.shape[1], device=valid.device)
     queries = columns[-fresh_width:, None]
-    seen = valid[:, None, :] & (columns <= queries) | (columns == queries)  # (rows, fresh columns, columns)
-    return additive(seen, dtype).unsqueeze(1)
+    visible = valid[:, None, :] & (columns <= queries) | (columns == queries)  # (rows, fresh columns, columns)
+    return additive(visible, dtype).unsqueeze(1)
 
 
-def additive(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """0 where something is seen and minus infinity where not."""
-    return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, float("-inf"))
+def additive(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return a mask as what is added to scores: 0 where visible, minus infinity elsewhere."""
+    return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill_(~visible, float("-inf"))

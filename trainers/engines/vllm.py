@@ -46,7 +46,7 @@ def set_variables(on_gpu: bool) -> None:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def keep_global_state() -> Iterator[None]:
     """Put back what vLLM changes: it seeds the global generators, draws from them, and blocks `torch.set_num_threads`."""
     python, numpy, threads = random.getstate(), np.random.get_state(), torch.set_num_threads
     try:
@@ -61,12 +61,12 @@ def undisturbed() -> Iterator[None]:
 @contextmanager
 def silent_saving() -> Iterator[None]:
     """Keep transformers from drawing a progress bar for every save."""
-    shown = logging.is_progress_bar_enabled()
+    was_enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
-        if shown:
+        if was_enabled:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
@@ -75,7 +75,7 @@ class StaleWeights(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class SyncProbe:
     """Token sequences that never change, on which an engine and the trainer are compared.
 
     Attributes:
@@ -86,38 +86,38 @@ class Probe:
 
     def __init__(self, sequences: Iterable[Iterable[int]]) -> None:
         """Take sequences of two tokens or more."""
-        taken = tuple(tuple(int(token) for token in sequence) for sequence in sequences)
-        if not taken or min(map(len, taken)) < 2:
+        rows = tuple(tuple(int(token) for token in sequence) for sequence in sequences)
+        if not rows or min(map(len, rows)) < 2:
             raise UsageError("a probe needs at least one sequence, and two tokens in each")
-        object.__setattr__(self, "sequences", taken)
+        object.__setattr__(self, "sequences", rows)
 
 
-def probe_logprobs(model: Any, probe: Probe) -> list[list[float]]:
-    """What the trainer's model says of a probe: one logprob a token from the second on, at temperature 1."""
-    found = []
+def probe_logprobs(model: Any, probe: SyncProbe) -> list[list[float]]:
+    """Return the logprobs of a probe under the trainer's model: one a token from the second on, at temperature 1."""
+    logprobs = []
     with torch.no_grad(), evaluating(model):
         for sequence in probe.sequences:
             ids = torch.tensor([sequence], device=model.device)  # (1, tokens)
             logits = model(input_ids=ids, use_cache=False).logits[0, :-1].float()  # (tokens - 1, vocabulary)
-            chosen = logits.log_softmax(-1).gather(-1, ids[0, 1:, None])
-            found.append(chosen.squeeze(-1).tolist())
-    return found
+            token_logprobs = logits.log_softmax(-1).gather(-1, ids[0, 1:, None])
+            logprobs.append(token_logprobs.squeeze(-1).tolist())
+    return logprobs
 
 
-def check_sync(found: Sequence[Sequence[float]], expected: Sequence[Sequence[float]], tolerance: float) -> float:
+def check_sync(logprobs: Sequence[Sequence[float]], expected: Sequence[Sequence[float]], tolerance: float) -> float:
     """Compare an engine's logprobs of a probe with the trainer's, after every sync of weights.
 
     Args:
-        found: the engine's, as `probe_logprobs` lays them out.
+        logprobs: the engine's, as `probe_logprobs` lays them out.
         expected: the trainer's.
         tolerance: the largest difference that rounding explains: 1e-3 in float32, where 1e-6 is usual.
 
     Returns:
         The largest absolute difference, to be logged.
     """
-    if [len(row) for row in found] != [len(row) for row in expected]:
+    if [len(row) for row in logprobs] != [len(row) for row in expected]:
         raise UsageError("the engine's and the trainer's logprobs are not of the same probe: their lengths differ")
-    pairs = [pair for rows in zip(found, expected, strict=True) for pair in zip(*rows, strict=True)]
+    pairs = [pair for rows in zip(logprobs, expected, strict=True) for pair in zip(*rows, strict=True)]
     differences = [abs(one - other) for one, other in pairs]
     worst = math.nan if any(map(math.isnan, differences)) else max(differences)
     if not worst <= tolerance:
@@ -157,7 +157,7 @@ class VLLMEngine:
         dtype: str = "auto",
         lora_rank: int = 0,
         top_logprobs: int = 20,
-        probe: Probe | None = None,
+        probe: SyncProbe | None = None,
         tolerance: float = 1e-3,
         memory_share: float = 0.4,
         sync_folder: str | Path | None = None,
@@ -198,7 +198,7 @@ class VLLMEngine:
         if lora_rank:
             options |= {"enable_lora": True, "max_lora_rank": _rank_for(lora_rank)}
         options.setdefault("enforce_eager", not on_gpu)
-        with undisturbed():
+        with keep_global_state():
             self._llm = LLM(
                 model=str(folder),
                 tokenizer=None if tokenizer is None else str(tokenizer),
@@ -230,11 +230,11 @@ class VLLMEngine:
         limits = [room_behind(prefix, self._max_length, "the engine's max_length") for prefix in prefixes]
         rows = [number for number, limit in enumerate(limits) if limit > 0]
         params = [self._params(prefixes[number], limits[number], sampling) for number in rows]
-        found = [Generated((), (), (), "length")] * len(prefixes)
+        samples = [Generated((), (), (), "length")] * len(prefixes)
         for number, output in zip(rows, self._ask([prefixes[number].ids for number in rows], params), strict=True):
             self.prefilled_tokens += len(prefixes[number].ids) - (output.num_cached_tokens or 0)
-            found[number] = _generated(output.outputs[0])
-        return found
+            samples[number] = _read_output(output.outputs[0])
+        return samples
 
     def sync(self, model: PreTrainedModel) -> float:
         """Take over the weights of a model that was trained: an adapter alone where the engine was made for adapters.
@@ -250,8 +250,8 @@ class VLLMEngine:
         from peft import PeftModel
 
         if isinstance(model, PeftModel) != self._with_lora:
-            wanted = "a peft model (it has a lora_rank)" if self._with_lora else "a whole model (lora_rank is 0)"
-            raise UsageError(f"VLLMEngine.sync: {type(model).__name__} given, this engine takes {wanted}")
+            kind = "a peft model (it has a lora_rank)" if self._with_lora else "a whole model (lora_rank is 0)"
+            raise UsageError(f"VLLMEngine.sync: {type(model).__name__} given, this engine takes {kind}")
         self.syncs += 1
         self._not_ready = f"sync {self.syncs} failed"
         # A new folder each time: the old files may still be mapped into memory.
@@ -263,7 +263,7 @@ class VLLMEngine:
                 model.save_pretrained(folder)
             self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
         self.forget()
-        gap = check_sync(self.probed(), probe_logprobs(model, self._probe), self._tolerance)
+        gap = check_sync(self.probe(), probe_logprobs(model, self._probe), self._tolerance)
         shutil.rmtree(self._folder / str(self.syncs - 1), ignore_errors=True)
         self._not_ready = ""
         return gap
@@ -281,12 +281,12 @@ class VLLMEngine:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._not_ready = "it was closed"
 
-    def probed(self) -> list[list[float]]:
+    def probe(self) -> list[list[float]]:
         """Return the logprob of every token of the probe but the first of each sequence, as vLLM computes it now."""
         from vllm import SamplingParams
 
-        asked = SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False)
-        outputs = self._ask(self._probe.sequences, [asked] * len(self._probe.sequences))
+        params = SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False)
+        outputs = self._ask(self._probe.sequences, [params] * len(self._probe.sequences))
         return [
             [entry[token].logprob for entry, token in zip(output.prompt_logprobs[1:], ids[1:], strict=True)]
             for output, ids in zip(outputs, self._probe.sequences, strict=True)
@@ -306,7 +306,7 @@ class VLLMEngine:
     def _ask(self, prompts: Sequence[tuple[int, ...]], params: Sequence[Any]) -> list[Any]:
         if not prompts:
             return []
-        with undisturbed():
+        with keep_global_state():
             outputs: list[Any] = self._llm.generate(
                 [{"prompt_token_ids": list(ids)} for ids in prompts],
                 list(params),
@@ -341,27 +341,27 @@ def estimated_entropy(logprobs: Iterable[float]) -> float:
 
     Exact where the given tokens hold all of the probability, as with top-k sampling of no more tokens than were given.
     """
-    known = [value for value in logprobs if value > -math.inf]
-    rest = 1.0 - sum(map(math.exp, known))
+    values = [value for value in logprobs if value > -math.inf]
+    rest = 1.0 - sum(map(math.exp, values))
     # What float32 leaves over is no outcome.
     others = -rest * math.log(rest) if rest > ROUNDING else 0.0
-    return max(0.0, others - sum(math.exp(value) * value for value in known))
+    return max(0.0, others - sum(math.exp(value) * value for value in values))
 
 
-def _generated(output: Any) -> Generated:
+def _read_output(output: Any) -> Generated:
     """Read one row of vLLM's answer, where each step holds the drawn token and the likeliest ones."""
     if output.finish_reason not in ("stop", "length"):
         raise RuntimeError(f"vLLM ended a row with {output.finish_reason!r}")
     finish = "length" if output.finish_reason == "length" else "stop" if isinstance(output.stop_reason, str) else "eos"
-    drawn = [step[token].logprob for step, token in zip(output.logprobs, output.token_ids, strict=True)]
+    logprobs = [step[token].logprob for step, token in zip(output.logprobs, output.token_ids, strict=True)]
     entropies = [estimated_entropy(entry.logprob for entry in step.values()) for step in output.logprobs]
-    return Generated(tuple(output.token_ids), tuple(drawn), tuple(entropies), finish)
+    return Generated(tuple(output.token_ids), tuple(logprobs), tuple(entropies), finish)
 
 
-def _random_probe(vocabulary: int, longest: int) -> Probe:
+def _random_probe(vocabulary: int, longest: int) -> SyncProbe:
     generator = random.Random("probe of VLLMEngine")
     length = min(32, longest - 1)
-    return Probe([tuple(generator.randrange(vocabulary) for _ in range(length)) for _ in range(4)])
+    return SyncProbe([tuple(generator.randrange(vocabulary) for _ in range(length)) for _ in range(4)])
 
 
 def _rank_for(rank: int) -> int:

@@ -28,8 +28,8 @@ MOST_CALLS = 120  # of an episode: trees are walked by recursion
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """Where episodes end: the permutations (the number of A, of B, ...) that are sorted by then, and those that are not.
+class EndNode:
+    """A leaf, where episodes end: the permutations (the number of A, of B, ...) that are sorted there, and the others.
 
     `truncated`: the limit on actions ended them, and not the policy.
     """
@@ -40,28 +40,28 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Swap:
-    """Two items exchange their places."""
+class SwapNode:
+    """A call that exchanges the places of two items."""
 
     items: Names
     then: "Node"
 
 
 @dataclass(frozen=True, slots=True)
-class Compare:
-    """Two items are compared: a branch for each answer (`<`, `>`, `=`, in this order) that some permutation gives."""
+class CompareNode:
+    """A call that compares two items: a branch for each answer (`<`, `>`, `=`, in this order) that some permutation gives."""
 
     items: Names
     branches: tuple[tuple[str, "Node"], ...]
     implied: bool = False
 
 
-Node = End | Swap | Compare
+Node = EndNode | SwapNode | CompareNode
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """What a tree costs over all permutations, exactly."""
+class TreeCosts:
+    """The costs of a tree over all permutations, exactly."""
 
     permutations: int
     sorted: int
@@ -95,7 +95,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class DecisionTree:
     """A policy's decision tree for one number of items and one direction."""
 
     size: int
@@ -108,24 +108,24 @@ class Tree:
         return f"Sort-{self.size} {'descending' if self.descending else 'ascending'}"
 
     @property
-    def figures(self) -> Figures:
+    def figures(self) -> TreeCosts:
         """Accuracy, comparisons and swaps over all permutations."""
         ends = list(_ends(self.root, 0, 0))
         weighted = [(len(end.sorted) + len(end.wrong), *counts) for end, *counts in ends]
         total = sum(weight for weight, _, _ in weighted)
-        return Figures(
+        return TreeCosts(
             permutations=total,
             sorted=sum(len(end.sorted) for end, _, _ in ends),
-            mean_comparisons=Fraction(sum(weight * made for weight, made, _ in weighted), total),
-            max_comparisons=max(made for _, made, _ in weighted),
-            mean_swaps=Fraction(sum(weight * made for weight, _, made in weighted), total),
-            max_swaps=max(made for _, _, made in weighted),
+            mean_comparisons=Fraction(sum(weight * comparisons for weight, comparisons, _ in weighted), total),
+            max_comparisons=max(comparisons for _, comparisons, _ in weighted),
+            mean_swaps=Fraction(sum(weight * swaps for weight, _, swaps in weighted), total),
+            max_swaps=max(swaps for _, _, swaps in weighted),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Play:
-    """What a tree needs of an episode: calls are (name, items, sign of a comparison)."""
+    """The calls and values of an episode: calls are (name, items, sign of a comparison)."""
 
     values: Permutation
     calls: tuple[tuple[str, Names, str], ...]
@@ -139,7 +139,7 @@ class _Play:
         return "no call before the limit" if self.truncated else "end"
 
 
-def decision_trees(episodes: Iterable[EpisodeResult | Trajectory]) -> tuple[Tree, ...]:
+def decision_trees(episodes: Iterable[EpisodeResult | Trajectory]) -> tuple[DecisionTree, ...]:
     """Return the tree of each number of items and direction among finished episodes, smaller and ascending ones first.
 
     Args:
@@ -159,14 +159,14 @@ def decision_trees(episodes: Iterable[EpisodeResult | Trajectory]) -> tuple[Tree
         raise UsageError("decision tree: there are no episodes")
     trees = []
     for (size, descending), plays in sorted(groups.items()):
-        found = len({play.values for play in plays})
-        if found < factorial(size):
+        count = len({play.values for play in plays})
+        if count < factorial(size):
             raise UsageError(
-                f"decision tree: {found} of the {factorial(size)} permutations of {size} items "
+                f"decision tree: {count} of the {factorial(size)} permutations of {size} items "
                 f"({'descending' if descending else 'ascending'}) were played; play them all"
             )
         root = _Grower(descending).node(plays, 0, tuple(range(size)), frozenset())
-        trees.append(Tree(size, descending, root))
+        trees.append(DecisionTree(size, descending, root))
     return tuple(trees)
 
 
@@ -175,19 +175,19 @@ def permutation_tasks(source: TaskSource, size: int, descending: bool, split: st
 
     Raises UsageError: the source has no such tasks.
     """
-    found: dict[Permutation, Task] = {}
+    tasks: dict[Permutation, Task] = {}
     for index in range(2000 * factorial(size)):
         task = source.get(split, index)
         data = task.data
         if isinstance(data, SortData) and (data.kind, data.size, data.descending) == ("sort", size, descending):
-            found.setdefault(tuple(task.hidden), task)
-        if len(found) == factorial(size):
-            return tuple(task for _, task in sorted(found.items()))
+            tasks.setdefault(tuple(task.hidden), task)
+        if len(tasks) == factorial(size):
+            return tuple(task for _, task in sorted(tasks.items()))
     direction = "descending" if descending else "ascending"
-    raise UsageError(f"source {source.name}: {split} holds only {len(found)} permutations of {size} items, {direction}")
+    raise UsageError(f"source {source.name}: {split} holds only {len(tasks)} permutations of {size} items, {direction}")
 
 
-def pruned(tree: Tree, fewest_swaps: bool = False) -> Tree:
+def prune(tree: DecisionTree, fewest_swaps: bool = False) -> DecisionTree:
     """Return the tree without implied comparisons: the paper's EARL*.
 
     Args:
@@ -195,13 +195,13 @@ def pruned(tree: Tree, fewest_swaps: bool = False) -> Tree:
         fewest_swaps: also arrange the items as the policy does, right or wrong, by the fewest swaps, at the end.
     """
     start = tuple(range(tree.size)) if fewest_swaps else None
-    return Tree(tree.size, tree.descending, _pruned(tree.root, start))
+    return DecisionTree(tree.size, tree.descending, _prune(tree.root, start))
 
 
-def chain(node: Node) -> tuple[tuple[Names, ...], End | Compare]:
+def chain(node: Node) -> tuple[tuple[Names, ...], EndNode | CompareNode]:
     """Return the swaps that come first, and what follows them."""
     swaps = []
-    while isinstance(node, Swap):
+    while isinstance(node, SwapNode):
         swaps.append(node.items)
         node = node.then
     return tuple(swaps), node
@@ -232,11 +232,11 @@ def _play(trajectory: Trajectory) -> _Play:
 
 @dataclass(frozen=True, slots=True)
 class _Grower:
-    """Grows the tree of a direction from episodes that agree so far."""
+    """The builder of a direction's tree from episodes that agree so far."""
 
     descending: bool
 
-    def node(self, plays: list[_Play], depth: int, order: Permutation, known: frozenset[Pair]) -> Node:
+    def node(self, plays: list[_Play], depth: int, order: Permutation, relations: frozenset[Pair]) -> Node:
         """Return the node after `depth` calls, which left the items in this order and told these pairs."""
         first = plays[0]
         for play in plays:
@@ -249,70 +249,70 @@ class _Grower:
         if name == "swap":
             places = {one: other, other: one}
             moved = tuple(places.get(item, item) for item in order)
-            return Swap(items, self.node(plays, depth + 1, moved, known))
+            return SwapNode(items, self.node(plays, depth + 1, moved, relations))
         branches = []
         for sign in SIGNS:
-            told = [play for play in plays if play.calls[depth][2] == sign]
-            learnt = {"<": {(one, other)}, ">": {(other, one)}, "=": set[Pair]()}[sign]
-            if told:
-                branches.append((sign, self.node(told, depth + 1, order, closure(known | learnt))))
-        implied = one == other or not known.isdisjoint({(one, other), (other, one)})
-        return Compare(items, tuple(branches), implied)
+            sign_plays = [play for play in plays if play.calls[depth][2] == sign]
+            new_relations = {"<": {(one, other)}, ">": {(other, one)}, "=": set[Pair]()}[sign]
+            if sign_plays:
+                branches.append((sign, self.node(sign_plays, depth + 1, order, closure(relations | new_relations))))
+        implied = one == other or not relations.isdisjoint({(one, other), (other, one)})
+        return CompareNode(items, tuple(branches), implied)
 
-    def _end(self, plays: list[_Play], order: Permutation) -> End:
+    def _end(self, plays: list[_Play], order: Permutation) -> EndNode:
         values = sorted({play.values for play in plays})
         right = tuple(value for value in values if sorted_order(value, self.descending) == order)
-        return End(right, tuple(value for value in values if value not in right), plays[0].truncated)
+        return EndNode(right, tuple(value for value in values if value not in right), plays[0].truncated)
 
 
 def _disagreement(one: _Play, other: _Play, depth: int) -> str:
-    told = [f"{name} {a} {b}" + (f": {a} {sign} {b}" if sign else "") for name, (a, b), sign in one.calls[:depth]]
+    calls = [f"{name} {a} {b}" + (f": {a} {sign} {b}" if sign else "") for name, (a, b), sign in one.calls[:depth]]
     return (
-        f"decision tree: after {', '.join(told) or 'the prompt'} one episode went on with {one.following(depth)} (numbers "
+        f"decision tree: after {', '.join(calls) or 'the prompt'} one episode went on with {one.following(depth)} (numbers "
         f"{one.values}) and another with {other.following(depth)} ({other.values}); play one policy, greedily"
     )
 
 
-def _ends(node: Node, comparisons: int, swaps: int) -> Iterator[tuple[End, int, int]]:
+def _ends(node: Node, comparisons: int, swaps: int) -> Iterator[tuple[EndNode, int, int]]:
     """Yield every end with the comparisons and swaps on the way to it."""
-    if isinstance(node, End):
+    if isinstance(node, EndNode):
         yield node, comparisons, swaps
-    elif isinstance(node, Swap):
+    elif isinstance(node, SwapNode):
         yield from _ends(node.then, comparisons, swaps + 1)
     else:
         for _, child in node.branches:
             yield from _ends(child, comparisons + 1, swaps)
 
 
-def _pruned(node: Node, order: Permutation | None) -> Node:
+def _prune(node: Node, order: Permutation | None) -> Node:
     """Return the remainder of a node; `order`: the arrangement there, if swaps are left to the end."""
-    if isinstance(node, Compare):
+    if isinstance(node, CompareNode):
         if node.implied:
-            return _pruned(node.branches[0][1], order)
-        return Compare(node.items, tuple((sign, _pruned(child, order)) for sign, child in node.branches))
-    if isinstance(node, Swap):
+            return _prune(node.branches[0][1], order)
+        return CompareNode(node.items, tuple((sign, _prune(child, order)) for sign, child in node.branches))
+    if isinstance(node, SwapNode):
         if order is None:
-            return Swap(node.items, _pruned(node.then, None))
+            return SwapNode(node.items, _prune(node.then, None))
         one, other = (SYMBOLS.index(item) for item in node.items)
-        return _pruned(node.then, tuple({one: other, other: one}.get(item, item) for item in order))
-    left: Node = node
+        return _prune(node.then, tuple({one: other, other: one}.get(item, item) for item in order))
+    rest: Node = node
     for one, other in reversed(minimal_swaps(tuple(range(len(order))), order) if order is not None else []):
-        left = Swap((SYMBOLS[one], SYMBOLS[other]), left)
-    return left
+        rest = SwapNode((SYMBOLS[one], SYMBOLS[other]), rest)
+    return rest
 
 
-def tree_text(tree: Tree) -> str:
+def tree_text(tree: DecisionTree) -> str:
     """Return the tree as indented text, its figures first."""
     return "\n".join([f"{tree.name}: {tree.figures}", *_lines(tree.root, "", "")]) + "\n"
 
 
-def tree_json(tree: Tree) -> dict[str, Any]:
+def tree_json(tree: DecisionTree) -> dict[str, Any]:
     """Return the tree and its figures as JSON."""
     figures = tree.figures.to_json()
-    return {"size": tree.size, "descending": tree.descending, "figures": figures, "root": _encoded(tree.root)}
+    return {"size": tree.size, "descending": tree.descending, "figures": figures, "root": _encode(tree.root)}
 
 
-def extracted(episodes: Iterable[EpisodeResult | Trajectory], folder: str | Path) -> list[dict[str, Any]]:
+def write_trees(episodes: Iterable[EpisodeResult | Trajectory], folder: str | Path) -> list[dict[str, Any]]:
     """Write the decision trees of a policy's greedy episodes to a folder, as .txt and .json, and return their figures.
 
     Each tree is written as it is and, as `-pruned`, without implied comparisons; `benchmarks.tree_drawing` draws them.
@@ -322,29 +322,29 @@ def extracted(episodes: Iterable[EpisodeResult | Trajectory], folder: str | Path
         folder: is made where it is missing.
 
     Returns:
-        A row a tree: `size`, `direction`, the figures of the `policy`, of the `pruned` tree, and of the pruned tree with the
+        A row a tree: `size`, `direction`, the figures of the `policy`, of the `prune` tree, and of the pruned tree with the
         `fewest_swaps`.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for tree in decision_trees(episodes):
-        bare, least = pruned(tree), pruned(tree, fewest_swaps=True)
+        bare, least = prune(tree), prune(tree, fewest_swaps=True)
         stem = tree.name.lower().replace(" ", "-")
         for name, each in ((stem, tree), (f"{stem}-pruned", bare)):
             (folder / f"{name}.txt").write_text(tree_text(each), encoding="utf-8")
             (folder / f"{name}.json").write_text(json.dumps(tree_json(each), indent=1) + "\n", encoding="utf-8")
         figures = {"policy": tree, "pruned": bare, "fewest_swaps": least}
         direction = "descending" if tree.descending else "ascending"
-        found = {name: each.figures.to_json() for name, each in figures.items()}
-        rows.append({"size": tree.size, "direction": direction, **found})
+        figure_rows = {name: each.figures.to_json() for name, each in figures.items()}
+        rows.append({"size": tree.size, "direction": direction, **figure_rows})
     return rows
 
 
 def _lines(node: Node, indent: str, head: str) -> Iterator[str]:
     swaps, rest = chain(node)
     text = indent + head + "".join(f"swap {one} {other}, " for one, other in swaps)
-    if isinstance(rest, End):
+    if isinstance(rest, EndNode):
         total = len(rest.sorted) + len(rest.wrong)
         wrong = f" (not sorted: {len(rest.wrong)} of {total})" if rest.wrong else ""
         yield f"{text}{'cut off' if rest.truncated else 'end'}{wrong}"
@@ -355,10 +355,10 @@ def _lines(node: Node, indent: str, head: str) -> Iterator[str]:
         yield from _lines(child, indent + "  ", f"{one} {sign} {other}: ")
 
 
-def _encoded(node: Node) -> dict[str, Any]:
-    if isinstance(node, End):
+def _encode(node: Node) -> dict[str, Any]:
+    if isinstance(node, EndNode):
         return {"end": "truncated" if node.truncated else "terminated", "sorted": node.sorted, "wrong": node.wrong}
-    if isinstance(node, Swap):
-        return {"swap": node.items, "then": _encoded(node.then)}
-    branches = {sign: _encoded(child) for sign, child in node.branches}
+    if isinstance(node, SwapNode):
+        return {"swap": node.items, "then": _encode(node.then)}
+    branches = {sign: _encode(child) for sign, child in node.branches}
     return {"compare": node.items, "implied": node.implied, "branches": branches}

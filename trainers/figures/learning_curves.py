@@ -76,7 +76,7 @@ def _grid(count: int) -> tuple[Any, list[Any]]:
 
 
 def _legend(seeds: Sequence[Rows], names: Sequence[str]) -> str:
-    plain = [name for name in names if not _measured(seeds, name)]
+    plain = [name for name in names if not _has_intervals(seeds, name)]
     window = max((smoothing(len(points(rows, name))) for rows in seeds for name in plain), default=1)
     over = f" over {window} steps" if window > 1 else ""
     words = []
@@ -90,11 +90,11 @@ def _legend(seeds: Sequence[Rows], names: Sequence[str]) -> str:
 
 
 def _panel(axis: Any, seeds: Sequence[Rows], name: str) -> None:
-    measured = _measured(seeds, name)
+    measured = _has_intervals(seeds, name)
     apart = 0.008 * max((row["step"] for rows in seeds for row in rows), default=1)  # bars side by side
     for number, rows in enumerate(seeds):
-        drawn = points(rows, name)
-        x, y = [step for step, _ in drawn], [value for _, value in drawn]
+        curve = points(rows, name)
+        x, y = [step for step, _ in curve], [value for _, value in curve]
         if measured:
             low = [max(0.0, row[name] - row[f"{name}_low"]) for row in rows if name in row and f"{name}_low" in row]
             high = [max(0.0, row[f"{name}_high"] - row[name]) for row in rows if name in row and f"{name}_high" in row]
@@ -105,7 +105,7 @@ def _panel(axis: Any, seeds: Sequence[Rows], name: str) -> None:
     mean = mean_curve([points(rows, name) for rows in seeds])
     window = 1 if measured else smoothing(len(mean))
     steps = [step for step, _ in mean]
-    axis.plot(steps, smoothed([value for _, value in mean], window), color=_ORANGE if measured else _BLUE, lw=2.2)
+    axis.plot(steps, smooth([value for _, value in mean], window), color=_ORANGE if measured else _BLUE, lw=2.2)
     axis.set_title(name, fontsize=10, loc="left")
     axis.set_xlabel("step", fontsize=9)
     axis.tick_params(labelsize=8)
@@ -114,10 +114,10 @@ def _panel(axis: Any, seeds: Sequence[Rows], name: str) -> None:
         axis.spines[side].set_visible(False)
 
 
-def _measured(seeds: Sequence[Rows], name: str) -> bool:
+def _has_intervals(seeds: Sequence[Rows], name: str) -> bool:
     """Return whether every value of a metric has its interval."""
-    having = [row for rows in seeds for row in rows if name in row]
-    return all(f"{name}_low" in row and f"{name}_high" in row for row in having)
+    metric_rows = [row for rows in seeds for row in rows if name in row]
+    return all(f"{name}_low" in row and f"{name}_high" in row for row in metric_rows)
 
 
 def points(rows: Rows, name: str) -> list[tuple[float, float]]:
@@ -137,7 +137,7 @@ def smoothing(count: int) -> int:
     return max(1, count // 20)
 
 
-def smoothed(values: Sequence[float], window: int) -> list[float]:
+def smooth(values: Sequence[float], window: int) -> list[float]:
     """Return means over a window around each value, over what there is of it at the ends."""
     before, after = window // 2, (window + 1) // 2
     parts = [values[max(0, place - before) : place + after] for place in range(len(values))]

@@ -13,7 +13,7 @@ from trainers.settings import WarmStartSettings
 
 
 def warm_start(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None:
-    """Imitate demonstrations before another trainer's first step, if settings ask for some."""
+    """Fine-tune on demonstrations before RL starts, if settings ask for some."""
     if settings.demonstrations:
         from trainers.imitation.imitating import imitate
 
@@ -29,5 +29,5 @@ def check_flaws(text: str, env: str) -> None:
     if text != "none":
         from trainers.imitation.imitating import expanded_parts, flaws_of
 
-        further = expanded_parts(env, "demonstrations")
-        (flaws_of if further is None else further.expanded_flaws_of)(text)
+        expanded = expanded_parts(env, "demonstrations")
+        (flaws_of if expanded is None else expanded.expanded_flaws_of)(text)

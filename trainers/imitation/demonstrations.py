@@ -68,10 +68,10 @@ class Flaws:
 
     def draw(self, rng: random.Random) -> str:
         """Return the flaw of a turn, "" for none."""
-        return drawn_flaw(rng, {kind: getattr(self, kind) for kind in KINDS})
+        return draw_flaw(rng, {kind: getattr(self, kind) for kind in KINDS})
 
 
-def drawn_flaw(rng: random.Random, chances: Mapping[str, float]) -> str:
+def draw_flaw(rng: random.Random, chances: Mapping[str, float]) -> str:
     """Return a flaw by its chance, "" for none."""
     left = rng.random()
     for kind, chance in chances.items():
@@ -144,48 +144,48 @@ class _Demonstrator:
         left, _ = allowance(self._env)
         flaw = self._flaws.draw(self._rng)
         if flaw:
-            action = self._flawed(flaw, request)
+            action = self._flawed_action(flaw, request)
             if action:
                 return action
         if not self._flaws.keep_plan:
-            return self._right(request)
+            return self._right_action(request)
         if left == 1 and len(self._plan) > 1:
-            return self._borrowed()[-1]
+            return self._borrow()[-1]
         return self._plan.pop(0) if len(self._plan) > 1 else self._plan[0]
 
-    def _right(self, request: Request) -> str:
+    def _right_action(self, request: Request) -> str:
         if self._plan:
             return self._plan[0]
         try:
             return str(self._solver.act([request])[0].action)
         except Unsolvable:  # flaws took the turns that its plan needed
-            return self._drawn(request)
+            return self._sample_action(request)
 
-    def _drawn(self, request: Request) -> str:
+    def _sample_action(self, request: Request) -> str:
         self._sampler = self._sampler or CompanionPolicy("random", self._env)
         return str(self._sampler.act([request])[0].action)
 
-    def _borrowed(self) -> Sequence[str]:
+    def _borrow(self) -> Sequence[str]:
         return self._rng.choice(self._others)
 
-    def _flawed(self, kind: str, request: Request) -> str:
+    def _flawed_action(self, kind: str, request: Request) -> str:
         """Return the flawed action; "" where this flaw has no place."""
         turns = self._core.episode.turns
         if kind == "early":
-            return self._borrowed()[-1]
+            return self._borrow()[-1]
         if kind == "astray":
-            other = self._borrowed()
+            other = self._borrow()
             return other[max(0, min(len(turns), len(other) - 2))]
         if kind == "repeated":
             return str(turns[-1].action) if turns else ""
         if kind == "malformed":
-            return without_tags(self._right(request))
+            return without_tags(self._right_action(request))
         if kind == "sampled":
-            return self._drawn(request)
+            return self._sample_action(request)
         if kind == "detour":
-            return with_another_action(self._right(request), self._actions(), self._rng)
-        shown = " ".join(message.content for turn in turns[-1:] for message in turn.observation)
-        return self._hasty(shared_words(self._right(request), shown))
+            return with_another_action(self._right_action(request), self._actions(), self._rng)
+        observation = " ".join(message.content for turn in turns[-1:] for message in turn.observation)
+        return self._hasty(shared_words(self._right_action(request), observation))
 
     def _actions(self) -> list[str]:
         """Return the names of what may be done; none where the environment is no game."""
@@ -194,7 +194,7 @@ class _Demonstrator:
     def _hasty(self, words: str) -> str:
         """Return an answer with these words, in the form of another task's answer."""
         before, after = self._core.answer_tags
-        form = self._borrowed()[-1]
+        form = self._borrow()[-1]
         if not words or not before or before not in form or len(self._plan) == 1:
             return ""
         head, _, tail = form.partition(before)
@@ -203,8 +203,8 @@ class _Demonstrator:
 
 def without_tags(action: str) -> str:
     """Return an action's text without what makes it one: its last pair of tags, or the label or mark of an answer's line."""
-    bare, found = _LAST_TAG.subn(r"\2", action)
-    return bare if found else _LAST_LABEL.sub("", action.replace("####", "", 1), count=1)
+    bare, count = _LAST_TAG.subn(r"\2", action)
+    return bare if count else _LAST_LABEL.sub("", action.replace("####", "", 1), count=1)
 
 
 def with_another_action(text: str, names: Sequence[str], rng: random.Random) -> str:
@@ -212,11 +212,11 @@ def with_another_action(text: str, names: Sequence[str], rng: random.Random) -> 
 
     A turn that names none gives "".
     """
-    named = next((name for name in names if text.endswith(f" {name}")), "")
-    if not named:
+    action_name = next((name for name in names if text.endswith(f" {name}")), "")
+    if not action_name:
         return ""
-    other, thought = rng.choice([name for name in names if name != named]), text.removesuffix(named)
-    return re.sub(rf"\b{re.escape(named)}(?=\.\n[^\n]*$)", other, thought) + other
+    other, thought = rng.choice([name for name in names if name != action_name]), text.removesuffix(action_name)
+    return re.sub(rf"\b{re.escape(action_name)}(?=\.\n[^\n]*$)", other, thought) + other
 
 
 def shared_words(one: str, other: str) -> str:

@@ -24,15 +24,15 @@ from agent_envs.base.terminal import stage_lines
 from agent_envs.core.env import core_of
 from agent_envs.core.trajectory import Header, Trajectory, Turn
 from agent_envs.rollout.episode_runner import run_episode
-from trainers.batching import MicroBatch, Row
+from trainers.batching import MicroBatch, TrainRow
 from trainers.contracts import TokenSequence
-from trainers.environments import stacks_of, tasks_of_step, wrapped
+from trainers.environments import stacks_of, tasks_of_step, wrap
 from trainers.episode_agents import Act, EpisodeAgent
 from trainers.expanded_actions import expanded_parts
 from trainers.imitation.demonstrations import SEARCH_FLAWS, TOOL_FLAWS, Flaws, demonstrations
 from trainers.run import TrainingRun
 from trainers.run_parts import RunParts
-from trainers.sampling import plan_groups, play_groups, trimmed
+from trainers.sampling import plan_groups, play_groups, trim
 from trainers.settings import WarmStartSettings
 from trainers.training.forward import token_logprobs
 from trainers.training.models import leave_out
@@ -41,11 +41,11 @@ from trainers.training.optimise import Optimiser, gradient_step
 NAMED_FLAWS = {"none": Flaws(), "search": SEARCH_FLAWS, "tools": TOOL_FLAWS}
 
 
-def solved(env: gym.Env, count: int, flaws: str, split: str, seed: int, *, first: int = 0) -> Iterator[Trajectory]:
+def solutions(env: gym.Env, count: int, flaws: str, split: str, seed: int, *, first: int = 0) -> Iterator[Trajectory]:
     """Return episodes of an environment's solver from its `first` task on, led astray as a setting says."""
     tasks: dict[str, Any] = {"split": split, "seed": seed, "first": first}
-    if (further := expanded_parts(env, "demonstrations")) is not None:
-        return further.expanded_demonstrations(env, count, further.expanded_flaws_of(flaws), **tasks)
+    if (expanded := expanded_parts(env, "demonstrations")) is not None:
+        return expanded.expanded_demonstrations(env, count, expanded.expanded_flaws_of(flaws), **tasks)
     return demonstrations(env, count, flaws_of(flaws), **tasks)
 
 
@@ -85,7 +85,7 @@ def direct_answers(env: gym.Env, split: str, count: int) -> Iterator[Trajectory]
             yield episode.trajectory
 
 
-def accepted(run: TrainingRun, episodes: int, samples_per_task: int, seed: int) -> Iterator[Trajectory]:
+def own_successes(run: TrainingRun, episodes: int, samples_per_task: int, seed: int) -> Iterator[Trajectory]:
     """Yield the model's own episodes that solved their task, from the weights of step 0, kept in OUT/accepted.jsonl.
 
     A run that was killed while it collected goes on with the next tasks; later the file is what is imitated.
@@ -100,11 +100,11 @@ def accepted(run: TrainingRun, episodes: int, samples_per_task: int, seed: int) 
     path, tasks = run.parts.out / "accepted.jsonl", min(episodes, run.parts.train_size)
     order = tasks_of_step(0, tasks, run.parts.train_size, seed)
     chunk = max(1, run.parts.policy.batch // samples_per_task)
-    seen = max((row["tasks"] for row in read_journal(path)), default=0) if path.exists() else 0
-    if run.step and seen < tasks:
-        raise UsageError(f"{path} holds {seen} of {tasks} tasks, and the weights that sampled them changed: start anew")
+    skip = max((row["tasks"] for row in read_journal(path)), default=0) if path.exists() else 0
+    if run.step and skip < tasks:
+        raise UsageError(f"{path} holds {skip} of {tasks} tasks, and the weights that sampled them changed: start anew")
     with contextlib.closing(Journal(path)) as journal:
-        for start in range(seen, tasks, chunk):
+        for start in range(skip, tasks, chunk):
             some, key = order[start : start + chunk], f"{seed}/rejection/{start}"
             groups = play_groups(
                 plan_groups(run.parts.spec, run.parts.train_split, some, samples_per_task, key), run.parts.policy
@@ -114,7 +114,7 @@ def accepted(run: TrainingRun, episodes: int, samples_per_task: int, seed: int) 
     yield from (Trajectory.from_json(body) for row in read_journal(path) for body in row["solved"])
 
 
-def recorded(path: Path, env: gym.Env, split: str) -> Iterator[Trajectory]:
+def recordings(path: Path, env: gym.Env, split: str) -> Iterator[Trajectory]:
     """Yield the solved episodes of a file: rows of `Trajectory.to_json`, a run's journal, or published answers with tools."""
     if holds_tool_texts(path):
         yield from tool_episodes(path, env, split)
@@ -155,8 +155,8 @@ def tool_episodes(path: Path, env: gym.Env[Any, Any], split: str) -> Iterator[Tr
     """
     env.reset(seed=0, options={"task": 0, "split": split})
     episode = core_of(env).episode
-    asked, question = episode.prompt, episode.task.question
-    if sum(message.content.count(question) for message in asked) != 1 or not question:
+    messages, question = episode.prompt, episode.task.question
+    if sum(message.content.count(question) for message in messages) != 1 or not question:
         raise UsageError(f"{core_of(env).env_id}: its prompt has no one place for a question of {path.name}")
     left_out = 0
     for number, row in enumerate(tool_rows(path), start=1):
@@ -165,7 +165,7 @@ def tool_episodes(path: Path, env: gym.Env[Any, Any], split: str) -> Iterator[Tr
         if not turns:
             left_out += 1
             continue
-        prompt = tuple(Message(one.role, one.content.replace(question, posed), one.author) for one in asked)
+        prompt = tuple(Message(one.role, one.content.replace(question, posed), one.author) for one in messages)
         yield Trajectory(
             Header("", "", str(number), split, "", 0, f"{path.name}/{number}"), prompt, turns, success=True
         )
@@ -201,10 +201,10 @@ def holds_tool_texts(path: Path) -> bool:
 def _question_and_answer(row: Any, place: str) -> tuple[str, str]:
     talk = row.get("conversations") if isinstance(row, dict) else None
     if isinstance(talk, list) and len(talk) == 2 and all(isinstance(one, dict) for one in talk):
-        found = [one.get("value") for one in talk]
+        values = [one.get("value") for one in talk]
     else:
-        found = [row.get(name) for name in ("input", "output")] if isinstance(row, dict) else []
-    if len(texts := [one for one in found if isinstance(one, str) and len(one) <= MOST_CHARACTERS]) != 2:
+        values = [row.get(name) for name in ("input", "output")] if isinstance(row, dict) else []
+    if len(texts := [one for one in values if isinstance(one, str) and len(one) <= MOST_CHARACTERS]) != 2:
         raise UsageError(f"{place}: neither a conversation of two nor instruction, input and output, as text")
     return texts[0].strip(), texts[1]
 
@@ -214,8 +214,8 @@ def _turns(text: str, origin: str) -> tuple[Turn, ...]:
     actions, results = (list(map(str.strip, _RESULT.split(text)[start::2])) for start in (0, 1))
     if not all(actions) or not all(_CALL.search(action) for action in actions[:-1]):
         return ()
-    shown = [(Message("user", f"\n<result>\n{result}\n</result>\n", "tool"),) for result in results]
-    pairs = zip(actions, [*shown, ()], strict=True)
+    observations = [(Message("user", f"\n<result>\n{result}\n</result>\n", "tool"),) for result in results]
+    pairs = zip(actions, [*observations, ()], strict=True)
     turns = [
         Turn(number, origin, action, None, observation) for number, (action, observation) in enumerate(pairs, start=1)
     ]
@@ -223,80 +223,80 @@ def _turns(text: str, origin: str) -> tuple[Turn, ...]:
 
 
 def imitate(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None:
-    """Imitate demonstrations before another trainer's first step, with an optimiser of its own, and keep what it was."""
-    episodes = list(demonstrated(settings, run, seed))
+    """Fine-tune on demonstrations before RL starts; uses its own optimiser and records the result in `run.memory`."""
+    episodes = list(warm_start_episodes(settings, run, seed))
     rows = rows_of(episodes, run.parts, settings.train_on)
     optimiser = Optimiser(run.parts.model, settings.optim, settings.steps)
-    shown = run.parts.processes.mean([float(one.success) for one in episodes])
-    told, settling = stage_lines("warm start"), Settling(settings, shown)
+    success = run.parts.processes.mean([float(one.success) for one in episodes])
+    report, settling = stage_lines("warm start"), Settling(settings, success)
     while optimiser.steps < settling.last:
-        chosen = run.parts.processes.share(tasks_of_step(optimiser.steps, settings.rows_per_step, len(rows), seed))
-        stats = imitation_step([rows[place] for place in chosen], run.parts, optimiser, settings.token_budget)
+        places = run.parts.processes.share(tasks_of_step(optimiser.steps, settings.rows_per_step, len(rows), seed))
+        stats = imitation_step([rows[place] for place in places], run.parts, optimiser, settings.token_budget)
         if settling.due(optimiser.steps):
-            settling.measured(optimiser.steps, run.held_out_success(settings.settling.tasks))
+            settling.add_measure(optimiser.steps, run.held_out_success(settings.settling.tasks))
         if settling.cools_after(optimiser.steps):
             optimiser.cool_down(settings.settling.cooldown)
-        told(f"loss {stats['loss']:.3f}{settling.in_words}", optimiser.steps / settling.last)
-    unsaid = sorted(run.parts.constant - said_in(rows))
+        report(f"loss {stats['loss']:.3f}{settling.in_words}", optimiser.steps / settling.last)
+    unsaid = sorted(run.parts.constant - action_tokens(rows))
     leave_out(run.parts.bare, unsaid)
     run.weights_changed()
     run.memory["unsaid"] = unsaid
     run.memory["warm_start"] = {
         "steps": optimiser.steps,
-        "demonstrations": settling.shown,
+        "demonstrations": settling.reference,
         "measures": settling.measures,
     }
 
 
 class Settling:
-    """Says when a warm start ends: after its steps, or `cooldown` steps after its held-out success settled.
+    """The end of a warm start: after its steps, or `cooldown` steps after its held-out success settled.
 
     Attributes:
-        shown: the success of the demonstrations themselves.
+        reference: the success of the demonstrations themselves.
         last: the step after which it ends, as far as is known.
         measures: (step, success), in their order.
     """
 
-    def __init__(self, settings: WarmStartSettings, shown: float) -> None:
+    def __init__(self, settings: WarmStartSettings, reference: float) -> None:
         """Take the settings and the success of the demonstrations."""
-        self.shown, self.last, self.measures = round(shown, 4), settings.steps, list[list[float]]()
-        self._how, self._settled = settings.settling, False
+        self.reference, self.last, self.measures = round(reference, 4), settings.steps, list[list[float]]()
+        self._rule, self._settled = settings.settling, False
 
     @property
     def in_words(self) -> str:
-        """What was measured last, for a line on the screen."""
+        """The last measure, for a line on the screen."""
         return f", held-out success {self.measures[-1][1]:.3f}" if self.measures else ""
 
     def due(self, step: int) -> bool:
         """Return whether success is measured after a step."""
-        how = self._how
-        return bool(how.every) and step % how.every == 0 and not self._settled and step < self.last - how.cooldown
+        rule = self._rule
+        return bool(rule.every) and step % rule.every == 0 and not self._settled and step < self.last - rule.cooldown
 
-    def measured(self, step: int, success: float) -> None:
+    def add_measure(self, step: int, success: float) -> None:
         """Take a measure, and settle where there was no progress for long enough."""
         self.measures.append([step, round(success, 4)])
         values = [value for _, value in self.measures]
-        before, lately = values[: -self._how.patience], values[-self._how.patience :]
+        before, lately = values[: -self._rule.patience], values[-self._rule.patience :]
         best = max(before, default=0.0)
-        if before and best > 0 and best >= self.shown / 2 and max(lately) <= best + self._how.margin:
-            self._settled, self.last = True, step + self._how.cooldown
+        if before and best > 0 and best >= self.reference / 2 and max(lately) <= best + self._rule.margin:
+            self._settled, self.last = True, step + self._rule.cooldown
 
     def cools_after(self, step: int) -> bool:
         """Return whether the rate begins to fall with the next step."""
-        return bool(self._how.every) and step == self.last - self._how.cooldown
+        return bool(self._rule.every) and step == self.last - self._rule.cooldown
 
 
-def demonstrated(settings: WarmStartSettings, run: TrainingRun, seed: int) -> Iterator[Trajectory]:
+def warm_start_episodes(settings: WarmStartSettings, run: TrainingRun, seed: int) -> Iterator[Trajectory]:
     """Yield the demonstrations of a warm start, in equal shares within each of its stacks of wrappers."""
     stacks = stacks_of(settings.stacks, "warm_start.stacks")
     cuts = [settings.demonstrations * place // len(stacks) for place in range(len(stacks) + 1)]
     for stack, (first, stop) in zip(stacks, pairwise(cuts), strict=True):
-        for env, count in run.parts.shared_out(stop - first):
+        for env, count in run.parts.share_episodes(stop - first):
             flaws = stack.flaws or settings.flaws
-            yield from solved(wrapped(env, stack.rows), count, flaws, run.parts.train_split, seed, first=first)
+            yield from solutions(wrap(env, stack.rows), count, flaws, run.parts.train_split, seed, first=first)
 
 
-def imitation_step(rows: Sequence[Row], parts: RunParts, optimiser: Optimiser, token_budget: int) -> dict[str, float]:
+def imitation_step(rows: list[TrainRow], parts: RunParts, optimiser: Optimiser, token_budget: int) -> dict[str, float]:
     """Take one gradient step towards the tokens that are trained; the loss is the mean over those of all processes."""
 
     def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
@@ -308,15 +308,15 @@ def imitation_step(rows: Sequence[Row], parts: RunParts, optimiser: Optimiser, t
     return stats | {"tokens": sum(len(row.sequence.ids) for row in rows)}
 
 
-def rows_of(episodes: Sequence[Trajectory], parts: RunParts, train_on: str) -> list[Row]:
+def rows_of(episodes: Sequence[Trajectory], parts: RunParts, train_on: str) -> list[TrainRow]:
     """Return the tokens of episodes as rows.
 
     Raises:
         UsageError: there are none.
     """
-    sequences = [trimmed(seq) for episode in episodes for seq in parts.encoded(episode)]
+    sequences = [trim(seq) for episode in episodes for seq in parts.encode(episode)]
     if train_on == "all":
-        sequences = [everything(sequence) for sequence in sequences]
+        sequences = [train_all_tokens(sequence) for sequence in sequences]
     fitting = [sequence for sequence in sequences if len(sequence.ids) <= parts.max_context]
     if left := len(sequences) - len(fitting):
         longest = f"sampling.max_context={parts.max_context}"
@@ -325,16 +325,16 @@ def rows_of(episodes: Sequence[Trajectory], parts: RunParts, train_on: str) -> l
         raise UsageError(
             "there are no episodes to imitate: rejection sampling kept none, the file is empty, or all are too long"
         )
-    return [Row(sequence, (0.0,) * len(sequence.ids)) for sequence in fitting]
+    return [TrainRow(sequence, (0.0,) * len(sequence.ids)) for sequence in fitting]
 
 
-def said_in(rows: Sequence[Row]) -> set[int]:
+def action_tokens(rows: Sequence[TrainRow]) -> set[int]:
     """Return the tokens that the actions of demonstrations are made of."""
     pairs = (pair for row in rows for pair in zip(row.sequence.ids, row.sequence.turns, strict=True))
     return {token for token, turn in pairs if turn}
 
 
-def everything(sequence: TokenSequence) -> TokenSequence:
+def train_all_tokens(sequence: TokenSequence) -> TokenSequence:
     """Return a sequence of which all tokens but the first, which nothing predicts, are trained."""
     legal = tuple(numbers or (0,) for numbers in sequence.legal)  # where nothing was decided, a token came next
     return replace(sequence, trained=(False, *(True,) * (len(sequence.ids) - 1)), legal=legal)

@@ -16,11 +16,11 @@ from agent_envs.core.env import core_of
 from agent_envs.core.registry import full_id
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.rollout.policy import CompanionPolicy, Request
-from trainers.environments import WrapperRow, wrapped
+from trainers.environments import WrapperRow, wrap
 from trainers.episode_agents import Act, EpisodeAgent, spread_episode
 from trainers.tiny.models import ROLES, byte_tokenizer, ids_of, pieces_of, word_tokenizer
 
-COVERED = {"words": 0.999, "digits": 0.9}
+COVERAGE = {"words": 0.999, "digits": 0.9}
 
 
 @dataclass(frozen=True)
@@ -68,30 +68,30 @@ def environment_tokenizer(
         others: further environments that it is for: ids with their arguments.
         arguments: of the environment.
     """
-    given = ((env_id, arguments), *others)
-    told = stage_lines(f"tokenizer for {' and '.join(name for name, _ in given)}")
-    envs = [gym.make(full_id(name), **own) for name, own in given]
-    played_in = [[wrapped(gym.make(full_id(name), **own), rows) for rows in stacks] for name, own in given]
-    parts = [_training_plays(stacked, plays, told) for stacked in played_in]
-    solved, strayed = ([play for part in parts for play in part[place]] for place in (0, 1))
-    tried = {kind: least for kind, least in COVERED.items() if numerals in ("auto", kind)}
-    asked = range(min(plays, 64) if numerals == "auto" else 0)
-    texts = dict.fromkeys(text for trajectory in (*solved, *strayed) for text in texts_of(trajectory))
+    environments = ((env_id, arguments), *others)
+    report = stage_lines(f"tokenizer for {' and '.join(name for name, _ in environments)}")
+    envs = [gym.make(full_id(name), **own) for name, own in environments]
+    stack_envs = [[wrap(gym.make(full_id(name), **own), rows) for rows in stacks] for name, own in environments]
+    parts = [_training_plays(stacked, plays, report) for stacked in stack_envs]
+    solver_plays, random_plays = ([play for part in parts for play in part[place]] for place in (0, 1))
+    thresholds = {kind: least for kind, least in COVERAGE.items() if numerals in ("auto", kind)}
+    held_out_tasks = range(min(plays, 64) if numerals == "auto" else 0)
+    texts = dict.fromkeys(text for trajectory in (*solver_plays, *random_plays) for text in texts_of(trajectory))
     solver = CompanionPolicy("solver")
-    held_out = (spread_episode(env, solver, _held_out(env), task) for env in envs for task in asked)
+    held_out = (spread_episode(env, solver, _held_out(env), task) for env in envs for task in held_out_tasks)
     fresh = [text for trajectory in held_out for text in texts_of(trajectory)]
     coverage = dict[str, float]()
-    for number, (kind, least) in enumerate(tried.items()):
-        told(f"vocabulary, {kind}", number / len(tried))
+    for number, (kind, least) in enumerate(thresholds.items()):
+        report(f"vocabulary, {kind}", number / len(thresholds))
         base = word_tokenizer(texts, digits=kind == "digits")
         if not fresh or coverage.setdefault(kind, _coverage(base, fresh)) >= least:
             constant = [text for part in parts for text in _constant_texts(base, part[0][:256])]
             tags = [tag for env in envs for tag in _opening_tags(env)] if tags_apart else []
             phrases = (*without_tags(constant, tags), *(schema for env in envs for schema in _schemas(env)))
             tokenizer = word_tokenizer(texts, phrases=phrases, digits=kind == "digits")
-            told(f"vocabulary, {kind}", 1.0)
+            report(f"vocabulary, {kind}", 1.0)
             return ChosenTokenizer(tokenizer, kind, coverage, phrases, ids_of(tokenizer, (*phrases, *ROLES)))
-    told("vocabulary, bytes", 1.0)
+    report("vocabulary, bytes", 1.0)
     return ChosenTokenizer(byte_tokenizer(), "bytes", coverage)
 
 
@@ -117,40 +117,40 @@ def without_tags(texts: Sequence[str], tags: Sequence[str]) -> list[str]:
 
 
 def _training_plays(
-    envs: Sequence[gym.Env[Any, Any]], plays: int, told: Callable[[str, float], None]
+    envs: Sequence[gym.Env[Any, Any]], plays: int, report: Callable[[str, float], None]
 ) -> tuple[list[Trajectory], list[Trajectory]]:
     """Play the solver and the random agent; side by side, since the worlds of neighbours are cached."""
-    solved, strayed, unlabelled = [], [], EpisodeAgent("unlabelled", _unlabelled)
+    solver_plays, random_plays, unlabelled = [], [], EpisodeAgent("unlabelled", _unlabelled_actions)
     solver, stray = CompanionPolicy("solver"), CompanionPolicy("random")
     splits = core_of(envs[0]).source.splits
     split = "train" if "train" in splits else splits[0]
     for task in range(plays):
         env = envs[task % len(envs)]
-        solved.append(spread_episode(env, solver, split, task))
+        solver_plays.append(spread_episode(env, solver, split, task))
         if task < plays // 4:
-            strayed.append(spread_episode(env, stray, split, task))
+            random_plays.append(spread_episode(env, stray, split, task))
             if hasattr(core_of(env), "game"):  # which says what came of a turn without an action
-                strayed.append(spread_episode(env, unlabelled, split, task))
-        told("playing", (task + 1) / plays)
-    return solved, strayed
+                random_plays.append(spread_episode(env, unlabelled, split, task))
+        report("playing", (task + 1) / plays)
+    return solver_plays, random_plays
 
 
 def texts_of(trajectory: Trajectory) -> list[str]:
     """Return the texts of an episode, message by message; expanded actions are the text that they append."""
     texts = [message.content for message in trajectory.prompt]
     for turn in trajectory.turns:
-        said = [turn.action] if isinstance(turn.action, str) else []
-        texts += [*said, *(message.content for message in turn.observation)]
+        actions = [turn.action] if isinstance(turn.action, str) else []
+        texts += [*actions, *(message.content for message in turn.observation)]
     return [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
 
 
-def _unlabelled(env: gym.Env[Any, Any]) -> Act:
+def _unlabelled_actions(env: gym.Env[Any, Any]) -> Act:
     """Play a game at random, and say actions without their label, or no action, so that no turn is valid."""
     sampler = CompanionPolicy("random", env)
 
     def act(request: Request) -> str:
-        said = str(sampler.act([request])[0].action).removeprefix("ACTION: ")
-        return said if request.turn % 2 else "ACTION:"
+        text = str(sampler.act([request])[0].action).removeprefix("ACTION: ")
+        return text if request.turn % 2 else "ACTION:"
 
     return act
 
@@ -162,9 +162,9 @@ def _held_out(env: gym.Env[Any, Any]) -> str:
 
 def _coverage(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> float:
     """Return the share of pieces that are single tokens."""
-    known = tokenizer.get_vocab()
+    vocabulary = tokenizer.get_vocab()
     pieces = [piece for text in texts for piece in pieces_of(tokenizer, text)]
-    return sum(piece in known for piece in pieces) / len(pieces)
+    return sum(piece in vocabulary for piece in pieces) / len(pieces)
 
 
 def _constant_texts(base: PreTrainedTokenizerFast, plays: Sequence[Trajectory]) -> list[str]:
@@ -173,25 +173,25 @@ def _constant_texts(base: PreTrainedTokenizerFast, plays: Sequence[Trajectory]) 
     longest = max(len(play.prompt) for play in plays)
     prompts = [[play.prompt[place].content for play in plays if len(play.prompt) > place] for place in range(longest)]
     turns = [turn for play in plays for turn in play.turns]
-    shown = [message.content for turn in turns for message in turn.observation]
-    found = [run for group in prompts for run in shared_runs([pieces(text) for text in group])]
-    found += settled_runs([pieces(text) for text in shown])
-    found += settled_runs([pieces(turn.action) for turn in turns if isinstance(turn.action, str)])
-    return [base.backend_tokenizer.decoder.decode(list(run)) for run in dict.fromkeys(found)]
+    observations = [message.content for turn in turns for message in turn.observation]
+    runs = [run for group in prompts for run in shared_runs([pieces(text) for text in group])]
+    runs += settled_runs([pieces(text) for text in observations])
+    runs += settled_runs([pieces(turn.action) for turn in turns if isinstance(turn.action, str)])
+    return [base.backend_tokenizer.decoder.decode(list(run)) for run in dict.fromkeys(runs)]
 
 
 def shared_runs(rows: Sequence[Sequence[str]], shortest: int = 3) -> list[tuple[str, ...]]:
     """Return the runs of pieces that every row holds, as long as they can be, in the order of the first row."""
     joined = ["\0" + "\0".join(row) + "\0" for row in rows]
-    first, found, start = rows[0], list[tuple[str, ...]](), 0
+    first, runs, start = rows[0], list[tuple[str, ...]](), 0
     while start < len(first):
         stop = start
         while stop < len(first) and all("\0" + "\0".join(first[start : stop + 1]) + "\0" in row for row in joined):
             stop += 1
         if stop - start >= shortest:
-            found.append(tuple(first[start:stop]))
+            runs.append(tuple(first[start:stop]))
         start = max(stop, start + 1)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(runs))
 
 
 def settled_runs(rows: Sequence[Sequence[str]], share: float = 0.05, sure: float = 0.98) -> list[tuple[str, ...]]:
@@ -203,17 +203,17 @@ def settled_runs(rows: Sequence[Sequence[str]], share: float = 0.05, sure: float
     for number, row in enumerate(rows):
         for place, piece in enumerate(row):
             places.setdefault(piece, []).append((number, place))
-    found = []
-    for piece, held in places.items():
+    runs = []
+    for piece, occurrences in places.items():
         run = [piece]
-        while held and len({number for number, _ in held}) >= max(5, share * len(rows)):
-            nexts = Counter(rows[number][place + 1] for number, place in held if place + 1 < len(rows[number]))
+        while occurrences and len({number for number, _ in occurrences}) >= max(5, share * len(rows)):
+            nexts = Counter(rows[number][place + 1] for number, place in occurrences if place + 1 < len(rows[number]))
             likely, count = nexts.most_common(1)[0] if nexts else ("", 0)
-            if count < sure * len(held):
+            if count < sure * len(occurrences):
                 break
             run.append(likely)
-            held = [(n, p + 1) for n, p in held if p + 1 < len(rows[n]) and rows[n][p + 1] == likely]
+            occurrences = [(n, p + 1) for n, p in occurrences if p + 1 < len(rows[n]) and rows[n][p + 1] == likely]
         if len(run) > 1:
-            found.append(tuple(run))
-    joined = ["\0" + "\0".join(run) + "\0" for run in found]
-    return [run for run, text in zip(found, joined, strict=True) if sum(text in other for other in joined) == 1]
+            runs.append(tuple(run))
+    joined = ["\0" + "\0".join(run) + "\0" for run in runs]
+    return [run for run, text in zip(runs, joined, strict=True) if sum(text in other for other in joined) == 1]

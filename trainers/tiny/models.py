@@ -37,12 +37,12 @@ def word_tokenizer(
     bodies = {normalizer.normalize_str(phrase).removeprefix(JOINED) for phrase in (*phrases, *roles) if phrase}
     ordered = sorted(bodies, key=lambda body: (-len(body), body))
     splitter = pre_tokenizers.Split(Regex(_pattern(ordered, word)), "isolated")
-    seen = {
+    pieces = {
         piece.strip(JOINED) for text in texts for piece, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))
     }
     vocabulary = [PAD, START, END, *(f"<0x{byte:02X}>" for byte in range(256)), SPACE, JOINED, "\n"]
     whole = re.compile(rf"{SPACE}{word}+")
-    for piece in [*ordered, *sorted((seen | set("0123456789" if digits else "")) - bodies - {"", SPACE})]:
+    for piece in [*ordered, *sorted((pieces | set("0123456789" if digits else "")) - bodies - {"", SPACE})]:
         # A word is always after a space or after a joining mark; whatever else may carry that mark.
         forms = [piece] if whole.fullmatch(piece) else [piece, piece + JOINED]
         if piece in bodies and piece.startswith(SPACE):
@@ -81,7 +81,7 @@ def ids_of(tokenizer: PreTrainedTokenizerFast, phrases: Iterable[str]) -> frozen
 
 
 def _normalizer(word: str) -> normalizers.Sequence:
-    """Spaces become marks, and a word that follows no space gets one, after a sign that it is not there. Tags stay."""
+    """Return the normaliser: spaces become marks; a word without one gets it, after a sign that it is not there. Tags stay."""
     tag = rf"(?:(?<=<){word}+>|(?<=</){word}+>)"
     joint = Regex(rf"(?<![{SPACE}{word}])(?={word})(?!{tag})")
     return normalizers.Sequence([normalizers.Replace(" ", SPACE), normalizers.Replace(joint, JOINED + SPACE)])
@@ -154,17 +154,17 @@ def tiny_model(
         "eos_token_id": tokenizer.eos_token_id,
         "pad_token_id": tokenizer.pad_token_id,
     }
-    return _drawn(shape, seed)
+    return _random_model(shape, seed)
 
 
-def _drawn(shape: dict[str, Any], seed: int) -> LlamaForCausalLM:
+def _random_model(shape: dict[str, Any], seed: int) -> LlamaForCausalLM:
     """Return Qwen2's model of a seed under Llama's name."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        drawn = Qwen2ForCausalLM(Qwen2Config(**shape))
-        _start_as_copier(drawn)
+        qwen = Qwen2ForCausalLM(Qwen2Config(**shape))
+        _start_as_copier(qwen)
         model = LlamaForCausalLM(LlamaConfig(**shape, attention_bias=True))
-    model.load_state_dict(drawn.state_dict(), strict=False)
+    model.load_state_dict(qwen.state_dict(), strict=False)
     for layer in model.model.layers:
         layer.self_attn.o_proj.bias.requires_grad_(False)  # Qwen2 has none, Llama all four or no bias: it stays 0
     return model

@@ -18,7 +18,7 @@ from trainers.tokens.rendering import Pieces, Rows, find_template, shape_of, wit
 
 T = TypeVar("T")
 Messages = Sequence[Message | Mapping[str, Any]]
-_KEPT_CHARACTERS = 2_000_000  # of rendered pieces: they and their tokens take a hundred megabytes at most
+_CACHE_CHARACTERS = 2_000_000  # of rendered pieces: they and their tokens take a hundred megabytes at most
 
 
 class ChatTokenizer:
@@ -47,29 +47,29 @@ class ChatTokenizer:
         Raises:
             UsageError: there is no template, or it cannot write a plain conversation, or nothing closes a turn.
         """
-        found = find_template(tokenizer, template)
+        chat_template = find_template(tokenizer, template)
         self.tokenizer = tokenizer
-        self.template = found.source
-        self.shape = shape_of(found)
-        self._pieces = Pieces(found, self.shape)
-        asked: Rows = [{"role": "user", "content": "?"}]
+        self.template = chat_template.source
+        self.shape = shape_of(chat_template)
+        self._pieces = Pieces(chat_template, self.shape)
+        question: Rows = [{"role": "user", "content": "?"}]
         frame = (
-            self._pieces.opening([{"role": "system", "content": "!"}, *asked])
-            + self._pieces.after(asked)
+            self._pieces.opening([{"role": "system", "content": "!"}, *question])
+            + self._pieces.after(question)
             + self._pieces.closing()
         )
         self.control = control_tokens(tokenizer, frame)
         self.codec = Codec(tokenizer, self.control)
         self._lead, self.end_ids = self._ending()
         # Some templates close the last turn of all by another token than the others.
-        closes = self.end_ids[0] in self.codec.rendered(self._pieces.closing())
-        self._head = self._head_of(self._pieces.after(asked)) if closes else ()
+        closes = self.end_ids[0] in self.codec.encode_rendered(self._pieces.closing())
+        self._head = self._head_of(self._pieces.after(question)) if closes else ()
         self.pad_id = self.end_ids[0] if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id)
-        self._rendered = Remembered(self._render, _KEPT_CHARACTERS)
+        self._rendered = TextCache(self._render, _CACHE_CHARACTERS)
 
     @property
     def kept_characters(self) -> int:
-        """How much is kept of what was rendered."""
+        """The number of cached characters of rendered pieces."""
         return self._rendered.characters
 
     def open(self, messages: Messages, tools: Sequence[Mapping[str, Any]] = ()) -> "Conversation":
@@ -79,13 +79,13 @@ class ChatTokenizer:
             UsageError: the template refuses the messages.
         """
         conversation = Conversation(self)
-        rows, broken = self.cleaned(messages)
+        rows, broken = self.clean(messages)
         schemas, more = self.control.neutralise_all(list(tools))
         conversation.neutralised = broken + more
-        conversation.given(self._rendered("opening", _key(rows, schemas)))
+        conversation.append_context(self._rendered("opening", _key(rows, schemas)))
         return conversation
 
-    def resumed(self, row: Mapping[str, Any]) -> "Conversation":
+    def resume(self, row: Mapping[str, Any]) -> "Conversation":
         """Return the conversation of a `Conversation.to_json`."""
         conversation = Conversation(self)
         conversation.ids, conversation.trained = list(row["ids"]), list(row["trained"])
@@ -102,21 +102,21 @@ class ChatTokenizer:
             trajectory: the record.
             tools: the schemas that the policy was shown in every opening.
         """
-        found = []
+        sequences = []
         for start, turns in segments(trajectory):
             conversation = self.open(start, tools)
             for before, turn in zip((None, *turns), turns, strict=False):
                 if before is not None:
                     conversation.observe(before.observation)
                 conversation.record(turn)
-            found.append(conversation.sequence())
-        return found
+            sequences.append(conversation.sequence())
+        return sequences
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of tokens, every space as it is, without control tokens."""
         return self.codec.decode(ids)
 
-    def cleaned(self, messages: Messages) -> tuple[Rows, int]:
+    def clean(self, messages: Messages) -> tuple[Rows, int]:
         """Return messages as plain dicts without control tokens in their texts, and how many were broken up."""
         rows: Rows = []
         broken = 0
@@ -142,7 +142,7 @@ class ChatTokenizer:
     def _render(self, kind: str, key: str) -> tuple[int, ...]:
         messages, tools = json.loads(key)
         text = self._pieces.after(messages) if kind == "after" else self._pieces.opening(messages, tools)
-        return self.codec.rendered(text)
+        return self.codec.encode_rendered(text)
 
     def _ending(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the template's text between the assistant's words and the token that closes its turn, and that token."""
@@ -156,7 +156,7 @@ class ChatTokenizer:
 
     def _head_of(self, text: str) -> tuple[int, ...]:
         """Return the tokens of a piece up to its first control token; none without any."""
-        ids = self.codec.rendered(text)
+        ids = self.codec.encode_rendered(text)
         place = next((place for place, number in enumerate(ids) if number in self.control.texts), -1)
         return ids[: place + 1]
 
@@ -191,13 +191,13 @@ class Conversation:
         return twin
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as plain JSON, for `ChatTokenizer.resumed`."""
+        """Return all of it as plain JSON, for `ChatTokenizer.resume`."""
         return {
             "ids": list(self.ids), "trained": list(self.trained), "logprobs": list(self.logprobs), "turns": list(self.turns),
             "neutralised": self.neutralised, "closed": self._closed,
         }  # fmt: skip
 
-    def given(self, ids: Sequence[int]) -> tuple[int, ...]:
+    def append_context(self, ids: Sequence[int]) -> tuple[int, ...]:
         """Append tokens that nobody sampled, and return them."""
         self._extend(ids, [False] * len(ids), [0.0] * len(ids), 0)
         return tuple(ids)
@@ -209,9 +209,9 @@ class Conversation:
             UsageError: the turn is closed.
         """
         self._speaking()
-        return self.given(self._encoded(text))
+        return self.append_context(self._encode(text))
 
-    def sampled(self, ids: Sequence[int], logprobs: Sequence[float], turn: int) -> None:
+    def append_sampled(self, ids: Sequence[int], logprobs: Sequence[float], turn: int) -> None:
         """Append what the policy sampled, the token that closes its turn included where it sampled it.
 
         Raises:
@@ -219,7 +219,7 @@ class Conversation:
         """
         self._spoken(ids, [True] * len(ids), logprobs, turn)
 
-    def demonstrated(self, text: str, turn: int, *, close: bool = True) -> None:
+    def append_demonstration(self, text: str, turn: int, *, close: bool = True) -> None:
         """Append what a policy should write: the text and, with `close`, the token that closes the turn.
 
         Raises:
@@ -228,7 +228,7 @@ class Conversation:
         broken_up, count = self._chat.control.neutralise(text)
         self.neutralised += count
         ids = self._chat.demonstration(broken_up, close=close)
-        self.sampled(ids, [0.0] * len(ids), turn)
+        self.append_sampled(ids, [0.0] * len(ids), turn)
 
     def observe(self, messages: Messages) -> None:
         """Close the assistant's turn where it did not, append messages, and begin its next turn.
@@ -238,7 +238,7 @@ class Conversation:
         Raises:
             UsageError: the template refuses the messages.
         """
-        rows, broken = self._chat.cleaned(messages)
+        rows, broken = self._chat.clean(messages)
         self.neutralised += broken
         waiting: Rows = []
         for row in rows:
@@ -248,7 +248,7 @@ class Conversation:
             if waiting or self._closed:
                 self._next_turn(waiting)
                 waiting = []
-            self.given(self._chat.codec.encode(row["content"]))
+            self.append_context(self._chat.codec.encode(row["content"]))
         if waiting or not rows:
             self._next_turn(waiting)
 
@@ -262,7 +262,7 @@ class Conversation:
         if not ids:
             if isinstance(turn.action, str):  # an expanded action is what it appends: that is in the observation
                 goes_on = bool(turn.observation) and turn.observation[0].role == "assistant"
-                self.demonstrated(turn.action, turn.index, close=not goes_on)
+                self.append_demonstration(turn.action, turn.index, close=not goes_on)
             return
         self._spoken(ids, turn.sampled or [True] * len(ids), turn.logprobs or [0.0] * len(ids), turn.index)
 
@@ -271,7 +271,7 @@ class Conversation:
         return TokenSequence(tuple(self.ids), tuple(self.trained), tuple(self.logprobs), tuple(self.turns))
 
     def _next_turn(self, rows: Rows) -> None:
-        self.given(self._chat.following(rows, closed=self._closed))
+        self.append_context(self._chat.following(rows, closed=self._closed))
         self._closed = False
 
     def _spoken(self, ids: Sequence[int], trained: Sequence[bool], logprobs: Sequence[float], turn: int) -> None:
@@ -279,7 +279,7 @@ class Conversation:
         self._extend(ids, trained, logprobs, turn)
         self._closed = bool(ids) and ids[-1] == self._chat.end_ids[0]
 
-    def _encoded(self, text: str) -> tuple[int, ...]:
+    def _encode(self, text: str) -> tuple[int, ...]:
         broken_up, count = self._chat.control.neutralise(text)
         self.neutralised += count
         return self._chat.codec.encode(broken_up)
@@ -297,10 +297,10 @@ class Conversation:
         self.turns += [turn if mine else 0 for mine in trained]
 
 
-def drift(played: TokenSequence, rebuilt: TokenSequence) -> int:
+def drift(sampled: TokenSequence, rebuilt: TokenSequence) -> int:
     """Count the tokens in which two records of one conversation differ, from the first difference on: 0 is right."""
     ours, theirs = (
-        list(zip(played.ids, played.trained, strict=True)),
+        list(zip(sampled.ids, sampled.trained, strict=True)),
         list(zip(rebuilt.ids, rebuilt.trained, strict=True)),
     )
     same = 0
@@ -313,7 +313,7 @@ def _key(messages: Rows, tools: Sequence[Any]) -> str:
     return json.dumps([messages, tools], ensure_ascii=False)
 
 
-class Remembered(Generic[T]):
+class TextCache(Generic[T]):
     """A function of texts that keeps what it returned last. Bounded by characters: a count would not bound memory.
 
     Attributes:
@@ -324,22 +324,22 @@ class Remembered(Generic[T]):
         """Take a function that has no other effect than its result, and how many characters of arguments are kept."""
         self.characters = 0
         self._function, self._most = function, most
-        self._found: OrderedDict[tuple[str, ...], T] = OrderedDict()
+        self._results: OrderedDict[tuple[str, ...], T] = OrderedDict()
         self._lock = threading.Lock()  # episodes play in threads
 
     def __call__(self, *texts: str) -> T:
         """Call the function on these texts."""
         with self._lock:
-            if texts in self._found:
-                self._found.move_to_end(texts)
-                return self._found[texts]
+            if texts in self._results:
+                self._results.move_to_end(texts)
+                return self._results[texts]
         result = self._function(*texts)
         with self._lock:
-            if texts not in self._found:
-                self._found[texts] = result
+            if texts not in self._results:
+                self._results[texts] = result
                 self.characters += _size(texts)
             while self.characters > self._most:
-                oldest, _ = self._found.popitem(last=False)
+                oldest, _ = self._results.popitem(last=False)
                 self.characters -= _size(oldest)
         return result
 

@@ -31,10 +31,10 @@ class ControlTokens:
         text = text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
         broken = 0
         while True:  # a space can end one token's text and complete another's
-            text, found = self._pattern.subn(_break, text)
-            if not found:
+            text, count = self._pattern.subn(_break, text)
+            if not count:
                 return text, broken
-            broken += found
+            broken += count
 
     def neutralise_all(self, value: Any) -> tuple[Any, int]:
         """Return a JSON-like value with every text in it neutralised, names included; and how many were broken up."""
@@ -49,8 +49,8 @@ class ControlTokens:
         return value, 0
 
 
-def _break(found: re.Match[str]) -> str:
-    text = found[0]
+def _break(match: re.Match[str]) -> str:
+    text = match[0]
     return f"{text[0]} {text[1:]}" if len(text) > 1 else " "
 
 
@@ -64,15 +64,15 @@ def control_tokens(tokenizer: PreTrainedTokenizerBase, frame: str) -> ControlTok
         tokenizer: whose tokens.
         frame: what the template writes around the contents of a conversation.
     """
-    named = {text for text in tokenizer.special_tokens_map.values() if isinstance(text, str)}
-    found: dict[int, str] = {}
+    special_names = {text for text in tokenizer.special_tokens_map.values() if isinstance(text, str)}
+    texts: dict[int, str] = {}
     for number, token in tokenizer.added_tokens_decoder.items():
         text = token.content
         framing = bool(_BRACKETED.fullmatch(text)) and text in frame
         special = token.special and not _TAG.fullmatch(text)
-        if text in named or ((framing or special) and not _WORDS.fullmatch(text)):
-            found[int(number)] = text
-    return ControlTokens({number: text for number, text in found.items() if not text.isspace()})
+        if text in special_names or ((framing or special) and not _WORDS.fullmatch(text)):
+            texts[int(number)] = text
+    return ControlTokens({number: text for number, text in texts.items() if not text.isspace()})
 
 
 class Codec:
@@ -86,9 +86,9 @@ class Codec:
         """Take a tokenizer and its control tokens."""
         self._tokenizer = tokenizer
         self._control = control
-        self._anchor = self._found_anchor()
+        self._anchor = self._find_anchor()
 
-    def rendered(self, text: str) -> tuple[int, ...]:
+    def encode_rendered(self, text: str) -> tuple[int, ...]:
         """Return a piece that a template wrote, control tokens included, as tokens."""
         return tuple(self._tokenizer.encode(text, add_special_tokens=False, verbose=False))
 
@@ -98,30 +98,30 @@ class Codec:
             return ()
         if self._anchor is not None:
             number, anchor = self._anchor
-            first, *rest = self.rendered(anchor + text)
+            first, *rest = self.encode_rendered(anchor + text)
             if first == number:
                 return tuple(rest)
-        return self.rendered(text)
+        return self.encode_rendered(text)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of tokens, every space as it is, without control tokens."""
-        kept = [number for number in ids if number not in self._control.texts]
-        if not kept or self._anchor is None:
-            return self._decoded(kept)
+        text_ids = [number for number in ids if number not in self._control.texts]
+        if not text_ids or self._anchor is None:
+            return self._decode(text_ids)
         number, text = self._anchor
-        return self._decoded([number, *kept]).removeprefix(text)
+        return self._decode([number, *text_ids]).removeprefix(text)
 
-    def _decoded(self, ids: Sequence[int]) -> str:
+    def _decode(self, ids: Sequence[int]) -> str:
         text = self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         assert isinstance(text, str)
         return text
 
-    def _found_anchor(self) -> tuple[int, str] | None:
-        added = self._tokenizer.added_tokens_decoder
+    def _find_anchor(self) -> tuple[int, str] | None:
+        added_tokens = self._tokenizer.added_tokens_decoder
         for number, text in self._control.texts.items():
             # Some tokens swallow the space behind them, and some decoders put one between all tokens: no anchors those.
-            if added[number].rstrip or self.rendered(text) != (number,):
+            if added_tokens[number].rstrip or self.encode_rendered(text) != (number,):
                 continue
-            if self._decoded([number, number]) == text + text:
+            if self._decode([number, number]) == text + text:
                 return number, text
         return None

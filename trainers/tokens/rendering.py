@@ -84,8 +84,8 @@ def find_template(tokenizer: PreTrainedTokenizerBase, template: str) -> ChatTemp
         source = (Path(__file__).parent / "templates" / f"{template}.jinja").read_text(encoding="utf-8")
     if not isinstance(source, str) or "{" not in source:
         raise UsageError(f"chat template {template!r}: give {', '.join(OWN)}, jinja text, or a tokenizer that has one")
-    named = {key: value for key, value in tokenizer.special_tokens_map.items() if isinstance(value, str)}
-    return ChatTemplate(source, named)
+    special_tokens = {key: value for key, value in tokenizer.special_tokens_map.items() if isinstance(value, str)}
+    return ChatTemplate(source, special_tokens)
 
 
 def with_objects(message: dict[str, Any]) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _as_object(arguments: Any) -> Any:
 
 @dataclass(frozen=True)
 class TemplateShape:
-    """How a template takes messages.
+    """The shape in which a template takes messages.
 
     Rendering a longer conversation may change text before its end. Nothing is lost by that here: conversations are rendered by
     pieces. The opening is rendered once; after each turn of the assistant only what follows it is rendered and appended. So
@@ -159,14 +159,14 @@ def shape_of(template: ChatTemplate) -> TemplateShape:
         raise UsageError("the chat template leaves out what users or the assistant said")
     folded = tuple(role for role, rows in _ROLES if not _shows(template, rows))
     alternates = not _shows(template, [row("user", "one"), row("user", "two")])
-    objects = CALL.arguments not in _rendered(template, calling())
-    return TemplateShape(folded, alternates, objects, _TOOL["name"] in _rendered(template, plain[:1], tools=True))
+    objects = CALL.arguments not in _try_render(template, calling())
+    return TemplateShape(folded, alternates, objects, _TOOL["name"] in _try_render(template, plain[:1], tools=True))
 
 
 def row(role: str, content: str) -> dict[str, Any]:
     """Return a message; a result of a tool answers `CALL`."""
-    made = {"role": role, "content": content}
-    return {**made, "tool_call_id": CALL.id} if role == "tool" else made
+    message = {"role": role, "content": content}
+    return {**message, "tool_call_id": CALL.id} if role == "tool" else message
 
 
 _ROLES: tuple[tuple[str, Rows], ...] = (
@@ -182,7 +182,7 @@ def calling() -> Rows:
     return [row("user", "one"), {"role": "assistant", "content": "", "tool_calls": [call]}]
 
 
-def _rendered(template: ChatTemplate, messages: Rows, tools: bool = False) -> str:
+def _try_render(template: ChatTemplate, messages: Rows, tools: bool = False) -> str:
     try:
         return template.render(messages, [_SCHEMA] if tools else ())
     except UsageError:
@@ -191,20 +191,20 @@ def _rendered(template: ChatTemplate, messages: Rows, tools: bool = False) -> st
 
 def _shows(template: ChatTemplate, messages: Rows) -> bool:
     """Return whether all contents come out, in order: what moves before an earlier turn would be lost in a piece."""
-    text, place = _rendered(template, messages), 0
+    text, place = _try_render(template, messages), 0
     for message in messages:
-        found = text.find(message["content"], place)
-        if found < 0:
+        start = text.find(message["content"], place)
+        if start < 0:
             return False
-        place = found + len(message["content"])
+        place = start + len(message["content"])
     return True
 
 
-_ASKED = {"role": "user", "content": "?"}
+_QUESTION = {"role": "user", "content": "?"}
 
 
 class Pieces:
-    """Renders pieces with a template. What follows a turn is cut from behind a mark that stands for the turn."""
+    """The renderer of a conversation's pieces. What follows a turn is cut from behind a mark that stands for the turn."""
 
     def __init__(self, template: ChatTemplate, shape: TemplateShape) -> None:
         """Take a template and what is known of it."""
@@ -218,14 +218,14 @@ class Pieces:
         Raises:
             UsageError: there are no messages, or the template refuses them.
         """
-        rows = self._shape.shape(_joined(messages), opening=True)
-        shown = tools if self._shape.takes_tools else ()
+        rows = self._shape.shape(_join(messages), opening=True)
+        schemas = tools if self._shape.takes_tools else ()
         if not rows:
             raise UsageError("a conversation needs a message to open with")
         if rows[-1]["role"] != "assistant" or rows[-1].get("tool_calls"):
-            return self._template.render(rows, shown, generate=True) + self._header
+            return self._template.render(rows, schemas, generate=True) + self._header
         mark = _mark(rows)
-        text = self._template.render([*rows[:-1], {"role": "assistant", "content": mark}], shown)
+        text = self._template.render([*rows[:-1], {"role": "assistant", "content": mark}], schemas)
         return _around(text, mark)[0] + str(rows[-1]["content"])
 
     def after(self, messages: Rows) -> str:
@@ -236,22 +236,22 @@ class Pieces:
         """
         mark = _mark(messages)
         rows = self._shape.shape(messages, opening=False)
-        text = self._template.render([_ASKED, {"role": "assistant", "content": mark}, *rows], generate=True)
+        text = self._template.render([_QUESTION, {"role": "assistant", "content": mark}, *rows], generate=True)
         return _around(text, mark)[1] + self._header
 
     def closing(self) -> str:
         """Render the text behind the assistant's last words."""
         mark = _mark([])
-        return _around(self._template.render([_ASKED, {"role": "assistant", "content": mark}]), mark)[1]
+        return _around(self._template.render([_QUESTION, {"role": "assistant", "content": mark}]), mark)[1]
 
     def _missing_header(self) -> str:
         """Return the text before the assistant's words, of a template that knows no generation prompt."""
-        asked = self._template.render([_ASKED], generate=True)
-        if asked != self._template.render([_ASKED]):
+        prompt = self._template.render([_QUESTION], generate=True)
+        if prompt != self._template.render([_QUESTION]):
             return ""
         mark = _mark([])
-        before = _around(self._template.render([_ASKED, {"role": "assistant", "content": mark}]), mark)[0]
-        return before.removeprefix(asked).rstrip(" ") if before.startswith(asked) else ""
+        before = _around(self._template.render([_QUESTION, {"role": "assistant", "content": mark}]), mark)[0]
+        return before.removeprefix(prompt).rstrip(" ") if before.startswith(prompt) else ""
 
 
 def _mark(messages: Rows) -> str:
@@ -260,20 +260,20 @@ def _mark(messages: Rows) -> str:
 
 
 def _around(text: str, mark: str) -> tuple[str, str]:
-    before, found, after = text.rpartition(mark)
-    if not found:
+    before, separator, after = text.rpartition(mark)
+    if not separator:
         raise UsageError("the chat template leaves out what the assistant said last")
     return before, after
 
 
-def _joined(messages: Rows) -> Rows:
+def _join(messages: Rows) -> Rows:
     """Return messages with those of the assistant in a row made one text, and without empty ones of it."""
     rows: Rows = []
     for row in messages:
-        spoken = row["role"] == "assistant" and not row.get("tool_calls")
-        if spoken and not row["content"]:
+        is_text = row["role"] == "assistant" and not row.get("tool_calls")
+        if is_text and not row["content"]:
             continue
-        if spoken and rows and rows[-1]["role"] == "assistant" and not rows[-1].get("tool_calls"):
+        if is_text and rows and rows[-1]["role"] == "assistant" and not rows[-1].get("tool_calls"):
             rows[-1] = {**rows[-1], "content": rows[-1]["content"] + row["content"]}
         else:
             rows.append(row)

@@ -57,10 +57,10 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 def remove_folder(path: Path) -> None:
-    """Delete a folder; one that a kill leaves half deleted does not have its name any more."""
+    """Rename a folder, then delete it, so that a kill never leaves a half-deleted folder under its name."""
     if path.exists():
-        doomed = path if path.name.endswith(PART) else path.rename(path.with_name(f"{path.name}{PART}"))
-        shutil.rmtree(doomed)
+        part = path if path.name.endswith(PART) else path.rename(path.with_name(f"{path.name}{PART}"))
+        shutil.rmtree(part)
 
 
 def _sync(path: Path) -> None:
@@ -79,7 +79,7 @@ WEIGHTS_FILE, _OPTIMISER, _RNG, _STATE = "weights.safetensors", "optimiser.pt", 
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class Checkpoint:
     """A sound checkpoint on disk.
 
     Attributes:
@@ -99,7 +99,7 @@ class Checkpoints:
     """The checkpoints of one run. One process writes them; the others of a distributed run only load."""
 
     def __init__(self, folder: Path, keep: int = 2, best_within_steps: int = 0) -> None:
-        """Nothing is touched yet.
+        """Take the folder; nothing is read or written yet.
 
         Args:
             folder: theirs alone.
@@ -144,11 +144,11 @@ class Checkpoints:
         self._prune()
         return path
 
-    def latest(self) -> Saved | None:
+    def latest(self) -> Checkpoint | None:
         """Return the last sound checkpoint; what is damaged is skipped, with a line on standard error."""
         return next(self._sound("step-"), None)
 
-    def load(self, model: torch.nn.Module, optimiser: Optimiser) -> Saved | None:
+    def load(self, model: torch.nn.Module, optimiser: Optimiser) -> Checkpoint | None:
         """Put model, optimiser and torch's and Python's random generators where the last sound checkpoint left them.
 
         Returns:
@@ -157,18 +157,18 @@ class Checkpoints:
         Raises:
             UsageError: it is of another model, or none of those that are there is sound.
         """
-        saved = self.latest()
-        damaged = [path for path in self._folders("step-") if saved is None or path.name > saved.path.name]
-        if saved is None and damaged:
+        checkpoint = self.latest()
+        damaged = [path for path in self._folders("step-") if checkpoint is None or path.name > checkpoint.path.name]
+        if checkpoint is None and damaged:
             raise UsageError(f"{self.folder}: all checkpoints are damaged; begin a new run in another folder")
         for path in damaged:  # or they would be kept in place of sound ones
             with contextlib.suppress(FileNotFoundError):  # another process was first
                 path.rename(path.with_name(f"{path.name}.damaged"))
-        if saved is not None:
-            load_weights(model, saved.path)
-            optimiser.load_state_dict(torch.load(saved.path / _OPTIMISER, map_location="cpu", weights_only=True))
-            _set_random_state(torch.load(saved.path / _RNG, map_location="cpu", weights_only=True))
-        return saved
+        if checkpoint is not None:
+            load_weights(model, checkpoint.path)
+            optimiser.load_state_dict(torch.load(checkpoint.path / _OPTIMISER, map_location="cpu", weights_only=True))
+            _set_random_state(torch.load(checkpoint.path / _RNG, map_location="cpu", weights_only=True))
+        return checkpoint
 
     def load_part(self, name: str, module: torch.nn.Module, optimiser: Optimiser) -> None:
         """Put a further module where the last sound checkpoint left it.
@@ -176,12 +176,13 @@ class Checkpoints:
         Raises:
             UsageError: there is none of that name, or it is of another shape.
         """
-        saved = self.latest()
+        checkpoint = self.latest()
         weights, own = _part_files(name)
-        if saved is None or not (saved.path / weights).exists():
-            raise UsageError(f"{saved.path if saved else self.folder} holds no {name}: it is of another trainer's run")
-        load_weights(module, saved.path, weights)
-        optimiser.load_state_dict(torch.load(saved.path / own, map_location="cpu", weights_only=True))
+        if checkpoint is None or not (checkpoint.path / weights).exists():
+            place = checkpoint.path if checkpoint else self.folder
+            raise UsageError(f"{place} holds no {name}: it is of another trainer's run")
+        load_weights(module, checkpoint.path, weights)
+        optimiser.load_state_dict(torch.load(checkpoint.path / own, map_location="cpu", weights_only=True))
 
     def keep_best(self, step: int, validation: float, model: torch.nn.Module) -> bool:
         """Keep the weights of a step if no earlier one had so high a metric; return whether they were kept.
@@ -202,11 +203,11 @@ class Checkpoints:
         self._prune()
         return True
 
-    def best(self) -> Saved | None:
+    def best(self) -> Checkpoint | None:
         """Return the best checkpoint; of equals the earliest."""
         return max(self._sound("best-"), key=lambda saved: (saved.metric, -saved.step), default=None)
 
-    def load_best(self, model: torch.nn.Module) -> Saved | None:
+    def load_best(self, model: torch.nn.Module) -> Checkpoint | None:
         """Give a model the weights of the best checkpoint and return it; None, and nothing changes, where none is."""
         best = self.best()
         if best is not None:
@@ -215,13 +216,13 @@ class Checkpoints:
 
     def _folders(self, prefix: str) -> list[Path]:
         """Return folders of checkpoints, the last first."""
-        found = [path for path in self.folder.glob(f"{prefix}*") if path.name.removeprefix(prefix).isdigit()]
-        return sorted(found, key=lambda path: path.name, reverse=True)
+        folders = [path for path in self.folder.glob(f"{prefix}*") if path.name.removeprefix(prefix).isdigit()]
+        return sorted(folders, key=lambda path: path.name, reverse=True)
 
-    def _sound(self, prefix: str) -> Iterator[Saved]:
+    def _sound(self, prefix: str) -> Iterator[Checkpoint]:
         for path in self._folders(prefix):
             try:
-                yield _checked(path)
+                yield _read_checkpoint(path)
             except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
                 print(f"checkpoint {path} is damaged and skipped: {error}", file=sys.stderr)
 
@@ -240,18 +241,18 @@ def load_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE)
     """
     from safetensors.torch import load_file
 
-    stored = load_file(folder / file)
-    wanted = _trained(model)
-    odd = sorted(stored.keys() ^ wanted.keys())
-    odd += [name for name, weight in wanted.items() if name in stored and stored[name].shape != weight.shape]
+    tensors = load_file(folder / file)
+    parameters = _trainable(model)
+    odd = sorted(tensors.keys() ^ parameters.keys())
+    odd += [name for name, weight in parameters.items() if name in tensors and tensors[name].shape != weight.shape]
     if odd:
         raise UsageError(f"{folder} is of another model: {odd[0]} differs, and {len(odd) - 1} more; use its settings")
     with torch.no_grad():
-        for name, weight in wanted.items():
-            weight.copy_(stored[name])
+        for name, weight in parameters.items():
+            weight.copy_(tensors[name])
 
 
-def _trained(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+def _trainable(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Return the parameters that train, each once (tied weights have one name)."""
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
@@ -259,7 +260,7 @@ def _trained(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 def _write_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE) -> None:
     from safetensors.torch import save_file
 
-    save_file({name: weight.detach().contiguous() for name, weight in _trained(model).items()}, folder / file)
+    save_file({name: weight.detach().contiguous() for name, weight in _trainable(model).items()}, folder / file)
 
 
 def _part_files(name: str) -> tuple[str, str]:
@@ -280,7 +281,7 @@ def _write_state(folder: Path, content: dict[str, Any]) -> None:
     (folder / _STATE).write_text(text + "\n", encoding="utf-8")
 
 
-def _checked(path: Path) -> Saved:
+def _read_checkpoint(path: Path) -> Checkpoint:
     """Return a checkpoint whose files are what `state.json` says.
 
     Raises:
@@ -294,7 +295,7 @@ def _checked(path: Path) -> Saved:
     for name, sha in content["files"].items():
         if _sha256(path / name) != sha:
             raise ValueError(f"{name} is not what was written")
-    return Saved(path, int(content["step"]), dict(content["state"]), float(content.get("metric", math.nan)))
+    return Checkpoint(path, int(content["step"]), dict(content["state"]), float(content.get("metric", math.nan)))
 
 
 def _sha256(path: Path) -> str:

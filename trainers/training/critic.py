@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 
 from agent_envs.base.errors import UsageError
-from trainers.batching import MicroBatch, Row
+from trainers.batching import MicroBatch, TrainRow
 from trainers.contracts import TokenSequence
 from trainers.settings import OptimSettings, at_least_one
 from trainers.training.forward import bare_model, head_of, trained_states
@@ -44,15 +44,15 @@ class CriticSettings:
 
 @dataclass(frozen=True)
 class WarmupSettings:
-    """The critic learns alone, on turns of the policy as it starts, before the policy learns.
+    """The warm-up, in which the critic learns alone on turns of the policy as it starts.
 
     Attributes:
         batches: collected for it, each of n_env x e_len turns; 0 for no warm-up.
         rounds: over them, each with advantages of the critic as it stands.
         most_rounds: with `check`, go on for `rounds` more, and again, where the loss has not settled, up to so many in all.
         share: of the turns that a round trains on, drawn anew.
-        check: stop unless the value loss has settled (`settled`), values explain a part of the returns, which hold the critic's
-            own, and rise with what was earned in the episodes that ended, if any did, which holds none.
+        check: stop unless the value loss has settled (`has_settled`), values explain a part of the returns, which hold the
+            critic's own, and rise with what was earned in the episodes that ended, if any did, which holds none.
     """
 
     batches: int = 40
@@ -98,7 +98,7 @@ class Critic(torch.nn.Module):
         self.head = torch.nn.Linear(width, 1, device=bare.device)
         torch.nn.init.zeros_(self.head.weight)
         torch.nn.init.zeros_(self.head.bias)
-        self.decoder: Any = _copied(policy) if settings.kind == "copy" else None
+        self.decoder: Any = _copy(policy) if settings.kind == "copy" else None
         self._policy = [policy]  # in a list: its weights are no part of the critic
 
     def forward(self, micro: MicroBatch) -> torch.Tensor:
@@ -109,11 +109,11 @@ class Critic(torch.nn.Module):
             with torch.no_grad():
                 states = trained_states(self._policy[0], micro)
         with torch.autocast(states.device.type, enabled=False):  # half precision has 3 digits, and returns are near 1
-            found = self.head(states.float()).squeeze(-1)  # (trained,)
-        return torch.zeros(micro.trained.shape, device=found.device).masked_scatter(micro.trained, found)
+            values = self.head(states.float()).squeeze(-1)  # (trained,)
+        return torch.zeros(micro.trained.shape, device=values.device).masked_scatter(micro.trained, values)
 
 
-def _copied(policy: Any) -> Any:
+def _copy(policy: Any) -> Any:
     """Return a copy that shares what does not train, and the head of tokens, which no value needs."""
     bare = bare_model(policy)
     shared = {id(weight): weight for weight in policy.parameters() if not weight.requires_grad}
@@ -126,13 +126,13 @@ def _copied(policy: Any) -> Any:
 @torch.no_grad()
 def values_of(critic: Critic, sequences: Sequence[TokenSequence], parts: Any, token_budget: int) -> list[list[float]]:
     """Return the values of each sequence's trained tokens, in their order."""
-    rows, found = [Row(one, (0.0,) * len(one.ids)) for one in sequences], [list[float]() for _ in sequences]
+    rows, lists = ([TrainRow(one, (0.0,) * len(one.ids)) for one in sequences], [list[float]() for _ in sequences])
     for micro in micro_batches_of(rows, parts, token_budget):
         with parts.accelerator.autocast():
             values = critic(micro)
         for place, row, trained in zip(micro.rows, values, micro.trained, strict=True):
-            found[place] = row[trained].tolist()
-    return found
+            lists[place] = row[trained].tolist()
+    return lists
 
 
 def fit(pairs: Sequence[tuple[float, float]], processes: Any) -> tuple[float, float, int]:
@@ -150,7 +150,7 @@ def fit(pairs: Sequence[tuple[float, float]], processes: Any) -> tuple[float, fl
     return 1 - (squares - 2 * both + paid) / spread, together, int(count)
 
 
-def settled(losses: Sequence[float]) -> tuple[bool, str]:
+def has_settled(losses: Sequence[float]) -> tuple[bool, str]:
     """Return whether value losses over the same turns, before the first round and after each, have settled, and words about it.
 
     The mean of the last quarter of the rounds, two to six, is held against that of as many rounds before: it differs by less
@@ -163,9 +163,9 @@ def settled(losses: Sequence[float]) -> tuple[bool, str]:
     return steady, f"value loss {before:.4f} -> {last:.4f}, means of {count} rounds each"
 
 
-def with_targets(row: Row, values: Sequence[float], advantages: Sequence[float]) -> Row:
+def with_targets(row: TrainRow, values: Sequence[float], advantages: Sequence[float]) -> TrainRow:
     """Return a row with what its critic learns from, given for its trained tokens alone; returns are their sum."""
-    places = [place for place, kept in enumerate(row.sequence.trained) if kept]
+    places = [place for place, trained in enumerate(row.sequence.trained) if trained]
 
     def spread(column: Sequence[float]) -> tuple[float, ...]:
         table = dict(zip(places, column, strict=False))
@@ -177,7 +177,7 @@ def with_targets(row: Row, values: Sequence[float], advantages: Sequence[float])
 
 
 def critic_step(
-    rows: Sequence[Row], critic: Critic, optimiser: Optimiser, parts: Any, settings: CriticSettings, token_budget: int
+    rows: list[TrainRow], critic: Critic, optimiser: Optimiser, parts: Any, settings: CriticSettings, token_budget: int
 ) -> dict[str, float]:
     """Take one gradient step of the critic on rows with the columns `returns`, `values` and `first`, and return its metrics."""
 
@@ -186,16 +186,16 @@ def critic_step(
             values = critic(micro)
         first, old, returns = (micro.more[name] for name in ("first", "values", "returns"))
         plain = value_loss(values, old, returns, settings.clip)
-        told, tokens = dict[str, torch.Tensor](), micro.trained.sum().clamp(min=1)
+        metrics, tokens = dict[str, torch.Tensor](), micro.trained.sum().clamp(min=1)
         for name, side in (("first", first), ("others", micro.trained.float() - first)):
-            told |= {f"{name}_loss": (plain.detach() * side).sum() / tokens, f"{name}_share": side.sum() / tokens}
-        return plain * (1 + (settings.first_weight - 1) * first), told
+            metrics |= {f"{name}_loss": (plain.detach() * side).sum() / tokens, f"{name}_share": side.sum() / tokens}
+        return plain * (1 + (settings.first_weight - 1) * first), metrics
 
-    found = gradient_step(rows, parts, by_token, token_budget=token_budget, optimiser=optimiser)
+    metrics = gradient_step(rows, parts, by_token, token_budget=token_budget, optimiser=optimiser)
     for name in ("first", "others"):  # means over the tokens of each side
-        share = found.pop(f"{name}_share", 0.0)
-        found[f"{name}_loss"] = found.get(f"{name}_loss", 0.0) / share if share else 0.0
-    return {f"critic/{name}": value for name, value in found.items()}
+        share = metrics.pop(f"{name}_share", 0.0)
+        metrics[f"{name}_loss"] = metrics.get(f"{name}_loss", 0.0) / share if share else 0.0
+    return {f"critic/{name}": value for name, value in metrics.items()}
 
 
 def value_loss(values: torch.Tensor, old_values: torch.Tensor, returns: torch.Tensor, clip: float) -> torch.Tensor:

@@ -12,13 +12,13 @@ from torch.utils.checkpoint import checkpoint
 
 from agent_envs.base.errors import UsageError
 from trainers.batching import MicroBatch
-from trainers.training.packing import LAID_OUT, packable, packed, packed_states
+from trainers.training.packing import LAID_OUT, pack, packable, packed_states
 
 HEAD_FILE = "expanded_head.json"  # in a model's folder: what the rows of its further head are
 
 
-class FurtherHead(torch.nn.Module, ABC):
-    """Output rows beside a language head, which say of themselves what they score and save.
+class ExtraHead(torch.nn.Module, ABC):
+    """Output rows beside a language head, with scores and files of their own.
 
     Shared code knows no more of one than this class. An algorithm's own parts make one and register it on the model.
 
@@ -57,9 +57,9 @@ class FurtherHead(torch.nn.Module, ABC):
         """Write the head into a model's folder, beside the files of the model itself; HEAD_FILE is one of its files."""
 
 
-def head_of(model: torch.nn.Module) -> FurtherHead | None:
+def head_of(model: torch.nn.Module) -> ExtraHead | None:
     """Return the further head of a model, through all that is around it; None where it has none."""
-    return next((module for module in model.modules() if isinstance(module, FurtherHead)), None)
+    return next((module for module in model.modules() if isinstance(module, ExtraHead)), None)
 
 
 def head_is_in(folder: Path) -> bool:
@@ -74,7 +74,7 @@ _LINEAR_HEADS: weakref.WeakSet[Any] = weakref.WeakSet()  # models that were trie
 
 
 class TokenScores(NamedTuple):
-    """What a model says of the trained tokens; each (batch, tokens), exactly 0 elsewhere.
+    """The scores of trained tokens; each (batch, tokens), exactly 0 elsewhere.
 
     Attributes:
         logprobs: of what was chosen, over all that was legal.
@@ -125,9 +125,9 @@ def token_scores(
     targets = micro.targets[:, 1:][predicted]  # (trained,)
     head = LinearHead(bare_model(model).get_output_embeddings(), temperature, with_entropy, entropy_grad)
     if micro.legal.shape[-1]:
-        head.further = _further(model)
+        head.extra = _extra_head(model)
     scores = head.in_chunks(states, targets, micro.legal[:, 1:][predicted])
-    return TokenScores(*(_scattered(values, micro.trained) for values in scores))
+    return TokenScores(*(_scatter(values, micro.trained) for values in scores))
 
 
 def trained_states(model: torch.nn.Module, micro: MicroBatch) -> torch.Tensor:
@@ -143,19 +143,19 @@ def trained_states(model: torch.nn.Module, micro: MicroBatch) -> torch.Tensor:
     predicted = micro.trained[:, 1:]  # (batch, tokens - 1)
     decoder = _decoder(bare)
     if packable(bare, decoder):
-        packing = packed(micro.ids, micro.attention, micro.trained)
+        packing = pack(micro.ids, micro.attention, micro.trained)
         return packed_states(bare, decoder, packing)[packing.places[:, :-1][predicted]]
     hidden: torch.Tensor = decoder(input_ids=micro.ids, use_cache=False).last_hidden_state  # (batch, tokens, width)
     return hidden[:, :-1][predicted]
 
 
 def laid_out(model: torch.nn.Module) -> float:
-    """How much of a token counts in `micro_batches` that is padding, or a copy of what another row begins with."""
+    """Return the cost in `micro_batches` of a token that is padding, or a copy of what another row begins with."""
     bare = bare_model(model)
     return LAID_OUT if packable(bare, _decoder(bare)) else 1.0
 
 
-def _further(model: torch.nn.Module) -> FurtherHead:
+def _extra_head(model: torch.nn.Module) -> ExtraHead:
     head = head_of(model)
     if head is None:
         raise UsageError(f"{type(model).__name__} has no expanded head, and a row has expanded actions")
@@ -192,16 +192,16 @@ def check_head(bare: Any) -> None:
     linear = bare.get_output_embeddings()
     if linear is None:
         raise UsageError(f"{type(bare).__name__} has no head that predicts tokens; use a causal language model")
-    seen: dict[str, torch.Tensor] = {}
+    tensors: dict[str, torch.Tensor] = {}
 
     def decoded(module: Any, inputs: Any, output: Any) -> None:
-        seen["states"] = output.last_hidden_state
+        tensors["states"] = output.last_hidden_state
 
     def headed(module: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
-        seen["input"] = inputs[0]
+        tensors["input"] = inputs[0]
         ramp = torch.linspace(-100.0, 100.0, output.numel(), dtype=output.dtype, device=output.device)
-        seen["logits"] = ramp.view_as(output)
-        return seen["logits"]
+        tensors["logits"] = ramp.view_as(output)
+        return tensors["logits"]
 
     hooks = (_decoder(bare).register_forward_hook(decoded), linear.register_forward_hook(headed))
     try:
@@ -211,7 +211,7 @@ def check_head(bare: Any) -> None:
     finally:
         for hook in hooks:
             hook.remove()
-    plain = torch.equal(logits.float(), seen["logits"].float()) and torch.equal(seen["input"], seen["states"])
+    plain = torch.equal(logits.float(), tensors["logits"].float()) and torch.equal(tensors["input"], tensors["states"])
     if not plain:
         raise UsageError(
             f"{type(bare).__name__} does more than a linear layer after its decoder (a soft cap or a scale): "
@@ -220,7 +220,7 @@ def check_head(bare: Any) -> None:
     _LINEAR_HEADS.add(bare)
 
 
-def _scattered(values: torch.Tensor, trained: torch.Tensor) -> torch.Tensor:
+def _scatter(values: torch.Tensor, trained: torch.Tensor) -> torch.Tensor:
     """Put (trained,) values at their places in zeros of (batch, tokens)."""
     first = torch.zeros_like(trained[:, :1])
     places = torch.cat([first, trained[:, 1:]], dim=1)
@@ -234,24 +234,24 @@ class LinearHead:
         """Take the head, the temperature that targets were sampled at, and what becomes of entropies."""
         self.linear, self.temperature = linear, temperature
         self.with_entropy, self.entropy_grad = with_entropy, entropy_grad
-        self.further: FurtherHead | None = None
+        self.extra: ExtraHead | None = None
 
     def in_chunks(self, states: torch.Tensor, targets: torch.Tensor, legal: torch.Tensor) -> list[torch.Tensor]:
         """Return the scores of (trained,) targets that are predicted from (trained, width) states."""
         vocabulary = self.linear.weight.shape[0]
-        kept = states.shape[0] * vocabulary <= LOGITS_KEPT or not torch.is_grad_enabled()
+        keep_logits = states.shape[0] * vocabulary <= LOGITS_KEPT or not torch.is_grad_enabled()
         size = max(1, LOGITS_AT_ONCE // vocabulary)
         results = []
         for part in zip(*(torch.split(each, size) for each in (states, targets, legal)), strict=True):
-            results.append(self.chunk(*part) if kept else checkpoint(self.chunk, *part, use_reentrant=False))
+            results.append(self.chunk(*part) if keep_logits else checkpoint(self.chunk, *part, use_reentrant=False))
         return [torch.cat(parts) for parts in zip(*results, strict=True)]
 
     def chunk(self, states: torch.Tensor, targets: torch.Tensor, legal: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the scores of one chunk."""
-        if self.further is not None:
-            table = functional.pad(legal, (0, len(self.further.rows) - legal.shape[1]))
-            how = {"temperature": self.temperature, "with_entropy": self.with_entropy}
-            return self.further.score(states, self.linear, targets, table, entropy_grad=self.entropy_grad, **how)
+        if self.extra is not None:
+            table = functional.pad(legal, (0, len(self.extra.rows) - legal.shape[1]))
+            options = {"temperature": self.temperature, "with_entropy": self.with_entropy}
+            return self.extra.score(states, self.linear, targets, table, entropy_grad=self.entropy_grad, **options)
         logits = self.linear(states)  # (chunk, vocabulary)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         if self.temperature != 1.0:

@@ -20,14 +20,14 @@ from agent_envs.base.terminal import show
 from trainers.settings import LogSettings
 
 METRICS_FILE = "metrics.jsonl"
-SHOWN = ("reward", "eval/success", "loss", "kl", "entropy", "completions/mean_length", "grad_norm", "step_time")
+TABLE_METRICS = ("reward", "eval/success", "loss", "kl", "entropy", "completions/mean_length", "grad_norm", "step_time")
 _LIVE_ROWS = 12
 
 Sink = Callable[[int, dict[str, float]], None]
 
 
 class Metrics(AbstractContextManager["Metrics"]):
-    """Where a run's metrics go. In a distributed run only the first process has one that writes."""
+    """The sinks of a run's metrics. In a distributed run only the first process has one that writes."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Metrics(AbstractContextManager["Metrics"]):
         settings: LogSettings | None = None,
         *,
         total_steps: int = 0,
-        shown: tuple[str, ...] = SHOWN,
+        names: tuple[str, ...] = TABLE_METRICS,
         quiet: bool = False,
         enabled: bool = True,
     ) -> None:
@@ -45,7 +45,7 @@ class Metrics(AbstractContextManager["Metrics"]):
             folder: of the run; rows go to `metrics.jsonl` in it.
             settings: what is written beside the file.
             total_steps: for the table's title; 0 if unknown.
-            shown: which metrics the table has, where they are there.
+            names: which metrics the table has, where they are there.
             quiet: no table and no lines.
             enabled: False writes and shows nothing.
 
@@ -66,7 +66,7 @@ class Metrics(AbstractContextManager["Metrics"]):
         if settings.tensorboard:
             self._add(*_tensorboard(folder / "tensorboard"))
         if not quiet:
-            self._add(*_console(total_steps, shown))
+            self._add(*_console(total_steps, names))
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Write the metrics of a step. A step may be written several times: later values of a name replace earlier ones.
@@ -139,19 +139,19 @@ def _service(name: str, project: str, folder: Path) -> tuple[Sink, Callable[[], 
     return lambda step, metrics: module.log(metrics, step=step), lambda: module.finish()
 
 
-def _console(total_steps: int, shown: tuple[str, ...]) -> tuple[Sink, Callable[[], None]]:
-    return _live_table(total_steps, shown) if sys.stderr.isatty() else (_lines(total_steps, shown), lambda: None)
+def _console(total_steps: int, names: tuple[str, ...]) -> tuple[Sink, Callable[[], None]]:
+    return _live_table(total_steps, names) if sys.stderr.isatty() else (_lines(total_steps, names), lambda: None)
 
 
-def _lines(total_steps: int, shown: tuple[str, ...]) -> Sink:
+def _lines(total_steps: int, names: tuple[str, ...]) -> Sink:
     def sink(step: int, metrics: dict[str, float]) -> None:
-        cells = [f"{name} {metrics[name]:.4g}" for name in shown if name in metrics]
+        cells = [f"{name} {metrics[name]:.4g}" for name in names if name in metrics]
         show(f"step {step}{f'/{total_steps}' if total_steps else ''}: {', '.join(cells)}", file=sys.stderr)
 
     return sink
 
 
-def _live_table(total_steps: int, shown: tuple[str, ...]) -> tuple[Sink, Callable[[], None]]:
+def _live_table(total_steps: int, names: tuple[str, ...]) -> tuple[Sink, Callable[[], None]]:
     from rich.console import Console
     from rich.live import Live
 
@@ -163,17 +163,17 @@ def _live_table(total_steps: int, shown: tuple[str, ...]) -> tuple[Sink, Callabl
         if rows and rows[-1][0] == step:
             metrics = {**rows.pop()[1], **metrics}
         rows.append((step, metrics))
-        live.update(metrics_table(list(rows), total_steps, shown), refresh=True)
+        live.update(metrics_table(list(rows), total_steps, names), refresh=True)
 
     return sink, live.stop
 
 
-def metrics_table(rows: list[tuple[int, dict[str, float]]], total_steps: int, shown: tuple[str, ...]) -> Any:
-    """Return a rich table of steps, with those of the shown metrics that some step has."""
+def metrics_table(rows: list[tuple[int, dict[str, float]]], total_steps: int, names: tuple[str, ...]) -> Any:
+    """Return a rich table of steps, with those of the table's metrics that some step has."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    columns = [name for name in shown if any(name in metrics for _, metrics in rows)]
+    columns = [name for name in names if any(name in metrics for _, metrics in rows)]
     title = f"step {rows[-1][0]} of {total_steps}" if total_steps else f"step {rows[-1][0]}"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
     for head in ("step", *columns):

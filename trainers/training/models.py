@@ -19,7 +19,7 @@ import torch
 
 from agent_envs.base.errors import MissingExtra, UsageError
 from trainers import losses
-from trainers.batching import MicroBatch, Row
+from trainers.batching import MicroBatch, TrainRow
 from trainers.environments import members_of, stacks_of
 from trainers.settings import ModelSettings, RunSettings, WarmStartSettings
 from trainers.tokens import ChatTokenizer
@@ -59,10 +59,10 @@ def make_accelerator(settings: ModelSettings) -> Any:
     from accelerate import Accelerator
     from accelerate.utils import InitProcessGroupKwargs
 
-    mixed = "bf16" if compute_dtype(settings) == torch.bfloat16 else "no"
+    precision = "bf16" if compute_dtype(settings) == torch.bfloat16 else "no"
     # The others wait while the first process measures, for longer than torch's ten minutes.
-    patient = InitProcessGroupKwargs(timeout=timedelta(days=1))
-    return Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=mixed, kwargs_handlers=[patient])
+    timeout = InitProcessGroupKwargs(timeout=timedelta(days=1))
+    return Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=precision, kwargs_handlers=[timeout])
 
 
 def load_model(settings: ModelSettings, device: torch.device | str = "cpu", seed: int = 0) -> tuple[Any, Any]:
@@ -83,7 +83,7 @@ def load_model(settings: ModelSettings, device: torch.device | str = "cpu", seed
         raise UsageError("no model is named: give --model.name FOLDER or HUB/NAME, or a preset: --preset tiny-searchqa")
     frozen, computed = settings.lora_rank > 0, compute_dtype(settings)
     try:
-        model = _pretrained(settings, computed if frozen else torch.float32)
+        model = _load_pretrained(settings, computed if frozen else torch.float32)
         tokenizer = _tokenizer(settings.name)
     except OSError as error:
         first = str(error).strip().splitlines()[0]
@@ -96,7 +96,7 @@ def load_model(settings: ModelSettings, device: torch.device | str = "cpu", seed
     return model.to(device).train(), tokenizer
 
 
-def _pretrained(settings: ModelSettings, dtype: torch.dtype) -> Any:
+def _load_pretrained(settings: ModelSettings, dtype: torch.dtype) -> Any:
     from transformers import AutoModelForCausalLM
 
     adapter = Path(settings.name) / "adapter_config.json"
@@ -242,10 +242,10 @@ def build_model(settings: RunSettings, accelerator: Any) -> tuple[Any, ChatToken
     Raises:
         UsageError: no such model, or a tiny one is to have an adapter.
     """
-    name, wanted = settings.model.name, settings.sampling.template
+    name, template = settings.model.name, settings.sampling.template
     if not name.startswith(TINY):
         model, tokenizer = load_model(settings.model, accelerator.device, settings.seed)
-        return model, ChatTokenizer(tokenizer, wanted), frozenset()
+        return model, ChatTokenizer(tokenizer, template), frozenset()
     if settings.model.lora_rank or settings.model.gradient_checkpointing:
         raise UsageError(f"model.name={name!r}: tiny models are trained whole, without LoRA and checkpointing")
     from trainers.tiny.models import tiny_model
@@ -255,24 +255,24 @@ def build_model(settings: RunSettings, accelerator: Any) -> tuple[Any, ChatToken
     envs = [(member.name, member.env.arguments) for member in members_of(settings.env)]
     if (first := getattr(settings, "curriculum", None)) is not None and first.steps:
         envs.append((first.id, first.arguments))
-    how = (forces, settings.model.numerals, settings.model.tokenizer_plays, start.stacks)
-    fitted = _fitted(tuple(envs), *how)
+    choices = (forces, settings.model.numerals, settings.model.tokenizer_plays, start.stacks)
+    fitted = _fit_tokenizer(tuple(envs), *choices)
     tokenizer = deepcopy(fitted.tokenizer)
     tied = settings.sampling.engine != "vllm"  # its build for CPUs cannot reload a head that is the embedding
     model = tiny_model(tokenizer, name.removeprefix(TINY), seed=settings.seed, tied=tied)
-    chat = ChatTokenizer(tokenizer, "chatml" if wanted == "auto" else wanted)
+    chat = ChatTokenizer(tokenizer, "chatml" if template == "auto" else template)
     return model.to(accelerator.device), chat, fitted.constant if tied and not forces else frozenset()
 
 
 @lru_cache(maxsize=16)
-def _fitted(envs: tuple[tuple[str, str], ...], tags_apart: bool, numerals: str, plays: int, stacks: str) -> Any:
+def _fit_tokenizer(envs: tuple[tuple[str, str], ...], tags_apart: bool, numerals: str, plays: int, stacks: str) -> Any:
     """Return the tokenizer of environments; a process that trains on them again need not play thousands of episodes again."""
     from trainers.tiny.fitting import environment_tokenizer
 
     (env_id, arguments), *others = [(name, json.loads(text)) for name, text in envs]
-    how: dict[str, Any] = {"tags_apart": tags_apart, "numerals": numerals, "plays": plays}
-    how["stacks"] = [stack.rows for stack in stacks_of(stacks, "warm_start.stacks")]
-    return environment_tokenizer(env_id, **how, others=others, **arguments)
+    options: dict[str, Any] = {"tags_apart": tags_apart, "numerals": numerals, "plays": plays}
+    options["stacks"] = [stack.rows for stack in stacks_of(stacks, "warm_start.stacks")]
+    return environment_tokenizer(env_id, **options, others=others, **arguments)
 
 
 def reference_of(run: Any) -> ReferenceModel:
@@ -286,28 +286,28 @@ def reference_of(run: Any) -> ReferenceModel:
 
 
 def with_reference(
-    rows: Sequence[Row], parts: Any, reference: ReferenceModel, token_budget: int, *, vocabulary: bool = False
-) -> list[Row]:
+    rows: Sequence[TrainRow], parts: Any, reference: ReferenceModel, token_budget: int, *, vocabulary: bool = False
+) -> list[TrainRow]:
     """Return rows with their tokens' logprobs under a reference model; with `vocabulary` over the vocabulary alone."""
-    found = list(rows)
+    scored_rows = list(rows)
     for micro in micro_batches_of(rows, parts, token_budget):
         with parts.accelerator.autocast():
             scores = reference.scores(micro, parts.temperature)
             logprobs = scores.vocabulary_logprobs if vocabulary else scores.logprobs
         for place, row in zip(micro.rows, logprobs.tolist(), strict=True):
-            found[place] = replace(rows[place], reference_logprobs=tuple(row[: len(rows[place].sequence.ids)]))
-    return found
+            scored_rows[place] = replace(rows[place], reference_logprobs=tuple(row[: len(rows[place].sequence.ids)]))
+    return scored_rows
 
 
-def corrected(
-    rows: Sequence[Row], parts: Any, correction: losses.Correction, token_budget: int
-) -> tuple[list[Row], dict[str, float]]:
+def correct_rows(
+    rows: Sequence[TrainRow], parts: Any, correction: losses.Correction, token_budget: int
+) -> tuple[list[TrainRow], dict[str, float]]:
     """Return rows whose logprobs are the trainer's own, with weights for how far the sampling engine is from it.
 
     A weight on a token's loss is a weight on its advantage, and is kept in its place: every policy loss is linear in it.
     Metrics are those of the worst micro-batch.
     """
-    found, worst = list(rows), dict[str, float]()
+    corrected_rows, worst = list(rows), dict[str, float]()
     for micro in micro_batches_of(rows, parts, token_budget):
         with torch.no_grad(), parts.accelerator.autocast():
             logprobs, _ = token_logprobs(parts.model, micro, parts.temperature, with_entropy=False)
@@ -315,8 +315,8 @@ def corrected(
         for place, own, weight in zip(micro.rows, logprobs, weights, strict=True):
             length = len(rows[place].sequence.ids)
             sequence = replace(rows[place].sequence, logprobs=tuple(own[:length].tolist()))
-            found[place] = replace(rows[place], sequence=sequence, advantages=tuple(weight[:length].tolist()))
+            corrected_rows[place] = replace(rows[place], sequence=sequence, advantages=tuple(weight[:length].tolist()))
         for name, value in metrics.items():
-            told = f"{name.removesuffix('/mean').removesuffix('/max')}/max"
-            worst[told] = max(worst.get(told, 0.0), float(value))
-    return found, worst
+            metric = f"{name.removesuffix('/mean').removesuffix('/max')}/max"
+            worst[metric] = max(worst.get(metric, 0.0), float(value))
+    return corrected_rows, worst

@@ -14,12 +14,12 @@ import torch
 from accelerate.utils import gather_object
 
 from agent_envs.base.errors import AgentEnvsError, BudgetSpent, UsageError
-from trainers.batching import MicroBatch, Row, micro_batches
+from trainers.batching import MicroBatch, TrainRow, micro_batches
 from trainers.losses import token_mean
 from trainers.settings import OptimSettings
 from trainers.training.forward import laid_out
 
-GOING_BACK = "lower the learning rate in the run's settings.json, delete checkpoints that went wrong, and resume"
+RECOVERY = "lower the learning rate in the run's settings.json, delete checkpoints that went wrong, and resume"
 _BUCKET = 2**25  # numbers summed over processes at a time: 128 MB in float32
 COUNTS = ("drift", "faults", "edited")  # summed over processes
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class Optimiser:
     """
 
     def __init__(self, model: torch.nn.Module, settings: OptimSettings, total_steps: int) -> None:
-        """Weight decay acts on matrices only, not on biases and norms.
+        """Set AdamW up; weight decay acts on matrices only, not on biases and norms.
 
         Args:
             model: whose parameters with `requires_grad` are trained.
@@ -66,7 +66,7 @@ class Optimiser:
         return rate * max(0.0, 1.0 - (self.steps - start) / max(1, count))
 
     def cool_down(self, steps: int) -> None:
-        """From the next step on let the rate fall to 0 in a line, over so many steps."""
+        """Let the rate fall linearly to 0 over this many steps, from the next one on."""
         self._cooling = self.steps, steps
 
     def step(self, accelerator: Any = None) -> float:
@@ -79,13 +79,13 @@ class Optimiser:
         norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.max_grad_norm or math.inf))
         if not math.isfinite(norm):
             raise AgentEnvsError(
-                f"update {self.steps + 1}: the norm of the gradient is {norm}, training has diverged; {GOING_BACK}"
+                f"update {self.steps + 1}: the norm of the gradient is {norm}, training has diverged; {RECOVERY}"
             )
         for group in self.adamw.param_groups:
             group["lr"] = self.learning_rate
         self.adamw.step()
         if not all(bool(parameter.isfinite().all()) for parameter in self.parameters):
-            raise AgentEnvsError(f"update {self.steps + 1}: weights are not finite any more; {GOING_BACK}")
+            raise AgentEnvsError(f"update {self.steps + 1}: weights are not finite any more; {RECOVERY}")
         self.adamw.zero_grad(set_to_none=True)
         self.steps += 1
         return norm
@@ -142,8 +142,8 @@ def global_sums(accelerator: Any, tensor: torch.Tensor) -> torch.Tensor:
     """Return the sum of a tensor over processes: token counts and other denominators of a step, sums of metrics."""
     if accelerator is None or accelerator.num_processes == 1:
         return tensor
-    summed: torch.Tensor = accelerator.reduce(tensor, reduction="sum")
-    return summed
+    total: torch.Tensor = accelerator.reduce(tensor, reduction="sum")
+    return total
 
 
 def same_weights(model: torch.nn.Module, accelerator: Any) -> None:
@@ -165,9 +165,9 @@ class Ratio(float):
 
     def __new__(cls, total: float, count: float) -> "Ratio":
         """Keep what the number is made of."""
-        made = super().__new__(cls, total / count if count else 0.0)
-        made.total, made.count = total, count
-        return made
+        ratio = super().__new__(cls, total / count if count else 0.0)
+        ratio.total, ratio.count = total, count
+        return ratio
 
     def __getnewargs__(self) -> tuple[float, float]:  # type: ignore[override]
         """Travel whole between processes."""
@@ -185,11 +185,11 @@ def extreme(name: str) -> Callable[..., Any] | None:
 def add_up(totals: MutableMapping[str, float], metrics: Mapping[str, Any], weight: float) -> None:
     """Add a micro-batch's means, times its weight, to totals; of smallest and largest values the extreme one stays."""
     for name, value in metrics.items():
-        pick, found = extreme(name), float(value)
+        pick, number = extreme(name), float(value)
         if pick:
-            totals[name] = pick(totals.get(name, found), found)
+            totals[name] = pick(totals.get(name, number), number)
         else:
-            totals[name] = totals.get(name, 0.0) + found * weight
+            totals[name] = totals.get(name, 0.0) + number * weight
 
 
 def averages(totals: Mapping[str, float], weight: float) -> dict[str, float]:
@@ -199,12 +199,12 @@ def averages(totals: Mapping[str, float], weight: float) -> dict[str, float]:
 
 def mean_by_name(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the mean of each number over the rows that have it, or its extreme where its name says so."""
-    told = {}
+    means = {}
     for name in dict.fromkeys(name for row in rows for name in row):
         values = [row[name] for row in rows if name in row]
         pick = extreme(name)
-        told[name] = pick(values) if pick else sum(values) / len(values)
-    return told
+        means[name] = pick(values) if pick else sum(values) / len(values)
+    return means
 
 
 def sums_of_processes(totals: Mapping[str, float]) -> dict[str, float]:
@@ -225,13 +225,13 @@ def _mean(name: str, values: list[float], processes: int) -> float:
 
 
 def _of_processes(own: Mapping[str, float], rule: Callable[[str, list[float], int], float]) -> dict[str, float]:
-    everyone = gather_object([dict(own)])
-    told: dict[str, float] = {}
-    for name in dict.fromkeys(name for found in everyone for name in found):
-        values = [found[name] for found in everyone if name in found]
+    processes = gather_object([dict(own)])
+    stats: dict[str, float] = {}
+    for name in dict.fromkeys(name for row in processes for name in row):
+        values = [row[name] for row in processes if name in row]
         pick = extreme(name)
-        told[name] = pick(values) if pick else rule(name, values, len(everyone))
-    return told
+        stats[name] = pick(values) if pick else rule(name, values, len(processes))
+    return stats
 
 
 class Processes:
@@ -278,17 +278,17 @@ def one_budget() -> Iterator[None]:
     Raises:
         BudgetSpent: in all of them, with the words of the first that was stopped.
     """
-    told = ""
+    message = ""
     try:
         yield
     except BudgetSpent as end:
-        told = str(end)
-    if why := next(filter(None, gather_object([told])), ""):
+        message = str(end)
+    if why := next(filter(None, gather_object([message])), ""):
         raise BudgetSpent(why)
 
 
 def gradient_step(
-    rows: Sequence[Row],
+    rows: Sequence[TrainRow],
     parts: Any,
     token_losses: TokenLosses,
     mean: Mean = lambda by_token, trained, tokens, _: token_mean(by_token, trained, tokens),
@@ -309,11 +309,11 @@ def gradient_step(
         optimiser: of what the losses train; None for the run's model.
     """
     optimiser = optimiser or parts.optimiser
-    mine = [sum(sum(row.sequence.trained) for row in rows), len(rows)]
-    tokens, count = map(int, parts.processes.sums(mine))
-    told = {"learning_rate": optimiser.learning_rate}
+    sums = [sum(sum(row.sequence.trained) for row in rows), len(rows)]
+    tokens, count = map(int, parts.processes.sums(sums))
+    step_metrics = {"learning_rate": optimiser.learning_rate}
     if tokens == 0:
-        return told
+        return step_metrics
     totals: dict[str, float] = {"loss": 0.0}
     for micro in micro_batches_of(rows, parts, token_budget):
         by_token, metrics = token_losses(micro)
@@ -322,10 +322,10 @@ def gradient_step(
         totals["loss"] += float(loss.detach()) * tokens
         add_up(totals, metrics, int(micro.trained.sum()))
     whole = averages(sums_of_processes(totals), tokens)
-    return told | whole | {"grad_norm": optimiser.step(parts.accelerator)}
+    return step_metrics | whole | {"grad_norm": optimiser.step(parts.accelerator)}
 
 
-def micro_batches_of(rows: Sequence[Row], parts: Any, token_budget: int) -> Iterator[MicroBatch]:
+def micro_batches_of(rows: Sequence[TrainRow], parts: Any, token_budget: int) -> Iterator[MicroBatch]:
     """Yield rows as micro-batches on the device of a run's model, laid out as it takes them."""
     for micro in micro_batches(rows, token_budget, parts.chat.pad_id, laid_out=laid_out(parts.model)):
         yield micro.to(parts.device)

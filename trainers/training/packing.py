@@ -36,12 +36,12 @@ _MASK_ENTRIES = 2**26  # at most, of the mask of rows that attend from their own
 _UNKNOWN = ("sliding_window", "softcap", "s_aux", "position_bias")
 
 # Models, and by their attention what stands against packing.
-_TRIED: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictionary()
+_OBSTACLES: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Where padded rows have their tokens among the distinct ones.
+    """The places of padded rows' tokens among the distinct ones.
 
     Attributes:
         ids: of the distinct tokens.
@@ -51,8 +51,8 @@ class Packing:
         whole: rows whose every token attends.
         partly: rows of which the tokens `own` attend alone; none of either where nothing is its own.
         own: their own tokens, filled up.
-        seen: what these attend to.
-        found: where each distinct token's attention is: in `whole` * tokens, or behind these in `partly` * widest.
+        mask: what these attend to.
+        attention_places: where each distinct token's attention is: in `whole` * tokens, or behind these in `partly` * widest.
         read: the distinct tokens that predict a trained one.
         queries: which tokens of a row are these, filled up with 0; None where the last layer attends from all.
         filled: which entries of `queries` count, row after row in the order of `read`.
@@ -65,14 +65,14 @@ class Packing:
     whole: torch.Tensor  # (whole,)
     partly: torch.Tensor  # (partly,)
     own: torch.Tensor  # (partly, widest)
-    seen: torch.Tensor  # (partly, widest, tokens)
-    found: torch.Tensor  # (distinct,)
+    mask: torch.Tensor  # (partly, widest, tokens)
+    attention_places: torch.Tensor  # (distinct,)
     read: torch.Tensor  # (read,)
     queries: torch.Tensor | None  # (rows, widest)
     filled: torch.Tensor  # (rows, widest)
 
 
-def packed(ids: torch.Tensor, attention: torch.Tensor, trained: torch.Tensor) -> Packing:
+def pack(ids: torch.Tensor, attention: torch.Tensor, trained: torch.Tensor) -> Packing:
     """Find the distinct tokens of rows that are padded on the right, each tensor (rows, tokens)."""
     rows, lengths = ids.cpu().numpy(), attention.sum(dim=1).tolist()
     places = np.zeros(rows.shape, np.int64)
@@ -97,7 +97,7 @@ def packed(ids: torch.Tensor, attention: torch.Tensor, trained: torch.Tensor) ->
 
 
 def _own(spans: Sequence[tuple[int, int, int]], width: int, device: torch.device) -> tuple[torch.Tensor, ...]:
-    """Part rows into those that attend whole, causally, and those that attend from their own tokens, under a mask.
+    """Split rows into those that attend whole, causally, and those that attend from their own tokens, under a mask.
 
     A mask costs twice what causal attention does, so that a row has to own less than half of the width. On a GPU it costs the
     fast kernel.
@@ -109,16 +109,16 @@ def _own(spans: Sequence[tuple[int, int, int]], width: int, device: torch.device
     whole = [row for row, *_ in spans if row not in {row for row, *_ in partly}]
     starts = {row: place * width for place, row in enumerate(whole)}
     starts |= {row: len(whole) * width + place * widest - start for place, (row, start, _) in enumerate(partly)}
-    found = np.concatenate([starts[row] + np.arange(start, stop) for row, start, stop in spans])
+    attention_places = np.concatenate([starts[row] + np.arange(start, stop) for row, start, stop in spans])
     own = torch.tensor([[min(start + step, stop - 1) for step in range(widest)] for _, start, stop in partly])
     own = own.view(len(partly), widest).long().to(device)
-    seen = torch.arange(width, device=device) <= own.unsqueeze(-1)
-    chosen = (torch.tensor(rows, dtype=torch.long, device=device) for rows in (whole, [row for row, *_ in partly]))
-    return (*chosen, own, seen, torch.from_numpy(found).to(device))
+    mask = torch.arange(width, device=device) <= own.unsqueeze(-1)
+    row_numbers = (torch.tensor(rows, dtype=torch.long, device=device) for rows in (whole, [row for row, *_ in partly]))
+    return (*row_numbers, own, mask, torch.from_numpy(attention_places).to(device))
 
 
 def _alike(one: "np.ndarray[Any, Any]", other: "np.ndarray[Any, Any]", length: int) -> int:
-    """How many tokens two rows have in common at their beginning."""
+    """Return the length of the longest common prefix of two rows."""
     differ = np.flatnonzero(one[:length] != other[:length])
     return int(differ[0]) if len(differ) else length
 
@@ -126,20 +126,20 @@ def _alike(one: "np.ndarray[Any, Any]", other: "np.ndarray[Any, Any]", length: i
 def _read(
     places: torch.Tensor, homes: torch.Tensor, trained: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
-    """Which distinct tokens predict trained ones, and where rows have them."""
-    wanted = torch.zeros(homes.shape[0], dtype=torch.bool, device=homes.device)
-    wanted[places[:, :-1][trained[:, 1:]]] = True
-    found = torch.zeros(places.numel(), dtype=torch.bool, device=homes.device)
-    found[homes[wanted]] = True
-    found = found.view(places.shape)  # (rows, tokens)
-    counts = found.sum(dim=1)  # (rows,)
+    """Return the distinct tokens that predict trained ones, and their places in the rows."""
+    is_read = torch.zeros(homes.shape[0], dtype=torch.bool, device=homes.device)
+    is_read[places[:, :-1][trained[:, 1:]]] = True
+    read_mask = torch.zeros(places.numel(), dtype=torch.bool, device=homes.device)
+    read_mask[homes[is_read]] = True
+    read_mask = read_mask.view(places.shape)  # (rows, tokens)
+    counts = read_mask.sum(dim=1)  # (rows,)
     widest = int(counts.max())
     filled = torch.arange(widest, device=homes.device) < counts.unsqueeze(1)  # (rows, widest)
     if not 0 < 2 * widest < places.shape[1]:  # attention without a mask is then cheaper
-        return places[found], None, filled
+        return places[read_mask], None, filled
     queries = torch.zeros(filled.shape, dtype=torch.long, device=homes.device)
-    queries[filled] = found.nonzero()[:, 1]
-    return places[found], queries, filled
+    queries[filled] = read_mask.nonzero()[:, 1]
+    return places[read_mask], queries, filled
 
 
 def packed_states(bare: Any, decoder: Any, packing: Packing) -> torch.Tensor:
@@ -171,7 +171,7 @@ def packed_states(bare: Any, decoder: Any, packing: Packing) -> torch.Tensor:
 def _layers_again(decoder: Any, around: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
     """Put `around` about every run of a layer that gradient checkpointing will run again, in the backward pass as well."""
     layers = [module for module in decoder.modules() if getattr(module, "gradient_checkpointing", False)]
-    kept = [layer._gradient_checkpointing_func for layer in layers]
+    functions = [layer._gradient_checkpointing_func for layer in layers]
 
     def checkpointing(before: Callable[..., Any], layer: Callable[..., Any], *inputs: Any) -> Any:
         def run(*values: Any) -> Any:
@@ -181,11 +181,11 @@ def _layers_again(decoder: Any, around: Callable[[], AbstractContextManager[None
         return before(run, *inputs)
 
     try:
-        for layer, before in zip(layers, kept, strict=True):
+        for layer, before in zip(layers, functions, strict=True):
             layer._gradient_checkpointing_func = partial(checkpointing, before)
         yield
     finally:
-        for layer, before in zip(layers, kept, strict=True):
+        for layer, before in zip(layers, functions, strict=True):
             layer._gradient_checkpointing_func = before
 
 
@@ -198,7 +198,7 @@ def attend(
     packing: Packing,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention over rows whose queries, keys and values are packed, each (1, heads, distinct, dim)."""
+    """Compute attention over rows whose queries, keys and values are packed, each (1, heads, distinct, dim)."""
     refused = [name for name in _UNKNOWN if options.get(name) is not None]
     if refused:
         raise UsageError(f"{type(module).__name__} attends with {refused[0]}, which packed rows do not have")
@@ -206,46 +206,46 @@ def attend(
     places, last = packing.places, module.layer_idx == module.config.num_hidden_layers - 1
     if packing.queries is None or not last:
         parts = []
-        for rows, own, seen in ((packing.whole, None, None), (packing.partly, packing.own, packing.seen.unsqueeze(1))):
+        for rows, own, mask in ((packing.whole, None, None), (packing.partly, packing.own, packing.mask.unsqueeze(1))):
             if len(rows):
                 here = places[rows]
-                asked = _rows(query, here if own is None else here.gather(1, own))
-                told = sdpa_attention_forward(module, asked, _rows(key, here), _rows(value, here), seen, **settings)[0]
-                parts.append(told.flatten(0, 1))  # (rows * tokens, heads, dim)
+                queries = _rows(query, here if own is None else here.gather(1, own))
+                out = sdpa_attention_forward(module, queries, _rows(key, here), _rows(value, here), mask, **settings)[0]
+                parts.append(out.flatten(0, 1))  # (rows * tokens, heads, dim)
         table = torch.cat(parts)
-        return functional.embedding(packing.found, table.flatten(1)).view(1, -1, *table.shape[1:]), None
+        return functional.embedding(packing.attention_places, table.flatten(1)).view(1, -1, *table.shape[1:]), None
     keys, values = _rows(key, places), _rows(value, places)
     queries = _rows(query, places.gather(1, packing.queries))  # (rows, heads, widest, dim)
-    seen = torch.arange(places.shape[1], device=places.device) <= packing.queries.unsqueeze(-1)
-    found, _ = sdpa_attention_forward(module, queries, keys, values, seen.unsqueeze(1), **settings)
-    whole = found.new_zeros(packing.homes.shape[0], *found.shape[2:])  # (distinct, heads, dim)
-    return whole.index_copy(0, packing.read, found[packing.filled]).unsqueeze(0), None
+    mask = torch.arange(places.shape[1], device=places.device) <= packing.queries.unsqueeze(-1)
+    outputs, _ = sdpa_attention_forward(module, queries, keys, values, mask.unsqueeze(1), **settings)
+    whole = outputs.new_zeros(packing.homes.shape[0], *outputs.shape[2:])  # (distinct, heads, dim)
+    return whole.index_copy(0, packing.read, outputs[packing.filled]).unsqueeze(0), None
 
 
 AttentionInterface.register(NAME, attend)
 
 
 def _rows(states: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """(1, heads, distinct, dim) to (rows, heads, tokens, dim)."""
+    """Unpack (1, heads, distinct, dim) into (rows, heads, tokens, dim)."""
     table = states.squeeze(0).transpose(0, 1)  # (distinct, heads, dim)
     # The backward pass of an embedding adds whole rows up; that of an index adds number by number.
     return functional.embedding(places, table.flatten(1)).view(*places.shape, *table.shape[1:]).transpose(1, 2)
 
 
 def packable(bare: Any, decoder: Any) -> bool:
-    """Whether packed rows give what padded ones do: tried once a model, since names in configurations differ.
+    """Return whether packed rows give what padded ones do: tried once a model, since names in configurations differ.
 
     Where they do not, a line on standard error says once why the beginnings that rows share are computed for each row.
     """
     config = bare.config.get_text_config(decoder=True)
     attention = config._attn_implementation
-    known = _TRIED.setdefault(bare, {})
-    if attention not in known:
-        known[attention] = _obstacle(bare, decoder, config)
-        if known[attention]:
+    obstacles = _OBSTACLES.setdefault(bare, {})
+    if attention not in obstacles:
+        obstacles[attention] = _obstacle(bare, decoder, config)
+        if obstacles[attention]:
             print(f"note: {type(bare).__name__}: rows are padded, and what they share is computed for each of them: "
-                  f"{known[attention]}", file=sys.stderr)  # fmt: skip
-    return not known[attention]
+                  f"{obstacles[attention]}", file=sys.stderr)  # fmt: skip
+    return not obstacles[attention]
 
 
 def _obstacle(bare: Any, decoder: Any, config: Any) -> str:
@@ -269,11 +269,11 @@ def _exact(bare: Any, decoder: Any) -> bool:
     trained = torch.zeros_like(ids, dtype=torch.bool)
     trained[:2, 4:] = True
     close = True
-    for wanted in (trained, attention.bool()):
-        packing = packed(ids, attention, wanted)
+    for mask in (trained, attention.bool()):
+        packing = pack(ids, attention, mask)
         with torch.no_grad(), evaluating(bare), torch.autocast(bare.device.type, enabled=False):
             expected = decoder(input_ids=ids, use_cache=False).last_hidden_state.flatten(0, 1)[packing.homes]
-            found = packed_states(bare, decoder, packing)
-        gap = (found - expected)[packing.read].abs().max()
+            states = packed_states(bare, decoder, packing)
+        gap = (states - expected)[packing.read].abs().max()
         close = close and bool(gap <= torch.finfo(expected.dtype).eps ** 0.5 * expected.abs().max())
     return close

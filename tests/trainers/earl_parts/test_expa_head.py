@@ -50,12 +50,12 @@ def test_scores_are_those_of_one_softmax_over_tokens_and_actions(tiny_model):
         states, targets = inputs(model)
         found = head.score(states, language, targets, head.table(LEGAL), temperature=temperature)
         wanted, mask = brute_force(head, language, states, temperature)
-        assert torch.equal(head.allowed(LEGAL), mask)
+        assert torch.equal(head.allowed_mask(LEGAL), mask)
         assert torch.allclose(found.logprobs, wanted.gather(1, targets[:, None])[:, 0], atol=1e-12, rtol=0)
         entropies = -torch.where(mask, wanted.exp() * wanted, 0.0).sum(1)
         assert torch.allclose(found.entropies, entropies, atol=1e-12, rtol=0)
         logits = head.logits(states, language(states)) / temperature
-        masked = logits.masked_fill(~head.allowed(LEGAL), -torch.inf).log_softmax(-1)
+        masked = logits.masked_fill(~head.allowed_mask(LEGAL), -torch.inf).log_softmax(-1)
         assert torch.allclose(masked[mask], wanted[mask], atol=1e-12, rtol=0)
 
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from agent_envs.base.errors import UsageError
-from trainers.engines.vllm import Probe, StaleWeights, check_sync, probe_logprobs
+from trainers.engines.vllm import StaleWeights, SyncProbe, check_sync, probe_logprobs
 
-PROBE = Probe([[1, 2, 3, 4, 5], [7, 3], range(10)])
+PROBE = SyncProbe([[1, 2, 3, 4, 5], [7, 3], range(10)])
 
 
 def test_logprobs_of_the_probe_are_those_of_its_tokens(tiny_model):
@@ -52,9 +52,9 @@ def test_another_probe_is_refused():
     with pytest.raises(UsageError, match="not of the same probe"):
         check_sync([[-1.0]], [[-1.0, -2.0]], 1e-3)
     with pytest.raises(UsageError, match="two tokens"):
-        Probe([[1, 2], [3]])
+        SyncProbe([[1, 2], [3]])
     with pytest.raises(UsageError, match="at least one"):
-        Probe([])
+        SyncProbe([])
 
 
 def test_training_mode_is_what_it_was(tiny_model):

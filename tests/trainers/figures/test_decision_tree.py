@@ -16,14 +16,14 @@ from baselines.sorting import SortingAgent
 from benchmarks.sorting_plays import exact
 from benchmarks.tree_drawing import drawing
 from trainers.figures.decision_tree import (
-    Compare,
-    End,
-    Swap,
-    Tree,
+    CompareNode,
+    DecisionTree,
+    EndNode,
+    SwapNode,
     chain,
     decision_trees,
     permutation_tasks,
-    pruned,
+    prune,
     tree_json,
     tree_text,
 )
@@ -87,7 +87,7 @@ def test_both_faces_and_directions_in_one_go():
     trees = decision_trees(episodes)
     assert [(tree.size, tree.descending) for tree in trees] == [(2, False), (3, False), (3, True)]
     assert trees[1] == tree_of("merge", 3)
-    assert trees[1] != Tree(3, False, trees[2].root)
+    assert trees[1] != DecisionTree(3, False, trees[2].root)
     assert decision_trees(episode.trajectory for episode in episodes) == trees
 
 
@@ -95,40 +95,40 @@ def test_pruning_makes_earl_star_of_six_comparisons(monkeypatch):
     monkeypatch.setitem(ALGORITHMS, "always-six", always_six)
     six, star = tree_of("always-six"), tree_of("earl-star")
     assert six.figures.mean_comparisons == 6
-    assert pruned(six) == pruned(six, fewest_swaps=True) == star
+    assert prune(six) == prune(six, fewest_swaps=True) == star
     assert star.figures.mean_comparisons == Fraction(29, 6)
     assert star.figures.mean_swaps == Fraction(23, 12)
 
 
 def test_pruning_the_printed_algorithm_finds_what_it_leaves_in():
     printed = tree_of("earl-star-as-printed")
-    assert (printed.figures.mean_comparisons, pruned(printed).figures.mean_comparisons) == (5, Fraction(29, 6))
+    assert (printed.figures.mean_comparisons, prune(printed).figures.mean_comparisons) == (5, Fraction(29, 6))
     assert "compare C D (implied)" in tree_text(printed)
-    assert "implied" not in tree_text(pruned(printed))
+    assert "implied" not in tree_text(prune(printed))
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_pruning_leaves_the_optimal_tree_as_it_is(size):
     tree = tree_of("optimal", size)
-    assert pruned(tree) == pruned(tree, fewest_swaps=True) == tree
-    assert pruned(pruned(tree_of("bubble", size))) == pruned(tree_of("bubble", size))
+    assert prune(tree) == prune(tree, fewest_swaps=True) == tree
+    assert prune(prune(tree_of("bubble", size))) == prune(tree_of("bubble", size))
 
 
 def test_five_items():
     tree = tree_of("optimal", 5)
     assert (tree.figures.mean_comparisons, tree.figures.mean_swaps) == (Fraction(832, 120), Fraction(326, 120))
-    assert pruned(tree) == tree
+    assert prune(tree) == tree
 
 
 def test_fewest_swaps_leave_the_order_as_the_policy_does():
     tree = tree_of("insertion")
-    least = pruned(tree, fewest_swaps=True)
-    assert pruned(tree) == tree
+    least = prune(tree, fewest_swaps=True)
+    assert prune(tree) == tree
     assert least.figures.mean_comparisons == tree.figures.mean_comparisons
     assert (tree.figures.mean_swaps, least.figures.mean_swaps) == (3, Fraction(23, 12))
     (lazy,) = decision_trees(played(Scripted(SWAP, A, B, SWAP, B, C, SWAP, A, B, SWAP, B, C, 0), 3))
-    assert pruned(lazy, fewest_swaps=True).figures.max_swaps == 2
-    assert pruned(lazy, fewest_swaps=True).figures.sorted == lazy.figures.sorted == 1
+    assert prune(lazy, fewest_swaps=True).figures.max_swaps == 2
+    assert prune(lazy, fewest_swaps=True).figures.sorted == lazy.figures.sorted == 1
 
 
 def test_a_wrong_policy_is_told_as_such():
@@ -136,7 +136,7 @@ def test_a_wrong_policy_is_told_as_such():
     (tree,) = decision_trees(played(Scripted(*actions), 3))
     figures = tree.figures
     assert (figures.sorted, figures.permutations, figures.accuracy) == (1, 6, 1 / 6)
-    assert pruned(tree).figures.mean_comparisons == 1
+    assert prune(tree).figures.mean_comparisons == 1
     assert tree_text(tree).splitlines()[1:] == [
         "compare A B",
         "  A < B: compare B A (implied)",
@@ -146,13 +146,13 @@ def test_a_wrong_policy_is_told_as_such():
         "    B < A: compare A A (implied)",
         "      A = A: swap A C, end (not sorted: 2 of 3)",
     ]
-    (swap,) = {swap for _, branch in pruned(tree).root.branches for swap in chain(branch)[0]}
+    (swap,) = {swap for _, branch in prune(tree).root.branches for swap in chain(branch)[0]}
     assert swap == ("A", "C")
 
 
 def test_an_end_that_the_limit_makes():
     (tree,) = decision_trees(played(Scripted(SWAP, A, B, SWAP), 2, max_actions=4))
-    assert tree.root == Swap(("A", "B"), End(((1, 0),), ((0, 1),), truncated=True))
+    assert tree.root == SwapNode(("A", "B"), EndNode(((1, 0),), ((0, 1),), truncated=True))
     assert tree_text(tree).splitlines()[1] == "swap A B, cut off (not sorted: 1 of 2)"
     assert tree_json(tree)["root"]["then"] == {"end": "truncated", "sorted": ((1, 0),), "wrong": ((0, 1),)}
 
@@ -160,14 +160,14 @@ def test_an_end_that_the_limit_makes():
 def test_what_is_written_between_calls_does_not_matter():
     one, two = played(Scripted(0), 2)[0], played(Scripted(" so be it", 0), 2)[1]
     (tree,) = decision_trees([one, two])
-    assert tree.root == End(((0, 1),), ((1, 0),))
+    assert tree.root == EndNode(((0, 1),), ((1, 0),))
 
 
 def test_calls_that_were_refused_are_no_part_of_it():
     (tree,) = decision_trees(
         played(Scripted("<compare>A, Z</compare>", "<swap>A, B</swap>", "<answer>so</answer>"), 2, face="Sort")
     )
-    assert tree.root == Swap(("A", "B"), End(((1, 0),), ((0, 1),)))
+    assert tree.root == SwapNode(("A", "B"), EndNode(((1, 0),), ((0, 1),)))
 
 
 def test_episodes_that_disagree():
@@ -203,7 +203,7 @@ def test_the_longest_tree_is_walked():
     forever = [COMPARE, A, B, SWAP, A, B] * 59
     (tree,) = decision_trees(played(Scripted(*forever), 2, max_actions=len(forever)))
     assert tree.figures.max_swaps == tree.figures.max_comparisons == 59
-    assert pruned(tree, fewest_swaps=True).figures.max_swaps == pruned(tree).figures.max_comparisons == 1
+    assert prune(tree, fewest_swaps=True).figures.max_swaps == prune(tree).figures.max_comparisons == 1
     assert tree == decision_trees(played(Scripted(*forever), 2, max_actions=len(forever)))[0]
     assert json.dumps(tree_json(tree))
     assert "cut off" in drawing(tree)
@@ -228,10 +228,10 @@ def test_json_tells_the_whole_tree():
 
     def read(node):
         if "end" in node:
-            return End(node["sorted"], node["wrong"], node["end"] == "truncated")
+            return EndNode(node["sorted"], node["wrong"], node["end"] == "truncated")
         if "swap" in node:
-            return Swap(node["swap"], read(node["then"]))
+            return SwapNode(node["swap"], read(node["then"]))
         branches = tuple((sign, read(child)) for sign, child in node["branches"].items())
-        return Compare(node["compare"], branches, node["implied"])
+        return CompareNode(node["compare"], branches, node["implied"])
 
-    assert Tree(row["size"], row["descending"], read(row["root"])) == tree
+    assert DecisionTree(row["size"], row["descending"], read(row["root"])) == tree

@@ -3,7 +3,7 @@
 import pytest
 
 from agent_envs.base.errors import UsageError
-from trainers.figures.learning_curves import mean_curve, plot_curves, points, smoothed, smoothing
+from trainers.figures.learning_curves import mean_curve, plot_curves, points, smooth, smoothing
 
 
 def rows(offset, count=6):
@@ -49,6 +49,6 @@ def test_means_over_seeds_are_of_the_steps_that_all_have():
 
 
 def test_smoothing_is_a_mean_around_each_point():
-    assert smoothed([1.0, 2.0, 6.0, 7.0], 1) == [1.0, 2.0, 6.0, 7.0]
-    assert smoothed([1.0, 2.0, 6.0, 7.0], 3) == [1.5, 3.0, 5.0, 6.5]
+    assert smooth([1.0, 2.0, 6.0, 7.0], 1) == [1.0, 2.0, 6.0, 7.0]
+    assert smooth([1.0, 2.0, 6.0, 7.0], 3) == [1.5, 3.0, 5.0, 6.5]
     assert [smoothing(count) for count in (0, 19, 40, 200)] == [1, 1, 2, 10]

@@ -36,12 +36,12 @@ def test_the_pieces_are_the_full_render(make, name, tools):
             ids = (*chat.codec.encode(text), *(() if end == "length" else chat.end_ids))
             spoken += ids
             if end == "demonstrated":
-                conversation.demonstrated(text, turn)
+                conversation.append_demonstration(text, turn)
             else:
-                conversation.sampled(ids, [-1.0] * len(ids), turn)
+                conversation.append_sampled(ids, [-1.0] * len(ids), turn)
             conversation.observe(shown)
             messages += [{"role": "assistant", "content": text}, *shown]
-            assert tuple(conversation.ids) == chat.codec.rendered(render(messages, tools)), (ends, turn)
+            assert tuple(conversation.ids) == chat.codec.encode_rendered(render(messages, tools)), (ends, turn)
             marked = zip(conversation.ids, conversation.trained, strict=True)
             assert [number for number, mine in marked if mine] == spoken
 
@@ -53,7 +53,7 @@ def test_the_pieces_are_the_full_render(make, name, tools):
 def test_odd_text_comes_back_as_it_went_in(name, text):
     chat = ChatTokenizer(bpe(name), name)
     conversation = chat.open(START)
-    conversation.demonstrated(text, 1)
+    conversation.append_demonstration(text, 1)
     spoken = [number for number, mine in zip(conversation.ids, conversation.trained, strict=True) if mine]
     assert spoken[-1:] == list(chat.end_ids)
     assert chat.decode(spoken) == text
@@ -65,7 +65,7 @@ def test_odd_text_comes_back_as_it_went_in(name, text):
 def test_what_stands_behind_the_end_token_is_not_lost():
     chat = ChatTokenizer(bpe(), "chatml")
     conversation = chat.open(START)
-    conversation.sampled(chat.end_ids, [-1.0], 1)
+    conversation.append_sampled(chat.end_ids, [-1.0], 1)
     before = len(conversation.ids)
     conversation.observe(SHOWN[0])
     added = chat.tokenizer.decode(conversation.ids[before:])
@@ -76,7 +76,7 @@ def test_a_turn_that_was_cut_is_closed_by_tokens_that_nobody_sampled():
     chat = ChatTokenizer(bpe(), "chatml")
     conversation = chat.open(START)
     ids = chat.codec.encode("the nor")
-    conversation.sampled(ids, [-1.0] * len(ids), 1)
+    conversation.append_sampled(ids, [-1.0] * len(ids), 1)
     before = len(conversation.ids)
     conversation.observe(SHOWN[0])
     assert conversation.ids[before] == chat.end_ids[0]
@@ -96,15 +96,15 @@ def test_words_of_the_assistant_in_an_observation_go_on_with_its_turn():
     chat = ChatTokenizer(bpe(), "chatml")
     conversation = chat.open(START)
     ids = chat.codec.encode("so ")
-    conversation.sampled(ids, [-1.0] * len(ids), 1)
+    conversation.append_sampled(ids, [-1.0] * len(ids), 1)
     conversation.observe([{"role": "assistant", "content": "compare("}])
-    conversation.sampled(ids, [-1.0] * len(ids), 2)
+    conversation.append_sampled(ids, [-1.0] * len(ids), 2)
     assert chat.tokenizer.decode(conversation.ids).endswith("<|im_start|>assistant\nso compare(so ")
-    conversation.sampled(chat.end_ids, [-1.0], 2)
+    conversation.append_sampled(chat.end_ids, [-1.0], 2)
     conversation.observe([{"role": "user", "content": "?"}, {"role": "assistant", "content": "then "}])
     tail = "so <|im_end|>\n<|im_start|>user\n?<|im_end|>\n<|im_start|>assistant\nthen "
     assert chat.tokenizer.decode(conversation.ids).endswith(tail)
-    conversation.sampled(chat.end_ids, [-1.0], 3)
+    conversation.append_sampled(chat.end_ids, [-1.0], 3)
     conversation.observe([{"role": "assistant", "content": "more"}])
     assert chat.tokenizer.decode(conversation.ids).endswith("then <|im_end|>\n<|im_start|>assistant\nmore")
 
@@ -117,7 +117,7 @@ def test_no_template_rewrites_what_was_said(template):
     for turn, shown in enumerate(([{"role": "tool", "content": "two"}], [{"role": "user", "content": "three"}]), 1):
         kept = list(conversation.ids)
         ids = (*chat.codec.encode(said), *chat.end_ids)
-        conversation.sampled(ids, [-1.0] * len(ids), turn)
+        conversation.append_sampled(ids, [-1.0] * len(ids), turn)
         conversation.observe(shown)
         assert conversation.ids[: len(kept)] == kept
         text = chat.tokenizer.decode(conversation.ids, clean_up_tokenization_spaces=False)
@@ -140,9 +140,9 @@ def test_a_space_before_the_end_token_is_demonstrated_and_not_doubled():
         conversation = chat.open([{"role": "user", "content": "one"}])
         ids = (*chat.codec.encode("two"), *(chat.end_ids if end == "eos" else ()))
         if end == "demonstrated":
-            conversation.demonstrated("two", 1)
+            conversation.append_demonstration("two", 1)
         else:
-            conversation.sampled(ids, [-1.0] * len(ids), 1)
+            conversation.append_sampled(ids, [-1.0] * len(ids), 1)
         conversation.observe([{"role": "user", "content": "three"}])
         texts.append(tokenizer.decode(conversation.ids))
     assert texts == ["[one]two <|im_end|>[three]", "[one]two <|im_end|>[three]", "[one]two<|im_end|>[three]"]
@@ -153,7 +153,7 @@ def test_a_turn_that_was_closed_by_the_last_end_token_is_not_closed_again():
     assert chat.tokenizer.decode(chat.end_ids) == "<|eot_id|>"
     for ids, end in ((chat.end_ids, "<|eot_id|>"), ((), "<|im_end|>")):
         conversation = chat.open([{"role": "user", "content": "one"}])
-        conversation.sampled(ids, [-1.0] * len(ids), 1)
+        conversation.append_sampled(ids, [-1.0] * len(ids), 1)
         conversation.observe([{"role": "user", "content": "three"}])
         text = f"<|im_start|>user\none<|im_end|><|im_start|>assistant\n{end}<|im_start|>user\nthree<|im_end|>"
         assert chat.tokenizer.decode(conversation.ids) == f"{text}<|im_start|>assistant\n"
@@ -166,7 +166,7 @@ def test_a_template_without_an_end_token_leaves_it_to_the_policy():
     texts = []
     for ids in (chat.codec.encode("two"), (*chat.codec.encode("two"), *chat.end_ids)):
         conversation = chat.open([{"role": "user", "content": "one"}])
-        conversation.sampled(ids, [-1.0] * len(ids), 1)
+        conversation.append_sampled(ids, [-1.0] * len(ids), 1)
         conversation.observe([{"role": "user", "content": "three"}])
         texts.append(tokenizer.decode(conversation.ids))
     rest = "\nuser:\nthree\nassistant:\n"
@@ -176,7 +176,7 @@ def test_a_template_without_an_end_token_leaves_it_to_the_policy():
 def test_a_tokenizer_that_adds_a_space_in_front_adds_none_inside():
     chat = ChatTokenizer(metaspace(), "chatml")
     conversation = chat.open(START)
-    conversation.demonstrated("the town", 1)
+    conversation.append_demonstration("the town", 1)
     conversation.observe([{"role": "user", "content": "north"}])
     assert "assistant\nthe town<|im_end|>" in chat.tokenizer.decode(conversation.ids)
     for text in ("the town", " the town"):

@@ -46,7 +46,7 @@ def test_tokens_only_grow(name, before, turns):
         conversation.prefill(prefill)
         drawn = [token % (len(chat.tokenizer) - 8) for token in drawn]
         drawn += chat.end_ids if closed else ()
-        conversation.sampled(drawn, [-1.5] * len(drawn), number)
+        conversation.append_sampled(drawn, [-1.5] * len(drawn), number)
         sampled += [(token, number) for token in drawn]
         conversation.observe(shown)
         row = conversation.sequence()
@@ -78,7 +78,7 @@ def test_a_character_that_is_cut_in_half_is_shown_as_a_replacement_and_kept_as_i
     chat = chat_named("bpe chatml")
     ids = chat.codec.encode("👩")[:2]
     conversation = chat.open([{"role": "user", "content": "q"}])
-    conversation.sampled(ids, [-1.0] * len(ids), 1)
+    conversation.append_sampled(ids, [-1.0] * len(ids), 1)
     conversation.observe([{"role": "user", "content": "more"}])
     assert "\ufffd" in chat.decode(ids)
     assert [token for token, mine in zip(conversation.ids, conversation.trained, strict=True) if mine] == list(ids)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainers.players import chat_for
-from trainers.tokens.chat import Remembered
+from trainers.tokens.chat import TextCache
 
 WORDS = st.text("ab", max_size=6)
 
@@ -17,7 +17,7 @@ def test_results_are_the_functions_and_no_more_characters_are_kept_than_allowed(
         asked.append(texts)
         return "".join(texts)
 
-    remembered = Remembered(joined, most)
+    remembered = TextCache(joined, most)
     for texts in calls:
         assert remembered(*texts) == "".join(texts)
         assert remembered.characters <= most
@@ -28,7 +28,7 @@ def test_results_are_the_functions_and_no_more_characters_are_kept_than_allowed(
 
 def test_what_was_used_last_stays_longest():
     asked = []
-    remembered = Remembered(lambda text: asked.append(text) or text, 4)
+    remembered = TextCache(lambda text: asked.append(text) or text, 4)
     for text in ("aa", "bb", "aa", "cc", "aa", "bb"):
         remembered(text)
     assert asked == ["aa", "bb", "cc", "bb"]

@@ -131,9 +131,9 @@ def test_what_does_not_fit_is_refused():
     chat = ChatTokenizer(bpe(), "chatml")
     conversation = chat.open([{"role": "user", "content": "q"}])
     with pytest.raises(UsageError, match="2 tokens came with 2 marks and 1 logprobs"):
-        conversation.sampled([1, 2], [0.0], 1)
-    conversation.sampled(chat.end_ids, [-1.0], 1)
-    for speak in (lambda: conversation.sampled([1], [0.0], 2), lambda: conversation.prefill("x")):
+        conversation.append_sampled([1, 2], [0.0], 1)
+    conversation.append_sampled(chat.end_ids, [-1.0], 1)
+    for speak in (lambda: conversation.append_sampled([1], [0.0], 2), lambda: conversation.prefill("x")):
         with pytest.raises(UsageError, match="closed"):
             speak()
     with pytest.raises(UsageError, match="a message to open with"):
@@ -143,9 +143,9 @@ def test_what_does_not_fit_is_refused():
 def test_drift_counts_from_the_first_difference():
     chat = ChatTokenizer(bpe(), "chatml")
     one, other = (chat.open([{"role": "user", "content": "q"}]) for _ in range(2))
-    one.sampled([5, 6, 7], [-1.0] * 3, 1)
-    other.sampled([5, 8], [-1.0] * 2, 1)
+    one.append_sampled([5, 6, 7], [-1.0] * 3, 1)
+    other.append_sampled([5, 8], [-1.0] * 2, 1)
     assert drift(one.sequence(), other.sequence()) == 2
     assert drift(one.sequence(), one.sequence()) == 0
-    other.given([7])
+    other.append_context([7])
     assert drift(one.sequence(), other.sequence()) == 2

@@ -23,7 +23,7 @@ def test_roles_that_are_refused_become_the_users(name, folded):
     assert chat.shape.alternates == (name == "alternates")
     start = [{"role": "system", "content": "zero"}, {"role": "user", "content": "one"}]
     conversation = chat.open(start)
-    conversation.sampled(chat.end_ids, [-1.0], 1)
+    conversation.append_sampled(chat.end_ids, [-1.0], 1)
     conversation.observe([{"role": "tool", "content": "two"}, {"role": "system", "content": "three"}])
     text = chat.tokenizer.decode(conversation.ids)
     assert all(text.count(said) == 1 for said in ("zero", "one", "two", "three"))

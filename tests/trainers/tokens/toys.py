@@ -167,7 +167,7 @@ class Scripted:
         text, how = self.script[(request.turn - 1) % len(self.script)]
         ids = (*self.chat.codec.encode(text), *(self.chat.end_ids if how == "eos" else ()))
         logprobs = tuple(-0.25 * place - request.turn for place in range(len(ids)))
-        conversation.sampled(ids, logprobs, request.turn)
+        conversation.append_sampled(ids, logprobs, request.turn)
         self.texts.append(request.prefill + self.chat.decode(ids))
         return [
             Reply(

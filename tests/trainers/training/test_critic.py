@@ -19,7 +19,7 @@ from trainers.training.critic import (
     WarmupSettings,
     critic_step,
     fit,
-    settled,
+    has_settled,
     value_loss,
     values_of,
 )
@@ -169,7 +169,7 @@ HISTORIES = [
 
 @each_row("losses, steady", HISTORIES)
 def test_a_value_loss_has_settled_where_it_moves_neither_way(losses, steady):
-    assert settled(losses)[0] == steady
+    assert has_settled(losses)[0] == steady
 
 
 def test_settings_out_of_range_are_named():

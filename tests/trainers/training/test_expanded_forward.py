@@ -7,10 +7,10 @@ import torch
 
 from agent_envs.envs.expa import VocabularyRow
 from tests.trainers.conftest import VOCABULARY, make_model
-from trainers.batching import Row, micro_batches
+from trainers.batching import TrainRow, micro_batches
 from trainers.contracts import TokenSequence
 from trainers.earl_parts.expa_head import attach_head, load_head
-from trainers.imitation.imitating import everything
+from trainers.imitation.imitating import train_all_tokens
 from trainers.settings import ModelSettings
 from trainers.tiny.models import word_tokenizer
 from trainers.training import forward
@@ -58,7 +58,7 @@ def expanded_rows(count, seed=0, prompt=6):
         logprobs = tuple(-generator.random() if kept else 0.0 for kept in trained)
         turns = tuple(int(kept) for kept in trained)
         sequence = TokenSequence(tuple(ids), tuple(trained), logprobs, turns, tuple(targets), tuple(legal))
-        rows.append(Row(sequence, tuple(generator.gauss(0, 1) if kept else 0.0 for kept in trained)))
+        rows.append(TrainRow(sequence, tuple(generator.gauss(0, 1) if kept else 0.0 for kept in trained)))
     return rows
 
 
@@ -66,7 +66,7 @@ def brute_force(model, row, temperature):
     """Return logprobs, entropies and vocabulary logprobs of the trained tokens, from the logits of one row alone."""
     ids = torch.tensor([row.sequence.ids])
     states = model.get_decoder()(input_ids=ids, use_cache=False).last_hidden_state[0]
-    words, actions = model.lm_head(states) / temperature, head_of(model).expanded(states) / temperature
+    words, actions = model.lm_head(states) / temperature, head_of(model).expanded_logits(states) / temperature
     found = []
     for place, kept in enumerate(row.sequence.trained):
         if not kept:
@@ -153,7 +153,7 @@ def test_a_frozen_base_trains_the_head_alone():
 def test_what_is_shown_may_be_learnt_as_well():
     """`train_on=all`: where nothing was decided, a token of the vocabulary is what came next."""
     model, row = model_of(), expanded_rows(1)[0]
-    whole = Row(everything(row.sequence), (0.0,) * len(row.sequence.ids))
+    whole = TrainRow(train_all_tokens(row.sequence), (0.0,) * len(row.sequence.ids))
     (micro,) = micro_batches([whole], 10_000, 0)
     assert micro.trained[0].tolist() == [False] + [True] * (len(row.sequence.ids) - 1)
     with torch.no_grad():
@@ -168,7 +168,7 @@ def test_what_is_shown_may_be_learnt_as_well():
     own = brute_force(model, row, 1.0)[:, 0]
     assert torch.allclose(scores.logprobs[0][torch.tensor(row.sequence.trained)].double(), own, atol=1e-6)
     text = TokenSequence((1, 2, 3), (False, False, True), (0.0,) * 3, (0, 0, 1))
-    assert everything(text) == TokenSequence((1, 2, 3), (False, True, True), (0.0,) * 3, (0, 0, 1))
+    assert train_all_tokens(text) == TokenSequence((1, 2, 3), (False, True, True), (0.0,) * 3, (0, 0, 1))
 
 
 def test_a_merged_model_keeps_its_head(tmp_path):

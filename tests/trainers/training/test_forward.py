@@ -7,7 +7,7 @@ from agent_envs.base.errors import UsageError
 from trainers.batching import micro_batches
 from trainers.training import forward
 from trainers.training.forward import bare_model, token_logprobs
-from trainers.training.packing import packed
+from trainers.training.packing import pack
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_no_gradient_reaches_positions_that_predict_untrained_tokens(model, micr
     kept[0].retain_grad()
     (logprobs.sum() + entropies.sum()).backward()
     (states,) = kept
-    places = packed(micro.ids, micro.attention, micro.trained).places
+    places = pack(micro.ids, micro.attention, micro.trained).places
     predicts = torch.zeros(states.shape[1], dtype=torch.bool)
     predicts[places[:, :-1][micro.trained[:, 1:]]] = True
     size = states.grad.abs().sum(-1)[0]

@@ -7,12 +7,12 @@ import torch
 import transformers
 
 from tests.trainers.conftest import VOCABULARY, with_exact_norms
-from trainers.batching import Row, micro_batches
+from trainers.batching import TrainRow, micro_batches
 from trainers.contracts import TokenSequence
 from trainers.engines.kv_cache import last_mlp
 from trainers.training import forward
 from trainers.training.forward import token_logprobs
-from trainers.training.packing import packable, packed
+from trainers.training.packing import pack, packable
 
 SIZES = dict(vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=2, num_attention_heads=2)
 LLAMA = SIZES | dict(intermediate_size=32, num_key_value_heads=1, initializer_range=0.3, pad_token_id=0)
@@ -44,7 +44,7 @@ def group(generator, prompt, count, trained):
         mask[prompt] = True
         ids, size = (*start, *rest), prompt + len(rest)
         sequence = TokenSequence(ids, tuple(mask), (0.0,) * size, tuple(map(int, mask)))
-        rows.append(Row(sequence, tuple(generator.gauss(0, 1) if kept else 0.0 for kept in mask)))
+        rows.append(TrainRow(sequence, tuple(generator.gauss(0, 1) if kept else 0.0 for kept in mask)))
     return rows
 
 
@@ -93,7 +93,7 @@ def test_shared_beginnings_change_neither_losses_nor_gradients(kind, lora, budge
 @pytest.mark.parametrize("trained", [0.0, 0.3, 1.0])
 def test_every_distinct_beginning_is_computed_once(trained):
     (micro,) = micro_batches(some_rows(trained), 10_000, 0)
-    found = packed(micro.ids, micro.attention, micro.trained)
+    found = pack(micro.ids, micro.attention, micro.trained)
     rows = [row[:length] for row, length in zip(micro.ids.tolist(), micro.attention.sum(1).tolist(), strict=True)]
     beginnings = {tuple(row[: stop + 1]) for row in rows for stop in range(len(row))}
     assert found.ids.shape == (1, len(beginnings))
@@ -114,7 +114,7 @@ def test_the_model_gets_the_distinct_tokens_alone_and_is_left_as_it_was():
     model.model.embed_tokens.register_forward_hook(lambda module, inputs, output: seen.append(inputs[0].shape))
     model.model.layers[-1].mlp.up_proj.register_forward_hook(lambda module, inputs, output: last.append(output.shape))
     token_logprobs(model, micro)
-    found = packed(micro.ids, micro.attention, micro.trained)
+    found = pack(micro.ids, micro.attention, micro.trained)
     assert found.queries is not None, "with so few trained tokens the last layer attends from them alone"
     assert seen == [found.ids.shape]
     assert last == [(1, len(found.read), 32)]
@@ -195,15 +195,15 @@ def test_rows_that_are_mostly_anothers_attend_from_their_own_tokens(monkeypatch)
     (micro,) = micro_batches(
         group(random.Random("own"), 12, 6, 0.7) + group(random.Random("all"), 1, 2, 0.7), 10_000, 0
     )
-    found = packed(micro.ids, micro.attention, micro.trained)
+    found = pack(micro.ids, micro.attention, micro.trained)
     width = micro.ids.shape[1]
     assert (len(found.partly), len(found.whole)) == (6, 2) and 2 * found.own.shape[1] < width
-    assert len(set(found.found.tolist())) == found.ids.shape[1]
-    assert int(found.found.max()) < len(found.whole) * width + found.own.numel()
+    assert len(set(found.attention_places.tolist())) == found.ids.shape[1]
+    assert int(found.attention_places.max()) < len(found.whole) * width + found.own.numel()
     model = make("Llama")
     ours = token_logprobs(model, micro)[0]
     monkeypatch.setattr("trainers.training.packing._MASK_ENTRIES", 0)
-    plain = packed(micro.ids, micro.attention, micro.trained)
+    plain = pack(micro.ids, micro.attention, micro.trained)
     assert len(plain.partly) == 0 and len(plain.whole) == 8
     assert torch.allclose(ours, token_logprobs(model, micro)[0], atol=1e-12) and packable(model, model.model)
 
@@ -213,9 +213,9 @@ def test_a_row_that_another_holds_whole_attends_from_nothing():
     rows = group(generator, 12, 3, 0.7)
     short = rows[0].sequence
     part = TokenSequence(*(column[:13] for column in (short.ids, short.trained, short.logprobs, short.turns)))
-    rows += [rows[0], Row(part, tuple(map(float, part.trained)))]
+    rows += [rows[0], TrainRow(part, tuple(map(float, part.trained)))]
     (micro,) = micro_batches(rows, 10_000, 0)
-    found = packed(micro.ids, micro.attention, micro.trained)
+    found = pack(micro.ids, micro.attention, micro.trained)
     assert len(found.whole) + len(found.partly) == 4  # of five
     model = make("Llama")
     logprobs = token_logprobs(model, micro)[0]

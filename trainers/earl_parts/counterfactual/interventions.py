@@ -25,8 +25,8 @@ from trainers.contracts import TokenSequence
 from trainers.earl_parts.counterfactual.optimisation import CounterfactualSettings, draw_position, uniform_of
 from trainers.earl_parts.counterfactual.positions import free_places, position_logweights, text_logweights
 from trainers.earl_parts.expanded.player import ExpandedPlayer
-from trainers.earl_parts.expanded.sequences import ExpandedChat, ExpandedTokens, Start
-from trainers.engine_policy import EnginePolicy, Lead
+from trainers.earl_parts.expanded.sequences import ExpandedChat, ExpandedTokens, StartState
+from trainers.engine_policy import EnginePolicy, ForcedPrefix
 from trainers.sampling import Player, sampled_parts
 from trainers.tokens import ChatTokenizer
 from trainers.training.forward import head_of
@@ -35,7 +35,7 @@ BRANCH = "counterfactual"
 
 
 class Interventions:
-    """Makes the beginnings of counterfactual episodes from factual ones.
+    """Build the beginnings of counterfactual episodes from factual ones.
 
     Attributes:
         chat: the tokenizer of conversations.
@@ -64,8 +64,8 @@ class Interventions:
         self._temperature, self._within = temperature, within
 
     def starts(
-        self, player: ExpandedPlayer, played: Mapping[str, tuple[Planned, EpisodeResult]], action: int
-    ) -> dict[str, Start]:
+        self, player: ExpandedPlayer, episodes: Mapping[str, tuple[Planned, EpisodeResult]], action: int
+    ) -> dict[str, StartState]:
         """Return the position after the forced routing action of each episode, by its key.
 
         The environment is a branch of the factual one; play these under keys of their own. Left out are episodes in which
@@ -74,35 +74,35 @@ class Interventions:
 
         Args:
             player: that played them, and has not forgotten them.
-            played: the episodes of failed groups by key, none of which ended in a fault.
+            episodes: the episodes of failed groups by key, none of which ended in a fault.
             action: the number of the routing action.
         """
-        sequences = {key: player.sequences(key)[0] for key in played}
+        sequences = {key: player.sequences(key)[0] for key in episodes}
         with self._within():
-            scored = position_logweights(
+            scores = position_logweights(
                 self._model, list(sequences.values()), action, self._settings.rule, self._temperature
             )
         head, envs = head_of(self._model), dict[str, gym.Env[Any, Any]]()
         assert head is not None
-        words, found = ExpandedChat(self.chat, head.rows), dict[str, Start]()
-        for (key, (item, result)), positions in zip(played.items(), scored, strict=True):
+        words, starts = ExpandedChat(self.chat, head.rows), dict[str, StartState]()
+        for (key, (item, result)), positions in zip(episodes.items(), scores, strict=True):
             if not positions.places:
                 continue
             number = draw_position(positions.log_weights, self._settings, uniform_of(key))
             place, (logprob,) = positions.places[number], positions.logprobs[number]
             if item.spec not in envs:
                 envs[item.spec] = gym.make(EnvSpec.from_json(item.spec))
-            run = next(run for run in reversed(player.moments(key)) if run.start <= place)
+            run = next(run for run in reversed(player.text_runs(key)) if run.start <= place)
             restore(envs[item.spec], run.snapshot)
             episode = _Episode(words, fork(envs[item.spec], BRANCH), result.trajectory)
             with suppress(EnvFault):  # of an outside fault nothing is learnt
                 if episode.wrote(sequences[key], run.start, place):
-                    found[key] = episode.forced(action, logprob, trained=self._settings.train_forced)
-        return found
+                    starts[key] = episode.forced(action, logprob, trained=self._settings.train_forced)
+        return starts
 
     def text(
         self, sequences: Sequence[TokenSequence], keys: Sequence[str], tokens: Sequence[int], tags: Sequence[str] = ()
-    ) -> dict[str, tuple[int, Lead]]:
+    ) -> dict[str, tuple[int, ForcedPrefix]]:
         """Return from which turn (from 1) an episode in text is played again, and how that begins: a text is forced in it.
 
         Left out are episodes in which the policy sampled nothing outside of calls.
@@ -115,61 +115,62 @@ class Interventions:
         """
         places = [free_places(sequence, self.chat.codec.decode, tags) for sequence in sequences] if tags else None
         with self._within():
-            scored = text_logweights(self._model, sequences, tokens, self._settings.rule, self._temperature, places)
-        found = dict[str, tuple[int, Lead]]()
-        for sequence, positions, key in zip(sequences, scored, keys, strict=True):
+            scores = text_logweights(self._model, sequences, tokens, self._settings.rule, self._temperature, places)
+        prefixes = dict[str, tuple[int, ForcedPrefix]]()
+        for sequence, positions, key in zip(sequences, scores, keys, strict=True):
             if not positions.places:
                 continue
             number = draw_position(positions.log_weights, self._settings, uniform_of(key))
             place = positions.places[number]
             turn = sequence.turns[place]
             mine = [at for at in range(place) if sequence.trained[at] and sequence.turns[at] == turn]
-            kept = tuple(sequence.ids[at] for at in mine), tuple(sequence.logprobs[at] for at in mine)
-            found[key] = turn, Lead(*kept, tuple(tokens), positions.logprobs[number], self._settings.train_forced)
-        return found
+            sampled = tuple(sequence.ids[at] for at in mine), tuple(sequence.logprobs[at] for at in mine)
+            forced = tuple(tokens), positions.logprobs[number], self._settings.train_forced
+            prefixes[key] = turn, ForcedPrefix(*sampled, *forced)
+        return prefixes
 
 
 class _Episode:
     """A branch of an episode, from the start of a stretch of language on."""
 
-    def __init__(self, words: ExpandedChat, env: gym.Env[Any, Any], played: Trajectory) -> None:
+    def __init__(self, words: ExpandedChat, env: gym.Env[Any, Any], trajectory: Trajectory) -> None:
         core = core_of(env)
         assert isinstance(core, ExpandedActionEnv)
-        self._words, self._env, self._core, self._prompt = words, env, core, played.prompt
-        before, recorded = len(core.episode.turns), played.turns
-        self._turns = list(recorded[:before])
+        self._words, self._env, self._core, self._prompt = words, env, core, trajectory.prompt
+        before, turns = len(core.episode.turns), trajectory.turns
+        self._turns = list(turns[:before])
         # What was written from here on is the next turn, unless the stretch is empty.
-        self._entropies = recorded[before].entropies if before < len(recorded) else ()
+        self._entropies = turns[before].entropies if before < len(turns) else ()
         self._tokens = ExpandedTokens((), 0)
 
     def wrote(self, sequence: TokenSequence, start: int, place: int) -> bool:
         """Keep the tokens before a place, step what was written since the stretch began, and return whether it goes on."""
         self._tokens = ExpandedTokens.after(sequence.upto(place), place)
-        kept = sequence.ids[start:place]
-        if kept:
-            text = self._words.chat.decode(kept)
-            told = sequence.logprobs[start:place], self._entropies[: len(kept)]
-            self._turns.append(record_turn(self._env, self._env.step(text), Reply(text, kept, *told)))
-        return not (kept and (self._turns[-1].terminated or self._turns[-1].truncated))
+        ids = sequence.ids[start:place]
+        if ids:
+            text = self._words.chat.decode(ids)
+            scores = sequence.logprobs[start:place], self._entropies[: len(ids)]
+            self._turns.append(record_turn(self._env, self._env.step(text), Reply(text, ids, *scores)))
+        return not (ids and (self._turns[-1].terminated or self._turns[-1].truncated))
 
-    def forced(self, action: int, logprob: float, *, trained: bool) -> Start:
+    def forced(self, action: int, logprob: float, *, trained: bool) -> StartState:
         """Take the routing action, and return what the player goes on from."""
         legal, row = self._core.legal_actions(), self._words.rows[action]
         reply = Reply(action, (row.token_id,), (logprob,), (0.0,), sampled=(trained,))
         turn = record_turn(self._env, self._env.step(action), reply)
-        appended = self._words.shown(turn.observation)
+        appended = self._words.observation_tokens(turn.observation)
         self._tokens.limit += len(appended)
-        self._tokens.decided(row.token_id, legal, turn.index, appended, logprob=logprob if trained else None)
-        return Start(self._tokens.sequence(), self._env, (*self._turns, turn), self._prompt)
+        self._tokens.append_decision(row.token_id, legal, turn.index, appended, logprob=logprob if trained else None)
+        return StartState(self._tokens.sequence(), self._env, (*self._turns, turn), self._prompt)
 
 
-Played = Mapping[str, tuple[Planned, EpisodeResult]]
+Episodes = Mapping[str, tuple[Planned, EpisodeResult]]
 _AGAIN = "/again"
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
-    """An episode that was played again: how it ended, and its tokens up to the last trained one, as `Group.sequences`."""
+class Replay:
+    """An episode that was played again: its result, and its tokens as `EpisodeGroup.sequences`."""
 
     result: EpisodeResult
     sequences: tuple[TokenSequence, ...]
@@ -222,15 +223,15 @@ class TextForks:
                 results |= {lane.item.key: lane.result() for lane in opened}
         return results
 
-    def again(self, leads: Mapping[str, tuple[int, Lead]]) -> dict[str, tuple[str, EpisodeResult]]:
+    def replay(self, prefixes: Mapping[str, tuple[int, ForcedPrefix]]) -> dict[str, tuple[str, EpisodeResult]]:
         """Play turns with the forced beginnings; return each result and the name of its conversation, by the episode's key.
 
         Args:
-            leads: the turn (from 1) and its beginning, by the key of an episode that was played here.
+            prefixes: the turn (from 1) and its beginning, by the key of an episode that was played here.
         """
-        lanes = {key: self._forks[key][turn - 1] for key, (turn, _) in leads.items()}
-        for key, (_, lead) in leads.items():
-            self.player.lead(lanes[key].origin, lead)
+        lanes = {key: self._forks[key][turn - 1] for key, (turn, _) in prefixes.items()}
+        for key, (_, prefix) in prefixes.items():
+            self.player.force_prefix(lanes[key].origin, prefix)
         with self._lockstep() as lockstep:
             while left := [lane for lane in lanes.values() if not lane.over]:
                 lockstep.step(left)
@@ -251,37 +252,37 @@ def forkable(player: Player) -> Forkable:
     return TextForks(player)
 
 
-def played_again(
-    player: Forkable, interventions: Interventions, played: Played, env: gym.Env[Any, Any], route: str
-) -> dict[str, Again]:
+def play_again(
+    player: Forkable, interventions: Interventions, episodes: Episodes, env: gym.Env[Any, Any], route: str
+) -> dict[str, Replay]:
     """Play episodes again, each from a position of its own with a route forced there; return those that have one, by key.
 
     Args:
         player: that played them, and has not forgotten them.
         interventions: of the player's model.
-        played: the episodes of failed groups by key, none of which ended in a fault.
+        episodes: the episodes of failed groups by key, none of which ended in a fault.
         env: of their kind.
         route: one of `routes_of(env)`.
     """
-    if not played:
+    if not episodes:
         return {}
     if isinstance(player, TextForks):
         forced, policy = interventions.chat.codec.encode(f"<{route}>"), player.player
-        whole = {key: policy.sequences(key) for key in played}
+        whole = {key: policy.sequences(key) for key in episodes}
         keys = [key for key, sequences in whole.items() if len(sequences) == 1]  # no context was replaced on the way
-        found = player.again(interventions.text([whole[key][0] for key in keys], keys, forced, _tags_of(env)))
+        replays = player.replay(interventions.text([whole[key][0] for key in keys], keys, forced, _tags_of(env)))
         return {
-            key: Again(result, sampled_parts(policy.sequences(origin)))
-            for key, (origin, result) in found.items()
+            key: Replay(result, sampled_parts(policy.sequences(origin)))
+            for key, (origin, result) in replays.items()
             if _sound(result)
         }
     core = core_of(env)
     assert isinstance(core, ExpandedActionEnv)
-    starts = interventions.starts(player, played, core.id_of(route))
-    plan = [replace(played[key][0], key=key + _AGAIN) for key in starts]
+    starts = interventions.starts(player, episodes, core.id_of(route))
+    plan = [replace(episodes[key][0], key=key + _AGAIN) for key in starts]
     results = player.play(plan, {key + _AGAIN: start for key, start in starts.items()})
     return {
-        key: Again(results[key + _AGAIN], sampled_parts(player.sequences(key + _AGAIN)))
+        key: Replay(results[key + _AGAIN], sampled_parts(player.sequences(key + _AGAIN)))
         for key in starts
         if _sound(results[key + _AGAIN])
     }

@@ -22,20 +22,20 @@ import torch
 
 from agent_envs.base.errors import UsageError
 from trainers.advantages import group_advantages
-from trainers.batching import Row
+from trainers.batching import TrainRow
 from trainers.contracts import Sampling, TokenSequence
 from trainers.earl_parts.counterfactual.positions import Rule
 from trainers.engines.decode import draw
 
-CHOSEN = {"paper": "round_robin", "released": "average"}
-DRAWN = {"paper": Sampling(1.0), "released": Sampling(10.0, 10, 0.9)}
+DEFAULT_ENCOURAGEMENT = {"paper": "round_robin", "released": "average"}
+DEFAULT_SAMPLING = {"paper": Sampling(1.0), "released": Sampling(10.0, 10, 0.9)}
 STD_EPS = 1e-6
-KEPT, START = 0.9, 1e-3  # of the released moving average of gains
+DECAY, START = 0.9, 1e-3  # of the released moving average of gains
 
 
 @dataclass(frozen=True)
 class CounterfactualSettings:
-    """When and how episodes are played again with a routing action forced. 0 is the rule's own number.
+    """The settings of counterfactual episodes, which have a routing action forced. 0 is the rule's own number.
 
     Attributes:
         rule: "paper", "released" (see `trainers.earl_parts.counterfactual.optimisation`), or "off".
@@ -72,27 +72,27 @@ class CounterfactualSettings:
 
     @property
     def encouraging(self) -> str:
-        """How the encouraged action is chosen."""
-        return self.encourage or ("fixed" if self.action else CHOSEN.get(self.rule, "fixed"))
+        """The rule by which the encouraged action is chosen."""
+        return self.encourage or ("fixed" if self.action else DEFAULT_ENCOURAGEMENT.get(self.rule, "fixed"))
 
     @property
     def sampling(self) -> Sampling:
-        """How positions are drawn.
+        """The sampling parameters of positions.
 
         Raises:
             UsageError: the rule is "off".
         """
         _on(self.rule)
-        own = DRAWN[self.rule]
+        own = DEFAULT_SAMPLING[self.rule]
         return Sampling(self.position_temperature or own.temperature, self.top_k or own.top_k, self.top_p or own.top_p)
 
 
 def _on(rule: str) -> None:
-    if rule not in DRAWN:
-        raise UsageError(f"rule={rule!r}: {' or '.join(DRAWN)}")
+    if rule not in DEFAULT_SAMPLING:
+        raise UsageError(f"rule={rule!r}: {' or '.join(DEFAULT_SAMPLING)}")
 
 
-def failed(rewards: Sequence[float], rule: Rule) -> bool:
+def has_failed(rewards: Sequence[float], rule: Rule) -> bool:
     """Return whether a group failed; `rewards` are those of all its episodes.
 
     `paper`: no reward is above 0. `released`: their sum is 0, so a group of -1 and 1 failed, and one of -1 and -1 did not.
@@ -118,12 +118,12 @@ def failed_groups(rewards: Sequence[float], groups: Sequence[Hashable], rule: Ru
     Args:
         rewards: of all episodes of all groups.
         groups: the group of each.
-        rule: see `failed`.
+        rule: see `has_failed`.
     """
     members: dict[Hashable, list[float]] = {}
     for name, reward in zip(groups, rewards, strict=True):
         members.setdefault(name, []).append(reward)
-    return {name for name, found in members.items() if failed(found, rule)}
+    return {name for name, group_rewards in members.items() if has_failed(group_rewards, rule)}
 
 
 def draw_position(log_weights: Sequence[float], settings: CounterfactualSettings, uniform: float) -> int:
@@ -145,8 +145,8 @@ def uniform_of(key: str) -> float:
     return random.Random(f"counterfactual:{key}").random()
 
 
-class Encouragement:
-    """Which routing action is encouraged in a step: one for all episodes of it."""
+class RouteChoice:
+    """The choice of the routing action that a step encourages: one for all its episodes."""
 
     def __init__(self, settings: CounterfactualSettings, actions: Sequence[str], seed: int) -> None:
         """Take the names of the routing actions (on a text face: of the tools), in their order, and the run's seed.
@@ -162,7 +162,7 @@ class Encouragement:
         self._kind, self._fixed, self._seed = settings.encouraging, settings.action or self._actions[0], seed
         self._averages = dict.fromkeys(self._actions, START)
 
-    def chosen(self, step: int) -> str:
+    def choose(self, step: int) -> str:
         """Return the action of a step (from 0). The same for the same step and the same gains before it."""
         if self._kind == "fixed":
             return self._fixed
@@ -180,13 +180,13 @@ class Encouragement:
 
         Averages below their start count as the start, so that none is ever given up.
         """
-        kept = {name: max(average, START) for name, average in self._averages.items()}
-        weights = {name: math.exp(average / max(kept.values())) for name, average in kept.items()}
+        averages = {name: max(average, START) for name, average in self._averages.items()}
+        weights = {name: math.exp(average / max(averages.values())) for name, average in averages.items()}
         return {name: weight / math.fsum(weights.values()) for name, weight in weights.items()}
 
     def learn(self, action: str, gain: float) -> None:
         """Take the mean of R' - R over all counterfactual episodes of a step, of all processes together."""
-        self._averages[action] = KEPT * self._averages[action] + (1 - KEPT) * gain
+        self._averages[action] = DECAY * self._averages[action] + (1 - DECAY) * gain
 
     def state(self) -> dict[str, float]:
         """Return the state for a checkpoint, as plain JSON."""
@@ -205,7 +205,7 @@ class Encouragement:
 
 @dataclass(frozen=True, slots=True)
 class CounterfactualAdvantages:
-    """What each episode of a step is trained with.
+    """The advantages of a step's episodes.
 
     Attributes:
         factual: one an episode; None where its group failed: it is dropped.
@@ -229,7 +229,7 @@ def counterfactual_advantages(
         rewards: of all factual episodes, whole groups.
         groups: the group of each.
         counterfactual: R' by the number of the factual episode.
-        rule: see `failed`.
+        rule: see `has_failed`.
 
     Raises:
         UsageError: an episode was played again though its group did not fail.
@@ -244,6 +244,6 @@ def counterfactual_advantages(
     return CounterfactualAdvantages(factual, gains)
 
 
-def row_of(sequence: TokenSequence, advantage: float) -> Row:
+def row_of(sequence: TokenSequence, advantage: float) -> TrainRow:
     """Return a row with one advantage on every trained token, those of a shared prefix included."""
-    return Row(sequence, tuple(advantage if kept else 0.0 for kept in sequence.trained))
+    return TrainRow(sequence, tuple(advantage if trained else 0.0 for trained in sequence.trained))

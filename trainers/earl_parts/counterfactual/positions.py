@@ -21,12 +21,12 @@ from trainers.training.forward import LinearHead, bare_model, head_of
 Rule = Literal["off", "paper", "released"]
 TOKENS_A_PASS = 16_384
 _MASK_A_PASS = 2**26  # entries of attention masks: 256 MB in float32
-_MASKED = ("sdpa", "eager")
+_MASK_ATTENTION = ("sdpa", "eager")
 
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """Where something could be inserted into a sequence; one entry a position in each tuple.
+    """The positions at which a sequence could be changed, with their scores; one entry a position in each tuple.
 
     Attributes:
         places: the index of the token that it would stand before.
@@ -84,21 +84,21 @@ def position_logweights(
     """
     bare, head = bare_model(model), _head(model)
     linear, row = bare.get_output_embeddings(), head.rows[action]
-    asked = [language_places(sequence, action, rule, head.vocabulary) for sequence in sequences]
+    sites = [language_places(sequence, action, rule, head.vocabulary) for sequence in sequences]
     tokens = row.description if rule == "paper" else row.description[:1]
-    found = [Positions()] * len(sequences)
+    positions = [Positions()] * len(sequences)
     with torch.no_grad(), evaluating(model):
-        for members, states in _passes(bare, sequences, asked, tokens):
-            legal = head.table([sequences[index].legal[place] for index in members for place in asked[index]])
+        for members, states in _passes(bare, sequences, sites, tokens):
+            legal = head.table([sequences[index].legal[place] for index in members for place in sites[index]])
             policy = LinearHead(linear, temperature)
-            policy.further = head
-            chosen = _policy_logprobs(policy, states[:, 0], legal, row.token_id)  # (places,)
+            policy.extra = head
+            logprobs = _policy_logprobs(policy, states[:, 0], legal, row.token_id)  # (places,)
             if rule == "paper":
                 weights = _language_logprobs(linear, states, tokens, temperature).sum(1)
             else:
-                weights = torch.maximum(chosen, _policy_logprobs(policy, states[:, 0], legal, row.start))
-            _share(found, members, asked, weights, chosen.unsqueeze(1))
-    return found
+                weights = torch.maximum(logprobs, _policy_logprobs(policy, states[:, 0], legal, row.start))
+            _share(positions, members, sites, weights, logprobs.unsqueeze(1))
+    return positions
 
 
 def free_places(
@@ -113,7 +113,7 @@ def free_places(
         decode: turns tokens into text.
         tags: names of what opens a call, `calculator` for `<calculator>`.
     """
-    found: list[int] = []
+    places: list[int] = []
     turn, own = -1, list[int]()
     for place, sampled in enumerate(sequence.trained):
         if not sampled:
@@ -121,9 +121,9 @@ def free_places(
         if sequence.turns[place] != turn:
             turn, own = sequence.turns[place], []
         if not _in_call(decode(own) if own else "", tags):
-            found.append(place)
+            places.append(place)
         own.append(sequence.ids[place])
-    return tuple(found)
+    return tuple(places)
 
 
 def _in_call(text: str, tags: Sequence[str]) -> bool:
@@ -164,14 +164,14 @@ def text_logweights(
     if not tokens:
         raise UsageError("text_logweights: the inserted text has no token")
     bare = bare_model(model)
-    every = [tuple(place for place, kept in enumerate(sequence.trained) if kept) for sequence in sequences]
-    asked = every if places is None else places
-    found = [Positions()] * len(sequences)
+    every = [tuple(place for place, trained in enumerate(sequence.trained) if trained) for sequence in sequences]
+    sites = every if places is None else places
+    positions = [Positions()] * len(sequences)
     with torch.no_grad(), evaluating(model):
-        for members, states in _passes(bare, sequences, asked, tokens):
-            said = _language_logprobs(bare.get_output_embeddings(), states, tokens, temperature)  # (places, tokens)
-            _share(found, members, asked, said.sum(1) if rule == "paper" else said[:, 0], said)
-    return found
+        for members, states in _passes(bare, sequences, sites, tokens):
+            logprobs = _language_logprobs(bare.get_output_embeddings(), states, tokens, temperature)  # (places, tokens)
+            _share(positions, members, sites, logprobs.sum(1) if rule == "paper" else logprobs[:, 0], logprobs)
+    return positions
 
 
 def _head(model: torch.nn.Module) -> ExpandedHead:
@@ -182,26 +182,26 @@ def _head(model: torch.nn.Module) -> ExpandedHead:
 
 
 def _share(
-    found: list[Positions],
+    positions: list[Positions],
     members: Sequence[int],
-    asked: Sequence[tuple[int, ...]],
+    sites: Sequence[tuple[int, ...]],
     weights: torch.Tensor,
     logprobs: torch.Tensor,
 ) -> None:
-    """Hand the rows of a pass their own scores."""
+    """Split the scores of a pass among its rows."""
     start, every, each = 0, weights.tolist(), logprobs.tolist()
     for index in members:
-        stop = start + len(asked[index])
-        found[index] = Positions(asked[index], tuple(every[start:stop]), tuple(map(tuple, each[start:stop])))
+        stop = start + len(sites[index])
+        positions[index] = Positions(sites[index], tuple(every[start:stop]), tuple(map(tuple, each[start:stop])))
         start = stop
 
 
 def _language_logprobs(linear: Any, states: torch.Tensor, tokens: Sequence[int], temperature: float) -> torch.Tensor:
     """Return log-probabilities over the vocabulary alone, (places, tokens), from states (places, tokens, width)."""
-    wanted = torch.tensor(tokens, device=states.device).expand(states.shape[:2]).reshape(-1)  # (places * tokens,)
-    nothing = torch.zeros(len(wanted), 0, dtype=torch.bool, device=states.device)
-    found, *_ = LinearHead(linear, temperature).in_chunks(states.flatten(0, 1), wanted, nothing)
-    return found.view(states.shape[:2])
+    targets = torch.tensor(tokens, device=states.device).expand(states.shape[:2]).reshape(-1)  # (places * tokens,)
+    nothing = torch.zeros(len(targets), 0, dtype=torch.bool, device=states.device)
+    logprobs, *_ = LinearHead(linear, temperature).in_chunks(states.flatten(0, 1), targets, nothing)
+    return logprobs.view(states.shape[:2])
 
 
 def _policy_logprobs(policy: LinearHead, states: torch.Tensor, legal: torch.Tensor, target: int) -> torch.Tensor:
@@ -211,63 +211,63 @@ def _policy_logprobs(policy: LinearHead, states: torch.Tensor, legal: torch.Tens
 
 
 def _passes(
-    bare: Any, sequences: Sequence[TokenSequence], asked: Sequence[tuple[int, ...]], tokens: Sequence[int]
+    bare: Any, sequences: Sequence[TokenSequence], sites: Sequence[tuple[int, ...]], tokens: Sequence[int]
 ) -> Iterator[tuple[list[int], torch.Tensor]]:
     """Yield the rows of each pass, and the states that predict the inserted tokens at all their places, one after another.
 
     States are (places, tokens, width). Rows without a place are left out; what follows a row's last place is cut off.
     """
-    if len(tokens) > 1 and bare.config._attn_implementation not in _MASKED:
+    if len(tokens) > 1 and bare.config._attn_implementation not in _MASK_ATTENTION:
         raise UsageError('a description of several tokens needs model.attention "sdpa" or "eager", which take a mask')
-    lengths = {index: max(places) + len(places) * (len(tokens) - 1) for index, places in enumerate(asked) if places}
+    lengths = {index: max(places) + len(places) * (len(tokens) - 1) for index, places in enumerate(sites) if places}
     group: list[int] = []
     for index in sorted(lengths, key=lambda index: -lengths[index]):
         widest, count = lengths[group[0]] if group else 0, len(group) + 1
         if group and (widest * count > TOKENS_A_PASS or (len(tokens) > 1 and widest**2 * count > _MASK_A_PASS)):
-            yield group, _states(bare, [sequences[row].ids for row in group], [asked[row] for row in group], tokens)
+            yield (group, _states(bare, [sequences[row].ids for row in group], [sites[row] for row in group], tokens))
             group = []
         group.append(index)
     if group:
-        yield group, _states(bare, [sequences[row].ids for row in group], [asked[row] for row in group], tokens)
+        yield group, _states(bare, [sequences[row].ids for row in group], [sites[row] for row in group], tokens)
 
 
 def _states(
-    bare: Any, contexts: Sequence[tuple[int, ...]], asked: Sequence[tuple[int, ...]], tokens: Sequence[int]
+    bare: Any, contexts: Sequence[tuple[int, ...]], sites: Sequence[tuple[int, ...]], tokens: Sequence[int]
 ) -> torch.Tensor:
     """Run contexts, and behind each the beginning of the inserted text once a place, through the decoder."""
     branch = len(tokens) - 1
-    lengths = [max(places) for places in asked]
-    width = max(length + len(places) * branch for length, places in zip(lengths, asked, strict=True))
-    ids = torch.zeros(len(asked), width, dtype=torch.long)
-    positions = torch.zeros(len(asked), width, dtype=torch.long)
-    wanted: list[tuple[int, int]] = []
-    for row, (context, length, places) in enumerate(zip(contexts, lengths, asked, strict=True)):
+    lengths = [max(places) for places in sites]
+    width = max(length + len(places) * branch for length, places in zip(lengths, sites, strict=True))
+    ids = torch.zeros(len(sites), width, dtype=torch.long)
+    positions = torch.zeros(len(sites), width, dtype=torch.long)
+    cells: list[tuple[int, int]] = []
+    for row, (context, length, places) in enumerate(zip(contexts, lengths, sites, strict=True)):
         ids[row, :length] = torch.tensor(context[:length])
         positions[row, :length] = torch.arange(length)
         for number, place in enumerate(places):
             start = length + number * branch
             ids[row, start : start + branch] = torch.tensor(tokens[:branch])
             positions[row, start : start + branch] = torch.arange(place, place + branch)
-            wanted += [(row, place - 1), *((row, start + step) for step in range(branch))]
-    mask = additive(_seen(lengths, asked, branch, width).to(bare.device), bare.dtype) if branch else None
+            cells += [(row, place - 1), *((row, start + step) for step in range(branch))]
+    mask = additive(_attention_mask(lengths, sites, branch, width).to(bare.device), bare.dtype) if branch else None
     # Without branches all is as in training: tokens in a row, padding behind them, and the model's own causal mask.
-    placed = positions.to(bare.device) if branch else None
-    decoded = bare.get_decoder()(
-        input_ids=ids.to(bare.device), position_ids=placed, attention_mask=mask, use_cache=False
+    position_ids = positions.to(bare.device) if branch else None
+    output = bare.get_decoder()(
+        input_ids=ids.to(bare.device), position_ids=position_ids, attention_mask=mask, use_cache=False
     )
-    hidden: torch.Tensor = decoded.last_hidden_state  # (rows, width, hidden)
-    rows, columns = torch.tensor(wanted, device=hidden.device).unbind(1)
+    hidden: torch.Tensor = output.last_hidden_state  # (rows, width, hidden)
+    rows, columns = torch.tensor(cells, device=hidden.device).unbind(1)
     return hidden[rows, columns].view(-1, len(tokens), hidden.shape[-1])
 
 
-def _seen(lengths: Sequence[int], asked: Sequence[tuple[int, ...]], branch: int, width: int) -> torch.Tensor:
+def _attention_mask(lengths: Sequence[int], sites: Sequence[tuple[int, ...]], branch: int, width: int) -> torch.Tensor:
     """Return the attention mask (rows, 1, width, width); padding attends to itself alone."""
-    seen = torch.eye(width, dtype=torch.bool).repeat(len(asked), 1, 1)
+    mask = torch.eye(width, dtype=torch.bool).repeat(len(sites), 1, 1)
     causal = torch.ones(width, width, dtype=torch.bool).tril()
-    for row, (length, places) in enumerate(zip(lengths, asked, strict=True)):
-        seen[row, :length, :length] = causal[:length, :length]
+    for row, (length, places) in enumerate(zip(lengths, sites, strict=True)):
+        mask[row, :length, :length] = causal[:length, :length]
         for number, place in enumerate(places):
             own = slice(length + number * branch, length + (number + 1) * branch)
-            seen[row, own, :place] = True
-            seen[row, own, own] = causal[:branch, :branch]
-    return seen.unsqueeze(1)
+            mask[row, own, :place] = True
+            mask[row, own, own] = causal[:branch, :branch]
+    return mask.unsqueeze(1)

@@ -26,7 +26,7 @@ from agent_envs.envs.expa.sorting.solver import known_relations
 from agent_envs.envs.expa.sorting.tasks import SortData
 from agent_envs.rollout.policy import CompanionPolicy, Request
 from trainers.episode_agents import EpisodeAgent, spread_episode
-from trainers.imitation.demonstrations import drawn_flaw, guess
+from trainers.imitation.demonstrations import draw_flaw, guess
 
 KINDS = ("early", "repeated", "sampled")
 STRATEGIES = ("solver", "fixed_order", "mixture")
@@ -34,7 +34,7 @@ STRATEGIES = ("solver", "fixed_order", "mixture")
 
 @dataclass(frozen=True)
 class ExpandedFlaws:
-    """Chances, and who plays where they do not strike. `early`, `repeated` and `sampled` sum to at most 1.
+    """Chances of flaws, and the strategy where none strikes. `early`, `repeated` and `sampled` sum to at most 1.
 
     Attributes:
         early: in every decision, the chance to end the episode as it stands.
@@ -78,7 +78,7 @@ class ExpandedFlaws:
 
     def draw(self, rng: random.Random) -> str:
         """Return the flaw of a decision, "" for none."""
-        return drawn_flaw(rng, {kind: getattr(self, kind) for kind in KINDS})
+        return draw_flaw(rng, {kind: getattr(self, kind) for kind in KINDS})
 
 
 def expanded_flaws_of(text: str) -> ExpandedFlaws:
@@ -99,12 +99,12 @@ def expanded_flaws_of(text: str) -> ExpandedFlaws:
 def fixed_order(n: int, rng: random.Random, skip: float, fewest_swaps: float) -> Moves:
     """Compare the pairs in their order, known outcomes left out by chance, then swap: by chance few times, else neighbours."""
     thrifty = rng.random() < fewest_swaps
-    known: set[Pair] = set()
+    outcomes: set[Pair] = set()
     for one, other in combinations(range(n), 2):
-        if {(one, other), (other, one)} & closure(known) and rng.random() < skip:
+        if {(one, other), (other, one)} & closure(outcomes) and rng.random() < skip:
             continue
-        known.add((one, other) if (yield "compare", one, other) else (other, one))
-    target = known_order(n, known)
+        outcomes.add((one, other) if (yield "compare", one, other) else (other, one))
+    target = known_order(n, outcomes)
     for one, other in minimal_swaps(tuple(range(n)), target) if thrifty else neighbour_swaps(target):
         yield "swap", one, other
 
@@ -156,7 +156,7 @@ def flawed_player(flaws: ExpandedFlaws, seed: int = 0) -> EpisodeAgent:
 
 
 class _Player:
-    """One episode of who plays as flaws say."""
+    """One episode of the player with flaws."""
 
     def __init__(self, flaws: ExpandedFlaws, seed: int, env: gym.Env[Any, Any]) -> None:
         core = core_of(env)
@@ -167,7 +167,7 @@ class _Player:
         self._core, self._flaws, self._solver = core, flaws, CompanionPolicy("solver", env)
         self._rng = random.Random(f"flaws:{seed}:{core.episode.key}")
         self._moves = self._strategy(random.Random(f"strategy:{seed}:{core.episode.key}"))
-        self._asked: Pair | None = None  # the comparison whose answer the strategy waits for
+        self._pair: Pair | None = None  # the comparison whose answer the strategy waits for
         self._planned: list[str | int] = []
         self._call: list[int] = []
         self._random_keys = 0
@@ -228,13 +228,13 @@ class _Player:
         if self._moves is None:
             return 0
         answer = None
-        if self._asked is not None:
-            answer = (self._asked in known_relations(self._core.trajectory)) != self._core.episode.task.data.descending
+        if self._pair is not None:
+            answer = (self._pair in known_relations(self._core.trajectory)) != self._core.episode.task.data.descending
         try:
             name, one, other = self._moves.send(answer)
         except StopIteration:
             self._moves = None
             return 0
-        self._asked = (one, other) if name == "compare" else None
+        self._pair = (one, other) if name == "compare" else None
         self._planned = [self._core.id_of(SYMBOLS[one]), self._core.id_of(SYMBOLS[other])]
         return self._core.id_of(name)

@@ -27,10 +27,10 @@ from agent_envs.services.run_services import Services
 from trainers.contracts import Prefix, Sampling, TokenSequence
 from trainers.earl_parts.expa_head import ExpandedHead, attach_head, load_head
 from trainers.earl_parts.expa_head import Start as HeadStart
-from trainers.earl_parts.expanded.sequences import ExpandedChat, Run, Start, WalkingEpisode, vocabulary_rows
+from trainers.earl_parts.expanded.sequences import ExpandedChat, StartState, TextRun, WalkingEpisode, vocabulary_rows
 from trainers.engines.decode import ROOM, Slots, check_sampling, draw, uniforms
 from trainers.engines.kv_cache import check_cacheable, evaluating
-from trainers.engines.prefill import Row, prefill
+from trainers.engines.prefill import DecodeRow, prefill
 from trainers.tokens import ChatTokenizer
 from trainers.training.forward import bare_model, head_is_in, head_of
 
@@ -96,9 +96,9 @@ class ExpandedPlayer:
         self._context = min(max_context, getattr(config, "max_position_embeddings", None) or max_context)
         self._envs: dict[str, list[gym.Env[Any, Any]]] = {}
         self._digests: dict[str, str] = {}
-        self._played: dict[str, WalkingEpisode] = {}
+        self._episodes: dict[str, WalkingEpisode] = {}
 
-    def play(self, plan: Sequence[Planned], starts: Mapping[str, Start] | None = None) -> dict[str, EpisodeResult]:
+    def play(self, plan: Sequence[Planned], starts: Mapping[str, StartState] | None = None) -> dict[str, EpisodeResult]:
         """Play a plan and return its results by key, in its order.
 
         Results do not depend on what else is in the plan, or on `batch`, up to the rounding of floats.
@@ -117,64 +117,64 @@ class ExpandedPlayer:
         for first in range(0, len(plan), self.batch):
             began = time.perf_counter()
             episodes = self._opened(plan[first : first + self.batch], starts or {})
-            going = [episode for episode in episodes.values() if not episode.over]
-            if going:
+            running = [episode for episode in episodes.values() if not episode.over]
+            if running:
                 with torch.inference_mode(), evaluating(self._model), self._within():
-                    LockStep(self._model, self._head, going, self._sampling).run()
+                    LockStep(self._model, self._head, running, self._sampling).run()
             for key, episode in episodes.items():
                 results[key] = episode.result(time.perf_counter() - began)
                 self.sampled_tokens += episode.decisions
                 self.edited += episode.edited
-            self._played |= episodes
+            self._episodes |= episodes
         return results
 
     def sequences(self, key: str) -> list[TokenSequence]:
         """Return the tokens of an episode as they were sampled: one sequence; none where it never began."""
-        episode = self._played[key]
+        episode = self._episodes[key]
         return [episode.tokens.sequence()] if episode.ids else []
 
-    def rebuilt(self, trajectory: Trajectory) -> list[TokenSequence]:
+    def rebuild(self, trajectory: Trajectory) -> list[TokenSequence]:
         """Return the same tokens made from the record alone, whose environment one of the played plans has named."""
         if not trajectory.prompt:
             return []
         spec = self._digests.get(trajectory.header.spec_digest)
         if spec is None:
             raise UsageError(f"{trajectory.header.env_id}: the player has not played this environment")
-        spoken = tuple(takewhile(lambda turn: turn.token_ids, trajectory.turns))
-        played = replace(trajectory, turns=spoken)
-        room = self._limit(len(self._words.opened(trajectory.prompt)))
-        return [self._words.sequence(self._envs[spec][0], played, limit=room)]
+        turns = tuple(takewhile(lambda turn: turn.token_ids, trajectory.turns))
+        record = replace(trajectory, turns=turns)
+        room = self._limit(len(self._words.prompt_ids(trajectory.prompt)))
+        return [self._words.sequence(self._envs[spec][0], record, limit=room)]
 
-    def demonstrated(
+    def demonstration_tokens(
         self, trajectory: Trajectory, spec: str, tools: Sequence[Mapping[str, Any]] = ()
     ) -> list[TokenSequence]:
         """Return the tokens of an episode that somebody else played; the prompt tells what there is, and not `tools`."""
         return [self._words.sequence(self._env(spec, 0), trajectory)]
 
-    def moments(self, key: str) -> list[Run]:
+    def text_runs(self, key: str) -> list[TextRun]:
         """Return the stretches of language of an episode, with the environment at the beginning of each.
 
-        Those before the `Start` of an episode are not among them.
+        Those before the `StartState` of an episode are not among them.
         """
-        return list(self._played[key].runs)
+        return list(self._episodes[key].runs)
 
     def forget(self) -> None:
         """Drop all episodes."""
-        self._played.clear()
+        self._episodes.clear()
 
     def _limit(self, prompt: int) -> int:
-        """How many tokens may follow a prompt of so many."""
+        """Return the number of tokens that may follow a prompt of this length."""
         return max(0, min(self._new, self._context - prompt))
 
-    def _opened(self, plan: Sequence[Planned], starts: Mapping[str, Start]) -> dict[str, WalkingEpisode]:
-        taken: dict[str, int] = {}
+    def _opened(self, plan: Sequence[Planned], starts: Mapping[str, StartState]) -> dict[str, WalkingEpisode]:
+        env_counts: dict[str, int] = {}
         episodes = {}
         for item in plan:
-            place = taken.get(item.spec, 0)
+            place = env_counts.get(item.spec, 0)
             env = self._env(item.spec, place)
             core = core_of(env)
             core.services = self.services
-            taken[item.spec] = place + (item.key not in starts)
+            env_counts[item.spec] = place + (item.key not in starts)
             start = starts.get(item.key)
             episode = episodes[item.key] = WalkingEpisode(self._words, start.env if start else env, item)
             episode.begin(start, self._limit)
@@ -191,7 +191,7 @@ class ExpandedPlayer:
 
 
 class LockStep:
-    """Rows that are played together, each in a slot.
+    """A batch of episodes that step together, each in a slot.
 
     Attributes:
         passes: of the model after the prefixes, so far.
@@ -214,7 +214,7 @@ class LockStep:
         rooms = [walker.limit - len(walker.ids) for walker in walkers]
         chances = uniforms([walker.seed for walker in walkers], rooms).tolist()
         self._rows = [_Slot(walker, own, len(walker.ids)) for walker, own in zip(walkers, chances, strict=True)]
-        rows = [Row(Prefix(tuple(walker.ids), 1), 1, None) for walker in walkers]
+        rows = [DecodeRow(Prefix(tuple(walker.ids), 1), 1, None) for walker in walkers]
         room = min(ROOM, max(rooms))
         filled = prefill(bare, rows, bare.config.get_text_config(decoder=True).num_hidden_layers, room, self._read)
         self._states = filled.logits  # of the last tokens, (slots, width)
@@ -236,38 +236,38 @@ class LockStep:
     def _choose(self) -> None:
         """Let the rows that have fed all their tokens draw, those in language mode and those inside environments apart."""
         waiting = [place for place, row in enumerate(self._rows) if row.chooses]
-        spoken = [place for place in waiting if 0 in self._rows[place].walker.legal]
+        in_language = [place for place in waiting if 0 in self._rows[place].walker.legal]
         inside = [place for place in waiting if 0 not in self._rows[place].walker.legal]
-        if spoken:
-            states, legal = self._asked(spoken)
+        if in_language:
+            states, legal = self._choice_inputs(in_language)
             logits = self._head.logits(states, self._language(states))  # (rows, V + actions - 1)
             actions = logits[:, self._head.vocabulary :]
             actions.masked_fill_(~legal[:, 1:], torch.finfo(logits.dtype).min)
-            self._taken(spoken, logits, None, 0)
+            self._draw(in_language, logits, None, 0)
         if inside:
-            states, legal = self._asked(inside)
-            self._taken(inside, self._head.expanded(states), legal[:, 1:], self._head.vocabulary)
+            states, legal = self._choice_inputs(inside)
+            self._draw(inside, self._head.expanded_logits(states), legal[:, 1:], self._head.vocabulary)
 
-    def _asked(self, places: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _choice_inputs(self, places: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
         """Return last hidden states of slots (rows, width), and which actions they may take (rows, actions)."""
-        found = []
+        masks = []
         for place in places:
             legal = self._rows[place].walker.legal
             if legal not in self._tables:
                 self._tables[legal] = self._head.table([legal])[0]
-            found.append(self._tables[legal])
+            masks.append(self._tables[legal])
         every = len(places) == len(self._rows)
         states = self._states if every else self._states[torch.tensor(places, device=self._device)]
-        return states, torch.stack(found)
+        return states, torch.stack(masks)
 
-    def _taken(self, places: list[int], logits: torch.Tensor, allowed: torch.Tensor | None, first: int) -> None:
-        """Draw, and let the rows go on; `first` is the id of the first column of the logits."""
+    def _draw(self, places: list[int], logits: torch.Tensor, allowed: torch.Tensor | None, first: int) -> None:
+        """Sample the next decision of each row; `first` is the id of the first column of the logits."""
         chances = [self._rows[place].uniform() for place in places]
         uniform = torch.tensor(chances, dtype=torch.float64, device=self._device)
-        drawn = draw(logits, uniform, self._sampling, allowed)
-        if not bool(torch.isfinite(drawn.logprobs).all()):
+        samples = draw(logits, uniform, self._sampling, allowed)
+        if not bool(torch.isfinite(samples.logprobs).all()):
             raise FloatingPointError("the model's logits are not finite: its weights diverged, or its dtype overflows")
-        lists = (drawn.ids.tolist(), drawn.logprobs.tolist(), drawn.entropies.tolist())
+        lists = (samples.ids.tolist(), samples.logprobs.tolist(), samples.entropies.tolist())
         for place, token, logprob, entropy in zip(places, *lists, strict=True):
             self._rows[place].walker.take(first + token, logprob, entropy)
 
@@ -290,7 +290,7 @@ class _Slot:
 
     @property
     def chooses(self) -> bool:
-        """Whether the model has read all that there is."""
+        """Whether the model has read all tokens of the row."""
         return not self.walker.over and self.fed == len(self.walker.ids)
 
     def uniform(self) -> float:

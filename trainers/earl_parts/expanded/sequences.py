@@ -26,7 +26,7 @@ from trainers.contracts import TokenSequence
 from trainers.tokens import ChatTokenizer
 
 END = 0
-_KEPT_TEXTS = 4096
+_CACHE_TEXTS = 4096
 _NO_LIMIT = 2**62
 
 
@@ -39,7 +39,7 @@ class ExpandedTokens:
         limit: how many tokens there may be; what is appended beyond is cut off.
     """
 
-    def __init__(self, given: Sequence[int], limit: int) -> None:
+    def __init__(self, ids: Sequence[int], limit: int) -> None:
         """Start with tokens that nobody decided on: a prompt."""
         self.limit = limit
         self.ids: list[int] = []
@@ -48,7 +48,7 @@ class ExpandedTokens:
         self._logprobs: list[float] = []
         self._turns: list[int] = []
         self._targets: list[int] = []
-        self.given(given)
+        self.append_context(ids)
 
     @classmethod
     def after(cls, sequence: TokenSequence, limit: int) -> "ExpandedTokens":
@@ -64,7 +64,7 @@ class ExpandedTokens:
         """Whether there is no room left."""
         return len(self.ids) >= self.limit
 
-    def given(self, ids: Sequence[int]) -> None:
+    def append_context(self, ids: Sequence[int]) -> None:
         """Append tokens that nobody decided on, as far as there is room."""
         ids = ids[: max(0, self.limit - len(self.ids))]
         nothing = len(ids)
@@ -75,7 +75,7 @@ class ExpandedTokens:
         self._logprobs += [0.0] * nothing
         self._turns += [0] * nothing
 
-    def decided(
+    def append_decision(
         self, target: int, legal: tuple[int, ...], turn: int, appended: Sequence[int], *, logprob: float | None = 0.0
     ) -> None:
         """Append a decision: a token, or an action with the tokens of what it appended.
@@ -94,7 +94,7 @@ class ExpandedTokens:
         self._trained.append(logprob is not None)
         self._logprobs.append(logprob or 0.0)
         self._turns.append(turn)
-        self.given(rest)
+        self.append_context(rest)
 
     def sequence(self) -> TokenSequence:
         """Return the tokens so far."""
@@ -115,7 +115,7 @@ class ExpandedChat:
         """Take the tokenizer and the rows, which `vocabulary_rows` made with it."""
         self.chat, self.rows = chat, tuple(rows)
         self.vocabulary = self.rows[1].token_id
-        self._encoded = lru_cache(maxsize=_KEPT_TEXTS)(partial(_encoded, chat))
+        self._encoded = lru_cache(maxsize=_CACHE_TEXTS)(partial(_encode, chat))
 
     def check(self, env: gym.Env[Any, Any]) -> ExpandedActionEnv:
         """Return the core of an environment whose actions these are, or the first of these: fewer items to sort.
@@ -130,11 +130,11 @@ class ExpandedChat:
             raise UsageError(f"{core.env_id}: its expanded actions are not those of the model's expanded head")
         return core
 
-    def opened(self, prompt: Sequence[Message]) -> tuple[int, ...]:
+    def prompt_ids(self, prompt: Sequence[Message]) -> tuple[int, ...]:
         """Return a prompt as tokens, up to where the policy speaks."""
         return tuple(self.chat.open(prompt).ids)
 
-    def shown(self, messages: Sequence[Message]) -> tuple[int, ...]:
+    def observation_tokens(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """Return the tokens that the environment appended, its text encoded as one."""
         return self._encoded("".join(message.content for message in messages))
 
@@ -153,7 +153,7 @@ class ExpandedChat:
         options = {"task": head.task_id, "split": head.split, "episode_key": head.episode_key}
         core.reset(seed=None if head.seed < 0 else head.seed, options=options)
         assert isinstance(core, ExpandedActionEnv)
-        prompt = self.opened(trajectory.prompt)
+        prompt = self.prompt_ids(trajectory.prompt)
         tokens = ExpandedTokens(prompt, len(prompt) + limit if limit is not None else _NO_LIMIT)
         for turn in trajectory.turns:
             legal = core.legal_actions()
@@ -163,19 +163,20 @@ class ExpandedChat:
 
     def _record(self, tokens: ExpandedTokens, turn: Turn, legal: tuple[int, ...]) -> None:
         if isinstance(turn.parsed, Malformed):
-            tokens.given(self.shown(turn.observation))
+            tokens.append_context(self.observation_tokens(turn.observation))
             return
         logprobs: list[float | None] = list(turn.logprobs or [0.0] * len(turn.token_ids))
         if turn.sampled:
             logprobs = [logprob if mine else None for logprob, mine in zip(logprobs, turn.sampled, strict=True)]
         if isinstance(turn.action, str):
-            said = turn.token_ids or self._encoded(turn.action)
-            for token, logprob in zip(said, logprobs or [0.0] * len(said), strict=True):
-                tokens.decided(token, legal, turn.index, (token,), logprob=logprob)
+            ids = turn.token_ids or self._encoded(turn.action)
+            for token, logprob in zip(ids, logprobs or [0.0] * len(ids), strict=True):
+                tokens.append_decision(token, legal, turn.index, (token,), logprob=logprob)
             return
         row = self.rows[turn.action]
-        appended = self.shown(turn.observation) or row.description  # `end` appends nothing and is a token itself
-        tokens.decided(row.token_id, legal, turn.index, appended, logprob=(logprobs or [0.0])[0])
+        # `end` appends nothing and is a token itself.
+        appended = self.observation_tokens(turn.observation) or row.description
+        tokens.append_decision(row.token_id, legal, turn.index, appended, logprob=(logprobs or [0.0])[0])
 
 
 def vocabulary_rows(env: gym.Env[Any, Any], chat: ChatTokenizer, first_id: int) -> tuple[VocabularyRow, ...]:
@@ -188,16 +189,16 @@ def vocabulary_rows(env: gym.Env[Any, Any], chat: ChatTokenizer, first_id: int) 
     """
     core = core_of(env)
     assert isinstance(core, ExpandedActionEnv)
-    return expanded_vocabulary(partial(_encoded, chat), first_id, core.expanded_actions, chat.end_ids[0])
+    return expanded_vocabulary(partial(_encode, chat), first_id, core.expanded_actions, chat.end_ids[0])
 
 
-def _encoded(chat: ChatTokenizer, text: str) -> tuple[int, ...]:
+def _encode(chat: ChatTokenizer, text: str) -> tuple[int, ...]:
     """Return a text in the middle of a turn as tokens, none of them a control token."""
     return chat.codec.encode(chat.control.neutralise(text)[0])
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TextRun:
     """A stretch of language between expanded actions; it may be empty.
 
     Attributes:
@@ -213,8 +214,8 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    """Where an episode begins that does not begin at a reset.
+class StartState:
+    """The state from which an episode begins that does not begin at a reset.
 
     Attributes:
         sequence: all tokens so far, with what the last action appended.
@@ -230,7 +231,7 @@ class Start:
 
 
 class WalkingEpisode:
-    """A row of the lock-step, over an environment, as `player.LockStep` takes it: `take` alone adds to its tokens.
+    """An episode of the lock-step, over an environment, as `player.LockStep` takes it: `take` alone adds to its tokens.
 
     Attributes:
         tokens: all that the model reads, and what was decided.
@@ -243,14 +244,14 @@ class WalkingEpisode:
         """Take what is planned and the environment that plays it; `begin` comes next."""
         self.tokens = ExpandedTokens((), 0)
         self.legal: tuple[int, ...] = ()
-        self.runs: list[Run] = []
+        self.runs: list[TextRun] = []
         self.seed = self.decisions = self.edited = 0
         self.over = False
         self._words, self._env, self._item = words, env, item
         self._core: ExpandedActionEnv = core_of(env)  # type: ignore[assignment]
         self._turns: list[Turn] = []
         self._prompt: tuple[Message, ...] = ()
-        self._told: list[tuple[float, float]] = []  # logprobs and entropies of the run that goes on
+        self._scores: list[tuple[float, float]] = []  # logprobs and entropies of the run that goes on
         self._run: tuple[int, Snapshot] | None = None  # its start
         self._success, self._fault = False, ""
 
@@ -261,11 +262,11 @@ class WalkingEpisode:
 
     @property
     def limit(self) -> int:
-        """How many tokens there may be."""
+        """The largest number of tokens."""
         return self.tokens.limit
 
-    def begin(self, start: Start | None, room: Callable[[int], int]) -> None:
-        """Stand at the first decision; `room` says how many tokens may follow a prompt of so many."""
+    def begin(self, start: StartState | None, room: Callable[[int], int]) -> None:
+        """Begin at the first decision; `room` returns the number of tokens that may follow a prompt of a length."""
         item = self._item
         try:
             if start is None:
@@ -274,7 +275,7 @@ class WalkingEpisode:
                 if info["context"] != "append" or info["prefill"]:
                     raise UsageError(f"{self._core.env_id}: ExpandedPlayer takes no wrapper that replaces or prefills")
             self._prompt = (start.prompt or self._core.episode.prompt) if start else shown_messages(self._env, info)
-            prompt = self._words.opened(self._prompt)
+            prompt = self._words.prompt_ids(self._prompt)
             limit = len(prompt) + room(len(prompt))
             self.seed = turn_seed(item.key, 0)
             self.tokens = ExpandedTokens.after(start.sequence, limit) if start else ExpandedTokens(prompt, limit)
@@ -292,8 +293,8 @@ class WalkingEpisode:
         end, first = self._words.rows[END].token_id, self._words.vocabulary
         try:
             if target < first and target != end:
-                self.tokens.decided(target, self.legal, len(self._turns) + 1, (target,), logprob=logprob)
-                self._told.append((logprob, entropy))
+                self.tokens.append_decision(target, self.legal, len(self._turns) + 1, (target,), logprob=logprob)
+                self._scores.append((logprob, entropy))
             else:
                 self._end_run()
                 number = END if target == end else target - first + 1
@@ -311,11 +312,12 @@ class WalkingEpisode:
             return EpisodeResult(Trajectory(head, (), ()), "fault", self._fault, seconds=seconds)
         trajectory = Trajectory(core.episode.header, self._prompt, tuple(self._turns), success=self._success)
         status = "terminated" if self._turns[-1].terminated else "truncated"
-        usage = {"input": len(self._words.opened(self._prompt)), "output": self.decisions, **wrapper_usage(self._env)}
+        prompt = self._words.prompt_ids(self._prompt)
+        usage = {"input": len(prompt), "output": self.decisions, **wrapper_usage(self._env)}
         return EpisodeResult(trajectory, status, usage=usage, seconds=seconds)
 
     def _go_on(self) -> None:
-        """Stand at the next decision, if there is one."""
+        """Prepare the next decision, if there is one."""
         if self.over:
             return
         self.legal = self._core.legal_actions()
@@ -330,27 +332,28 @@ class WalkingEpisode:
             return
         legal, row = self.legal, self._words.rows[number]
         turn = self._step(reply)
-        appended = self._words.shown(turn.observation) or row.description  # `end` appends nothing and is a token itself
-        self.tokens.decided(row.token_id, legal, turn.index, appended, logprob=reply.logprobs[0])
+        # `end` appends nothing and is a token itself.
+        appended = self._words.observation_tokens(turn.observation) or row.description
+        self.tokens.append_decision(row.token_id, legal, turn.index, appended, logprob=reply.logprobs[0])
         self._go_on()
 
     def _end_run(self) -> None:
         """Step what was written since the last action, as one text."""
         if self._run is None:
             return
-        start, moment = self._run
-        self.runs.append(Run(start, len(self.ids), moment))
+        start, start_snapshot = self._run
+        self.runs.append(TextRun(start, len(self.ids), start_snapshot))
         self._run = None
-        if self._told:
-            logprobs, entropies = zip(*self._told, strict=True)
-            self._told = []
+        if self._scores:
+            logprobs, entropies = zip(*self._scores, strict=True)
+            self._scores = []
             ids = tuple(self.ids[start:])
             text = self._words.chat.decode(ids)
             turn = self._step(Reply(text, ids, logprobs, entropies))
             self.edited += turn.action != text
 
     def _spend(self) -> None:
-        """The budget is spent: end, wherever that is legal; elsewhere until the environment ends it."""
+        """End the episode, whose tokens are used up, wherever that is legal; elsewhere until the environment ends it."""
         self._end_run()
         while not self.over:
             self._step(Reply(END))

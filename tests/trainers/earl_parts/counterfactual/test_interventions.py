@@ -74,7 +74,7 @@ def test_the_environment_by_fork_is_that_by_replay_and_tokens_are_kept(settings,
         assert ours.episode.header.branch == "counterfactual" and ours.episode.header.episode_key == key
         forced = start.turns[-1]
         assert forced.action == action and forced.token_ids == (player._words.rows[action].token_id,)
-        place = len(start.sequence.ids) - len(player._words.shown(forced.observation))
+        place = len(start.sequence.ids) - len(player._words.observation_tokens(forced.observation))
         for ours, theirs in zip(parts(start.sequence), parts(sequence), strict=True):
             assert ours[:place] == theirs[:place]
         assert start.sequence.targets[place] == forced.token_ids[0]
@@ -118,7 +118,7 @@ def test_the_player_goes_on_and_the_record_rebuilds_the_tokens(train_forced):
         result, (sequence,) = counterfactual[f"{key}+"], player.sequences(f"{key}+")
         assert result.trajectory.turns[: len(starts[key].turns)] == starts[key].turns
         assert len(result.trajectory.turns) > len(starts[key].turns)
-        assert trimmed_parts(player.rebuilt(result.trajectory)[0]) == trimmed_parts(sequence)
+        assert trimmed_parts(player.rebuild(result.trajectory)[0]) == trimmed_parts(sequence)
         tree = TrajectoryTree(result.trajectory.header, result.trajectory.prompt)
         tree.add(results[key].trajectory)
         alone = len(tree.nodes)
@@ -191,14 +191,14 @@ def test_a_text_insertion_keeps_what_was_sampled_in_its_turn(tiny_model):
     assert list(found) == keys[:-1]  # in the last one nothing was sampled
     for sequence, (number, lead) in zip(sequences, found.values(), strict=False):
         mine = [place for place, turn in enumerate(sequence.turns) if turn == number]
-        kept = mine[: len(lead.kept)]
-        assert lead.kept == tuple(sequence.ids[place] for place in kept)
-        assert lead.kept_logprobs == tuple(sequence.logprobs[place] for place in kept)
-        place = mine[len(lead.kept)]
+        kept = mine[: len(lead.sampled)]
+        assert lead.sampled == tuple(sequence.ids[place] for place in kept)
+        assert lead.sampled_logprobs == tuple(sequence.logprobs[place] for place in kept)
+        place = mine[len(lead.sampled)]
         assert lead.forced == (4, 9) and lead.train_forced
         expected = brute_force(model, sequence.ids[:place], lead.forced)
         assert lead.forced_logprobs == pytest.approx(expected, abs=1e-9)
     assert {number for number, _ in found.values()} == {1, 2, 3}
     again = inserted(sequences[3:5], keys[3:5], (4, 9))
     pairs = ((again[key], found[key]) for key in keys[3:5])
-    assert all((one[0], one[1].kept) == (other[0], other[1].kept) for one, other in pairs)
+    assert all((one[0], one[1].sampled) == (other[0], other[1].sampled) for one, other in pairs)

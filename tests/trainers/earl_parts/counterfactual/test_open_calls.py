@@ -10,7 +10,7 @@ from gymnasium.envs.registration import EnvSpec
 from agent_envs.rollout.episode_runner import Planned
 from tests.trainers.players import player
 from trainers.contracts import TokenSequence
-from trainers.earl_parts.counterfactual.interventions import Interventions, forkable, played_again
+from trainers.earl_parts.counterfactual.interventions import Interventions, forkable, play_again
 from trainers.earl_parts.counterfactual.optimisation import CounterfactualSettings
 from trainers.earl_parts.counterfactual.positions import free_places
 
@@ -59,7 +59,7 @@ def test_what_is_forced_stands_outside_of_every_call(seed):
     if not found:
         return
     ((_, lead),) = found.values()
-    kept = chat.codec.decode(lead.kept) if lead.kept else ""
+    kept = chat.codec.decode(lead.sampled) if lead.sampled else ""
     for tag in ("calculator", "answer"):
         assert kept.rfind(f"<{tag}>") <= kept.rfind(f"</{tag}>"), kept
 
@@ -73,5 +73,5 @@ def test_episodes_that_are_played_again_are_given_the_tags_of_their_environment(
     monkeypatch.setattr(made, "text", lambda rows, keys, forced, tags: asked.append(tags) or {})
     env = gym.make(EnvSpec.from_json(spec))
     with torch.no_grad():
-        played_again(forks, made, {item.key: (item, results[item.key]) for item in plan}, env, "calculator")
+        play_again(forks, made, {item.key: (item, results[item.key]) for item in plan}, env, "calculator")
     assert asked and {"calculator", "answer"} >= set(asked[0]) >= {"calculator"}

@@ -13,11 +13,11 @@ from agent_envs.base.errors import UsageError
 from trainers.contracts import Sampling, TokenSequence
 from trainers.earl_parts.counterfactual.optimisation import (
     CounterfactualSettings,
-    Encouragement,
+    RouteChoice,
     counterfactual_advantages,
     draw_position,
-    failed,
     failed_groups,
+    has_failed,
     row_of,
     uniform_of,
 )
@@ -38,9 +38,9 @@ RELEASED = CounterfactualSettings("released")
     ],
 )
 def test_when_a_group_failed(rewards, paper, released):
-    assert failed(rewards, "paper") is paper
-    assert failed(rewards, "released") is released
-    assert failed(rewards, "off") is False
+    assert has_failed(rewards, "paper") is paper
+    assert has_failed(rewards, "released") is released
+    assert has_failed(rewards, "off") is False
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([-1.0, 0.0, 1.0])), min_size=1, max_size=12), st.randoms())
@@ -51,7 +51,7 @@ def test_the_layout_of_groups_does_not_matter(rows, shuffler):
         shuffler.shuffle(mixed)
         assert failed_groups([reward for _, reward in mixed], [name for name, _ in mixed], rule) == whole
         by_hand = {name: [reward for other, reward in rows if other == name] for name, _ in rows}
-        assert whole == {name for name, rewards in by_hand.items() if failed(rewards, rule)}
+        assert whole == {name for name, rewards in by_hand.items() if has_failed(rewards, rule)}
 
 
 def test_a_test_by_shards_would_rewrite_a_group_that_succeeded():
@@ -129,18 +129,18 @@ def test_settings_that_name_nothing_are_refused():
     with pytest.raises(UsageError, match="rule='off'"):
         _ = CounterfactualSettings().sampling
     with pytest.raises(UsageError, match="rule='papper'"):
-        failed([0.0], "papper")
+        has_failed([0.0], "papper")
 
 
 def encouragement(kind="fixed", action="", names=("compare", "swap", "ask")):
-    return Encouragement(CounterfactualSettings("paper", kind, action), names, seed=3)
+    return RouteChoice(CounterfactualSettings("paper", kind, action), names, seed=3)
 
 
 def test_which_action_is_encouraged():
-    assert [encouragement().chosen(step) for step in range(3)] == ["compare"] * 3
-    assert [encouragement(action="swap").chosen(step) for step in range(3)] == ["swap"] * 3
+    assert [encouragement().choose(step) for step in range(3)] == ["compare"] * 3
+    assert [encouragement(action="swap").choose(step) for step in range(3)] == ["swap"] * 3
     turns = encouragement("round_robin")
-    assert [turns.chosen(step) for step in range(4)] == ["compare", "swap", "ask", "compare"]
+    assert [turns.choose(step) for step in range(4)] == ["compare", "swap", "ask", "compare"]
     with pytest.raises(UsageError, match="are compare, swap, ask"):
         encouragement(action="calculator")
     with pytest.raises(UsageError, match="are none"):
@@ -155,7 +155,7 @@ def test_the_moving_average_draws_more_often_what_gained_more():
     # Averages 0.001, 0.9 * 0.001 + 0.1 = 0.1009 and (below its start, so it counts as that) 0.001; over their maximum.
     weights = [math.exp(0.001 / 0.1009), math.e, math.exp(0.001 / 0.1009)]
     assert list(moving.shares().values()) == pytest.approx([weight / sum(weights) for weight in weights])
-    drawn = Counter(moving.chosen(step) for step in range(3000))
+    drawn = Counter(moving.choose(step) for step in range(3000))
     for name, share in moving.shares().items():
         assert abs(drawn[name] - 3000 * share) < 4 * math.sqrt(3000 * share * (1 - share))
 
@@ -166,7 +166,7 @@ def test_the_moving_average_goes_on_from_a_checkpoint():
         moving.learn("ask", gain)
     again.restore(moving.state())
     assert again.shares() == moving.shares() and again.state() == moving.state()
-    assert [again.chosen(step) for step in range(20)] == [moving.chosen(step) for step in range(20)]
+    assert [again.choose(step) for step in range(20)] == [moving.choose(step) for step in range(20)]
     with pytest.raises(UsageError, match="knows the routing actions"):
         encouragement(names=("swap",)).restore(moving.state())
 

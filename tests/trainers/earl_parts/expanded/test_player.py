@@ -23,7 +23,7 @@ from agent_envs.wrappers import Memory
 from tests.trainers.earl_parts.expanded.players import chat_of, model_for, player_for, solved
 from trainers.contracts import Sampling, TokenSequence
 from trainers.earl_parts.expa_head import attach_head
-from trainers.earl_parts.expanded.player import ExpandedPlayer, Start
+from trainers.earl_parts.expanded.player import ExpandedPlayer, StartState
 from trainers.earl_parts.expanded.sequences import ExpandedChat, vocabulary_rows
 from trainers.sampling import plan_groups
 from trainers.tiny.models import tiny_model
@@ -64,7 +64,7 @@ def scored(model, sequence, dtype):
         states = bare.get_decoder()(input_ids=torch.tensor([sequence.ids]), use_cache=False).last_hidden_state[0]
         logits = torch.cat([bare.lm_head(states), states @ head.weight.T], dim=1)
     places = [place for place, kept in enumerate(sequence.trained) if kept]
-    allowed = head.allowed([sequence.legal[place] for place in places])
+    allowed = head.allowed_mask([sequence.legal[place] for place in places])
     logprobs = logits[torch.tensor(places) - 1].to(dtype).masked_fill(~allowed, -torch.inf).log_softmax(-1)
     entropies = -torch.where(allowed, logprobs.exp() * logprobs, 0.0).sum(1)
     targets = torch.tensor([sequence.targets[place] for place in places])
@@ -141,7 +141,7 @@ def test_the_record_alone_gives_the_tokens(name):
     prompts = {key: len(chat.open(result.trajectory.prompt).ids) for key, result in results.items()}
     for key, result in results.items():
         (sequence,) = player.sequences(key)
-        assert player.rebuilt(result.trajectory) == [sequence]
+        assert player.rebuild(result.trajectory) == [sequence]
         assert not any(sequence.trained[: prompts[key]]) and len(sequence.ids) <= prompts[key] + 40
         told = [turn.token_ids for turn in result.trajectory.turns]
         chosen = [sequence.targets[place] for place in decisions(sequence)]
@@ -221,7 +221,7 @@ def test_every_run_of_language_can_be_forked_at_each_of_its_tokens(name):
         (sequence,) = player.sequences(item.key)
         trajectory, ids = results[item.key].trajectory, sequence.ids
         covered = set()
-        for run in player.moments(item.key):
+        for run in player.text_runs(item.key):
             lengths[run.stop - run.start] += 1
             covered |= set(range(run.start, run.stop))
             assert all(0 in sequence.legal[place] for place in range(run.start, run.stop))
@@ -255,7 +255,7 @@ def same_turns(one, other):
 def start_at(player, chat, spec, key, result):
     """A counterfactual of an episode: fork at its last longer run, half of it, then the first routing action."""
     (sequence,) = player.sequences(key)
-    run = max(player.moments(key), key=lambda run: run.stop - run.start)
+    run = max(player.text_runs(key), key=lambda run: run.stop - run.start)
     stop = run.start + (run.stop - run.start) // 2
     env = env_of(spec)
     restore(env, run.snapshot)
@@ -267,7 +267,7 @@ def start_at(player, chat, spec, key, result):
         turns.append(record_turn(env, env.step(text), Reply(text, ids, logprobs)))
     words, legal = player._words, core_of(env).legal_actions()
     turns.append(record_turn(env, env.step(1), Reply(1, (words.rows[1].token_id,), (-1.5,))))
-    appended = words.shown(turns[-1].observation)
+    appended = words.observation_tokens(turns[-1].observation)
     rest = len(appended) - 1
     index = turns[-1].index
     begun = TokenSequence(
@@ -278,7 +278,7 @@ def start_at(player, chat, spec, key, result):
         targets=(*sequence.targets[:stop], words.rows[1].token_id, *appended[1:]),
         legal=(*sequence.legal[:stop], legal, *[()] * rest),
     )
-    return Start(begun, env, tuple(turns)), stop + len(appended)
+    return StartState(begun, env, tuple(turns)), stop + len(appended)
 
 
 @EACH
@@ -296,13 +296,13 @@ def test_an_episode_goes_on_from_a_fork(name):
         (sequence,), trajectory = player.sequences(key), again[key].trajectory
         assert sequence.ids[:length] == start.sequence.ids and sequence.trained[:length] == start.sequence.trained
         assert trajectory.header.branch == "cpo" and trajectory.turns[: len(start.turns)] == start.turns
-        assert player.rebuilt(trajectory) == [sequence]
+        assert player.rebuild(trajectory) == [sequence]
         logprobs, _ = scored(model, sequence, torch.float64)
         new = [place >= length for place in decisions(sequence)]
         told = torch.tensor([sequence.logprobs[place] for place in decisions(sequence)], dtype=torch.float64)
         assert torch.allclose(told[new], logprobs[new], atol=1e-9, rtol=0)
         assert len(sequence.ids) <= len(chat.open(trajectory.prompt).ids) + 40
-        assert all(run.start >= length for run in player.moments(key))
+        assert all(run.start >= length for run in player.text_runs(key))
         tree = TrajectoryTree(trajectory.header, trajectory.prompt)
         tree.add(results[key].trajectory)
         tree.add(trajectory)
@@ -317,7 +317,7 @@ def test_seeds_of_forks_are_their_own():
     (item,) = plan_of(spec, tasks=1, size=1)
     results = player.play([item])
     start, length = start_at(player, chat, spec, item.key, results[item.key])
-    other = Start(start.sequence, fork(start.env, branch="second"), start.turns)
+    other = StartState(start.sequence, fork(start.env, branch="second"), start.turns)
     found = []
     for each in (start, other):
         player.play([item], {item.key: each})
@@ -333,7 +333,7 @@ def test_a_text_that_takes_the_last_action_drops_the_decision_behind_it():
     for result in cut:
         key = result.trajectory.header.episode_key
         (sequence,) = player.sequences(key)
-        assert result.status == "truncated" and player.rebuilt(result.trajectory) == [sequence]
+        assert result.status == "truncated" and player.rebuild(result.trajectory) == [sequence]
         assert set(sequence.turns) == {0, 1}
 
 
@@ -344,7 +344,7 @@ def test_without_room_nothing_is_sampled(limits):
     assert player.sampled_tokens == 0
     for key, result in results.items():
         assert [turn.action for turn in result.trajectory.turns] == [0]
-        assert player.rebuilt(result.trajectory) == player.sequences(key)
+        assert player.rebuild(result.trajectory) == player.sequences(key)
         assert not any(player.sequences(key)[0].trained)
 
 
@@ -359,7 +359,7 @@ def test_the_likeliest_is_taken_at_temperature_0():
             states = model.get_decoder()(input_ids=torch.tensor([sequence.ids])).last_hidden_state[0]
             logits = head.logits(states, model.lm_head(states))
         for place in decisions(sequence):
-            allowed = head.allowed([sequence.legal[place]])[0]
+            allowed = head.allowed_mask([sequence.legal[place]])[0]
             assert logits[place - 1].masked_fill(~allowed, -torch.inf).argmax() == sequence.targets[place]
 
 
@@ -442,7 +442,7 @@ def test_a_fault_stays_in_its_episode(monkeypatch):
         if item in (plan[2], plan[5]):
             assert result.status == "fault" and result.fault in ("the service is down", "no service")
             assert result.trajectory.turns == () and result.trajectory.header.episode_key == item.key
-            assert player.rebuilt(result.trajectory) == []
+            assert player.rebuild(result.trajectory) == []
         else:
             assert actions(result) == actions(whole[item.key])
             assert told_alike(player.sequences(item.key)[0], sound[item.key])
@@ -463,7 +463,7 @@ def test_what_cannot_be_played_is_refused_in_one_line():
     with pytest.raises(UsageError, match="has no expanded head"):
         ExpandedPlayer(tiny_model(chat.tokenizer), chat, Sampling())
     with pytest.raises(UsageError, match="has not played"):
-        made("SortExpA")[0].rebuilt(player.play(plan[:1])[plan[0].key].trajectory)
+        made("SortExpA")[0].rebuild(player.play(plan[:1])[plan[0].key].trajectory)
 
 
 def test_fewer_items_are_played_with_the_same_head_and_more_are_refused():
