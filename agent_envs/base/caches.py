@@ -101,7 +101,7 @@ def keep_rows(path: Path, rows: Sequence[Any]) -> None:
     text = _sealed(path, json.dumps(rows).encode())
     with contextlib.suppress(OSError):  # then it is computed each time
         write_atomically(path, lambda file: file.write(text))
-        files = sorted(path.parent.glob("*.json"), key=lambda kept: kept.stat().st_mtime)
+        files = sorted(path.parent.glob("*.json"), key=lambda entry: entry.stat().st_mtime)
         for old in files[:-MOST_FILES]:
             old.unlink(missing_ok=True)
 

@@ -55,9 +55,9 @@ Concurrency = Annotated[int, option.Player(min=1, help="Episodes at a time.")]
 MaxCost = Annotated[float | None, option.Amount(help="US dollars: no call begins once they are spent.")]
 Yes = Annotated[bool, option.Amount("--yes", help="Play all of it, whatever a model with a price may cost.")]
 PricesFile = Annotated[Path | None, option.Amount(help="A table of prices of yours.")]
-Out = Annotated[Path | None, option.Kept(help="Folder of the run (default: runs/TIME-NAME).")]
-Pack = Annotated[Path | None, option.Kept(help="Write the submission here when the run is complete.")]
-Resume = Annotated[Path | None, option.Kept(help="Go on with the run of this folder; nothing else is given.")]
+Out = Annotated[Path | None, option.Storage(help="Folder of the run (default: runs/TIME-NAME).")]
+Pack = Annotated[Path | None, option.Storage(help="Write the submission here when the run is complete.")]
+Resume = Annotated[Path | None, option.Storage(help="Go on with the run of this folder; nothing else is given.")]
 
 
 def evaluate_agent(
@@ -102,7 +102,7 @@ def evaluate_agent(
     options = option.named_values(feedback_arg, "--feedback-arg")
     if epsilon is not None and not feedback:
         raise UsageError("--epsilon is how often feedback is to explore: name who gives it with --feedback")
-    chosen = _suite(suite, limit, choice, feedback_named(feedback, epsilon, feedback_templates, options))
+    selection = _suite(suite, limit, choice, feedback_named(feedback, epsilon, feedback_templates, options))
     _check_pack(pack, limit)
     _check_out(out)
     paths = [str(prices) if prices else "", str(pack.absolute()) if pack else ""]
@@ -110,9 +110,9 @@ def evaluate_agent(
     settings = Settings(*who, concurrency, max_cost, paths[0], limit is not None, paths[1])
     folder = out or _new_folder(suite or f"{env_id.split('/')[-1]}-{tasks or 'default'}", feedback, agent)
     title = f"{suite or env_id} {agent}{f' feedback={feedback}' if feedback else ''}"
-    _tell_limits(turn_limits, chosen)
-    _tell_plan(chosen, settings, yes)
-    _begin(chosen, settings, folder, title, as_json)
+    _tell_limits(turn_limits, selection)
+    _tell_plan(selection, settings, yes)
+    _begin(selection, settings, folder, title, as_json)
 
 
 def _tell_plan(suite: "Suite", settings: "Settings", yes: bool) -> None:
@@ -181,14 +181,14 @@ def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Adv
                 "--suite names environments, tasks and trials itself: leave out the id, --arg, --tasks, --split, --trials, "
                 "--sweep and --turn-limits"
             )
-        found = load_suite(name)
-        found, lacking = playable_part(found)
-        if lacking and found.id != DEMO:
+        suite = load_suite(name)
+        suite, lacking = playable_part(suite)
+        if lacking and suite.id != DEMO:
             needed = 'pip install "agent-envs[envs]" brings what environments need'
             raise UsageError(f"{name}: not every entry can be played here ({needed}): " + "; ".join(lacking))
         for line in lacking:
             option.tell(f"note: {line}")
-        return first_tasks(with_feedback(found, feedback), limit)
+        return first_tasks(with_feedback(suite, feedback), limit)
     if not env_id:
         raise UsageError("eval: name an id (agent-envs list), --suite NAME, or --resume RUN")
     arguments |= {"tasks": tasks} if tasks else {}
@@ -200,10 +200,10 @@ def _sweep(text: str) -> tuple[str, tuple[Any, ...]] | None:
     if not text:
         return None
     name, equals, values = text.partition("=")
-    found = tuple(json_or_text(part) for part in values.split(",") if part)
-    if not equals or not name or not found:
+    choices = tuple(json_or_text(part) for part in values.split(",") if part)
+    if not equals or not name or not choices:
         raise UsageError(f"--sweep {text}: write NAME=VALUE,VALUE,...")
-    return name, found
+    return name, choices
 
 
 def _turn_limits(text: str | None) -> tuple[int, ...]:
@@ -217,8 +217,8 @@ def _turn_limits(text: str | None) -> tuple[int, ...]:
 
 def _tell_limits(text: str | None, suite: "Suite") -> None:
     """Say which turn limits the environment cannot grant, and what is played instead."""
-    given = {entry.turn_limit for entry in suite.entries}
-    more = [turns for turns in _turn_limits(text) if turns not in given]
+    limits = {entry.turn_limit for entry in suite.entries}
+    more = [turns for turns in _turn_limits(text) if turns not in limits]
     if more:
         most = max(entry.turn_limit or 0 for entry in suite.entries)
         option.tell(
@@ -230,8 +230,8 @@ def _tell_limits(text: str | None, suite: "Suite") -> None:
 def _alone(context: typer.Context) -> None:
     """Refuse anything beside --resume: a run goes on as it was begun."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
-    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
-    more = [param.opts[0] for param in context.command.params if param.name in {*given} - {"resume", "as_json"}]
+    names = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    more = [param.opts[0] for param in context.command.params if param.name in {*names} - {"resume", "as_json"}]
     if more:
         raised = "; a larger limit goes with the command that began it and --out RUN" if "--max-cost" in more else ""
         raise UsageError(f"--resume goes on with a run as it was begun: leave out {', '.join(more)}{raised}")
@@ -268,7 +268,7 @@ def _packed(result: "Result", folder: Path) -> None:
     if target.exists() and any(target.iterdir()):
         option.tell(f"{target} is there already, and stays as it is")
         return
-    option.told_of_pack(target, pack_run(folder, target))
+    option.print_pack_notes(target, pack_run(folder, target))
 
 
 def _tell(result: "Result", folder: Path) -> None:

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import typer
 
 from agent_envs.base.terminal import show, visible
-from agent_envs.cli.options import Arguments, EnvId, made
+from agent_envs.cli.options import Arguments, EnvId, make_env
 
 MOST_COLUMNS = 110
 FEW = 12  # names that stand below every turn; more stand below the first, and in /help
-KEPT = "\ue000"  # stands for a space at which no line is broken
+NO_BREAK = "\ue000"  # stands for a space at which no line is broken
 COMMANDS = "/help lists what you can do; /quit, Ctrl-D or Ctrl-C leaves"
 _INDENT = re.compile(r" {0,20}(?:[-*] |[0-9]{1,2}\. )?")
 
@@ -32,7 +32,7 @@ def play(
     Any other text is a turn as a model writes it, up to an empty line. With expanded actions a line of /names or /ids takes
     these at once. The end tells the reward by its terms, the return and the gold.
     """
-    env = made(env_id, arg)
+    env = make_env(env_id, arg)
     if sys.stdin.isatty():
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401 - lines can be edited, and be longer than the 4,096 bytes of a terminal's own
@@ -92,8 +92,8 @@ def _prompt(typed: Any, info: dict[str, Any]) -> None:
         legal = " ".join(f"/{name}" for name, number in typed.expanded.items() if info["action_mask"][number])
         show(folded(f"in {info['active']}: {legal}{', or text' if info['active'] == 'language' else ''}"))
     elif len(typed.names) <= FEW or info["turn"] == 0:
-        cells = (f"{number} {name}".replace(" ", KEPT) for number, name in enumerate(typed.names, 1))
-        show(folded("   ".join(cells)).replace(KEPT, " "))
+        cells = (f"{number} {name}".replace(" ", NO_BREAK) for number, name in enumerate(typed.names, 1))
+        show(folded("   ".join(cells)).replace(NO_BREAK, " "))
 
 
 def _help(typed: Any) -> None:

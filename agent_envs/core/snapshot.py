@@ -217,11 +217,11 @@ def _label(wrapper: gym.Wrapper[Any, Any, Any, Any]) -> str:
 
 
 def _access(wrapper: gym.Wrapper[Any, Any, Any, Any]) -> tuple[Get, Set]:
-    found = _WRAPPERS.get(type(wrapper))
-    if found is None:
+    access = _WRAPPERS.get(type(wrapper))
+    if access is None:
         name = f"{type(wrapper).__module__}.{type(wrapper).__qualname__}"
         raise TypeError(f"no snapshot of wrapper {name}: call agent_envs.register_snapshot({name}, get, set) first")
-    return found
+    return access
 
 
 def _shallow(thing: Any) -> Any:

@@ -104,7 +104,7 @@ class VerbalFeedback(TurnWrapper):
         return partial(type(self), **self._saved_kwargs), (self.env,), state
 
     @property
-    def said(self) -> tuple[Message, ...]:
+    def extra_messages(self) -> tuple[Message, ...]:
         """The feedback of the episode."""
         return tuple(message for message in self.state.talk if message.author == "feedback")
 
@@ -172,7 +172,7 @@ class VerbalFeedback(TurnWrapper):
         """Return the conversation as the policy sees it after a turn."""
         news = shown_messages(self.env, info)
         if info["context"] == "replace":
-            own_by_text = {(message.role, message.content): message for message in self.said}
+            own_by_text = {(message.role, message.content): message for message in self.extra_messages}
             return tuple(own_by_text.get((message.role, message.content), message) for message in news)
         # With expanded actions only a text that was taken is part of the history.
         is_text = "action_mask" not in info or (isinstance(turn.action, str) and isinstance(turn.parsed, Say))
