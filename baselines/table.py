@@ -197,7 +197,7 @@ def _measured(table: Table, ours: Sequence[Result | None]) -> list[str]:
     if result is None:
         return ["-"] * len(table.measures)
     summary = result.summaries[0]
-    own = {"turns": summary.mean_turns, **{name: metric.played.mean for name, metric in summary.metrics.items()}}
+    own = {"turns": summary.mean_turns, **{name: metric.overall.mean for name, metric in summary.metrics.items()}}
     return [f"{own[name]:.3f}" if name in own else "-" for name in table.measures.values()]
 
 

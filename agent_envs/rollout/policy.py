@@ -170,8 +170,8 @@ class PolicyTraits:
 class Policy(Protocol):
     """An agent. `batch` = 1: called from every worker thread with one request at a time; N: with up to N, one call at a time.
 
-    Optional attributes: those of `PolicyTraits`; `meets(env)` (evaluation calls it with an environment of each entry
-    before it plays: a chance to warn); `charged(budget)`, this policy with each attempt at its `model` paid from a `Budget`;
+    Optional attributes: those of `PolicyTraits`; `warn_if_environment_differs(env)` (evaluation calls it with an environment
+    of each entry before it plays); `charged(budget)`, this policy with each attempt at its `model` paid from a `Budget`;
     `fork(origin, new)` and `drop(origin)` of one that keeps conversations by the origin of requests: `new` begins as
     `origin` stands, or is over.
     """

@@ -30,7 +30,7 @@ from agent_envs.evaluation.report.charts import (
     Bar,
     Cell,
     Curve,
-    Stack,
+    StackedBar,
     Table,
     bar_svg,
     curve_svg,
@@ -40,7 +40,7 @@ from agent_envs.evaluation.report.charts import (
 )
 
 __all__ = [
-    "Bar", "Cell", "Curve", "LinkedPages", "Page", "Picture", "RenderedTranscript", "Stack", "Table", "Transcript", "draw",
+    "Bar", "Cell", "Curve", "LinkedPages", "Page", "Picture", "RenderedTranscript", "StackedBar", "Table", "Transcript", "draw",
     "render", "visible", "write_page",
 ]  # fmt: skip
 
@@ -145,9 +145,9 @@ def write_page(path: Path, page: Page) -> None:
 def render(page: Page) -> bytes:
     """Return the bytes of a page. That its links lead somewhere is the caller's matter. Raises UsageError: as `write_page`."""
     _check(page)
-    drawn = [item if isinstance(item, RenderedTranscript) else draw(item) for item in page.transcripts]
-    images = bool(page.pictures) or any(item.picture_bytes for item in drawn)
-    html: str = _template("page.html").render(page=page, drawn=drawn, images=images, most=MAX_CHARACTERS)
+    transcripts = [item if isinstance(item, RenderedTranscript) else draw(item) for item in page.transcripts]
+    images = bool(page.pictures) or any(item.picture_bytes for item in transcripts)
+    html: str = _template("page.html").render(page=page, transcripts=transcripts, images=images, most=MAX_CHARACTERS)
     return html.encode("utf-8")
 
 
@@ -173,7 +173,7 @@ def draw(item: Transcript, most_bytes: int | None = None) -> RenderedTranscript:
             continue  # what cannot fit need not be drawn
         how = {"item": item, "talk": talk, "badge_cell": _outcome(item), "groups": groups, "left_out": left_out,
                "cut": turns // 2, "most": characters}  # fmt: skip
-        html, size = _begun(how, None if (characters, turns) == levels[-1] else most_bytes)
+        html, size = _render_transcript(how, None if (characters, turns) == levels[-1] else most_bytes)
         if most_bytes is None or size <= most_bytes:
             break
     ends = [0, *(group[-1][0] for group in groups)]
@@ -188,7 +188,7 @@ def draw(item: Transcript, most_bytes: int | None = None) -> RenderedTranscript:
     )
 
 
-def _begun(how: dict[str, Any], most_bytes: int | None) -> tuple[str, int]:
+def _render_transcript(how: dict[str, Any], most_bytes: int | None) -> tuple[str, int]:
     """Return a transcript without pictures and its size; one that turns out to be too large is not drawn to its end."""
     parts, size = list[str](), 0
     for part in _template("transcript.html").generate(**how, pictures={}, missing=0):
@@ -314,8 +314,8 @@ class LinkedPages:
         with self._marker.open("a", encoding="ascii") as file_list:
             file_list.write(f"{name}\n")
         path.parent.mkdir(exist_ok=True)
-        with path.open("xb") as written:  # which follows no link
-            written.write(html)
+        with path.open("xb") as page_file:  # which follows no link
+            page_file.write(html)
         return path
 
     def _remove_old(self) -> None:

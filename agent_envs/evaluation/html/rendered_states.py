@@ -31,16 +31,16 @@ class Painter(TurnWrapper):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset, and begin anew."""
-        found = self.env.reset(seed=seed, options=options)
+        start = self.env.reset(seed=seed, options=options)
         self.pictures = []
         self._draw()
-        return found
+        return start
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take a turn."""
-        found = self.env.step(action)
+        transition = self.env.step(action)
         self._draw()
-        return found
+        return transition
 
     def _draw(self) -> None:
         core, picture, turn = self.turn_env(), "", len(self.pictures)
@@ -66,13 +66,15 @@ def data_url(svg: str) -> Markup:
 def fitting(pictures: Sequence[str], turns: Sequence[int], room: int) -> tuple[dict[int, Markup], int]:
     """Return turn -> URL of the pictures that fit into so many bytes, from both ends, and how many of the turns lack one."""
     room = min(room, MOST_BYTES)
-    shown: dict[int, Markup] = {}
-    drawn = [turn for turn in turns if turn < len(pictures)]
-    for turn in (drawn[place // 2] if place % 2 == 0 else drawn[-1 - place // 2] for place in range(len(drawn))):
+    urls: dict[int, Markup] = {}
+    candidates = [turn for turn in turns if turn < len(pictures)]
+    for turn in (
+        candidates[place // 2] if place % 2 == 0 else candidates[-1 - place // 2] for place in range(len(candidates))
+    ):
         if pictures[turn]:
             url = data_url(pictures[turn])
             room -= len(url) + AROUND
             if room < 0:
                 break
-            shown[turn] = url
-    return shown, len(turns) - len(shown) if any(pictures) else 0
+            urls[turn] = url
+    return urls, len(turns) - len(urls) if any(pictures) else 0

@@ -57,7 +57,7 @@ class Contrast:
     metrics: dict[str, MetricContrast] = field(default_factory=dict)
 
     def verdict(self, first: str = "", second: str = "") -> str:
-        """Return what may be said, in words, of the two by their own names or by others."""
+        """Return the verdict in words, of the two by their own names or by others."""
         if self.adjusted >= 0.05:
             return "not distinguishable"
         return f"{second or self.second if self.paired.difference > 0 else first or self.first} is better"
@@ -90,8 +90,8 @@ def compare_runs(first: Run, second: Run) -> tuple[list[Contrast], list[str]]:
     measures = (Measures(), Measures())
     numbers = (_by_entry(first.numbers(measures[0])), _by_entry(second.numbers(measures[1])))
     drafts = [_contrast(one, names, (numbers[0][one.label], numbers[1][other.label])) for one, other in pairs]
-    told = dict.fromkeys(line for item in measures for line in item.notes.values())
-    return _adjusted(drafts), [*notes, *_left_out(numbers), *told]
+    lines = dict.fromkeys(line for item in measures for line in item.notes.values())
+    return _adjusted(drafts), [*notes, *_left_out(numbers), *lines]
 
 
 def compare_entries(run: Run) -> tuple[list[Contrast], list[str]]:
@@ -124,16 +124,16 @@ def _contrast(
     entry: Entry, names: tuple[str, str], sides: tuple[list[EpisodeNumbers], list[EpisodeNumbers]]
 ) -> Contrast:
     """Compare over the tasks that both sides played to the end: a fault is no failure of an agent."""
-    lacking = {item.task for side in sides for item in side if not item.played}
-    kept = [[item for item in side if item.task not in lacking] for side in sides]
-    if not kept[0]:
+    lacking = {item.task for side in sides for item in side if not item.complete}
+    both = [[item for item in side if item.task not in lacking] for side in sides]
+    if not both[0]:
         raise UsageError(f"{entry.label}: no task was played to its end by both; finish the runs with eval --resume")
     clusters = {task: cluster for task, _, cluster in entry.tasks if task not in lacking}
-    paired = compare_paired(_by_task(kept[0]), _by_task(kept[1]), clusters)
-    shared = [name for name in metric_names(kept[0]) if name in metric_names(kept[1])]
-    drafts = {name: _metric(_means(name, kept[0]), _means(name, kept[1]), clusters) for name in shared}
+    paired = compare_paired(_by_task(both[0]), _by_task(both[1]), clusters)
+    shared = [name for name in metric_names(both[0]) if name in metric_names(both[1])]
+    drafts = {name: _metric(_means(name, both[0]), _means(name, both[1]), clusters) for name in shared}
     metrics = {name: draft for name, draft in drafts.items() if draft is not None}
-    return Contrast(entry.label, *names, (rate_of(kept[0]), rate_of(kept[1])), paired, paired.p_value, metrics)
+    return Contrast(entry.label, *names, (rate_of(both[0]), rate_of(both[1])), paired, paired.p_value, metrics)
 
 
 def _metric(
@@ -169,6 +169,6 @@ def _adjusted(drafts: list[Contrast]) -> list[Contrast]:
 
 def _left_out(sides: Sequence[Mapping[str, Sequence[EpisodeNumbers]]]) -> list[str]:
     lacking = {
-        (entry, item.task) for side in sides for entry, items in side.items() for item in items if not item.played
+        (entry, item.task) for side in sides for entry, items in side.items() for item in items if not item.complete
     }
     return [f"{len(lacking)} tasks are left out: not every episode of theirs came to its end"] if lacking else []

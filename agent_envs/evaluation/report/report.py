@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_envs.base.terminal import visible
-from agent_envs.evaluation.report.charts import Cell, Curve, Stack, Table, histogram
+from agent_envs.evaluation.report.charts import Cell, Curve, StackedBar, Table, histogram
 from agent_envs.evaluation.report.turn_limits import LimitRow, limit_rows
 from agent_envs.evaluation.runs.evaluate import Result, result_of_run
 from agent_envs.evaluation.runs.measures import FAILURES, EpisodeNumbers, Measures
@@ -27,14 +27,14 @@ DETECTABLE = (
 class Report:
     """The tables of a run, or of several, and notes that a reader must see.
 
-    `told` holds, as plain data, what families tell beside success: entry -> `strata` and `metrics`. `limits` are the rows of
-    a sweep over turn limits, `curves` the figures of one run.
+    `breakdowns` holds, as plain data, what families tell beside success: entry -> `strata` and `metrics`. `limits` are the rows
+    of a sweep over turn limits, `curves` the figures of one run.
     """
 
     title: str
     tables: tuple[Table, ...]
     notes: tuple[str, ...]
-    told: dict[str, dict[str, Any]] = field(default_factory=dict)
+    breakdowns: dict[str, dict[str, Any]] = field(default_factory=dict)
     limits: tuple[LimitRow, ...] = ()
     curves: tuple[Curve, ...] = ()
 
@@ -53,7 +53,7 @@ class Report:
         names = ("caption", "heads", "rows")
         tables = [dict(zip(names, (table.caption, *table.texts()), strict=True)) for table in self.tables]
         parts = {
-            name: {entry: row[name] for entry, row in self.told.items() if name in row}
+            name: {entry: row[name] for entry, row in self.breakdowns.items() if name in row}
             for name in ("strata", "metrics")
         }
         filled: dict[str, Any] = {name: table for name, table in parts.items() if table}
@@ -84,9 +84,9 @@ def _joined(names: Sequence[str], reports: Sequence[Report]) -> Report:
     for name, table in ((name, table) for name, report in pairs for table in report.tables):
         parts.setdefault(table.caption, []).append((name, table))
     notes = tuple(f"{name}: {note}" for name, report in pairs for note in report.notes)
-    told = {f"{name}: {entry}": row for name, report in pairs for entry, row in report.told.items()}
+    breakdowns = {f"{name}: {entry}": row for name, report in pairs for entry, row in report.breakdowns.items()}
     title = " · ".join(dict.fromkeys(report.title for report in reports))
-    return Report(title, tuple(map(_merged, parts.values())), notes, told)
+    return Report(title, tuple(map(_merged, parts.values())), notes, breakdowns)
 
 
 def _merged(parts: Sequence[tuple[str, Table]]) -> Table:
@@ -115,7 +115,7 @@ def limit_tables(rows: Sequence[LimitRow]) -> list[Table]:
 
 
 def title_of(run: Run) -> str:
-    """Return who played what."""
+    """Return a run's title: its agent, and the suite or the environments."""
     suite = run.suite
     names = list(dict.fromkeys(entry.env_id.rpartition("/")[2] for entry in suite.entries))
     what = f"{', '.join(names[:3])}{' and more' if len(names) > 3 else ''}" if suite.id == ADHOC else suite.name
@@ -130,9 +130,9 @@ def _report(run: Run) -> tuple[Report, list[EpisodeNumbers]]:
     if result.settings.smoke:
         notes.append("a smoke run: only a part of the tasks was planned (-n); it cannot be packed or ranked")
     notes += measures.notes.values()
-    told = {item.entry: item.told() for item in items}
+    breakdowns = {item.entry: item.breakdown() for item in items}
     tables, curves = tables_of(result, numbers), curves_of(items, numbers)
-    return Report(title_of(run), tables, tuple(notes), told, curves=curves), numbers
+    return Report(title_of(run), tables, tuple(notes), breakdowns, curves=curves), numbers
 
 
 def tables_of(result: Result, numbers: Sequence[EpisodeNumbers]) -> tuple[Table, ...]:
@@ -144,10 +144,10 @@ def tables_of(result: Result, numbers: Sequence[EpisodeNumbers]) -> tuple[Table,
 
 def curves_of(items: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> tuple[Curve, ...]:
     """Return pass^k, and how many episodes had so many turns and so high a return; of many entries together."""
-    groups = {item.entry: [row for row in numbers if row.entry == item.entry and row.played] for item in items}
+    groups = {item.entry: [row for row in numbers if row.entry == item.entry and row.complete] for item in items}
     curves = []
     if len(items) > MOST_ENTRIES:
-        groups = {"all entries": [row for row in numbers if row.played]}
+        groups = {"all entries": [row for row in numbers if row.complete]}
     elif any(item.pass_hat for item in items):
         rates = {item.entry: {1: item.success, **item.pass_hat} for item in items}
         lines = tuple(
@@ -156,12 +156,12 @@ def curves_of(items: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> tu
         curves.append(Curve("All of k trials succeed (pass^k)", "trials k", "tasks, %", lines))
     turns = {name: [float(row.turns) for row in rows] for name, rows in groups.items()}
     rewards = {name: [row.total_reward for row in rows] for name, rows in groups.items()}
-    drawn = (histogram("Turns", "of an episode", turns, 1.0), histogram("Returns", "of an episode", rewards))
-    return (*curves, *filter(None, drawn))
+    histograms = (histogram("Turns", "of an episode", turns, 1.0), histogram("Returns", "of an episode", rewards))
+    return (*curves, *filter(None, histograms))
 
 
 def result_notes(result: Result) -> list[str]:
-    """Return what is odd in a run's numbers, and what failed."""
+    """Return warnings about a run's numbers, and the causes of its faults."""
     notes = [line for item in result.summaries for line in item.warnings()]
     for item in result.summaries:
         notes += [f"{item.entry}: fault, {count} times: {cause[:500]}" for cause, count in item.fault_causes.items()]
@@ -169,7 +169,7 @@ def result_notes(result: Result) -> list[str]:
 
 
 def feedback_tables(items: Sequence[Summary]) -> list[Table]:
-    """Return what the feedback of a run took: tokens times price, for an episode and for all."""
+    """Return the tokens and the cost of a run's feedback, for an episode and for all."""
     heads = ("entry", "calls", "tokens in", "of them cached", "tokens out", "USD an episode", "USD")
     rows = []
     for item in items:
@@ -186,7 +186,7 @@ def feedback_tables(items: Sequence[Summary]) -> list[Table]:
 
 
 def _families(items: Sequence[Summary]) -> list[Table]:
-    """Return what families tell beside success: success by each label of tasks, metrics, and metrics by each label.
+    """Return the tables of families: success by each label of tasks, metrics, and metrics by each label.
 
     A label with one value only would repeat the table of all tasks, and has none.
     """
@@ -214,7 +214,7 @@ def _rates_by_label(items: Sequence[Summary], label: str) -> Table:
 def _metrics(items: Sequence[Summary]) -> Table:
     rows = [
         (
-            item.entry, name, _mean(metric.played), str(metric.played.episodes),
+            item.entry, name, _mean(metric.overall), str(metric.overall.episodes),
             _mean(metric.solved), str(metric.solved.episodes),
             *map(figure, (metric.solved.p10, metric.solved.median, metric.solved.p90)),
         )
@@ -227,10 +227,10 @@ def _metrics(items: Sequence[Summary]) -> Table:
 
 
 def _metrics_by(items: Sequence[Summary], label: str) -> Table:
-    found = [(item.entry, row) for item in items for row in item.strata.get(label, ()) if row.metrics]
-    names = list(dict.fromkeys(name for _, row in found for name in row.metrics))
+    strata = [(item.entry, row) for item in items for row in item.strata.get(label, ()) if row.metrics]
+    names = list(dict.fromkeys(name for _, row in strata for name in row.metrics))
     rows = [
-        (entry, row.value, str(row.ended), *(figure(row.metrics.get(name)) for name in names)) for entry, row in found
+        (entry, row.value, str(row.ended), *(figure(row.metrics.get(name)) for name in names)) for entry, row in strata
     ]
     return Table(
         f"Metrics by {label}, means over the episodes that ended", ("entry", label, "ended", *names), tuple(rows)
@@ -278,7 +278,7 @@ def _behaviour(items: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> T
              "agent s a turn")  # fmt: skip
     rows = []
     for item in items:
-        ended = [row for row in numbers if row.entry == item.entry and row.played]
+        ended = [row for row in numbers if row.entry == item.entry and row.complete]
         turns, valid = sum(row.turns for row in ended), sum(row.valid for row in ended)
         tokens = [sum(row.usage.get(name, 0) for row in ended) for name in ("input", "output")]
         rows.append((
@@ -294,9 +294,9 @@ def _outcomes(items: Sequence[Summary]) -> Table:
     kinds = [kind for kind in FAILURES if any(item.outcomes.get(kind) for item in items)]
     colours = {kind: list(FAILURES).index(kind) for kind in kinds}
     heads: list[str | Cell] = ["entry", *(Cell(kind, tone=f"k{n}") for kind, n in colours.items()), "retried", "shares"]
-    rows: tuple[tuple[str | Stack, ...], ...] = tuple(
+    rows: tuple[tuple[str | StackedBar, ...], ...] = tuple(
         (item.entry, *(str(item.outcomes.get(kind, 0)) for kind in kinds), str(item.retried),
-         Stack(tuple((n, item.outcomes.get(kind, 0) / item.episodes) for kind, n in colours.items())))
+         StackedBar(tuple((n, item.outcomes.get(kind, 0) / item.episodes) for kind, n in colours.items())))
         for item in items
     )  # fmt: skip
     return Table("How the episodes ended", tuple(heads), rows, "Retried: after a fault.")

@@ -68,12 +68,13 @@ class Spread:
 class Metric:
     """A metric over the episodes that came to an end, and over those of them that were solved."""
 
-    played: Spread
+    overall: Spread
     solved: Spread
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
-        return {name: {**row, "interval": list(row["interval"])} for name, row in asdict(self).items()}
+        rows = (("played", asdict(self.overall)), ("solved", asdict(self.solved)))
+        return {name: {**row, "interval": list(row["interval"])} for name, row in rows}
 
 
 def rates_by_label(items: Sequence[EpisodeNumbers]) -> dict[str, tuple[LabelRate, ...]]:
@@ -152,9 +153,9 @@ def natural(text: str) -> tuple[Any, ...]:
 
 
 def _label_rate(value: str, items: Sequence[EpisodeNumbers]) -> LabelRate:
-    ended = [item for item in items if item.played]
-    known = {name: [item.metrics[name] for item in ended if name in item.metrics] for name in metric_names(ended)}
-    means = {name: _mean(values) for name, values in known.items()}
+    ended = [item for item in items if item.complete]
+    metrics = {name: [item.metrics[name] for item in ended if name in item.metrics] for name in metric_names(ended)}
+    means = {name: _mean(values) for name, values in metrics.items()}
     mean_return = _mean([item.total_reward for item in ended]) if ended else None
     return LabelRate(value, rate_of(items), len(ended), mean_return, means)
 
@@ -218,24 +219,24 @@ class Summary:
         del row["strata"], row["metrics"]
         rate = row.pop("success")
         low, high = self.return_interval
-        known = math.isfinite(low) and low < high  # equal returns say nothing about the spread of others
-        row["return_interval"] = [low, high] if known else [None, None]
+        has_spread = math.isfinite(low) and low < high  # equal returns say nothing about the spread of others
+        row["return_interval"] = [low, high] if has_spread else [None, None]
         for name in ("pass_hat", "pass_at"):
             row[name] = {str(k): [item["value"], item["low"], item["high"]] for k, item in row[name].items()}
         counts = {"tasks": rate["tasks"], "clusters": rate["clusters"]}
         counts |= {"faults": self.faults, "unplayed": self.unplayed}
         keys = ("value", "low", "high") if self.verdict != NO_RESULT else ("none",) * 3
         value, *interval = (rate.get(key) for key in keys)
-        return {"success": value, "interval": interval, **row, **counts, **self.told()}
+        return {"success": value, "interval": interval, **row, **counts, **self.breakdown()}
 
-    def told(self) -> dict[str, Any]:
+    def breakdown(self) -> dict[str, Any]:
         """Return the strata and the metrics as plain data; without the one that there is none of."""
         strata = {name: [item.to_json() for item in rows] for name, rows in self.strata.items()}
         metrics = {name: item.to_json() for name, item in self.metrics.items()}
         return {name: table for name, table in (("strata", strata), ("metrics", metrics)) if table}
 
     def warnings(self) -> list[str]:
-        """Return what a reader of these numbers must know."""
+        """Return warnings to a reader of these numbers."""
         lines = []
         if self.valid_actions < FEW_VALID and self.mean_turns:
             lines.append(
@@ -291,25 +292,25 @@ def _summary(entry: Entry, trials: int, rows: list[tuple[EpisodeNumbers, Costs]]
     tasks, clusters = [item.task for item in items], [item.cluster for item in items]
     wins = [float(item.success) for item in items]
     ks = [k for k in POWERS if 1 < trials and k <= trials]
-    played = [item for item in items if item.played]
-    turns = sum(item.turns for item in played)
+    complete = [item for item in items if item.complete]
+    turns = sum(item.turns for item in complete)
     usage: Counter[str] = Counter()
     for item in items:
         usage.update(item.usage)
     costs, advice = ([pair[place] for _, pair in rows] for place in (0, 1))
-    returns = [item.total_reward for item in played] or [0.0]
+    returns = [item.total_reward for item in complete] or [0.0]
     faults = Counter(item.fault for item in items if item.status == "fault")
     return Summary(
         entry=entry.label, env_id=entry.env_id, split=entry.split, turn_limit=entry.turn_limit,
         success=success_rate(wins, tasks, clusters),
         pass_hat={k: pass_rate(pass_hat_k, wins, tasks, k, clusters) for k in ks},
         pass_at={k: pass_rate(pass_at_k, wins, tasks, k, clusters) for k in ks}, mean_return=sum(returns) / len(returns),
-        return_interval=mean_interval(returns, [item.cluster for item in played] or ["none"]), episodes=len(items),
+        return_interval=mean_interval(returns, [item.cluster for item in complete] or ["none"]), episodes=len(items),
         outcomes=dict(sorted(Counter(item.outcome for item in items).items())), fault_causes=dict(faults.most_common(5)),
-        retried=sum(item.attempts > 0 for item in items), mean_turns=turns / max(len(played), 1),
-        valid_actions=sum(item.valid for item in played) / max(turns, 1),
-        mean_calls=sum(item.calls for item in played) / max(len(played), 1),
-        mean_prose=sum(item.prose for item in played) / max(turns, 1), usage=dict(sorted(usage.items())),
+        retried=sum(item.attempts > 0 for item in items), mean_turns=turns / max(len(complete), 1),
+        valid_actions=sum(item.valid for item in complete) / max(turns, 1),
+        mean_calls=sum(item.calls for item in complete) / max(len(complete), 1),
+        mean_prose=sum(item.prose for item in complete) / max(turns, 1), usage=dict(sorted(usage.items())),
         cost_usd=total_cost(costs), feedback_cost_usd=total_cost(advice),
         seconds=math.fsum(item.seconds for item in items), agent_seconds=math.fsum(item.agent_seconds for item in items),
         strata=rates_by_label(items), metrics=metrics_of(items),

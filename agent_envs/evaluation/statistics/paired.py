@@ -173,7 +173,7 @@ def _spread(
 
 
 def _needed(level: float) -> int:
-    """Return how many differences of one sign a two-sided sign test needs to be significant."""
+    """Return the number of differences of one sign from which a two-sided sign test is significant."""
     return math.ceil(math.log2(2 / (1 - level)))
 
 
@@ -186,16 +186,16 @@ def sign_flips(sums: NDArray[np.float64], alpha: float) -> tuple[float, str, flo
     infinite where no flip can be significant.
     """
     moving = sums[np.abs(sums) > 1e-9]
-    seen, drawn = abs(float(moving.sum())) * (1 - 1e-9) - 1e-9, len(moving) > EXACT_SIGNS
+    statistic, monte_carlo = abs(float(moving.sum())) * (1 - 1e-9) - 1e-9, len(moving) > EXACT_SIGNS
     totals = np.sort(_flipped_sums(moving))
-    hits = len(totals) - int(np.searchsorted(totals, seen))
-    p_value = (drawn + hits) / (drawn + len(totals))
-    allowed = math.floor(alpha * (drawn + len(totals))) - drawn
+    hits = len(totals) - int(np.searchsorted(totals, statistic))
+    p_value = (monte_carlo + hits) / (monte_carlo + len(totals))
+    allowed = math.floor(alpha * (monte_carlo + len(totals))) - monte_carlo
     short = float(totals[len(totals) - allowed - 1])
     above = totals[np.searchsorted(totals, short + 1e-9) :]
     ratio = ((short + float(above[0])) / 2) ** 2 / float((moving**2).sum()) if len(above) else math.inf
     critical = math.sqrt(ratio / (1 - ratio / len(sums))) if ratio < len(sums) else math.inf
-    return p_value, f"sign flips, {FLIPS:,} drawn," if drawn else "sign flips, exact,", critical
+    return p_value, f"sign flips, {FLIPS:,} drawn," if monte_carlo else "sign flips, exact,", critical
 
 
 def _flipped_sums(values: NDArray[np.float64]) -> NDArray[Any]:
@@ -205,8 +205,8 @@ def _flipped_sums(values: NDArray[np.float64]) -> NDArray[Any]:
         return np.abs(np.where(np.arange(2**count)[:, None] >> np.arange(count) & 1, -1.0, 1.0) @ values)
     generator, parts = random.Random(f"sign flips of {count} clusters"), []
     for _ in range(FLIPS // CHUNK):
-        drawn = np.frombuffer(generator.randbytes(CHUNK * count), dtype=np.uint8).reshape(CHUNK, count)
-        parts.append(np.abs(np.where(drawn & 1, -1.0, 1.0) @ values))
+        bits = np.frombuffer(generator.randbytes(CHUNK * count), dtype=np.uint8).reshape(CHUNK, count)
+        parts.append(np.abs(np.where(bits & 1, -1.0, 1.0) @ values))
     return np.concatenate(parts)
 
 

@@ -215,7 +215,7 @@ def _rate(means: NDArray[np.float64], clusters: Sequence[str], level: float, tri
 
 
 def _effective(value: float, variance: float, clusters: int, most: int) -> float:
-    """Return how many independent trials would give this standard error."""
+    """Return the effective sample size: the number of independent trials that would give this standard error."""
     if variance < FLAT_VARIANCE or value in (0.0, 1.0):
         return float(clusters)
     return min(max(value * (1 - value) / variance, 1.0), float(most))

@@ -169,8 +169,8 @@ def entry_folders(suite: Suite) -> dict[str, str]:
     for entry in suite.entries:
         stem = re.sub(r"[^a-z0-9]+", "-", entry.label.lower()).strip("-")[:60].strip("-") or "entry"
         names = itertools.chain([stem], (f"{stem}-{number}" for number in itertools.count(2)))
-        taken = set(folders.values())
-        folders[entry.label] = next(path for name in names if (path := f"episodes/{name}") not in taken)
+        paths = set(folders.values())
+        folders[entry.label] = next(path for name in names if (path := f"episodes/{name}") not in paths)
     return folders
 
 

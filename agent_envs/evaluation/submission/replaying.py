@@ -19,7 +19,7 @@ from agent_envs.core.episode import border_notes
 from agent_envs.core.registry import companion
 from agent_envs.core.snapshot import fork
 from agent_envs.core.trajectory import Header, Trajectory, Turn
-from agent_envs.evaluation.runs.run_folder import Played
+from agent_envs.evaluation.runs.run_folder import RunEpisode
 from agent_envs.evaluation.submission.episode_rows import EpisodeRow, chain_of, row_of, row_text
 from agent_envs.evaluation.suites.plan import NOT_HERE, entry_env
 from agent_envs.evaluation.suites.suite import Entry, Suite, changes, first_fault, seed_of
@@ -90,7 +90,7 @@ class RowReplayer:
         self._places = dict(places_of(self.suite))
 
     def check(self, label: str, line: bytes) -> Checked:
-        """Return what a replay makes of a line of the episodes of the entry with this label."""
+        """Replay a line of the episodes of the entry with this label."""
         try:
             row = EpisodeRow.model_validate_json(line)
         except (ValidationError, RecursionError) as error:
@@ -100,20 +100,20 @@ class RowReplayer:
         if place is None or place.entry.label != label:
             why = "is not planned" if place is None else f"belongs to entry {place.entry.label}"
             return Checked(row.key, findings=(f"key: episode {row.key} {why}",))
-        known = Checked(row.key, row.status, actions=digest([turn.action for turn in row.turns]) if row.turns else "")
+        outcome = Checked(row.key, row.status, actions=digest([turn.action for turn in row.turns]) if row.turns else "")
         try:
             again, by_solver = self._again(row, place)
         except _Wrong as wrong:
-            return replace(known, findings=(str(wrong),))
+            return replace(outcome, findings=(str(wrong),))
         except _NotHere as lack:
-            return replace(known, unknown=str(lack))
+            return replace(outcome, unknown=str(lack))
         findings: list[str] = []
         if row_text(again).encode() != line:
             findings = _differences(row, again) or ["the line is not in canonical form"]
-        played = bool(again.turns)
+        has_turns = bool(again.turns)
         return replace(
-            known,
-            success=played and place.entry.solved_by(again.result.success, again.result.total),
+            outcome,
+            success=has_turns and place.entry.solved_by(again.result.success, again.result.total),
             total=again.result.total,
             turns=len(again.turns),
             by_solver=by_solver,
@@ -127,7 +127,7 @@ class RowReplayer:
             result, by_solver = self.play(row, place)
         result = replace(result, usage=dict(row.usage), seconds=row.seconds, agent_seconds=row.agent_seconds)
         try:
-            return row_of(Played(row.key, place.entry, place.cluster, place.trial, result)), by_solver
+            return row_of(RunEpisode(row.key, place.entry, place.cluster, place.trial, result)), by_solver
         except ValidationError as error:
             raise _Wrong(f"replayed, it is no row: {first_fault(error)}") from None
 
@@ -154,7 +154,7 @@ class RowReplayer:
             raise
         # A stranger's text may meet an error of ours: then this row is not verified, and the others are.
         except Exception as error:  # noqa: BLE001
-            raise _judged(error, place.entry.label, where, self._served() > served) from None
+            raise _classify(error, place.entry.label, where, self._served() > served) from None
         last = turns[-1]
         if not (last.terminated or last.truncated):
             raise _Wrong(f"turns: the episode goes on after turn {last.index}, the last in the row")
@@ -194,8 +194,8 @@ class RowReplayer:
         return self._envs[entry.label]
 
 
-def _judged(error: Exception, label: str, where: str, served: bool) -> _Wrong | _NotHere:
-    """Return what an error in a replay says: of the row, of a recorded answer that was served, or of this installation."""
+def _classify(error: Exception, label: str, where: str, served: bool) -> _Wrong | _NotHere:
+    """Classify an error in a replay: one of the row, of a recorded answer that was served, or of this installation."""
     lacking = isinstance(error, MissingExtra | DataMissing)
     if isinstance(error, NotRecorded) or (served and not lacking):
         return _Wrong(f"{where}: externals: {one_line(str(error))}")
@@ -210,8 +210,8 @@ def _differences(row: EpisodeRow, again: EpisodeRow) -> list[str]:
     old, new = row.model_dump(mode="json"), again.model_dump(mode="json")
     stale = ["chain: it is not that of the row"] if chain_of(row) != row.chain else []
     del old["chain"], new["chain"]
-    found = changes(new, old)
-    return [*stale, *(f"{name} (replayed -> in the row)" for name in found)]
+    names = changes(new, old)
+    return [*stale, *(f"{name} (replayed -> in the row)" for name in names)]
 
 
 def _border(events: tuple[str, ...], action: str | int) -> tuple[str, ...]:

@@ -65,8 +65,8 @@ class Feedback(Strict):
         """What an entry's label tells of it."""
         changed = f" templates={self.templates}" if self.texts else ""
         options = canonical_json(self.options)
-        chosen = f" options={options if len(options) <= 80 else digest(options)[:12]}" if self.options else ""
-        return f"feedback={self.model} epsilon={self.epsilon:g}{changed}{chosen}"
+        settings = f" options={options if len(options) <= 80 else digest(options)[:12]}" if self.options else ""
+        return f"feedback={self.model} epsilon={self.epsilon:g}{changed}{settings}"
 
 
 class Entry(Strict):
@@ -254,7 +254,7 @@ def suite_text(suite: Suite) -> str:
 
 
 def changes(old: Any, new: Any, place: str = "") -> list[str]:
-    """Return what differs between two JSON values, in words, in their order; long lists by their lengths."""
+    """Return the differences between two JSON values, in words, in their order; long lists by their lengths."""
     if isinstance(old, dict) and isinstance(new, dict):
         names = [*old, *(name for name in new if name not in old)]
         return [line for name in names for line in changes(old.get(name), new.get(name), f"{place}.{name}".lstrip("."))]
@@ -269,9 +269,9 @@ def changes(old: Any, new: Any, place: str = "") -> list[str]:
 
 def named_changes(old: Any, new: Any) -> str:
     """Return the first differences as one text."""
-    found = changes(old, new)
-    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-    return ", ".join(found[:3]) + more
+    differences = changes(old, new)
+    more = f" and {len(differences) - 3} more" if len(differences) > 3 else ""
+    return ", ".join(differences[:3]) + more
 
 
 def _short(value: Any) -> str:

@@ -81,7 +81,7 @@ def test_runs_go_on_after_a_cut_journal(tmp_path, agent):
             two.strata,
             two.metrics,
         )
-    assert whole.summaries[0].metrics["comparisons"].played.episodes == 6
+    assert whole.summaries[0].metrics["comparisons"].overall.episodes == 6
 
 
 def test_agents_that_only_write_are_refused_before_anything_is_made(tmp_path):

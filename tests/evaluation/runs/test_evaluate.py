@@ -13,7 +13,7 @@ from agent_envs.core.trajectory import Header, Trajectory, Turn
 from agent_envs.evaluation.runs.costs import feedback_named, with_feedback
 from agent_envs.evaluation.runs.evaluate import FAULTS_IN_A_ROW, evaluate, greet_models, result_from, resume
 from agent_envs.evaluation.runs.measures import FAILURES, missing, numbers_of
-from agent_envs.evaluation.runs.run_folder import Prices, Settings, open_run
+from agent_envs.evaluation.runs.run_folder import RunPrices, Settings, open_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, plan_of
 from agent_envs.evaluation.suites.suite import Average, Entry, Suite
 from agent_envs.rollout.episode_runner import EpisodeResult
@@ -65,7 +65,7 @@ def summary_of(rows, trials=1, **settings):
         numbers_of(entry, cluster, trial, result) if result else missing(entry, task, cluster, trial)
         for task, cluster, trial, result in rows
     ]
-    return result_from(suite, Settings("someone", **settings), numbers, Prices())
+    return result_from(suite, Settings("someone", **settings), numbers, RunPrices())
 
 
 def test_numbers_by_hand():
@@ -268,7 +268,7 @@ def test_resume_needs_nothing_else(tmp_path):
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join(lines[:4]) + lines[4][:40])
     (folder / "results.json").unlink()
-    assert sum(item.played for item in open_run(folder).numbers()) == 3
+    assert sum(item.complete for item in open_run(folder).numbers()) == 3
     assert untimed(resume(folder)) == untimed(whole) and (folder / "results.json").exists()
     assert journal.read_bytes().startswith(b"".join(lines[:4]))
 

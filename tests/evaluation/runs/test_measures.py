@@ -202,7 +202,7 @@ def test_missing_and_faulty_episodes_are_failures_of_their_strata_and_no_metrics
     assert (nine.success.value, nine.success.trials, nine.mean_return, nine.metrics) == (0.0, 2, None, {})
     assert [item.success.trials for item in summary.strata["parity"]] == [3, 3]
     hints = summary.metrics["hints"]
-    assert (hints.played.episodes, hints.solved.episodes, hints.played.mean) == (4, 4, 1.5)
+    assert (hints.overall.episodes, hints.solved.episodes, hints.overall.mean) == (4, 4, 1.5)
     assert (nine.success.tasks, nine.ended) == (2, 0)
     _, size, _, _, by_size = report_on(open_run(tmp_path)).tables[3:]
     assert size.rows[1][1:] == ("9", "2", nine.success, "") and [row[1] for row in by_size.rows] == ["2", "10"]

@@ -16,7 +16,7 @@ from agent_envs.evaluation.runs.costs import (
 )
 from agent_envs.evaluation.runs.evaluate import evaluate, resume
 from agent_envs.evaluation.runs.measures import EpisodeNumbers
-from agent_envs.evaluation.runs.run_folder import Prices, Settings, open_run
+from agent_envs.evaluation.runs.run_folder import RunPrices, Settings, open_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, plan_of
 from agent_envs.evaluation.suites.suite import Suite
 from agent_envs.rollout.chat_policy import ChatPolicy
@@ -152,4 +152,4 @@ def test_who_asks_a_model():
     assert asks(MODEL) and asks("openai:mine@http://127.0.0.1:9/v1") and asks("baseline:react", model="openai:mine")
     assert not asks("random") and not asks("mine:Agent", model=3)
     assert asks("null", with_feedback(small(), feedback_named("openai:mine@http://127.0.0.1:9/v1", None, "", {})))
-    assert not asks_a_model(small(), Settings("mine:Agent"), Prices())
+    assert not asks_a_model(small(), Settings("mine:Agent"), RunPrices())
