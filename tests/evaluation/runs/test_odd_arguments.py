@@ -40,7 +40,7 @@ def test_what_a_constructor_raises_is_one_error_and_readers_go_on(fault):
     measures = Measures()
     task, _, cluster = entry.tasks[0]
     numbers = missing(entry, task, cluster, 0)
-    assert measures.told(entry, numbers) == numbers
+    assert measures.annotate(entry, numbers) == numbers
     with ReplayReader(Path("none")) as reader:
         assert reader.task(entry, task) is None
     for notes in (measures.notes, reader.notes):
