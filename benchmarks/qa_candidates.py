@@ -288,5 +288,5 @@ def limited_chats(models: Sequence[ChatModel], most_usd: float, table: PriceTabl
     """
     prices = {model.name: check_limit(most_usd, table.price(model.name), model.name) for model in models}
     ledger = recorded.with_name(f"{recorded.name}.spent.json")
-    budget = Budget(Limits(usd=most_usd), prices, kept=ledger, before=recorded_counts(recorded, prices))
+    budget = Budget(Limits(usd=most_usd), prices, ledger=ledger, before=recorded_counts(recorded, prices))
     return [Metered(model, budget) for model in models]

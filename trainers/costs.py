@@ -31,7 +31,7 @@ class Costs:
             files = kept.parent.glob(f"{kept.name[:13]}*.json")  # also of processes that this part of the run has not
             mine = [path for path in files if int(path.stem[13:]) % processes == process]
             before, known = summed(map(read_spent, mine)), {} if price is None else {name: price}
-            self._budgets[name] = Budget(self._limits, known, kept=kept, before=before)
+            self._budgets[name] = Budget(self._limits, known, ledger=kept, before=before)
             for path in set(mine) - {kept}:
                 path.unlink()
 

@@ -54,8 +54,8 @@ def earned() -> Any:
         from inspect_ai.scorer import Score, mean, scorer, stderr
 
     async def score(state: Any, target: Any) -> Any:
-        played: Row = state.store.get("agent_envs")
-        return Score(value={"success": int(played["success"]), "reward": sum(played["rewards"])}, metadata=played)
+        episode: Row = state.store.get("agent_envs")
+        return Score(value={"success": int(episode["success"]), "reward": sum(episode["rewards"])}, metadata=episode)
 
     metrics = {name: [mean(), stderr()] for name in ("success", "reward")}
     return scorer(metrics, name="agent_envs")(lambda: score)()

@@ -67,15 +67,15 @@ class Lane:
     def result(self) -> EpisodeResult:
         """Return the record of an episode that is over; one that a fault or a spent budget ended has no turns in it."""
         if self.walk is not None and not self.fault and self.error is None:
-            played = self.walk.result()
+            result = self.walk.result()
         else:
             core, item = core_of(self.env), self.item
             head = Header(core.env_id, core.spec_digest, str(item.task), item.split, "", item.seed, item.key)
             status, cause = ("budget", str(self.error)) if self.error else ("fault", self.fault)
-            played = EpisodeResult(Trajectory(head, (), ()), status, cause)
+            result = EpisodeResult(Trajectory(head, (), ()), status, cause)
         seconds, agent_seconds = round(time.perf_counter() - self.started, 6), round(self.agent_seconds, 6)
         usage = {**self.usage, **wrapper_usage(self.env)}
-        return replace(played, usage=usage, attempts=tuple(self.attempts), seconds=seconds, agent_seconds=agent_seconds)
+        return replace(result, usage=usage, attempts=tuple(self.attempts), seconds=seconds, agent_seconds=agent_seconds)
 
 
 class Lockstep(AbstractContextManager["Lockstep"]):

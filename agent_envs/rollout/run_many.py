@@ -119,33 +119,35 @@ def read_rows(path: Path) -> Iterator[Any]:
 
     Raises UsageError: a row before the last is damaged, or refers to what is no text of an earlier row.
     """
-    known: dict[int, list[Any]] = {}  # texts as they stand in their rows, so that a reference leads to no other one
+    texts_by_row: dict[
+        int, list[Any]
+    ] = {}  # texts as they stand in their rows, so that a reference leads to no other one
 
     def text(start: int, place: int) -> str:
         if type(start) is not int or type(place) is not int or not (0 <= start < begin and place >= 0):
             raise ValueError(f"[{start!r}, {place!r}] is no place in an earlier row")
-        if (texts := known.get(start)) is None:
+        if (texts := texts_by_row.get(start)) is None:
             with path.open("rb") as file:
-                texts = _texts(read_row(file, start), start, known)
-        if not isinstance(found := texts[place], str):
+                texts = _texts(read_row(file, start), start, texts_by_row)
+        if not isinstance(content := texts[place], str):
             raise ValueError(f"[{start}, {place}] is no text")
-        return found
+        return content
 
     for row, begin in read_places(path):
         try:
-            if isinstance(row, dict) and "trajectory" in row and (texts := _texts(row, begin, known)):
+            if isinstance(row, dict) and "trajectory" in row and (texts := _texts(row, begin, texts_by_row)):
                 row["trajectory"]["texts"] = [item if isinstance(item, str) else text(*item) for item in texts]
         except (KeyError, IndexError, AttributeError, TypeError, ValueError) as error:
             raise UsageError(f"{path} holds a row that is no episode: {type(error).__name__} {error}") from error
         yield row
 
 
-def _texts(row: Any, start: int, known: dict[int, list[Any]]) -> list[Any]:
+def _texts(row: Any, start: int, texts_by_row: dict[int, list[Any]]) -> list[Any]:
     if not isinstance(texts := row["trajectory"].get("texts", []), list):
         raise TypeError(f"its texts are a {type(texts).__name__}")
-    known[start] = texts
-    if len(known) > KNOWN_ROWS:
-        del known[next(iter(known))]
+    texts_by_row[start] = texts
+    if len(texts_by_row) > KNOWN_ROWS:
+        del texts_by_row[next(iter(texts_by_row))]
     return texts
 
 

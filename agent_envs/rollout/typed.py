@@ -15,7 +15,7 @@ TEXT = (
     "A name or its number is enough; /NAME WORDS gives a tool of one argument its words; /compare A B is expanded actions. Any "
     "other text is a model's turn: end it with an empty line, while a tag that begins a line is open, a program's, with three."
 )
-BEGUN = "(a turn of text goes on to an empty line)\n... "
+TEXT_PROMPT = "(a turn of text goes on to an empty line)\n... "
 _TAG = re.compile(r"^<(\w+)>", re.MULTILINE)
 
 
@@ -79,11 +79,11 @@ class TypedActions:
         if tag in getattr(self._core.written, "verbatim", ()):
             first = read(f"{_about(view)}\n</{tag}> or three empty lines end it\n... ")
             return [_turn(f"<{tag}>\n{first}", read, lambda line: f"</{tag}>" in line, "... ")]
-        told = f"{_about(view)}\n"
+        intro = f"{_about(view)}\n"
 
         def ask(name: str, hint: str) -> str:
-            nonlocal told
-            before, told = told, ""
+            nonlocal intro
+            before, intro = intro, ""
             return read(f"{before}{name}{hint and f' ({hint})'}: ")
 
         arguments = filled(parameters, ask)
@@ -97,7 +97,7 @@ def _about(view: Any) -> str:
     return f"{view.name}({names}): {' '.join(str(function['description']).split())}"
 
 
-def _turn(line: str, read: Read, ends: Callable[[str], Any] = lambda line: False, prompt: str = BEGUN) -> str:
+def _turn(line: str, read: Read, ends: Callable[[str], Any] = lambda line: False, prompt: str = TEXT_PROMPT) -> str:
     """Return a turn that begins with a line, up to an empty one or to one that `ends` it.
 
     While a tag that begins a line is open, a program's, an empty line is a line of it; three in a row end the turn.
@@ -129,8 +129,8 @@ def _expanded(text: str, ids: dict[str, int]) -> list[str | int]:
     A name goes before an id (`/7` may be a button), and a word may spell names, as `12+3=`. Other lines in a row are one text.
     """
     actions: list[str | int] = []
-    for named, lines in groupby(text.split("\n"), key=_names_actions):
-        if not named:
+    for is_command, lines in groupby(text.split("\n"), key=_names_actions):
+        if not is_command:
             actions.append("\n".join(lines))
             continue
         names = [word.removeprefix("/").strip(",") for line in lines for word in line.split()]

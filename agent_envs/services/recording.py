@@ -75,19 +75,19 @@ class Recording(Uncopied):
         with self._lock:
             return key in self._places
 
-    def find(self, key: str, asked: tuple[str, Any] | None = None) -> Any | None:
+    def find(self, key: str, request: tuple[str, Any] | None = None) -> Any | None:
         """Return a fresh copy of the answer that is recorded under this key, or None.
 
-        Raises NotRecorded: it stands beside another (port, request) than `asked`; a stranger's recording may say anything.
+        Raises NotRecorded: it stands beside another (port, request) than `request`; a stranger's recording may say anything.
         """
         with self._lock:
             if key not in self._places:
                 return None
             row = self._row(self._places[key])
             self.served += 1
-        if asked is not None and (row["port"], digest(row["request"])) != (asked[0], digest(asked[1])):
+        if request is not None and (row["port"], digest(row["request"])) != (request[0], digest(request[1])):
             raise NotRecorded(
-                f"{asked[0]}: the answer under {key[:12]} is recorded beside another request", retryable=False
+                f"{request[0]}: the answer under {key[:12]} is recorded beside another request", retryable=False
             )
         return row["response"]
 

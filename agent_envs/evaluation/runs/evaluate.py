@@ -210,7 +210,7 @@ def _with_budget(setup: _EvaluationSetup, suite: Suite, run: Run | None) -> tupl
         prices[payer] = price
     before = _spent_before(run, payer, models.values()) if run is not None else {}
     budget = Budget(
-        Limits(usd=most), prices, kept=run.folder / "spent.json" if run is not None else None, before=before
+        Limits(usd=most), prices, ledger=run.folder / "spent.json" if run is not None else None, before=before
     )
     if price is not None:
         actor = BudgetedPolicy(actor, budget) if charged is None else charged(budget)

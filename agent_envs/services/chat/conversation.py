@@ -35,19 +35,19 @@ class Spoken:
 def conversation(request: ChatRequest) -> list[Spoken]:
     """Return the messages of a request with native calls and results in pairs, under ids that are unique in it."""
     turns: list[Spoken] = []
-    named = 0
+    count = 0
     for head, results in _blocks([_spoken(message) for message in request.messages]):
         native = _native(head) if request.tools and head is not None else None
-        wanted = [call.id for call in native.calls] if native else []
-        if native is None or not wanted or not set(wanted) <= {result.call_id for result in results}:
+        call_ids = [call.id for call in native.calls] if native else []
+        if native is None or not call_ids or not set(call_ids) <= {result.call_id for result in results}:
             if head is not None:
                 text = "\n".join(part for part in (head.text, ToolCallProtocol.render(head.calls)) if part)
                 turns.append(replace(head, text=text, calls=()))
             turns += [Spoken("user", result.text) for result in results]
             continue
         # Nine letters and digits: the narrowest form that a server demands of ids.
-        ids = {old: f"call{named + number:05d}" for number, old in enumerate(wanted)}
-        named += len(wanted)
+        ids = {old: f"call{count + number:05d}" for number, old in enumerate(call_ids)}
+        count += len(call_ids)
         turns.append(replace(native, calls=tuple(replace(call, id=ids[call.id]) for call in native.calls)))
         answers: dict[str, Spoken] = {}
         surplus: list[Spoken] = []
@@ -56,7 +56,7 @@ def conversation(request: ChatRequest) -> list[Spoken]:
                 answers[result.call_id] = result
             else:
                 surplus.append(Spoken("user", result.text))
-        turns += [replace(answers[old], call_id=ids[old]) for old in wanted]
+        turns += [replace(answers[old], call_id=ids[old]) for old in call_ids]
         turns += surplus
     return [*turns, Spoken("user", f"Begin your reply with {clean(request.prefill)}")] if request.prefill else turns
 

@@ -130,10 +130,10 @@ class OpenAIText(OpenAIChat):
     def read(self, answer: Any, request: ChatRequest) -> ChatReply:
         """Return the reply in the first choice, the prefill before it. Raises EnvFault: there is no choice or no text in it."""
         choices = member(answer, "choices", list)
-        written = member(choices[0], "text", str) if choices else None
-        if not choices or written is None:
+        content = member(choices[0], "text", str) if choices else None
+        if not choices or content is None:
             raise self.malformed("has no choices with a text", answer)
-        text = written + _met_stop(choices[0], written, request)
+        text = content + _met_stop(choices[0], content, request)
         text = f"{request.prefill}{text}" if request.prefill else text.lstrip()
         return ChatReply(clean(text), (), self.usage(answer), member(choices[0], "finish_reason", str) or "")
 

@@ -124,8 +124,8 @@ class HttpClient(Uncopied):
 
     def _connections(self) -> Connections:
         # setdefault is atomic: two threads that come first at once get the same one, and the other was never opened.
-        known = self._open.get(os.getpid())
-        return known or self._open.setdefault(os.getpid(), Connections(self.name, self.connections, self.admit))
+        connections = self._open.get(os.getpid())
+        return connections or self._open.setdefault(os.getpid(), Connections(self.name, self.connections, self.admit))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to another process without connections."""
@@ -161,7 +161,7 @@ class _Exchange:
             raise transport_fault(error, self._place, self._answered, self._proxied) from None
 
     def late(self, error: Exception) -> Kind:
-        """Return what a timeout was about."""
+        """Classify a timeout: of the proxy, the resolver or the exchange itself."""
         import httpcore
 
         from agent_envs.services.http.deadline import NameTimeout
@@ -249,8 +249,8 @@ def _request(place: str, method: str, url: str, headers: dict[str, str], json: A
     try:
         sound = httpx.URL(url)
         fields = [("Host", sound.netloc.decode("ascii"))]
-        given = {name.lower() for name in headers}
-        fields += [(name, value) for name, value in DEFAULT_HEADERS.items() if name.lower() not in given]
+        names = {name.lower() for name in headers}
+        fields += [(name, value) for name, value in DEFAULT_HEADERS.items() if name.lower() not in names]
         fields += headers.items()
         if body is not None or method in ("POST", "PUT", "PATCH"):
             fields.append(("Content-Length", str(len(body or b""))))

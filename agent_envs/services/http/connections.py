@@ -77,8 +77,8 @@ class Connections:
         origin = f"{scheme}://{host}"
         if origin not in self._proxies:
             # What httpx does, too: http_proxy, https_proxy, all_proxy, no_proxy and the system's settings.
-            known = {} if urllib.request.proxy_bypass(host) else urllib.request.getproxies()
-            self._proxies[origin] = known.get(scheme) or known.get("all") or ""
+            proxies = {} if urllib.request.proxy_bypass(host) else urllib.request.getproxies()
+            self._proxies[origin] = proxies.get(scheme) or proxies.get("all") or ""
         key = (scheme == "https", self._proxies[origin])
         if key not in self._pools:
             self._pools[key] = self._opened(*key)

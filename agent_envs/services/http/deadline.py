@@ -108,19 +108,19 @@ def resolve(host: str, port: int, seconds: float) -> list[str]:
         return [str(ipaddress.ip_address(host))]
     except ValueError:
         pass  # a name
-    found: queue.SimpleQueue[list[str] | OSError] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[list[str] | OSError] = queue.SimpleQueue()
 
     def look_up() -> None:
         try:
             infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            found.put(list(dict.fromkeys(str(info[4][0]) for info in infos)))
+            answers.put(list(dict.fromkeys(str(info[4][0]) for info in infos)))
         except (OSError, UnicodeError) as error:
-            found.put(error if isinstance(error, OSError) else socket.gaierror(str(error)))
+            answers.put(error if isinstance(error, OSError) else socket.gaierror(str(error)))
 
     # The resolver knows no deadline; a thread that is late is left behind.
     threading.Thread(target=look_up, name=f"resolve {host}", daemon=True).start()
     try:
-        answer = found.get(timeout=seconds)
+        answer = answers.get(timeout=seconds)
     except queue.Empty:
         raise NameTimeout("the name was not resolved in time") from None
     if isinstance(answer, OSError):

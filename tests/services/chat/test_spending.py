@@ -200,23 +200,23 @@ def test_a_metered_model_can_be_copied_and_pays_from_the_same_budget():
 def test_a_file_keeps_what_is_spent_as_it_is_paid(tmp_path):
     path = tmp_path / "run" / "spent.json"
     model = ScriptedChat(lambda request: ChatReply("x", usage={"input": 100, "output": 20, "calls": 1}), "m")
-    Metered(model, Budget(kept=path)).complete(ASKED)
+    Metered(model, Budget(ledger=path)).complete(ASKED)
     assert read_spent(path) == {"m": {"calls": 1, "input": 100, "output": 20}}
     budget = Budget(
-        Limits(usd=0.2), {"m": DEAR}, kept=path, before={"m": {"input": 120, "output": 3}, "n": {"input": 1}}
+        Limits(usd=0.2), {"m": DEAR}, ledger=path, before={"m": {"input": 120, "output": 3}, "n": {"input": 1}}
     )
     assert budget.counts == {"m": {"calls": 1, "input": 120, "output": 20}, "n": {"input": 1}}
     Metered(model, budget).complete(ASKED)
-    assert Budget(kept=path).counts == budget.counts
+    assert Budget(ledger=path).counts == budget.counts
     with pytest.raises(BudgetSpent):
-        Metered(model, Budget(Limits(usd=0.2), {"m": DEAR}, kept=path)).complete(ASKED)
+        Metered(model, Budget(Limits(usd=0.2), {"m": DEAR}, ledger=path)).complete(ASKED)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"schema": "x"}', '{"schema": "agent-envs/spent@1", "counts": {"m": 3}}'])
 def test_a_file_of_something_else_is_refused(tmp_path, text):
     (tmp_path / "spent.json").write_text(text)
     with pytest.raises(UsageError, match=r"spent\.json does not say what was spent"):
-        Budget(kept=tmp_path / "spent.json")
+        Budget(ledger=tmp_path / "spent.json")
 
 
 def test_what_an_evaluation_spent_before_a_kill_counts_after(tmp_path):
