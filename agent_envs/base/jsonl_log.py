@@ -32,7 +32,7 @@ class Journal(contextlib.AbstractContextManager["Journal"]):
             UsageError: it cannot be written, another process is writing it, or it is damaged before its last line.
         """
         self.path = path
-        self._file: IO[bytes] = _opened(path)
+        self._file: IO[bytes] = _open_journal(path)
         if not try_lock(self._file):
             self._file.close()
             raise UsageError(f"{path} is being written by another process; wait for it or use another folder")
@@ -79,7 +79,7 @@ class Journal(contextlib.AbstractContextManager["Journal"]):
         self.close()
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open_journal(path: Path) -> IO[bytes]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_symlink():

@@ -95,8 +95,8 @@ def evaluate_agent(
 
     sys.path.insert(0, "")
     if resume is not None:
-        _alone(context)
-        _go_on(resume, as_json)
+        _refuse_other_options(context)
+        _resume(resume, as_json)
         return
     choice = (env_id, option.named_values(arg, "--arg"), tasks, split, trials, sweep, turn_limits)
     options = option.named_values(feedback_arg, "--feedback-arg")
@@ -117,10 +117,10 @@ def evaluate_agent(
 
 def _tell_plan(suite: "Suite", settings: "Settings", yes: bool) -> None:
     """Say how much a chat model is to play; all of it with one that has a price needs a word of yours."""
-    from agent_envs.evaluation.runs.costs import asks_a_model, prices_of
+    from agent_envs.evaluation.runs.costs import prices_of, uses_chat_model
 
     prices = prices_of(suite, settings)
-    if not asks_a_model(suite, settings, prices):
+    if not uses_chat_model(suite, settings, prices):
         return
     tasks = sum(len(entry.tasks) for entry in suite.entries)
     plan = f"{tasks * suite.trials:,} episodes ({tasks:,} tasks, {suite.trials} each)"
@@ -140,7 +140,7 @@ def _begin(suite: "Suite", settings: "Settings", folder: Path, title: str, as_js
     _finish(lambda progress: play(progress=progress), folder, title, as_json)
 
 
-def _go_on(folder: Path, as_json: bool) -> None:
+def _resume(folder: Path, as_json: bool) -> None:
     """Go on with the run of a folder, as it was begun."""
     from agent_envs.evaluation.runs.evaluate import resume
     from agent_envs.evaluation.runs.run_folder import open_run
@@ -227,7 +227,7 @@ def _tell_limits(text: str | None, suite: "Suite") -> None:
         )
 
 
-def _alone(context: typer.Context) -> None:
+def _refuse_other_options(context: typer.Context) -> None:
     """Refuse anything beside --resume: a run goes on as it was begun."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
     names = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
@@ -256,10 +256,10 @@ def _finish(play: Callable[[Any], "Result"], folder: Path, title: str, as_json: 
     print_result({**result.to_json(), "run": str(folder)}, as_json, lambda: _tell(result, folder))
     if not result.complete:
         raise typer.Exit(3)
-    _packed(result, folder)
+    _pack_result(result, folder)
 
 
-def _packed(result: "Result", folder: Path) -> None:
+def _pack_result(result: "Result", folder: Path) -> None:
     if not result.settings.pack:
         return
     from agent_envs.evaluation.submission.pack import pack_run

@@ -30,8 +30,15 @@ from gymnasium.utils import RecordConstructorArgs
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message, Utterance, text_of
 from agent_envs.base.protocol import LabelProtocol, MarkedAnswerProtocol, TagProtocol
-from agent_envs.base.serialization import canonical_json, decode_state, digest, encode_state, plain_value, stays_here
-from agent_envs.core.episode import Episode, Outcome, RewardSpec, extended, legal_text
+from agent_envs.base.serialization import (
+    canonical_json,
+    decode_state,
+    digest,
+    encode_state,
+    is_local_object,
+    plain_value,
+)
+from agent_envs.core.episode import Episode, Outcome, RewardSpec, extend_episode, legal_text
 from agent_envs.core.trajectory import Header, Task, TaskSource, Trajectory, transcript
 from agent_envs.services.run_services import Services
 
@@ -154,14 +161,14 @@ class TurnEnv(gym.Env[str, Any]):
             options: `task` (index, id, or a Task), `split`, `episode_key` (keys every outside sample).
         """
         super().reset(seed=seed)
-        options = _checked(self, options or {})
+        options = _check_options(self, options or {})
         task = self._pick(options.get("task"), options.get("split", self.source.splits[0]))
         seed = -1 if seed is None else int(seed)
         key = options.get("episode_key") or digest([self.spec_digest, task.split, task.id, seed])[:16]
         state, messages = self._begin(task, key)
         header = Header(self.env_id, self.spec_digest, task.id, task.split, task.digest, seed, key)
         episode = self._episode = Episode(task, header, messages, state)
-        return text_of(messages), {**_info(self, episode), "tools": _own(list(self.tools))}
+        return text_of(messages), {**_info(self, episode), "tools": _copy(list(self.tools))}
 
     def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Take one turn; see the class of the environment for what an action is."""
@@ -170,7 +177,7 @@ class TurnEnv(gym.Env[str, Any]):
             self._refuse("the episode is over", "call reset() before the next step")
         action, notes = self._read(action)
         outcome = self._advance(episode, action)
-        episode = self._episode = extended(episode, action, outcome, self.reward_spec, self.max_turns, notes)
+        episode = self._episode = extend_episode(episode, action, outcome, self.reward_spec, self.max_turns, notes)
         turn = episode.turns[-1]
         info = _info(self, episode)
         info["reward_terms"] = dict(turn.terms)
@@ -224,7 +231,7 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Base of our wrappers: constructor arguments travel in the spec, and `state` (immutable) in snapshots."""
 
     state: Any = None
-    ahead = False  # played ahead by a solver: nobody outside is asked
+    is_lookahead = False  # True of a fork that a solver plays: nobody outside is asked
 
     def __init__(self, env: gym.Env[Any, Any], **arguments: Any) -> None:
         RecordConstructorArgs.__init__(self, **arguments)
@@ -256,7 +263,7 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return self.unwrapped
 
 
-def _checked(env: TurnEnv, options: dict[str, Any]) -> dict[str, Any]:
+def _check_options(env: TurnEnv, options: dict[str, Any]) -> dict[str, Any]:
     for name in options:
         if name not in RESET_OPTIONS:
             env._refuse(f"unknown reset option {name!r}", f"the options are {', '.join(RESET_OPTIONS)}")
@@ -266,11 +273,11 @@ def _checked(env: TurnEnv, options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _own(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     """Return plain data as a copy that its reader may spoil; `copy.deepcopy` takes many times as long."""
     if isinstance(value, (list, tuple)):
-        return type(value)(map(_own, value))
-    return {key: _own(item) for key, item in value.items()} if isinstance(value, Mapping) else value
+        return type(value)(map(_copy, value))
+    return {key: _copy(item) for key, item in value.items()} if isinstance(value, Mapping) else value
 
 
 def _constructor_arguments(
@@ -361,11 +368,13 @@ def spec_json(env: gym.Env[Any, Any]) -> str:
         raise UsageError(
             f"{core}: no spec; make it with gymnasium.make(id, ...), then spec_json knows how to repeat it"
         )
-    stuck = [name for name, value in core.arguments.items() if stays_here(value)] if isinstance(core, TurnEnv) else []
+    stuck = (
+        [name for name, value in core.arguments.items() if is_local_object(value)] if isinstance(core, TurnEnv) else []
+    )
     for wrapper in env.spec.additional_wrappers:
         if wrapper.kwargs is None:
             stuck.append(f"{wrapper.name} (it must be a gymnasium.utils.RecordConstructorArgs)")
-        stuck += [f"{wrapper.name}({name})" for name, value in (wrapper.kwargs or {}).items() if stays_here(value)]
+        stuck += [f"{wrapper.name}({name})" for name, value in (wrapper.kwargs or {}).items() if is_local_object(value)]
     if stuck:
         raise UsageError(f"{env.spec.id}: {', '.join(stuck)} cannot travel as JSON; name the collaborator by a string")
     return env.spec.to_json()

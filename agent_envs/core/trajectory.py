@@ -215,7 +215,7 @@ class TrajectoryTree:
 
     def __init__(self, header: Header, prompt: tuple[Message, ...]) -> None:
         self.root = replace(header, episode_key="", branch="")
-        self.prompt = _common(prompt)
+        self.prompt = _shared_prompt(prompt)
         self.nodes: dict[str, Node] = {}
         self._leaves: dict[str, tuple[Header, tuple[Message, ...], bool]] = {}
         self._newest: tuple[Turn, ...] = ()  # the path that was added last, all of which is held
@@ -228,7 +228,7 @@ class TrajectoryTree:
         """
         if (
             replace(trajectory.header, episode_key="", branch="") != self.root
-            or _common(trajectory.prompt) != self.prompt
+            or _shared_prompt(trajectory.prompt) != self.prompt
         ):
             raise UsageError(f"trajectory of {trajectory.header.task_id} does not start at this tree's root")
         # A fork has its trunk's own turns: they are held as they are, and looking at each again made depth cost.
@@ -264,7 +264,7 @@ class TrajectoryTree:
             yield Trajectory(header, prompt, tuple(reversed(turns)), success=success)
 
 
-def _common(prompt: tuple[Message, ...]) -> tuple[Message, ...]:
+def _shared_prompt(prompt: tuple[Message, ...]) -> tuple[Message, ...]:
     """Return the part of a prompt that all rollouts of a task and seed share: all but feedback."""
     return tuple(message for message in prompt if message.author != "feedback")
 

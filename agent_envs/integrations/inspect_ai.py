@@ -6,7 +6,7 @@ from typing import Any
 from agent_envs.integrations.session import Row, Session, task_rows
 from agent_envs.integrations.upstream import needs
 from agent_envs.services.chat import ChatRequest
-from agent_envs.services.chat.conversation import Spoken, conversation
+from agent_envs.services.chat.conversation import ChatTurn, conversation
 
 
 def task(env_id: str, n: int = 100, split: str = "test", seed: int = 0, **arguments: Any) -> Any:
@@ -65,7 +65,7 @@ def _messages(session: Session) -> list[Any]:
     from inspect_ai import model
     from inspect_ai.tool import ToolCall
 
-    def message(turn: Spoken) -> Any:
+    def message(turn: ChatTurn) -> Any:
         if turn.role == "assistant":
             calls = [
                 ToolCall(id=call.id, function=call.name, arguments=json.loads(call.arguments)) for call in turn.calls

@@ -21,7 +21,7 @@ from agent_envs.rollout.policy import (
     Reply,
     Request,
     check_actions,
-    checked_replies,
+    check_replies,
     origin_of,
     traits_of,
 )
@@ -254,7 +254,7 @@ def run_episode(
     walk = EpisodeWalk(env, seed=seed, task=task, split=split, episode_key=episode_key, can_prefill=traits.can_prefill)
     actor: Policy = policy.begin(env) if traits.needs_env else policy  # type: ignore[attr-defined]
     while not walk.over:
-        walk.take(checked_replies(actor.name, actor.act([walk.request()]), 1)[0])
+        walk.take(check_replies(actor.name, actor.act([walk.request()]), 1)[0])
     return walk.result()
 
 
@@ -326,7 +326,7 @@ def solve(env: gym.Env[Any, Any]) -> list[str | int]:
         raise Unsolvable(f"{core_of(env).env_id}: the episode is over")
     twin = fork(env)
     for wrapper in turn_wrappers(twin):
-        wrapper.ahead = True
+        wrapper.is_lookahead = True
     solver = CompanionPolicy("solver", twin)
     actions: list[str | int] = []
     gained, over, info = 0.0, False, dict[str, Any]()

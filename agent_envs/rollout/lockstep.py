@@ -22,7 +22,7 @@ from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
 from agent_envs.core.env import core_of, wrapper_usage
 from agent_envs.core.trajectory import Header, Trajectory
 from agent_envs.rollout.episode_runner import EpisodeResult, EpisodeWalk, Planned
-from agent_envs.rollout.policy import Policy, Reply, check_actions, checked_replies, traits_of
+from agent_envs.rollout.policy import Policy, Reply, check_actions, check_replies, traits_of
 from agent_envs.services.run_services import Services
 
 
@@ -164,7 +164,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
         with self._asking:
             started = time.perf_counter()
             try:
-                replies = checked_replies(self._policy.name, actor.act(requests), len(requests))
+                replies = check_replies(self._policy.name, actor.act(requests), len(requests))
             except (EnvFault, BudgetSpent) as end:
                 lanes[0].usage.update(end.usage)  # once, though the call was for all of them
                 raise

@@ -194,7 +194,7 @@ def traits_of(policy: Policy) -> PolicyTraits:
     )
 
 
-def checked_replies(name: str, replies: Any, count: int) -> list[Reply]:
+def check_replies(name: str, replies: Any, count: int) -> list[Reply]:
     """Check the replies of `act` and return them as a list, numpy's integers made plain.
 
     Raises UsageError: it is not one Reply a request, or a Reply holds what cannot be kept; the message names the agent.

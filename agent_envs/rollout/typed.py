@@ -47,7 +47,7 @@ class TypedActions:
         if not words:
             return []
         if self.expanded:
-            return _expanded(_turn(line, read, _names_actions), self.expanded)
+            return _parse_expanded(_turn(line, read, _names_actions), self.expanded)
         number = int(words) - 1 if words.isascii() and words.isdigit() and len(words) < 4 else None
         if self.names and number is not None and not 0 <= number < len(self.names):
             return []
@@ -62,7 +62,7 @@ class TypedActions:
         view = self._views[number] if number is not None and self._views else views.get(head.removeprefix("/"))
         if view is None:
             return [] if words.startswith("/") else [_turn(line, read)]
-        return self._called(view, rest.strip(), read)
+        return self._read_call(view, rest.strip(), read)
 
     def _move(self, text: str) -> str | None:
         """Return a turn of a game whose last line is the name of an action, with its label or without; None if it is not."""
@@ -70,7 +70,7 @@ class TypedActions:
         number = self._core.action_of(f"ACTION: {line}")[0]
         return None if number is None else str(self._core.say(number, head.removeprefix("THINK:").strip()))
 
-    def _called(self, view: Any, rest: str, read: Read) -> list[str | int]:
+    def _read_call(self, view: Any, rest: str, read: Read) -> list[str | int]:
         """Return the call of a tool, its arguments asked for where they are not there; none where they are not given."""
         parameters = view.schema["function"]["parameters"]
         if rest and (len(parameters["properties"]) == 1 or rest.startswith("{")):
@@ -123,7 +123,7 @@ def _is_open(lines: Sequence[str]) -> bool:
     return bool(tags) and f"</{tags[-1]}>" not in text[text.rindex(f"<{tags[-1]}>") :]
 
 
-def _expanded(text: str, ids: dict[str, int]) -> list[str | int]:
+def _parse_expanded(text: str, ids: dict[str, int]) -> list[str | int]:
     """Return typed lines as actions: expanded ones of a line that begins with a /name; none where a name is not known.
 
     A name goes before an id (`/7` may be a button), and a word may spell names, as `12+3=`. Other lines in a row are one text.

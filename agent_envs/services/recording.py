@@ -129,7 +129,7 @@ class Recording(Uncopied):
         self.close()
 
 
-def asks_anew(recording: Recording | None) -> bool:
+def calls_again(recording: Recording | None) -> bool:
     """Return whether a call whose answer was of no use would be made again, and not found again."""
     return recording is None or recording.mode == "record"
 

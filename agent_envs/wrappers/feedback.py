@@ -138,9 +138,9 @@ class VerbalFeedback(TurnWrapper):
         before = self._moment()
         observation, reward, terminated, truncated, info = self.env.step(action)
         turn = self.turn_env().episode.turns[-1]
-        talk = self._grown(turn, info)
+        talk = self._extend_talk(turn, info)
         info["feedback"] = ""
-        if terminated or truncated or not self._awaited(turn, info):
+        if terminated or truncated or not self._expects_feedback(turn, info):
             self.state = replace(self.state, talk=talk)
             return observation, reward, terminated, truncated, info
         try:
@@ -161,14 +161,14 @@ class VerbalFeedback(TurnWrapper):
         except TypeError:  # a wrapper of somebody else's
             return None
 
-    def _awaited(self, turn: Turn, info: dict[str, Any]) -> bool:
+    def _expects_feedback(self, turn: Turn, info: dict[str, Any]) -> bool:
         """Return whether the policy is about to write, and will."""
-        if self.ahead or (self._most_turns is not None and info["turn"] >= self._most_turns):
+        if self.is_lookahead or (self._most_turns is not None and info["turn"] >= self._most_turns):
             return False
         # With expanded actions: when an action has handed its result back to language, and not within a call or a text.
         return "action_mask" not in info or (isinstance(turn.action, int) and bool(info["action_mask"][0]))
 
-    def _grown(self, turn: Turn, info: dict[str, Any]) -> tuple[Message, ...]:
+    def _extend_talk(self, turn: Turn, info: dict[str, Any]) -> tuple[Message, ...]:
         """Return the conversation as the policy sees it after a turn."""
         news = shown_messages(self.env, info)
         if info["context"] == "replace":

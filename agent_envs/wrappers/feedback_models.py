@@ -28,7 +28,7 @@ from agent_envs.services.chat import ChatModel, ChatPort, ChatReply, ChatRequest
 from agent_envs.services.chat.conversation import clean
 from agent_envs.services.chat.named import FORMS, is_chat_model, is_chat_name
 from agent_envs.services.chat.spending import Budget, Charged, Limits, Metered
-from agent_envs.services.recording import CallSite, Recording, asks_anew
+from agent_envs.services.recording import CallSite, Recording, calls_again
 from agent_envs.wrappers.feedback_prompts import Templates
 from agent_envs.wrappers.scripted_feedback import QUALITIES
 
@@ -163,15 +163,15 @@ class ChatFeedback(Uncopied):
 
     def _ask_model(self, port: ChatPort, request: ChatRequest, site: CallSite) -> FeedbackReply:
         reply = ask(port, request, site)
-        text, usage = readable(reply.text), _counted(reply)
+        text, usage = readable(reply.text), _count_call(reply)
         if not text:
             nudge = [{"role": "assistant", "content": "(nothing)"}, {"role": "user", "content": _NUDGE}]
             again = replace(request, messages=[*request.messages, *nudge])
             reply = ask(port, again, replace(site, ordinal=site.ordinal + 1), lambda reply: bool(readable(reply.text)))
             text = readable(reply.text)
-            usage += _counted(reply)
+            usage += _count_call(reply)
         if not text:
-            raise EnvFault(f"{self.service}: no feedback in two replies", asks_anew(port.recording))
+            raise EnvFault(f"{self.service}: no feedback in two replies", calls_again(port.recording))
         return text, dict(usage)
 
     def _port_now(self, moment: Moment) -> ChatPort:
@@ -243,7 +243,7 @@ def readable(text: str) -> str:
     return text[: ends[-1]] if ends else text[: MOST_CHARACTERS - 4] + " ..."
 
 
-def _counted(reply: ChatReply) -> Counter[str]:
+def _count_call(reply: ChatReply) -> Counter[str]:
     return Counter({"calls": 1, **reply.usage})
 
 

@@ -65,13 +65,13 @@ def passage(value: str | int, highlight: bool = False, most: int = MAX_CHARACTER
     whole = str(value).strip("\n")
     text = whole[:most]
     cut = _fold(text)
-    visible, folded = _split(_tagged(text) if highlight else [("", text)], cut)
+    visible, folded = _split(_split_tags(text) if highlight else [("", text)], cut)
     return TextPassage(visible, folded, len(text) - cut, len(whole) if len(whole) > len(text) else 0)
 
 
 def stretch(turns: Sequence[tuple[int, Turn]], most: int = MAX_CHARACTERS, names: Sequence[str] = ()) -> Stretch:
     """Return numbered turns of an episode with expanded actions as one text; at most `most` characters of each turn."""
-    steps = [StretchStep(number, turn.action, _added(turn, most, names)) for number, turn in turns]
+    steps = [StretchStep(number, turn.action, _turn_pieces(turn, most, names)) for number, turn in turns]
     text = "".join(piece for step in steps for _, piece in step.pieces)
     cut = _fold(text)
     visible, folded = list[StretchStep](), list[StretchStep]()
@@ -98,7 +98,7 @@ def grouped(play: Trajectory, cut: int, left_out: int) -> list[list[tuple[int, T
     return groups
 
 
-def _added(turn: Turn, most: int, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+def _turn_pieces(turn: Turn, most: int, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return the pieces that a turn adds: the policy's text, what the action appended, results and refusals, each of a kind."""
     text = "".join(message.content for message in turn.observation)
     kind = "event" if isinstance(turn.parsed, Malformed) else "call"
@@ -153,7 +153,7 @@ def _fold(text: str) -> int:
     return cut
 
 
-def _tagged(text: str) -> Iterator[tuple[str, str]]:
+def _split_tags(text: str) -> Iterator[tuple[str, str]]:
     at = 0
     for tag in _TAGGED.finditer(text):
         if tag.start() > at:

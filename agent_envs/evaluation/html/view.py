@@ -90,7 +90,7 @@ def _write_site(run: Run, site: LinkedPages, most: int | None, progress: Progres
     with tempfile.TemporaryFile(dir=site.folder) as file:
         results = Spool(file)
         measures = Measures()
-        episodes = _ordered(_read(run, results, measures))
+        episodes = _sort_rows(_read(run, results, measures))
         selection = _rows_with_transcripts(episodes, most)
         with ReplayReader(run.externals) as reader:
             links = _write_transcripts(
@@ -131,7 +131,7 @@ def _read(run: Run, results: Spool, measures: Measures) -> list[ViewRow]:
     return list(rows.values())
 
 
-def _ordered(episodes: list[ViewRow]) -> list[ViewRow]:
+def _sort_rows(episodes: list[ViewRow]) -> list[ViewRow]:
     """Return the episodes entry by entry, trials of a task together, the tasks with the fewest solved trials first."""
     wins: Counter[tuple[int, str]] = Counter()
     for item in episodes:
@@ -204,7 +204,10 @@ def _write_transcripts(
         nonlocal number, before, size
         span = f"Transcripts {before + 1:,} to {before + len(batch):,} of {total:,}."
         page = Page(
-            f"{title_of(run)}, page {number}", f"{span} {ORDER}", transcripts=tuple(batch), links=_ways(number, last)
+            f"{title_of(run)}, page {number}",
+            f"{span} {ORDER}",
+            transcripts=tuple(batch),
+            links=_page_links(number, last),
         )
         site.write(f"pages/{number:04}.html", page)
         number, before, size = number + 1, before + len(batch), 0
@@ -222,7 +225,7 @@ def _write_transcripts(
     return links
 
 
-def _ways(number: int, last: bool) -> tuple[Cell, ...]:
+def _page_links(number: int, last: bool) -> tuple[Cell, ...]:
     """Return the links of a page that is one of several, beside the index."""
     ways = [Cell("index", "../index.html")]
     ways += [Cell("previous page", f"{number - 1:04}.html")] if number > 1 else []
@@ -258,7 +261,7 @@ def _episode_pages(run: Run, site: LinkedPages, rows: list[ViewRow]) -> tuple[li
         linked = [replace(row, href=row.href and f"../{row.href}") for row in part]
         span = f"{start + 1:,} to {start + len(part):,}"
         page = Page(f"{title_of(run)}, episodes {span}", f"Of {len(rows):,} episodes.",
-                    tuple(episode_tables(run.suite, linked)), links=_ways(number, last))  # fmt: skip
+                    tuple(episode_tables(run.suite, linked)), links=_page_links(number, last))  # fmt: skip
         site.write(name, page)
         for row in part:
             places.setdefault(row.entry, f"{name}#entry-{row.entry + 1}")

@@ -9,10 +9,10 @@ from typing import Any
 from agent_envs.base.errors import UsageError
 from agent_envs.evaluation.runs.measures import EpisodeNumbers, Measures
 from agent_envs.evaluation.runs.run_folder import Run
-from agent_envs.evaluation.runs.summary import figure, known_interval, metric_names, rate_of
+from agent_envs.evaluation.runs.summary import figure, interval_or_none, metric_names, rate_of
 from agent_envs.evaluation.statistics.paired import Paired, compare_paired, holm
 from agent_envs.evaluation.statistics.rates import Rate
-from agent_envs.evaluation.suites.suite import Entry, named_changes
+from agent_envs.evaluation.suites.suite import Entry, describe_changes
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def compare_runs(first: Run, second: Run) -> tuple[list[Contrast], list[str]]:
     pairs = list(zip(first.suite.entries, second.suite.entries, strict=False))
     if first.suite.digest() != second.suite.digest():
         same = len(first.suite.entries) == len(second.suite.entries) and all(a.tasks == b.tasks for a, b in pairs)
-        what = named_changes(first.suite.to_json(), second.suite.to_json())
+        what = describe_changes(first.suite.to_json(), second.suite.to_json())
         if not same:
             raise UsageError(f"these runs cannot be compared: their suites differ in {what}; play both on one suite")
         notes.append(f"the suites differ in {what}: this compares two settings on the same tasks, not two agents alone")
@@ -91,7 +91,7 @@ def compare_runs(first: Run, second: Run) -> tuple[list[Contrast], list[str]]:
     numbers = (_by_entry(first.numbers(measures[0])), _by_entry(second.numbers(measures[1])))
     drafts = [_contrast(one, names, (numbers[0][one.label], numbers[1][other.label])) for one, other in pairs]
     lines = dict.fromkeys(line for item in measures for line in item.notes.values())
-    return _adjusted(drafts), [*notes, *_left_out(numbers), *lines]
+    return _adjust(drafts), [*notes, *_missing_notes(numbers), *lines]
 
 
 def compare_entries(run: Run) -> tuple[list[Contrast], list[str]]:
@@ -113,7 +113,7 @@ def compare_entries(run: Run) -> tuple[list[Contrast], list[str]]:
     drafts = [
         _contrast(other, (base.label, other.label), (numbers[base.label], numbers[other.label])) for other in others
     ]
-    return _adjusted(drafts), [*_left_out((numbers,)), *measures.notes.values()]
+    return _adjust(drafts), [*_missing_notes((numbers,)), *measures.notes.values()]
 
 
 def _by_entry(numbers: Sequence[EpisodeNumbers]) -> dict[str, list[EpisodeNumbers]]:
@@ -144,7 +144,7 @@ def _metric(
         return None
     means = (fmean(first[task] for task in tasks), fmean(second[task] for task in tasks))
     differences = [second[task] - first[task] for task in tasks]
-    interval = known_interval(differences, [clusters[task] for task in tasks])
+    interval = interval_or_none(differences, [clusters[task] for task in tasks])
     return MetricContrast(means, fmean(differences), interval, len(tasks))
 
 
@@ -162,12 +162,12 @@ def _by_task(items: Sequence[EpisodeNumbers]) -> dict[str, list[float]]:
     return {task: [float(item.success) for item in side] for task, side in groupby(items, lambda item: item.task)}
 
 
-def _adjusted(drafts: list[Contrast]) -> list[Contrast]:
+def _adjust(drafts: list[Contrast]) -> list[Contrast]:
     corrected = holm([draft.paired.p_value for draft in drafts])
     return [replace(draft, adjusted=p) for draft, p in zip(drafts, corrected, strict=True)]
 
 
-def _left_out(sides: Sequence[Mapping[str, Sequence[EpisodeNumbers]]]) -> list[str]:
+def _missing_notes(sides: Sequence[Mapping[str, Sequence[EpisodeNumbers]]]) -> list[str]:
     lacking = {
         (entry, item.task) for side in sides for entry, items in side.items() for item in items if not item.complete
     }

@@ -67,7 +67,7 @@ def report_on(*runs: Run) -> Report:
     drafts = [_report(run) for run in runs]
     limits = limit_rows([(name, run.suite, draft[1]) for name, run, draft in zip(names, runs, drafts, strict=True)])
     reports = [draft[0] for draft in drafts]
-    report = reports[0] if len(runs) == 1 else _joined(names, reports)
+    report = reports[0] if len(runs) == 1 else _join(names, reports)
     return replace(report, tables=(*report.tables, *limit_tables(limits)), limits=tuple(limits))
 
 
@@ -78,7 +78,7 @@ def agent_names(runs: Sequence[Run]) -> list[str]:
     return [f"{name}, {place}" if names.count(name) > 1 else name for place, name in enumerate(names, 1)]
 
 
-def _joined(names: Sequence[str], reports: Sequence[Report]) -> Report:
+def _join(names: Sequence[str], reports: Sequence[Report]) -> Report:
     pairs = list(zip(names, reports, strict=True))
     parts: dict[str, list[tuple[str, Table]]] = {}
     for name, table in ((name, table) for name, report in pairs for table in report.tables):
@@ -86,10 +86,10 @@ def _joined(names: Sequence[str], reports: Sequence[Report]) -> Report:
     notes = tuple(f"{name}: {note}" for name, report in pairs for note in report.notes)
     breakdowns = {f"{name}: {entry}": row for name, report in pairs for entry, row in report.breakdowns.items()}
     title = " · ".join(dict.fromkeys(report.title for report in reports))
-    return Report(title, tuple(map(_merged, parts.values())), notes, breakdowns)
+    return Report(title, tuple(map(_merge_tables, parts.values())), notes, breakdowns)
 
 
-def _merged(parts: Sequence[tuple[str, Table]]) -> Table:
+def _merge_tables(parts: Sequence[tuple[str, Table]]) -> Table:
     """Return tables of one caption as one; a column that a table has not is empty."""
     heads = list(dict.fromkeys(head for _, table in parts for head in table.headers))
     rows = []

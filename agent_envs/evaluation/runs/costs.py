@@ -135,7 +135,7 @@ def recorded_counts(path: Path, models: Iterable[str], prefix: str = "") -> Coun
     return counts
 
 
-def asks_a_model(suite: Suite, settings: Settings, prices: RunPrices) -> bool:
+def uses_chat_model(suite: Suite, settings: Settings, prices: RunPrices) -> bool:
     """Return whether a chat model plays or gives feedback, as far as names and prices tell."""
     names = (settings.agent, str(settings.agent_options.get("model")))  # the second of an agent over a chat model
     return any(map(is_chat_name, names)) or prices.agent is not None or bool(feedback_models(suite))

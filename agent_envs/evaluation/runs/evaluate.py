@@ -18,7 +18,6 @@ from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.jsonl_log import read_journal
 from agent_envs.core.env import core_of
 from agent_envs.evaluation.runs.costs import (
-    asks_a_model,
     check_priced,
     estimate,
     feedback_cost,
@@ -26,6 +25,7 @@ from agent_envs.evaluation.runs.costs import (
     pilot_first,
     prices_of,
     recorded_counts,
+    uses_chat_model,
 )
 from agent_envs.evaluation.runs.measures import EpisodeNumbers, Measures, numbers_of
 from agent_envs.evaluation.runs.run_folder import (
@@ -239,7 +239,7 @@ def _play(
     if (warn := getattr(setup.actor, "warn_if_environment_differs", None)) is not None:
         for entry in suite.entries:
             warn(entry_env(entry))
-    if asks_a_model(suite, settings, setup.prices):
+    if uses_chat_model(suite, settings, setup.prices):
         plan, pilot = pilot_first(suite, plan)
     actor, services = _with_budget(setup, suite, run)
     measures, log = Measures(), None

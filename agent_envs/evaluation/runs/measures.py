@@ -19,7 +19,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
 
-from agent_envs.base.caches import keep_rows, kept_rows, place_of
+from agent_envs.base.caches import load_rows, place_of, save_rows
 from agent_envs.base.errors import AgentEnvsError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import Answer, Call, Malformed, Say
@@ -290,7 +290,7 @@ class NumbersCache:
 
     def load(self) -> list[EpisodeNumbers] | None:
         """Return the numbers of every planned episode, None where they are not kept or do not fit the plan."""
-        rows = kept_rows(self._path) if self._path is not None else []
+        rows = load_rows(self._path) if self._path is not None else []
         try:
             values = [dict(zip(_NAMES, row, strict=True)) for row in rows]
         except (TypeError, ValueError):
@@ -304,4 +304,4 @@ class NumbersCache:
         """Keep the numbers of a run where everything is played and told, and the journal is still what was read."""
         complete = self._path is not None and not measures.notes and all(item.complete for item in numbers)
         if self._path is not None and complete and sha256_file(self._journal) == self._content:
-            keep_rows(self._path, [[getattr(item, name) for name in _NAMES] for item in numbers])
+            save_rows(self._path, [[getattr(item, name) for name in _NAMES] for item in numbers])

@@ -155,7 +155,7 @@ class Run:
         identity = self.config.identity.model_dump(mode="json")
         if head is not None and (not isinstance(head, dict) or head.get("identity") != identity):
             stored = head.get("identity") if isinstance(head, dict) else head
-            raise UsageError(f"{path} was written with another {suites.named_changes(stored, identity) or 'head'}")
+            raise UsageError(f"{path} was written with another {suites.describe_changes(stored, identity) or 'head'}")
         unfinished: dict[str, RunEpisode] = {}
         finished: set[str] = set()
         for row in journal:
@@ -321,7 +321,7 @@ def open_run(folder: Path) -> Run:
 def same_identity(run: Run) -> None:
     """Refuse to go on with a run whose agent or package is another one now."""
     now = identity_of(run.suite, run.config.settings())
-    what = suites.named_changes(run.config.identity.model_dump(mode="json"), now.model_dump(mode="json"))
+    what = suites.describe_changes(run.config.identity.model_dump(mode="json"), now.model_dump(mode="json"))
     if what:
         raise UsageError(f"{run.folder} cannot go on: {what} since it began; start a new run")
 

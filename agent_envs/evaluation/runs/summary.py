@@ -113,8 +113,8 @@ def spread_of(name: str, items: Sequence[EpisodeNumbers]) -> Spread:
 
 
 def metric_interval(values: Sequence[float], rows: Sequence[EpisodeNumbers]) -> tuple[float | None, float | None]:
-    """Return the interval of a metric's mean: a rate's for shares, and none below 0 for counts; as `known_interval` else."""
-    low, high = known_interval(values, [item.cluster for item in rows])
+    """Return the interval of a metric's mean: a rate's for shares, and none below 0 for counts; as `interval_or_none` else."""
+    low, high = interval_or_none(values, [item.cluster for item in rows])
     if low is None or min(values) < 0:
         return low, high
     if max(values) <= 1:
@@ -129,7 +129,7 @@ def rate_of(rows: Sequence[EpisodeNumbers], values: Sequence[float] | None = Non
     return success_rate(numbers, [item.task for item in rows], [item.cluster for item in rows])
 
 
-def known_interval(values: Sequence[float], clusters: Sequence[str]) -> tuple[float | None, float | None]:
+def interval_or_none(values: Sequence[float], clusters: Sequence[str]) -> tuple[float | None, float | None]:
     """Return the interval of a mean; (None, None) where one cluster or equal values say nothing about others."""
     low, high = mean_interval(values, clusters)
     if not np.isfinite(low) or high - low <= 1e-9 * max(abs(low), abs(high)):

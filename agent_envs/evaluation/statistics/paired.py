@@ -49,7 +49,7 @@ def compare_paired(
 ) -> Paired:
     """Compare two agents on the same tasks; of each, task -> one number in [0, 1] a trial. Without clusters a task is its own.
 
-    The interval is that of `paired_interval`; where it widens, as clusters are alike, `detectable` is at least `_outright`'s.
+    The interval is that of `paired_interval`; where it widens, as clusters are alike, `detectable` is at least `_win_share`'s.
     The test of `detectable` is at 1 - level.
 
     Raises:
@@ -73,7 +73,7 @@ def compare_paired(
     unit = "tasks" if clusters is None or count == len(tasks) else "clusters of tasks"
     return Paired(
         difference, low, high, p_value, f"{method} over {count} {unit}", len(tasks), count,
-        _detectable(error, critical, count, _needed(level), few),
+        _detectable(error, critical, count, _fewest_signs(level), few),
     )  # fmt: skip
 
 
@@ -136,7 +136,7 @@ def minimum_detectable(
     error, sums, few = _spread(_means(table, names), homes, level)
     count = len(sums)
     critical = t_quantile((1 + level) / 2, max(count - 1, 1))
-    return _detectable(math.sqrt(2) * error, critical, count, _needed(level), few)
+    return _detectable(math.sqrt(2) * error, critical, count, _fewest_signs(level), few)
 
 
 def _common_tasks(
@@ -169,10 +169,10 @@ def _spread(
     error = math.sqrt(clustered_variance(values, homes)[0])
     means = (sums / np.bincount(homes)).round(9)
     others = len(means) - int(np.unique(means, return_counts=True)[1].max())  # than the commonest
-    return error, sums, others < _needed(level)
+    return error, sums, others < _fewest_signs(level)
 
 
-def _needed(level: float) -> int:
+def _fewest_signs(level: float) -> int:
     """Return the number of differences of one sign from which a two-sided sign test is significant."""
     return math.ceil(math.log2(2 / (1 - level)))
 
@@ -215,11 +215,11 @@ def _detectable(error: float, critical: float, clusters: int, needed: int, few: 
     if clusters < needed or math.isinf(critical):
         return 1.0
     usual = (critical + t_quantile(POWER, clusters - 1)) * error
-    return min(1.0, max(usual, _outright(clusters, needed) if few else 0.0))
+    return min(1.0, max(usual, _win_share(clusters, needed) if few else 0.0))
 
 
 @lru_cache(maxsize=256)
-def _outright(clusters: int, needed: int) -> float:
+def _win_share(clusters: int, needed: int) -> float:
     """Return the share of clusters won outright at which `needed` or more of these are won with 80 % power.
 
     It stands in for the spread where two runs hardly differ: such a difference is the smallest of that kind that the sign

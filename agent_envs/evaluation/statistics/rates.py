@@ -62,7 +62,9 @@ def success_rate(
     """
     numbers, home = _by_task(values, tasks, level, clusters)
     means = np.bincount(home, weights=numbers) / np.bincount(home)
-    return _rate(means, _homes(home, tasks if clusters is None else clusters), level, len(numbers), len(numbers))
+    return _rate(
+        means, _cluster_of_task(home, tasks if clusters is None else clusters), level, len(numbers), len(numbers)
+    )
 
 
 def weighted_rate(rates: Sequence[Rate], weights: Sequence[float]) -> Rate:
@@ -141,7 +143,7 @@ def pass_rate(
             f"pass^k and pass@k: k={k}, but a task has {min(trials)} trials; 1 <= k <= trials of every task"
         )
     means = np.array([estimate(int(won), tried, k) for won, tried in zip(wins, trials, strict=True)])
-    labels = _homes(home, tasks if clusters is None else clusters)
+    labels = _cluster_of_task(home, tasks if clusters is None else clusters)
     return _rate(means, labels, level, len(numbers), sum(tried // k for tried in trials))
 
 
@@ -195,7 +197,7 @@ def _by_task(
     return numbers, numbered(tasks)
 
 
-def _homes(task_of: NDArray[np.intp], clusters: Sequence[str]) -> list[str]:
+def _cluster_of_task(task_of: NDArray[np.intp], clusters: Sequence[str]) -> list[str]:
     """Return the cluster of each task."""
     homes: dict[int, str] = {}
     for task, cluster in zip(task_of.tolist(), clusters, strict=True):

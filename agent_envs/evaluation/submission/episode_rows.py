@@ -98,7 +98,7 @@ class EpisodeRow(Strict):
     chain: Hex
 
     @model_validator(mode="after")
-    def _whole(self) -> "EpisodeRow":
+    def _check_turns(self) -> "EpisodeRow":
         ended = self.status in ("terminated", "truncated")
         if [turn.t for turn in self.turns] != list(range(1, len(self.turns) + 1)):
             raise ValueError("turns are numbered from 1")

@@ -28,7 +28,7 @@ def _real_day(text: str) -> str:
     return text
 
 
-def _inside(path: str) -> str:
+def _check_path(path: str) -> str:
     if ".." in path or "//" in path or path.endswith("/"):
         raise ValueError("give a path inside the folder")
     return path
@@ -140,7 +140,7 @@ class Submission(Strict):
 class FileRow(Strict):
     """One file of a submission."""
 
-    path: Annotated[str, Field(pattern=PATH), AfterValidator(_inside)]
+    path: Annotated[str, Field(pattern=PATH), AfterValidator(_check_path)]
     bytes: Count
     sha256: Hex
 
@@ -156,7 +156,7 @@ class Manifest(Strict):
     files: Annotated[tuple[FileRow, ...], Field(min_length=1, max_length=10_000)]
 
     @model_validator(mode="after")
-    def _sorted(self) -> "Manifest":
+    def _check_order(self) -> "Manifest":
         paths = [row.path for row in self.files]
         if paths != sorted(set(paths)) or "manifest.json" in paths:
             raise ValueError("files are sorted by path, each once, without manifest.json")

@@ -67,7 +67,7 @@ def pack_run(
     scan = SecretScan(allow)
     answers, report = read_about(about)
     submission = submission_of(run, answers, reference=_privileged(run))
-    target = _free(target)
+    target = _check_target(target)
     draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         with ExitStack() as stack:
@@ -106,7 +106,7 @@ class _Packing:
         for episode in self._run.sound_rows():
             if episode.key in self._episodes.places:
                 raise UsageError(f"{self._run.folder}: episode {episode.key} is there twice")
-            self._episodes.put(episode.key, _row(_checked(episode, plan[episode.key].header)))
+            self._episodes.put(episode.key, _row(_check_header(episode, plan[episode.key].header)))
             self._outcomes[episode.result.status] += 1
         self._outcomes["missing"] = len(plan) - self._outcomes.total()
 
@@ -233,7 +233,7 @@ def _gold_leak(run: Run) -> str:
     return next(iter(notes), "")
 
 
-def _checked(episode: RunEpisode, planned: Header) -> RunEpisode:
+def _check_header(episode: RunEpisode, planned: Header) -> RunEpisode:
     """Return an episode whose header is the planned one; those that were not played carry no task of their own."""
     trajectory = episode.result.trajectory
     if not trajectory.turns:
@@ -251,7 +251,7 @@ def _row(episode: RunEpisode) -> str:
         raise UsageError(f"episode {episode.key} cannot be packed: {first_fault(error)}") from None
 
 
-def _free(target: Path) -> Path:
+def _check_target(target: Path) -> Path:
     """Return the absolute path of a directory where nothing is, or an empty one, and whose parent is there."""
     target = Path(os.path.abspath(target))
     try:

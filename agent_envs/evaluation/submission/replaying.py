@@ -69,11 +69,11 @@ def places_of(suite: Suite) -> Iterator[tuple[str, Place]]:
                 yield key, Place(entry, cluster, trial, header)
 
 
-class _Wrong(Exception):
+class _RowFault(Exception):
     """A row that no replay can give; the message names the field."""
 
 
-class _NotHere(Exception):
+class _ReplayUnavailable(Exception):
     """Something that a replay needs is not there, or is another one here."""
 
 
@@ -102,10 +102,10 @@ class RowReplayer:
             return Checked(row.key, findings=(f"key: episode {row.key} {why}",))
         outcome = Checked(row.key, row.status, actions=digest([turn.action for turn in row.turns]) if row.turns else "")
         try:
-            again, by_solver = self._again(row, place)
-        except _Wrong as wrong:
+            again, by_solver = self._replay_row(row, place)
+        except _RowFault as wrong:
             return replace(outcome, findings=(str(wrong),))
-        except _NotHere as lack:
+        except _ReplayUnavailable as lack:
             return replace(outcome, unknown=str(lack))
         findings: list[str] = []
         if row_text(again).encode() != line:
@@ -120,7 +120,7 @@ class RowReplayer:
             findings=tuple(findings[:MOST_FINDINGS]),
         )
 
-    def _again(self, row: EpisodeRow, place: Place) -> tuple[EpisodeRow, bool]:
+    def _replay_row(self, row: EpisodeRow, place: Place) -> tuple[EpisodeRow, bool]:
         head = replace(place.header)
         result, by_solver = EpisodeResult(Trajectory(head, (), ()), row.status), False
         if row.turns:
@@ -129,7 +129,7 @@ class RowReplayer:
         try:
             return row_of(RunEpisode(row.key, place.entry, place.cluster, place.trial, result)), by_solver
         except ValidationError as error:
-            raise _Wrong(f"replayed, it is no row: {first_fault(error)}") from None
+            raise _RowFault(f"replayed, it is no row: {first_fault(error)}") from None
 
     def play(self, row: EpisodeRow, place: Place) -> tuple[EpisodeResult, bool]:
         """Return the episode that a row's actions give, and whether they are the solver's; it raises where none can be."""
@@ -143,21 +143,21 @@ class RowReplayer:
             for old in row.turns:
                 where = f"turns.{old.t - 1}"
                 if turns and (turns[-1].terminated or turns[-1].truncated):
-                    raise _Wrong(f"{where}: the episode ended before it, in turn {turns[-1].index}")
+                    raise _RowFault(f"{where}: the episode ended before it, in turn {turns[-1].index}")
                 if solving is not None and _choice(solving, env) != old.action:
                     solving = None
                 step = env.step(old.action)
                 info = step[4]
                 new = record_turn(env, step)
                 turns.append(replace(new, events=_border(old.events, old.action) + new.events))
-        except (_Wrong, _NotHere):
+        except (_RowFault, _ReplayUnavailable):
             raise
         # A stranger's text may meet an error of ours: then this row is not verified, and the others are.
         except Exception as error:  # noqa: BLE001
             raise _classify(error, place.entry.label, where, self._served() > served) from None
         last = turns[-1]
         if not (last.terminated or last.truncated):
-            raise _Wrong(f"turns: the episode goes on after turn {last.index}, the last in the row")
+            raise _RowFault(f"turns: the episode goes on after turn {last.index}, the last in the row")
         success = bool(info.get("success", False))
         trajectory = Trajectory(place.header, prompt, tuple(turns), None, success)
         return EpisodeResult(trajectory, "terminated" if last.terminated else "truncated"), solving is not None
@@ -172,11 +172,11 @@ class RowReplayer:
                 seed=head.seed, options={"task": head.task_id, "split": head.split, "episode_key": head.episode_key}
             )
         except UsageError as error:
-            raise _NotHere(f"{place.entry.label}: {one_line(str(error))}") from None
+            raise _ReplayUnavailable(f"{place.entry.label}: {one_line(str(error))}") from None
         fresh = core_of(env).episode.header
         for name in ("spec_digest", "task_digest"):
             if getattr(fresh, name) != getattr(head, name):
-                raise _NotHere(
+                raise _ReplayUnavailable(
                     f"{place.entry.label}: {name} of task {head.task_id!r} is another one in this installation"
                 )
         return shown_messages(env, info)
@@ -188,21 +188,21 @@ class RowReplayer:
             try:
                 env = entry_env(plain)
             except NOT_HERE as error:
-                raise _NotHere(f"{entry.label}: {one_line(str(error))}") from None
+                raise _ReplayUnavailable(f"{entry.label}: {one_line(str(error))}") from None
             core_of(env).services = self.services
             self._envs[entry.label] = env
         return self._envs[entry.label]
 
 
-def _classify(error: Exception, label: str, where: str, served: bool) -> _Wrong | _NotHere:
+def _classify(error: Exception, label: str, where: str, served: bool) -> _RowFault | _ReplayUnavailable:
     """Classify an error in a replay: one of the row, of a recorded answer that was served, or of this installation."""
     lacking = isinstance(error, MissingExtra | DataMissing)
     if isinstance(error, NotRecorded) or (served and not lacking):
-        return _Wrong(f"{where}: externals: {one_line(str(error))}")
+        return _RowFault(f"{where}: externals: {one_line(str(error))}")
     if isinstance(error, UsageError):
-        return _Wrong(f"{where}.action: {one_line(str(error))}")
+        return _RowFault(f"{where}.action: {one_line(str(error))}")
     kind = "" if isinstance(error, AgentEnvsError) else f"{type(error).__name__}: "
-    return _NotHere(f"{label}, {where}: {kind}{one_line(str(error))}")
+    return _ReplayUnavailable(f"{label}, {where}: {kind}{one_line(str(error))}")
 
 
 def _differences(row: EpisodeRow, again: EpisodeRow) -> list[str]:
@@ -221,7 +221,7 @@ def _border(events: tuple[str, ...], action: str | int) -> tuple[str, ...]:
         cut = _CUT.fullmatch(note)
         fits = isinstance(action, str) and (len(action) == int(cut[1]) < int(cut[2]) if cut else "?" in action)
         if not fits or notes.count(note) > 1:
-            raise _Wrong(f"events: {note[:100]!r} cannot be true of this action")
+            raise _RowFault(f"events: {note[:100]!r} cannot be true of this action")
     return notes
 
 

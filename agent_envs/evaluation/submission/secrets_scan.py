@@ -48,7 +48,7 @@ def kinds_in(text: str) -> list[str]:
     ]
 
 
-def unescaped(text: str) -> str:
+def unescape(text: str) -> str:
     r"""Return JSON text with its escapes undone as far as the search needs it: `\nsk-` must not look like one word."""
     if "\\" not in text:
         return text
@@ -69,7 +69,7 @@ class SecretScan:
 
     def look(self, place: str, line: int, text: str) -> None:
         """Search one line of JSON or plain text that is to be published."""
-        for kind in kinds_in(unescaped(text)):
+        for kind in kinds_in(unescape(text)):
             if kind not in self._allow:
                 self._counts[kind] += 1
                 if len(self._places) < MOST_NAMED:

@@ -101,7 +101,7 @@ class HttpChat(Uncopied):
         body = {**self.body(request), **self.options.extra}
         sent = {name: value for name, value in body.items() if value is not None}
         try:
-            return self._hidden(self._read(self.post(sent, seconds), request))
+            return self._hide_key(self._read(self.post(sent, seconds), request))
         except EnvFault as fault:
             quoted = bool(self._key) and self._key in fault.cause  # a server may quote the key that it refused
             lasting = fault.retryable and any(code in fault.cause for code in _QUOTA_CODES)
@@ -112,7 +112,7 @@ class HttpChat(Uncopied):
             clean_fault.usage = fault.usage
             raise clean_fault from None
 
-    def _hidden(self, reply: ChatReply) -> ChatReply:
+    def _hide_key(self, reply: ChatReply) -> ChatReply:
         """Return a reply without the key, which a server may echo: replies are recorded, shown and packed."""
         if len(self._key) < LEAST_SECRET:
             return reply

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.serialization import canonical_json
-from agent_envs.services.chat.conversation import Spoken, clean, conversation, read_native_call
+from agent_envs.services.chat.conversation import ChatTurn, clean, conversation, read_native_call
 from agent_envs.services.chat.http import HttpChat, member
 from agent_envs.services.chat.model import ChatReply, ChatRequest
 
@@ -138,7 +138,7 @@ class OpenAIText(OpenAIChat):
         return ChatReply(clean(text), (), self.usage(answer), member(choices[0], "finish_reason", str) or "")
 
 
-def _message(turn: Spoken) -> dict[str, Any]:
+def _message(turn: ChatTurn) -> dict[str, Any]:
     if turn.role == "tool":
         return {"role": "tool", "tool_call_id": turn.call_id, "content": turn.text}
     if not turn.calls:

@@ -22,7 +22,7 @@ from agent_envs.services.http.faults import (
     Admit,
     Kind,
     TransportFault,
-    parsed,
+    parse_json,
     place_of,
     refusal,
     secrets_of,
@@ -92,7 +92,7 @@ class HttpClient(Uncopied):
         try:
             with self._connections().used(scheme, host, seconds) as pool:
                 if self.admit is not None and isinstance(pool, httpcore.HTTPProxy):
-                    self.admit(host, request.url.port or _PORTS[scheme], _known_here(host, ends))
+                    self.admit(host, request.url.port or _PORTS[scheme], _resolve_host(host, ends))
                 return exchange.run(pool, request)
         except TimeoutError:
             raise TransportFault(f"{place}: no whole answer within {seconds:.3g} s", "busy") from None
@@ -113,7 +113,7 @@ class HttpClient(Uncopied):
         if not 200 <= reply.status < 300:
             raise refusal(reply.status, reply.headers, reply.body, place, url, secrets_of(url, headers or {}))
         try:
-            return parsed(reply.body)
+            return parse_json(reply.body)
         except (ValueError, RecursionError) as error:
             why = f"answered {reply.status} with a body that is not sound JSON ({type(error).__name__})"
             raise EnvFault(f"{place}: {why}") from None
@@ -261,7 +261,7 @@ def _request(place: str, method: str, url: str, headers: dict[str, str], json: A
         raise UsageError(f"{place}: the URL or a header of the request is not legal HTTP") from None
 
 
-def _known_here(host: str, ends: float) -> list[str]:
+def _resolve_host(host: str, ends: float) -> list[str]:
     """Return the addresses of a host that a proxy will resolve: behind one, a machine often knows no names itself."""
     import httpcore
 

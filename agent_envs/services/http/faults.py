@@ -129,10 +129,10 @@ def _no_connection(error: Exception, proxied: bool) -> Kind:
         return "proxy" if str(error).startswith(("407", "429")) else "tunnel"
     if proxied:
         return "proxy"
-    return "network" if no_way_out(error) else "connect"
+    return "network" if is_unroutable(error) else "connect"
 
 
-def no_way_out(error: BaseException) -> bool:
+def is_unroutable(error: BaseException) -> bool:
     """Return whether a connection failed because this machine has no way to the address."""
     below: BaseException | None = error
     while below is not None and getattr(below, "errno", None) not in _NO_WAY_OUT:
@@ -151,7 +151,7 @@ def sign_of(error: BaseException) -> BaseException | None:
     return None
 
 
-def parsed(body: bytes) -> Any:
+def parse_json(body: bytes) -> Any:
     """Return the value of a JSON text.
 
     Raises:

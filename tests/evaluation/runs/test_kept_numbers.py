@@ -67,7 +67,7 @@ def spoiled(path):
         b"\xff" * 200,
     )
     yield data.replace(b"true", b"false", 1) if b"true" in data else data.replace(b"false", b"true", 1)
-    yield caches._sealed(path.with_name("of-another-package.json"), data[68:-1])
+    yield caches._seal(path.with_name("of-another-package.json"), data[68:-1])
     rows = json.loads(data)[1]
     others = [
         [],
@@ -92,7 +92,7 @@ def spoiled(path):
     }
     others += [[[*row[:at], value, *row[at + 1 :]] for row in rows] for at, value in
                ((measures._NAMES.index(name), value) for name, value in wrong.items())]  # fmt: skip
-    yield from (caches._sealed(path, json.dumps(other).encode()) for other in others)
+    yield from (caches._seal(path, json.dumps(other).encode()) for other in others)
 
 
 def test_a_file_of_kept_numbers_that_is_not_as_it_was_written_is_not_believed(folder):
