@@ -18,7 +18,7 @@ from agent_envs.rollout.policy import Request
 from agent_envs.rollout.run_many import run_many
 from agent_envs.services.chat import AnthropicChat, ChatReply, ChatRequest, OpenAIChat, ScriptedChat
 from agent_envs.services.chat.prices import Price
-from agent_envs.services.chat.spending import Budget, Limits
+from agent_envs.services.chat.spending import Budget, SpendingLimits
 from baselines.agents import AGENTS, agent_class
 from baselines.chat_agent import ChatAgent
 from baselines.prompted_tools import example_for
@@ -237,7 +237,7 @@ def test_a_turn_without_a_model_costs_nothing_under_a_limit():
             return talk.ask([{"role": "user", "content": "?"}]) if talk.request.turn else "free"
 
     silent = ScriptedChat(lambda request: ChatReply("x"), "m")
-    agent = Thrifty(silent).charged(Budget(Limits(usd=1.0), {"m": Price(input=1, output=1)}))
+    agent = Thrifty(silent).charged(Budget(SpendingLimits(usd=1.0), {"m": Price(input=1, output=1)}))
     assert agent.act([Request("k", 0, ())])[0].action == "free"
     with pytest.raises(UsageError, match="m: a reply counts no tokens"):
         agent.act([Request("k", 1, ())])
@@ -260,7 +260,7 @@ def test_calls_that_a_turn_made_before_a_fault_or_the_limit_are_counted():
     with pytest.raises(EnvFault, match="down") as fault:
         agent.act([Request("k", 0, ())])
     with pytest.raises(BudgetSpent, match=r"m: 1\.0000 of 1\.0000 USD") as end:
-        agent.charged(Budget(Limits(usd=1.0), {"m": Price(input=1, output=0)})).act([Request("k", 0, ())])
+        agent.charged(Budget(SpendingLimits(usd=1.0), {"m": Price(input=1, output=0)})).act([Request("k", 0, ())])
     assert fault.value.usage == end.value.usage == {"input": 1_000_000, "output": 5, "calls": 1}
 
 

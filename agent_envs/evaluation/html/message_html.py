@@ -11,7 +11,7 @@ from itertools import groupby
 
 from agent_envs.base.protocol import Malformed
 from agent_envs.base.terminal import MAX_CHARACTERS
-from agent_envs.core.conversation_view import Check, ConversationView, ViewEntry
+from agent_envs.core.conversation_view import ConversationView, ViewCheck, ViewEntry
 from agent_envs.core.trajectory import Trajectory, Turn, stretches
 
 FOLD = 1_200
@@ -213,7 +213,7 @@ class ConversationPage:
         voices = (Voice(name, self._columns.get(name, "across"), tuple(_items(list(part)))) for name, part in together)
         return tuple(voices), max(len(entries) - MOST_ENTRIES, 0)
 
-    def closing(self) -> tuple[tuple[tuple[str, tuple[Check, ...]], ...], int]:
+    def closing(self) -> tuple[tuple[tuple[str, tuple[ViewCheck, ...]], ...], int]:
         """Return the checks of the end by group, and how many are left out."""
         together = groupby(self.checks[:MOST_CHECKS], key=lambda check: check.group)
         return tuple((name, tuple(part)) for name, part in together), max(len(self.checks) - MOST_CHECKS, 0)

@@ -7,7 +7,7 @@ from typing import Any
 from agent_envs.evaluation.html.page import Page, Table, write_page
 from agent_envs.evaluation.report.charts import Forest, points
 from agent_envs.evaluation.report.compare import Contrast
-from agent_envs.evaluation.report.report import Report, limit_tables
+from agent_envs.evaluation.report.report import RunReport, limit_tables
 from agent_envs.evaluation.report.turn_limits import limit_curves
 from agent_envs.evaluation.statistics.paired import p_text
 
@@ -20,7 +20,7 @@ PAIRED = "Task by task, second minus first, so that what makes tasks hard for bo
 DETECTABLE = "Detectable: a smaller true difference in points would probably go unseen (80 % power)."
 
 
-def write_report(path: Path, report: Report) -> None:
+def write_report(path: Path, report: RunReport) -> None:
     """Write a report as a page. With figures over turn limits, tables that do not belong to them are left out."""
     tables = tuple(limit_tables(report.limits)) or report.tables
     intro = f"{INTRO} {LIMITED}" if report.limits else INTRO

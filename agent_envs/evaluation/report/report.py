@@ -24,7 +24,7 @@ DETECTABLE = (
 
 
 @dataclass(frozen=True)
-class Report:
+class RunReport:
     """The tables of a run, or of several, and notes that a reader must see.
 
     `breakdowns` holds, as plain data, what families tell beside success: entry -> `strata` and `metrics`. `limits` are the rows
@@ -61,7 +61,7 @@ class Report:
         return {"title": self.title, "tables": tables, "notes": list(self.notes), **filled}
 
 
-def report_on(*runs: Run) -> Report:
+def report_on(*runs: Run) -> RunReport:
     """Return the report on a run, finished or not; of several runs, their tables as one, with a column for the agent."""
     names = agent_names(runs)
     drafts = [_report(run) for run in runs]
@@ -78,7 +78,7 @@ def agent_names(runs: Sequence[Run]) -> list[str]:
     return [f"{name}, {place}" if names.count(name) > 1 else name for place, name in enumerate(names, 1)]
 
 
-def _join(names: Sequence[str], reports: Sequence[Report]) -> Report:
+def _join(names: Sequence[str], reports: Sequence[RunReport]) -> RunReport:
     pairs = list(zip(names, reports, strict=True))
     parts: dict[str, list[tuple[str, Table]]] = {}
     for name, table in ((name, table) for name, report in pairs for table in report.tables):
@@ -86,7 +86,7 @@ def _join(names: Sequence[str], reports: Sequence[Report]) -> Report:
     notes = tuple(f"{name}: {note}" for name, report in pairs for note in report.notes)
     breakdowns = {f"{name}: {entry}": row for name, report in pairs for entry, row in report.breakdowns.items()}
     title = " · ".join(dict.fromkeys(report.title for report in reports))
-    return Report(title, tuple(map(_merge_tables, parts.values())), notes, breakdowns)
+    return RunReport(title, tuple(map(_merge_tables, parts.values())), notes, breakdowns)
 
 
 def _merge_tables(parts: Sequence[tuple[str, Table]]) -> Table:
@@ -122,7 +122,7 @@ def title_of(run: Run) -> str:
     return f"{run.agent} on {what}"
 
 
-def _report(run: Run) -> tuple[Report, list[EpisodeNumbers]]:
+def _report(run: Run) -> tuple[RunReport, list[EpisodeNumbers]]:
     measures = Measures()
     result, numbers = result_of_run(run, measures)
     items = result.summaries
@@ -132,7 +132,7 @@ def _report(run: Run) -> tuple[Report, list[EpisodeNumbers]]:
     notes += measures.notes.values()
     breakdowns = {item.entry: item.breakdown() for item in items}
     tables, curves = tables_of(result, numbers), curves_of(items, numbers)
-    return Report(title_of(run), tables, tuple(notes), breakdowns, curves=curves), numbers
+    return RunReport(title_of(run), tables, tuple(notes), breakdowns, curves=curves), numbers
 
 
 def tables_of(result: Result, numbers: Sequence[EpisodeNumbers]) -> tuple[Table, ...]:

@@ -49,7 +49,7 @@ from agent_envs.rollout.run_many import run_many
 from agent_envs.services.chat.http import HttpChat
 from agent_envs.services.chat.named import FORMS, is_chat_name, make_chat_model
 from agent_envs.services.chat.prices import Price, check_limit, cost_of
-from agent_envs.services.chat.spending import Budget, Counts, Limits, RunBudgets
+from agent_envs.services.chat.spending import Budget, Counts, RunBudgets, SpendingLimits
 from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
 from agent_envs.wrappers.feedback_models import PORT, PREFIX
@@ -210,7 +210,7 @@ def _with_budget(setup: _EvaluationSetup, suite: Suite, run: Run | None) -> tupl
         prices[payer] = price
     before = _spent_before(run, payer, models.values()) if run is not None else {}
     budget = Budget(
-        Limits(usd=most), prices, ledger=run.folder / "spent.json" if run is not None else None, before=before
+        SpendingLimits(usd=most), prices, ledger=run.folder / "spent.json" if run is not None else None, before=before
     )
     if price is not None:
         actor = BudgetedPolicy(actor, budget) if charged is None else charged(budget)

@@ -27,7 +27,7 @@ Charged = Callable[[ChatModel, "Budget"], ChatModel]  # puts a model behind a bu
 
 
 @dataclass(frozen=True)
-class Limits:
+class SpendingLimits:
     """The most that may be spent: calls, each attempt being one, and US dollars; 0 for no limit."""
 
     calls: int = 0
@@ -39,7 +39,7 @@ class Budget(Uncopied):
 
     def __init__(
         self,
-        limits: Limits = Limits(),  # noqa: B008 - it is frozen
+        limits: SpendingLimits = SpendingLimits(),  # noqa: B008 - it is frozen
         prices: "Mapping[str, Price] | None" = None,
         *,
         ledger: Path | None = None,
@@ -150,7 +150,7 @@ class RunBudgets(Uncopied):
     def __init__(self, totals: Mapping[str, Budget] | None = None) -> None:
         """Take what all calls of a model pay from besides, by the names of models."""
         self._totals, self._lock = {} if totals is None else totals, threading.Lock()
-        self._budgets: dict[tuple[str, Limits], Budget] = {}
+        self._budgets: dict[tuple[str, SpendingLimits], Budget] = {}
 
     def __call__(self, model: ChatModel, own: Budget) -> ChatModel:
         """Return a model behind the run's budgets; the first environment's own becomes that of those alike."""

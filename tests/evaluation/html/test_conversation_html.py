@@ -14,7 +14,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import Journal, read_journal
 from agent_envs.base.messages import Message
 from agent_envs.base.serialization import canonical_json
-from agent_envs.core.conversation_view import Check, ConversationView, Participant, ViewEntry
+from agent_envs.core.conversation_view import ConversationView, Participant, ViewCheck, ViewEntry
 from agent_envs.core.env import Episode, Outcome
 from agent_envs.evaluation.html.message_html import LONGEST_HEAD, MOST_CHECKS, MOST_ENTRIES, ConversationPage
 from agent_envs.evaluation.html.page import Page, Transcript, draw, render
@@ -60,7 +60,9 @@ def told(env: gym.Env[Any, Any]) -> ConversationView:
     for turn in core.episode.turns:
         call = ViewEntry("agent", "call", "guess", f'text="{turn.action}"', turn=turn.index)
         entries += [call, ViewEntry("agent", "result", "guess", f"turn {turn.index}", turn=turn.index)]
-    return ConversationView(SIDES, tuple(entries), (("score", "1"),), (Check("Expected", "the number", "found", True),))
+    return ConversationView(
+        SIDES, tuple(entries), (("score", "1"),), (ViewCheck("Expected", "the number", "found", True),)
+    )
 
 
 register_companions(Told, solver=solver, conversation_view=told)
@@ -122,7 +124,7 @@ def test_what_a_side_does_without_another_between_stands_together() -> None:
 
 def test_a_turn_and_the_checks_are_bounded_and_say_so() -> None:
     entries = tuple(ViewEntry(("agent", "customer")[n % 2], "words", text=str(n)) for n in range(MOST_ENTRIES + 7))
-    checks = tuple(Check("g", str(n), "held", True) for n in range(MOST_CHECKS + 3))
+    checks = tuple(ViewCheck("g", str(n), "held", True) for n in range(MOST_CHECKS + 3))
     talk = ConversationPage(ConversationView(SIDES, entries, checks=checks))
     (voices, more), (groups, unchecked) = talk.spoken(0), talk.closing()
     assert (len(voices), more) == (MOST_ENTRIES, 7)
@@ -154,7 +156,7 @@ def everywhere(text: str) -> ConversationView:
                 ViewEntry(side, "note", text, "", True, turn),
                 ViewEntry(side, "note", "", text, turn=turn),
             ]
-    checks = tuple(Check(text, text, text, holds) for holds in (True, False, None))
+    checks = tuple(ViewCheck(text, text, text, holds) for holds in (True, False, None))
     return ConversationView(sides, tuple(entries), ((text, text),), checks)
 
 
