@@ -18,7 +18,7 @@ from agent_envs.evaluation.statistics.rates import Rate, success_rate, weighted_
 from agent_envs.evaluation.submission.episode_rows import EpisodeRow
 from agent_envs.evaluation.submission.models import Submission, entry_folders
 from agent_envs.evaluation.submission.pack import MOST_BYTES
-from agent_envs.evaluation.submission.replay_pool import SECONDS, CheckedLines, Line, Replaying, check_all
+from agent_envs.evaluation.submission.replay_pool import SECONDS, Checks, Line, Replaying, check_all
 from agent_envs.evaluation.submission.replaying import FREE, Checked, Place, places_of
 from agent_envs.evaluation.suites.suite import Suite, suite_text
 from leaderboard.badges import BADGES, ranked
@@ -122,7 +122,7 @@ class How:
     jobs: int = 1
     seconds: float = SECONDS
     beside: tuple[Path, ...] = ()
-    memory: CheckedLines | None = None
+    memory: Checks | None = None
     keep: bool = False
     progress: Progress | None = None
 

@@ -219,8 +219,8 @@ def plain_value(value: Any) -> Any:
     return {"object": f"{type(value).__module__}:{type(value).__qualname__}"}
 
 
-def is_local_object(value: Any) -> bool:
+def is_local(value: Any) -> bool:
     """Return whether an argument holds an object that JSON cannot carry."""
     if isinstance(value, list | tuple | dict):
-        return any(is_local_object(item) for item in (value.values() if isinstance(value, dict) else value))
+        return any(is_local(item) for item in (value.values() if isinstance(value, dict) else value))
     return not (value is None or isinstance(value, bool | int | float | str))

@@ -30,14 +30,7 @@ from gymnasium.utils import RecordConstructorArgs
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message, Utterance, text_of
 from agent_envs.base.protocol import LabelProtocol, MarkedAnswerProtocol, TagProtocol
-from agent_envs.base.serialization import (
-    canonical_json,
-    decode_state,
-    digest,
-    encode_state,
-    is_local_object,
-    plain_value,
-)
+from agent_envs.base.serialization import canonical_json, decode_state, digest, encode_state, is_local, plain_value
 from agent_envs.core.episode import Episode, Outcome, RewardSpec, extend_episode, legal_text
 from agent_envs.core.trajectory import Header, Task, TaskSource, Trajectory, transcript
 from agent_envs.services.run_services import Services
@@ -97,14 +90,14 @@ class TurnEnv(gym.Env[str, Any]):
     render_mode: str | None = None
     arguments: dict[str, Any]
     services = Services(charged=None)  # recordings and costs of outside services; a runner sets it before the reset
-    _non_defaults: dict[str, Any]
+    _overrides: dict[str, Any]
     _episode: Episode | None = None
     _digest = ""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> "TurnEnv":
         """Record the constructor's arguments, and which of them differ from their defaults."""
         env = super().__new__(cls)
-        env.arguments, env._non_defaults = _constructor_arguments(env, args, kwargs)
+        env.arguments, env._overrides = _constructor_arguments(env, args, kwargs)
         env.action_space, env.observation_space = Utterance(), Utterance()
         return env
 
@@ -139,7 +132,7 @@ class TurnEnv(gym.Env[str, Any]):
         """sha256 over id, arguments that are not defaults, the reward's declaration and the digest of outside data."""
         if not self._digest:
             self._digest = digest(
-                [self.env_id, plain_value(self._non_defaults), self.reward_spec.digest, self.source.digest]
+                [self.env_id, plain_value(self._overrides), self.reward_spec.digest, self.source.digest]
             )
         return self._digest
 
@@ -298,13 +291,13 @@ def _constructor_arguments(
             arguments |= {key: value for key, value in arguments.pop(name).items() if key != "render_mode"}
     defaults = {name: plain_value(parameter.default) for name, parameter in signature.parameters.items()}
     # In their JSON form, because a tuple that travelled in a spec comes back as a list.
-    non_defaults = {name: value for name, value in arguments.items() if plain_value(value) != defaults.get(name, ...)}
-    for name, value in non_defaults.items():
+    overrides = {name: value for name, value in arguments.items() if plain_value(value) != defaults.get(name, ...)}
+    for name, value in overrides.items():
         try:
             canonical_json(plain_value(value))
         except ValueError as error:
             raise UsageError(f"{type(env).__qualname__}: {name}={value!r}; {error}: give finite numbers") from None
-    return arguments, non_defaults
+    return arguments, overrides
 
 
 def _info(env: TurnEnv, episode: Episode) -> dict[str, Any]:
@@ -368,13 +361,11 @@ def spec_json(env: gym.Env[Any, Any]) -> str:
         raise UsageError(
             f"{core}: no spec; make it with gymnasium.make(id, ...), then spec_json knows how to repeat it"
         )
-    stuck = (
-        [name for name, value in core.arguments.items() if is_local_object(value)] if isinstance(core, TurnEnv) else []
-    )
+    stuck = [name for name, value in core.arguments.items() if is_local(value)] if isinstance(core, TurnEnv) else []
     for wrapper in env.spec.additional_wrappers:
         if wrapper.kwargs is None:
             stuck.append(f"{wrapper.name} (it must be a gymnasium.utils.RecordConstructorArgs)")
-        stuck += [f"{wrapper.name}({name})" for name, value in (wrapper.kwargs or {}).items() if is_local_object(value)]
+        stuck += [f"{wrapper.name}({name})" for name, value in (wrapper.kwargs or {}).items() if is_local(value)]
     if stuck:
         raise UsageError(f"{env.spec.id}: {', '.join(stuck)} cannot travel as JSON; name the collaborator by a string")
     return env.spec.to_json()

@@ -110,14 +110,8 @@ class Session:
     def _env_of(self, keyed_env: KeyedEnv | None, row: Mapping[str, Any]) -> KeyedEnv:
         if not (name := row.get("env_id") or self.env_id):
             raise UsageError("Session: no environment; give Session(env_id), or a row of task_rows")
-        env_kwargs = row.get("env_kwargs")
-        arguments = (
-            self.arguments
-            if env_kwargs is None
-            else json.loads(env_kwargs)
-            if isinstance(env_kwargs, str)
-            else env_kwargs
-        )
+        kwargs = row.get("env_kwargs")
+        arguments = self.arguments if kwargs is None else json.loads(kwargs) if isinstance(kwargs, str) else kwargs
         key = json.dumps([name, arguments], sort_keys=True, default=repr)
         if keyed_env is not None:
             if keyed_env[0] == key:

@@ -91,16 +91,14 @@ def _write_site(run: Run, site: LinkedPages, most: int | None, progress: Progres
         results = Spool(file)
         measures = Measures()
         episodes = _sort_rows(_read(run, results, measures))
-        selection = _rows_with_transcripts(episodes, most)
+        subset = _rows_with_transcripts(episodes, most)
         with ReplayReader(run.externals) as reader:
-            links = _write_transcripts(
-                run, site, _transcripts(run, results, selection, reader, progress), len(selection)
-            )
+            links = _write_transcripts(run, site, _transcripts(run, results, subset, reader, progress), len(subset))
             rows = [replace(item, texts=_texts(run, item, reader), href=links.get(item.place, "")) for item in episodes]
     numbers = measures.planned(run.suite, {item.key: item.numbers for item in episodes})
     notes = [*reader.notes.values(), *measures.notes.values()]
-    if len(selection) < len(episodes):
-        count = f"{len(selection):,} of {len(episodes):,} transcripts are written"
+    if len(subset) < len(episodes):
+        count = f"{len(subset):,} of {len(episodes):,} transcripts are written"
         notes.insert(0, f"{count}: from each entry those that stand first in its table. The other rows have no link.")
     return _write_index(run, site, rows, numbers, notes)
 
@@ -153,10 +151,10 @@ def _rows_with_transcripts(episodes: list[ViewRow], most: int | None) -> list[Vi
 
 
 def _transcripts(
-    run: Run, results: Spool, selection: list[ViewRow], reader: ReplayReader, progress: Progress | None
+    run: Run, results: Spool, subset: list[ViewRow], reader: ReplayReader, progress: Progress | None
 ) -> Iterator[tuple[ViewRow, RenderedTranscript]]:
     wins, room = 0, PICTURE_BYTES
-    for number, item in enumerate(selection, 1):
+    for number, item in enumerate(subset, 1):
         result = result_of(json.loads(results.get(item.key)), run.folder)[1]
         entry = run.suite.entries[item.entry]
         task = reader.task(entry, item.numbers.task)
@@ -166,7 +164,7 @@ def _transcripts(
         yield item, transcript
         wins += item.numbers.success
         if progress is not None:
-            progress(number, len(selection), wins)
+            progress(number, len(subset), wins)
 
 
 def _transcript(

@@ -73,12 +73,12 @@ def with_feedback(suite: Suite, feedback: Sequence[Feedback | None]) -> Suite:
         return suite
     if len(feedback) > 1 or feedback[0] is None:
         raise UsageError("--suite takes one --feedback; play each in a run of its own, and compare the runs")
-    adviser = feedback[0]
-    longest = max(len(entry.label) for entry in suite.entries) + 1 + len(adviser.label)
+    advice = feedback[0]
+    longest = max(len(entry.label) for entry in suite.entries) + 1 + len(advice.label)
     if longest > MOST_LABEL:
         raise UsageError(f"--feedback: labels of entries would have {longest} characters, and may have {MOST_LABEL}")
     entries = tuple(
-        entry.model_copy(update={"feedback": adviser, "label": f"{entry.label} {adviser.label}"})
+        entry.model_copy(update={"feedback": advice, "label": f"{entry.label} {advice.label}"})
         for entry in suite.entries
     )
     return suite.model_copy(update={"id": f"{suite.id[:31]}-feedback", "entries": entries})
@@ -86,12 +86,8 @@ def with_feedback(suite: Suite, feedback: Sequence[Feedback | None]) -> Suite:
 
 def feedback_models(suite: Suite) -> dict[str, str]:
     """Return the chat models that give feedback in a suite: name in the suite -> name of the model."""
-    options_by_model = {
-        entry.feedback.model: entry.feedback.options for entry in suite.entries if entry.feedback is not None
-    }
-    return {
-        name: make_chat_model(name, **options).name for name, options in options_by_model.items() if is_chat_name(name)
-    }
+    advisers = {entry.feedback.model: entry.feedback.options for entry in suite.entries if entry.feedback is not None}
+    return {name: make_chat_model(name, **options).name for name, options in advisers.items() if is_chat_name(name)}
 
 
 def feedback_prices(suite: Suite, table: PriceTable) -> dict[str, Price]:

@@ -166,13 +166,9 @@ def resume(folder: Path, progress: Progress | None = None) -> Result:
 
 def greet_models(suite: Suite, actor: Policy, needed: Callable[[], bool] = lambda: True) -> None:
     """See to it that every chat model that plays, advises, judges or is a user answers, where any is still `needed`."""
-    named_models = [
-        (entry.feedback.model, entry.feedback.options) for entry in suite.entries if entry.feedback is not None
-    ]
-    named_models += [
-        (value, {}) for entry in suite.entries for value in entry.arguments.values() if isinstance(value, str)
-    ]
-    models = {name: make_chat_model(name, **options) for name, options in named_models if is_chat_name(name)}
+    pairs = [(entry.feedback.model, entry.feedback.options) for entry in suite.entries if entry.feedback is not None]
+    pairs += [(value, {}) for entry in suite.entries for value in entry.arguments.values() if isinstance(value, str)]
+    models = {name: make_chat_model(name, **options) for name, options in pairs if is_chat_name(name)}
     chats = [model for model in (*models.values(), getattr(actor, "model", None)) if isinstance(model, HttpChat)]
     for model in chats if chats and needed() else ():
         model.greet()

@@ -110,12 +110,10 @@ def _models(agent: str, options: dict[str, Any]) -> tuple[schema.ModelInfo, ...]
 
 def _advisers(run: Run) -> tuple[schema.ModelInfo, ...]:
     """Return the models that give feedback in a run."""
-    options_by_model = {
+    advisers = {
         entry.feedback.model: entry.feedback.options for entry in run.suite.entries if entry.feedback is not None
     }
-    rows = [
-        model.model_copy(update={"role": "feedback"}) for item in options_by_model.items() for model in _models(*item)
-    ]
+    rows = [model.model_copy(update={"role": "feedback"}) for item in advisers.items() for model in _models(*item)]
     return tuple(rows)
 
 

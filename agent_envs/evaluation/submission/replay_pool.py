@@ -60,7 +60,7 @@ def check_lines(lines: Iterable[Line], how: Replaying) -> Iterator[tuple[int, Ch
             yield number, checked
 
 
-class CheckedLines:
+class Checks:
     """What was checked before, by the sha256 of the line; good for one suite and one set of recorded answers."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class CheckedLines:
         self._checks[name] = checked
 
 
-class Ledger(CheckedLines):
+class Ledger(Checks):
     """A memory in an append-only file, which a killed process leaves behind.
 
     It lies in the cache folder, where no submission can lay one, under a name that says what was checked and with what.
@@ -149,11 +149,7 @@ def _replayer(how: Replaying) -> Iterator[RowReplayer]:
 
 
 def check_all(
-    lines: Iterable[Line],
-    how: Replaying,
-    what: str,
-    memory: CheckedLines | None = None,
-    progress: Progress | None = None,
+    lines: Iterable[Line], how: Replaying, what: str, memory: Checks | None = None, progress: Progress | None = None
 ) -> list[Checked]:
     """Replay every line and return the results in their order; `progress` is told (checked, successes) on the way.
 
@@ -163,7 +159,7 @@ def check_all(
     checks: dict[int, Checked] = {}
     wins, finished = 0, False
     try:
-        for number, item in (ledger or memory or CheckedLines()).check(lines, how):
+        for number, item in (ledger or memory or Checks()).check(lines, how):
             checks[number] = item
             wins += item.success
             if progress is not None:
