@@ -92,12 +92,12 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 
 def place_of(folder: str, *sources: Any) -> Path:
-    """Return the file of what was computed from `sources`, plain JSON, by this code."""
+    """Return the cache file for values computed from `sources`, plain JSON, by this code."""
     return cache_dir() / folder / f"{digest([*sources, code_digest()])[:32]}.json"
 
 
 def save_rows(path: Path, rows: Sequence[Any]) -> None:
-    """Keep plain rows, and forget what was kept first beside them; without a cache that can be written nothing is kept."""
+    """Save plain rows in the cache and remove the oldest files; nothing is saved where the cache is read-only."""
     text = _seal(path, json.dumps(rows).encode())
     with contextlib.suppress(OSError):  # then it is computed each time
         write_atomically(path, lambda file: file.write(text))
@@ -107,7 +107,7 @@ def save_rows(path: Path, rows: Sequence[Any]) -> None:
 
 
 def load_rows(path: Path) -> list[Any]:
-    """Return the rows that were kept under this name, none where the file is not there or not as it was written."""
+    """Load the rows saved under this name; none where the file is missing or damaged."""
     try:
         data = path.read_bytes()
     except OSError:

@@ -143,7 +143,7 @@ def stored_text(value: Any) -> bytes:
 
 
 def cached_text(value: Any, write: Callable[[Any], bytes] = stored_text) -> tuple[bytes, bytes]:
-    """Return the text that `write` makes of a frozen value, and its quoted sha256; both live as long as the value.
+    """Return the cached text that `write` makes of a frozen value, and its quoted sha256; both live as long as the value.
 
     Raises:
         TypeError: some part has no stored form, or the value's class allows no weak reference.

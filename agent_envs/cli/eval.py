@@ -116,7 +116,7 @@ def evaluate_agent(
 
 
 def _tell_plan(suite: "Suite", settings: "Settings", yes: bool) -> None:
-    """Say how much a chat model is to play; all of it with one that has a price needs a word of yours."""
+    """Print the number of episodes that a chat model is to play; one with a price needs --yes or a limit."""
     from agent_envs.evaluation.runs.costs import prices_of, uses_chat_model
 
     prices = prices_of(suite, settings)
@@ -216,7 +216,7 @@ def _turn_limits(text: str | None) -> tuple[int, ...]:
 
 
 def _tell_limits(text: str | None, suite: "Suite") -> None:
-    """Say which turn limits the environment cannot grant, and what is played instead."""
+    """Print the turn limits that the environment cannot grant, and the limit that stands for them."""
     limits = {entry.turn_limit for entry in suite.entries}
     more = [turns for turns in _turn_limits(text) if turns not in limits]
     if more:

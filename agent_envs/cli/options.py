@@ -68,7 +68,7 @@ def make_env(env_id: str, arguments: list[str] | None) -> Any:
 
 
 def print_pack_notes(target: Path, name: str) -> None:
-    """Say on standard error what was packed, and what only a person can add."""
+    """Print on standard error the packed folder, and the answers that only a person can add."""
     from agent_envs.evaluation.submission.provenance import missing_answers
 
     tell(f"packed: {target}, submission {name}")
@@ -79,7 +79,7 @@ def print_pack_notes(target: Path, name: str) -> None:
 
 @contextlib.contextmanager
 def two_interrupts(running: str) -> Iterator[None]:
-    """Let the first Ctrl-C finish what is `running` ("running episodes"), and say so; the second leaves at once."""
+    """Finish the work called `running` ("running episodes") on the first Ctrl-C, with a note; leave at once on the second."""
 
     def interrupted(number: int, frame: Any) -> None:
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))

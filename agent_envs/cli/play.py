@@ -118,7 +118,7 @@ def _tell_end(core: Any, how: str) -> None:
 
 
 def fold_text(text: str, columns: int = 0) -> str:
-    """Return a text for a terminal: words kept whole, lists indented, JSON that is wider than the terminal laid out.
+    """Wrap a text for a terminal: words whole, lists indented, JSON wider than the terminal over several lines.
 
     What is piped stays as it is, unless `columns` says how wide a line may be.
     """
@@ -134,7 +134,7 @@ def fold_text(text: str, columns: int = 0) -> str:
 
 
 def _lay_out(line: str, columns: int) -> str:
-    """Return a line that is a JSON object or list over several lines, and any other as it is."""
+    """Print a JSON object or list over several lines; return any other line unchanged."""
     from rich.pretty import pretty_repr
 
     try:

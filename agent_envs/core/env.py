@@ -114,7 +114,7 @@ class TurnEnv(gym.Env[str, Any]):
         return partial(type(self), **self.arguments), (), (self.spec_digest, episode, attributes)
 
     def __setstate__(self, state: tuple[str, str, dict[str, Any]]) -> None:
-        """Put an environment that was just made where the pickled one stood."""
+        """Restore the pickled episode in an environment that was just made."""
         pickled_digest, episode, attributes = state
         for name, value in attributes.items():
             setattr(self, name, value)
@@ -243,7 +243,7 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     @property
     def usage(self) -> dict[str, int]:
-        """What its outside services took in the episode, by names of its own, for the episode's record."""
+        """Tokens and calls of its outside services in the episode, by names of its own, for the episode's record."""
         return {}
 
     def on_turn_limit(self, turns: int) -> None:
@@ -267,7 +267,7 @@ def _check_options(env: TurnEnv, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _copy(value: Any) -> Any:
-    """Return plain data as a copy that its reader may spoil; `copy.deepcopy` takes many times as long."""
+    """Copy plain data for a reader who may change it; `copy.deepcopy` takes many times as long."""
     if isinstance(value, (list, tuple)):
         return type(value)(map(_copy, value))
     return {key: _copy(item) for key, item in value.items()} if isinstance(value, Mapping) else value
@@ -276,7 +276,7 @@ def _copy(value: Any) -> Any:
 def _constructor_arguments(
     env: TurnEnv, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return all constructor arguments with their values, and those that are not the defaults."""
+    """Return all constructor arguments with their values, and those that differ from their defaults."""
     signature = _signature(type(env).__init__)
     try:
         # Where a required one is missing, __init__ says so.
@@ -346,7 +346,7 @@ def wrapper_messages(env: gym.Env[Any, Any]) -> list[Message]:
 
 
 def wrapper_usage(env: gym.Env[Any, Any]) -> dict[str, int]:
-    """Return the counts of what the wrappers of a stack used in the episode, by name."""
+    """Return usage counts of the wrappers of a stack in the episode, by name."""
     return {name: count for wrapper in turn_wrappers(env) for name, count in wrapper.usage.items()}
 
 

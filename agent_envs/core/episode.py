@@ -114,7 +114,7 @@ class Episode:
 
 @dataclass(slots=True)  # read once and not kept: to freeze it costs most of a microsecond
 class Outcome:
-    """What a family makes of one action. `terminated` is the task's end, `truncated` a limit's."""
+    """The result of one action in a family. `terminated` is the task's end, `truncated` a limit's."""
 
     state: Any
     parsed: Parsed | None

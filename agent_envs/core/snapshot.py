@@ -90,7 +90,7 @@ def _seal(body: Any) -> str:
 
 
 def _episode_text(episode: Episode) -> bytes:
-    """Return the text of an episode up to its turns, with the kept texts of all but the state, which is new with every turn."""
+    """Serialize an episode up to its turns; all parts but the state, which is new with every turn, come from a cache."""
     return b'{"$type":"Episode","header":%b,"prompt":{"$tuple":[%b]},"state":%b,"success":%b,"task":%b,"turns":{"$tuple":[' % (
         cached_text(episode.header)[0], b",".join([cached_text(message)[0] for message in episode.prompt]),
         stored_text(episode.state), stored_text(episode.success), cached_text(episode.task)[0],

@@ -167,7 +167,7 @@ class Trajectory:
         return {"schema": SCHEMA, **encode_state(replace(self, task=None))}
 
     def to_lean_json(self) -> dict[str, Any]:
-        """Return the row of a journal: what `to_json` tells, without defaults, the long texts that were shown in a table."""
+        """Return the row of a journal: `to_json` without defaults, with the long texts of prompts and results in a table."""
         texts = list(_message_texts(self))
         long = list(dict.fromkeys(text for text in texts if len(text) >= LONG))
         if sum(map(len, texts)) > MOST_CHARACTERS:

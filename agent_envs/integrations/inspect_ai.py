@@ -10,7 +10,7 @@ from agent_envs.services.chat.conversation import ChatTurn, conversation
 
 
 def task(env_id: str, n: int = 100, split: str = "test", seed: int = 0, **arguments: Any) -> Any:
-    """Return a task of what `task_rows` draws. A fault of an outside service is an error of its sample, and no score."""
+    """Return a task over the rows of `task_rows`. A fault of an outside service is an error of its sample, and no score."""
     with needs("inspect-ai", "inspect"):
         from inspect_ai import Task
         from inspect_ai.dataset import Sample

@@ -241,7 +241,7 @@ class TokenRecord:
         self.logprobs: list[float] = []
 
     def sampled(self, ids: Sequence[int], logprobs: Sequence[float] | None = None) -> str:
-        """Add what the policy sampled, up to the first stop string, and return its text."""
+        """Add the policy's tokens, up to the first stop string, and return their text."""
         tokens = self._until_stop(list(ids))
         self.completion_ids += tokens
         self.mask += [1] * len(tokens)
@@ -250,7 +250,7 @@ class TokenRecord:
         return str(self.tokenizer.decode(spoken, skip_special_tokens=False))
 
     def answered(self, messages: Sequence[Row]) -> list[int]:
-        """Return the ids of messages that answer the last turn, up to where the next one begins; `add` adds them."""
+        """Encode the messages that answer the last turn, up to where the next turn begins; `add` adds the ids."""
         info = self.session.info
         if info["context"] != "append":
             raise UsageError("its context is replaced every turn (Memory?), and tokens can only be added")

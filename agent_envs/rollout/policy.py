@@ -103,7 +103,7 @@ def origin_of(episode_key: str, branch: str) -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """What a policy is asked in one turn: the whole context as chat messages, and how to sample.
+    """A request to a policy for one turn: the whole context as chat messages, and how to sample.
 
     `seed` is derived from the episode key, the branch of a fork and the turn, so that sampling does not depend on
     concurrency. `context` is `append` where the messages are those of the turn before, the policy's action and what followed,
@@ -134,7 +134,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What it does: a text or an expanded action, with tokens where an engine knows them.
+    """A policy's turn: a text or an expanded action, with tokens where an engine knows them.
 
     `sampled` says which of the tokens the policy drew, where some were given (a prefill); empty for all of them.
     """
@@ -149,7 +149,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class PolicyTraits:
-    """What a policy is beside its name and batch; it sets those that differ from the defaults as attributes of its own.
+    """Traits of a policy beside its name and batch; it sets those that differ from the defaults as attributes of its own.
 
     A wrapper of policies hands all of them through as one value, `traits = traits_of(policy)`, which may be changed with
     `dataclasses.replace`.

@@ -37,7 +37,7 @@ FAULT_ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class RunLog:
-    """Where a run is kept.
+    """The files of a run.
 
     Attributes:
         path: the journal, which a killed run goes on from.

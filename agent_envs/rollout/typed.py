@@ -20,7 +20,7 @@ _TAG = re.compile(r"^<(\w+)>", re.MULTILINE)
 
 
 class TypedActions:
-    """What a person can type in one environment, and the actions that it means.
+    """The lines that a person can type in one environment, and their actions.
 
     Attributes:
         expanded: the ids of expanded actions by name, typed as /name or /id, many in a line.
@@ -71,7 +71,7 @@ class TypedActions:
         return None if number is None else str(self._core.say(number, head.removeprefix("THINK:").strip()))
 
     def _read_call(self, view: Any, rest: str, read: Read) -> list[str | int]:
-        """Return the call of a tool, its arguments asked for where they are not there; none where they are not given."""
+        """Return the call of a tool, asking for missing arguments; none where they are not given."""
         parameters = view.schema["function"]["parameters"]
         if rest and (len(parameters["properties"]) == 1 or rest.startswith("{")):
             return [view.render(rest if rest.startswith("{") else dict.fromkeys(parameters["properties"], rest))]

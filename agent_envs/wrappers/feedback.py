@@ -162,7 +162,7 @@ class VerbalFeedback(TurnWrapper):
             return None
 
     def _expects_feedback(self, turn: Turn, info: dict[str, Any]) -> bool:
-        """Return whether the policy is about to write, and will."""
+        """Return whether the policy is about to write a turn."""
         if self.is_lookahead or (self._most_turns is not None and info["turn"] >= self._most_turns):
             return False
         # With expanded actions: when an action has handed its result back to language, and not within a call or a text.

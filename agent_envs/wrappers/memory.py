@@ -67,7 +67,7 @@ class Memory(TurnWrapper):
         return observation, reward, terminated, truncated, self._rebuild(info)
 
     def hear(self, message: Message) -> None:
-        """Keep a message that a wrapper further out has shown, as long as the observation that it stands behind."""
+        """Keep a message that a wrapper further out added, as long as the observation before it."""
         opening, exchanges = self.state
         *older, newest = exchanges or ((_NOBODY,),)
         self.state = (opening, (*older, (*newest, (message.role, message.content))))

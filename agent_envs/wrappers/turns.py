@@ -27,7 +27,7 @@ from agent_envs.core.registry import companion
 
 
 def allowance(env: gym.Env[Any, Any]) -> tuple[int, str]:
-    """Return the turns that a stack still allows and the prefill of the coming one: what info says, for a solver."""
+    """Return the turns left in a stack and the prefill of the coming one, as info has them, for a solver."""
     left, prefill = 0, ""
     limits = []
     bound = math.inf

@@ -39,7 +39,7 @@ class TextPassage:
 
 @dataclass(frozen=True, slots=True)
 class StretchStep:
-    """What one action added to a growing text, in pieces of (kind, text); `fresh` is False where a fold cut it in two."""
+    """The pieces, (kind, text), that one action added to a growing text; `fresh` is False where a fold cut it in two."""
 
     number: int
     action: str | int
@@ -181,7 +181,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """What one side did without another between; `column` says where it stands: left, right, or across both."""
+    """Consecutive entries of one side; `column` is its place: left, right, or across both."""
 
     name: str
     column: str
@@ -207,14 +207,14 @@ class ConversationPage:
         return sum(min(len(entry.text), most) for entry in entries)
 
     def spoken(self, turn: int) -> tuple[tuple[Voice, ...], int]:
-        """Return a turn's voices, and how many entries are left out behind them."""
+        """Return a turn's voices, and the number of entries left out behind them."""
         entries = self._turns.get(turn, [])
         together = groupby(entries[:MOST_ENTRIES], key=lambda entry: entry.participant)
         voices = (Voice(name, self._columns.get(name, "across"), tuple(_items(list(part)))) for name, part in together)
         return tuple(voices), max(len(entries) - MOST_ENTRIES, 0)
 
     def closing(self) -> tuple[tuple[tuple[str, tuple[ViewCheck, ...]], ...], int]:
-        """Return the checks of the end by group, and how many are left out."""
+        """Return the checks of the end by group, and the number left out."""
         together = groupby(self.checks[:MOST_CHECKS], key=lambda check: check.group)
         return tuple((name, tuple(part)) for name, part in together), max(len(self.checks) - MOST_CHECKS, 0)
 

@@ -107,7 +107,7 @@ class RenderedTranscript:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a page shows, from top to bottom. A blank line in `intro` starts a paragraph; `links` stand above and below.
+    """The content of a page, from top to bottom. A blank line in `intro` starts a paragraph; `links` stand above and below.
 
     `tables` may have figures between them; those in `curves` follow.
     """
@@ -189,7 +189,7 @@ def draw(item: Transcript, most_bytes: int | None = None) -> RenderedTranscript:
 
 
 def _render_transcript(how: dict[str, Any], most_bytes: int | None) -> tuple[str, int]:
-    """Return a transcript without pictures and its size; one that turns out to be too large is not drawn to its end."""
+    """Render a transcript without pictures and return its size; stop once it is larger than `most_bytes`."""
     parts, size = list[str](), 0
     for part in _template("transcript.html").generate(**how, pictures={}, missing=0):
         parts.append(part)

@@ -21,7 +21,7 @@ AROUND = 250  # bytes of HTML around a picture, or of the note that some are lef
 
 
 class Painter(TurnWrapper):
-    """Keep a picture of the state after the reset and after each turn, in `pictures`; "" where none is wanted or fits."""
+    """Draw the state after the reset and after each turn, in `pictures`; "" where none is needed or fits."""
 
     def __init__(self, env: gym.Env[Any, Any], turns: int) -> None:
         """Draw the first and the last states of an episode of so many turns, at most `MOST_PICTURES`."""
@@ -59,12 +59,12 @@ def draws(env: gym.Env[Any, Any]) -> bool:
 
 
 def data_url(svg: str) -> Markup:
-    """Return an SVG as a URL that holds it."""
+    """Return a data URL of an SVG."""
     return Markup("data:image/svg+xml;base64,") + base64.b64encode(svg.encode("utf-8", "replace")).decode("ascii")
 
 
 def fitting(pictures: Sequence[str], turns: Sequence[int], room: int) -> tuple[dict[int, Markup], int]:
-    """Return turn -> URL of the pictures that fit into so many bytes, from both ends, and how many of the turns lack one."""
+    """Return turn -> URL of the pictures that fit into `room` bytes, from both ends, and the number of turns without one."""
     room = min(room, MOST_BYTES)
     urls: dict[int, Markup] = {}
     candidates = [turn for turn in turns if turn < len(pictures)]

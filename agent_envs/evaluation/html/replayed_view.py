@@ -30,7 +30,7 @@ FULL = "No pictures are shown: those of earlier transcripts fill the room that p
 
 @dataclass(frozen=True, slots=True)
 class ReplayedEpisode:
-    """What an episode's environment told: all sides, pictures, names of expanded actions, and why less than it could have."""
+    """The view of a replayed episode: all sides, pictures, names of expanded actions, and a note on missing parts."""
 
     conversation: ConversationView | None = None
     pictures: tuple[str, ...] = ()
@@ -121,7 +121,7 @@ class ReplayReader:
 
 
 def _with_feedback(view: ConversationView, trajectory: Trajectory) -> ConversationView:
-    """Return a conversation with what a wrapper's feedback said, across them, at the end of each turn."""
+    """Add a wrapper's feedback to a conversation, across both sides, at the end of each turn."""
     messages_by_turn = [(0, trajectory.prompt)]
     for turn in trajectory.turns:
         news = turn.observation if turn.context == "append" else turn.observation[-1:]

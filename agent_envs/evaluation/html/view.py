@@ -224,7 +224,7 @@ def _write_transcripts(
 
 
 def _page_links(number: int, last: bool) -> tuple[Cell, ...]:
-    """Return the links of a page that is one of several, beside the index."""
+    """Return links to the index and to the neighbours of a page of transcripts."""
     ways = [Cell("index", "../index.html")]
     ways += [Cell("previous page", f"{number - 1:04}.html")] if number > 1 else []
     ways += [] if last else [Cell("next page", f"{number + 1:04}.html")]
@@ -272,7 +272,7 @@ def _episode_pages(run: Run, site: LinkedPages, rows: list[ViewRow]) -> tuple[li
 
 
 def badge(numbers: EpisodeNumbers) -> Cell:
-    """Return an outcome as a badge; what was not played to its end is neither good nor bad."""
+    """Return the badge of an outcome; an unfinished episode's is neither good nor bad."""
     tone = "odd" if numbers.outcome in UNPLAYED else "good" if numbers.success else "bad"
     return Cell(numbers.outcome, tone=tone)
 
@@ -323,7 +323,7 @@ def summary_tables(
 
 
 def episode_tables(suite: Suite, rows: Sequence[ViewRow]) -> list[Table]:
-    """Return one table an entry, rows in their order; without columns of which nothing is known."""
+    """Return one table an entry, rows in their order; empty columns are left out."""
     groups: dict[int, list[ViewRow]] = {}
     for row in rows:
         groups.setdefault(row.entry, []).append(row)

@@ -286,7 +286,7 @@ class Table:
         return [next((cell.basis for cell in row if isinstance(cell, Rate)), "") for row in self.rows]
 
     def texts(self) -> tuple[list[str], list[list[str]]]:
-        """Return headers and rows in words; what a row's rates rest on stands once, in a last column, and drawings nowhere."""
+        """Return headers and rows as text: the basis of a row's rates once, in a last column, and no drawings."""
         drawings = {place for row in self.rows for place, cell in enumerate(row) if isinstance(cell, Bar | StackedBar)}
         heads, *rows = (
             [text_of(cell) for place, cell in enumerate(row) if place not in drawings]

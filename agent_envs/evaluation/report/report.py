@@ -72,7 +72,7 @@ def report_on(*runs: Run) -> RunReport:
 
 
 def agent_names(runs: Sequence[Run]) -> list[str]:
-    """Return the agents of runs, with the folder where one plays twice, and numbered where that says nothing."""
+    """Return the names of runs' agents, with the folder of one that plays twice, numbered where even that is the same."""
     agents = [run.agent for run in runs]
     names = [f"{run.agent} ({run.folder.resolve().name})" if agents.count(run.agent) > 1 else run.agent for run in runs]
     return [f"{name}, {place}" if names.count(name) > 1 else name for place, name in enumerate(names, 1)]
@@ -90,7 +90,7 @@ def _join(names: Sequence[str], reports: Sequence[RunReport]) -> RunReport:
 
 
 def _merge_tables(parts: Sequence[tuple[str, Table]]) -> Table:
-    """Return tables of one caption as one; a column that a table has not is empty."""
+    """Merge tables of one caption; a cell of a column that a table lacks is empty."""
     heads = list(dict.fromkeys(head for _, table in parts for head in table.headers))
     rows = []
     for name, table in parts:
@@ -136,14 +136,14 @@ def _report(run: Run) -> tuple[RunReport, list[EpisodeNumbers]]:
 
 
 def tables_of(result: Result, numbers: Sequence[EpisodeNumbers]) -> tuple[Table, ...]:
-    """Return success, trials, behaviour, how episodes ended, what feedback took, and what families tell."""
+    """Return the tables of success, trials, behaviour, outcomes, costs of feedback, and the families' own."""
     items = result.summaries
     first = [_success(result, numbers), *([_trials(items, numbers)] if result.suite.trials > 1 else [])]
     return (*first, _behaviour(items, numbers), _outcomes(items), *feedback_tables(items), *_families(items))
 
 
 def curves_of(items: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> tuple[Curve, ...]:
-    """Return pass^k, and how many episodes had so many turns and so high a return; of many entries together."""
+    """Return pass^k and histograms of turns and returns; entries are pooled where they are many."""
     groups = {item.entry: [row for row in numbers if row.entry == item.entry and row.complete] for item in items}
     curves = []
     if len(items) > MOST_ENTRIES:
@@ -308,5 +308,5 @@ _MARKS = str.maketrans({
 
 
 def _cell(text: str) -> str:
-    """Return a text that Markdown shows as it is."""
+    """Escape a text for a cell of a Markdown table."""
     return visible(str(text)).translate(_MARKS)

@@ -128,7 +128,7 @@ def _subjects(entries: Sequence[Entry]) -> list[str]:
 
 
 def _settings(entries: Sequence[Entry]) -> list[str]:
-    """Return in which arguments and feedback entries of one environment differ, as text; "" where they do not."""
+    """Describe each entry by the arguments and feedback in which entries of its environment differ; "" where they do not."""
     texts = []
     for entry in entries:
         peers = [other.arguments for other in entries if other.env_id == entry.env_id]

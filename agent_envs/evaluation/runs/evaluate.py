@@ -71,7 +71,7 @@ FREE = Price(input=0.0, output=0.0)
 
 @dataclass(frozen=True)
 class Result:
-    """What a run came to."""
+    """The results of a run."""
 
     suite: Suite
     settings: Settings
@@ -149,7 +149,7 @@ def evaluate(
 
 
 def resume(folder: Path, progress: Progress | None = None) -> Result:
-    """Go on with the run of a folder, as it was begun; a UsageError names what it rests on and has changed since."""
+    """Resume the run of a folder; a UsageError names changes since in files and code that it depends on."""
     run = open_run(folder)
     same_identity(run)
     config = run.config
@@ -165,7 +165,7 @@ def resume(folder: Path, progress: Progress | None = None) -> Result:
 
 
 def greet_models(suite: Suite, actor: Policy, needed: Callable[[], bool] = lambda: True) -> None:
-    """See to it that every chat model that plays, advises, judges or is a user answers, where any is still `needed`."""
+    """Check that every chat model that plays, advises, judges or is a user answers, where any is still `needed`."""
     pairs = [(entry.feedback.model, entry.feedback.options) for entry in suite.entries if entry.feedback is not None]
     pairs += [(value, {}) for entry in suite.entries for value in entry.arguments.values() if isinstance(value, str)]
     models = {name: make_chat_model(name, **options) for name, options in pairs if is_chat_name(name)}
@@ -264,7 +264,7 @@ def _play(
 def _watch(
     suite: Suite, episodes: Episodes, measures: Measures, progress: Progress | None
 ) -> tuple[dict[str, EpisodeNumbers], bool]:
-    """Return the numbers of episodes as they end, and whether one and the same fault ended too many of them in a row."""
+    """Return the numbers of episodes as they end, and whether the same fault ended too many of them in a row."""
     places = {key: (entry, cluster, trial) for key, entry, _, cluster, trial in suite.episodes()}
     by_key: dict[str, EpisodeNumbers] = {}
     wins, faults = 0, list[str]()
@@ -306,7 +306,7 @@ def _estimate_from_pilot(
 
 
 def result_from(suite: Suite, settings: Settings, numbers: list[EpisodeNumbers], prices: RunPrices) -> Result:
-    """Return the result of every planned episode as numbers, in the order of the suite; `prices` are what tokens cost."""
+    """Compute a result from the numbers of every planned episode, in the order of the suite, and the `prices` of tokens."""
     summaries = summarise(suite, numbers, *_costs(suite, numbers, prices))
     complete = all(item.complete for item in numbers)
     return Result(suite, settings, summaries, score_of(suite, summaries), complete)

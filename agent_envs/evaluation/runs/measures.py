@@ -52,7 +52,7 @@ LEAST = 1_000  # episodes: a smaller run is read in less than the start of a pro
 
 @dataclass(frozen=True, slots=True)
 class EpisodeNumbers:
-    """What counts of one planned episode."""
+    """The measures of one planned episode."""
 
     entry: str  # label of the suite's entry
     task: str
@@ -163,7 +163,7 @@ class Measures:
         return numbers if measures is None else measures.annotate(numbers, trajectory)
 
     def planned(self, suite: Suite, numbers: Mapping[str, EpisodeNumbers]) -> list[EpisodeNumbers]:
-        """Return the numbers of every planned episode in the order of the suite; what is not among `numbers` is missing."""
+        """Return the numbers of every planned episode in the order of the suite; those not among `numbers` are missing."""
         return [
             numbers.get(key) or self.annotate(entry, missing(entry, task, cluster, trial))
             for key, entry, task, cluster, trial in suite.episodes()
@@ -183,7 +183,7 @@ class Measures:
 
 
 def class_of(entry: Entry) -> type:
-    """Return the class of an entry's environment (else `NOT_HERE` is raised); it is made only where no class is registered."""
+    """Return the class of an entry's environment (else raise `NOT_HERE`); it is made only where no class is registered."""
     creator: Any = gym.registry[full_id(entry.env_id)].entry_point
     if isinstance(creator, str):
         creator = load_env_creator(creator)
@@ -289,7 +289,7 @@ class NumbersCache:
         self._path = place_of("numbers", suite.digest(), identity, self._content) if fits else None
 
     def load(self) -> list[EpisodeNumbers] | None:
-        """Return the numbers of every planned episode, None where they are not kept or do not fit the plan."""
+        """Return the numbers of every planned episode, None where they are not in the cache or do not fit the plan."""
         rows = load_rows(self._path) if self._path is not None else []
         try:
             values = [dict(zip(_NAMES, row, strict=True)) for row in rows]
@@ -301,7 +301,7 @@ class NumbersCache:
         return [EpisodeNumbers(**row) for row in values]
 
     def keep(self, numbers: list[EpisodeNumbers], measures: Measures) -> None:
-        """Keep the numbers of a run where everything is played and told, and the journal is still what was read."""
+        """Store the numbers of a run whose episodes are all complete, if the journal has not changed since it was read."""
         complete = self._path is not None and not measures.notes and all(item.complete for item in numbers)
         if self._path is not None and complete and sha256_file(self._journal) == self._content:
             save_rows(self._path, [[getattr(item, name) for name in _NAMES] for item in numbers])

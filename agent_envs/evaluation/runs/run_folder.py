@@ -44,7 +44,7 @@ CONFIG_SCHEMA: Literal["agent-envs/config@1"] = "agent-envs/config@1"
 
 @dataclass(frozen=True)
 class Settings:
-    """How a suite is played."""
+    """Settings of a run: agent, concurrency, prices and limits."""
 
     agent: str  # its name, see `agents.make_agent`
     agent_options: dict[str, Any] = dataclass_field(default_factory=dict)  # its arguments
@@ -58,7 +58,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class RunPrices:
-    """What the tokens of a run cost: looked up once, before it begins, kept in its config.json and handed on."""
+    """The token prices of a run: looked up once, before it begins, and kept in its config.json."""
 
     agent: Price | None = None  # the agent's price; None where it has none
     feedback: Mapping[str, Price] = dataclass_field(default_factory=dict)  # of its models, by their names in the suite
@@ -66,7 +66,7 @@ class RunPrices:
 
 
 class Identity(Strict):
-    """What must not change between the parts of one run."""
+    """The settings that must be equal in all parts of one run."""
 
     agent: str
     agent_options: dict[str, JsonValue]
@@ -96,7 +96,7 @@ class Config(Strict):
         return RunPrices(self.price, self.feedback_prices, self.prices_date)
 
     def settings(self) -> Settings:
-        """Return the settings that were given."""
+        """Return the settings with which the run began."""
         identity = self.identity
         return Settings(
             identity.agent, dict(identity.agent_options), self.concurrency, self.max_cost_usd, "", identity.smoke, self.pack,
@@ -182,7 +182,7 @@ class Run:
             yield episode
 
     def numbers(self, measures: Measures | None = None) -> list[EpisodeNumbers]:
-        """Return the numbers of every planned episode, in the order of the suite; those that were not played too."""
+        """Return the numbers of every planned episode, in the order of the suite, unplayed ones included."""
         measures, cache = measures or Measures(), self.numbers_cache()
         numbers = cache.load()
         if numbers is None:
@@ -192,7 +192,7 @@ class Run:
         return numbers
 
     def numbers_cache(self) -> NumbersCache:
-        """Return the place where the numbers of the journal as it is now are kept."""
+        """Return the cache of the numbers of the journal as it is now."""
         return NumbersCache(self.suite, self.config.identity.model_dump(mode="json"), self.folder / "journal.jsonl")
 
 
@@ -227,7 +227,7 @@ def _check_sums(result: EpisodeResult, path: Path) -> None:
 
 
 def _with_earlier_parts(before: RunEpisode | None, result: EpisodeResult) -> EpisodeResult:
-    """Return a result with what earlier parts of the run spent on its episode."""
+    """Add the usage and attempts of earlier parts of the run to a result."""
     if before is None:
         return result
     old = before.result
@@ -268,7 +268,7 @@ def agent_code(name: str) -> str:
 
 
 def claim(folder: Path, suite: suites.Suite, settings: Settings, prices: RunPrices) -> Run:
-    """Return the run of a folder, which is made where it is missing.
+    """Create or open the run of a folder.
 
     Raises:
         UsageError: the folder cannot be made, or holds a run of another configuration; the message names what differs.
@@ -301,7 +301,7 @@ def claim(folder: Path, suite: suites.Suite, settings: Settings, prices: RunPric
 
 
 def open_run(folder: Path) -> Run:
-    """Return the run that lies in a folder; raises UsageError where there is none, or its parts do not belong together."""
+    """Open the run in a folder; raises UsageError where there is none, or its parts do not belong together."""
     paths = [folder / "config.json", folder / "suite.json"]
     if not all(path.is_file() for path in paths):
         raise UsageError(f"{folder} is no folder of a run: it has no config.json and suite.json (eval --out makes one)")

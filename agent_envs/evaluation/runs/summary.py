@@ -90,7 +90,7 @@ def rates_by_label(items: Sequence[EpisodeNumbers]) -> dict[str, tuple[LabelRate
 
 
 def metrics_of(items: Sequence[EpisodeNumbers]) -> dict[str, Metric]:
-    """Return each metric over all episodes that have it: all that came to an end, whatever became of them."""
+    """Return each metric over all complete episodes that have it."""
     return {
         name: Metric(spread_of(name, items), spread_of(name, [item for item in items if item.success]))
         for name in metric_names(items)
@@ -130,7 +130,7 @@ def rate_of(rows: Sequence[EpisodeNumbers], values: Sequence[float] | None = Non
 
 
 def interval_or_none(values: Sequence[float], clusters: Sequence[str]) -> tuple[float | None, float | None]:
-    """Return the interval of a mean; (None, None) where one cluster or equal values say nothing about others."""
+    """Return the interval of a mean; (None, None) of one cluster or of equal values."""
     low, high = mean_interval(values, clusters)
     if not np.isfinite(low) or high - low <= 1e-9 * max(abs(low), abs(high)):
         return None, None
@@ -145,7 +145,7 @@ def figure(value: float | None, sign: str = "") -> str:
 
 
 def natural(text: str) -> tuple[Any, ...]:
-    """Return the key by which texts sort as people expect: numbers first, by value, and "size 2" before "size 10"."""
+    """Return a sort key for texts: numbers first, by value, and "size 2" before "size 10"."""
     if _NUMBER.fullmatch(text):
         return (0, float(text), text)
     parts = _DIGITS.split(text)

@@ -117,7 +117,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def minimum_detectable(
     values: Sequence[float], tasks: Sequence[str], clusters: Sequence[str] | None = None, level: float = 0.95
 ) -> float:
-    """Return the smallest true difference to another agent that this design would find with 80 % power.
+    """Return the minimum detectable difference to another agent, at 80 % power.
 
     A plan from one run: the other agent is taken to vary between tasks as this one does, and the task means of the two not to
     correlate, which is cautious, as tasks that are hard for one agent are mostly hard for others; the paired comparison

@@ -21,7 +21,7 @@ FLAT_VARIANCE = 1e-24  # squared standard errors below this are rounding noise a
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A rate in [0, 1] with its interval, and what it rests on."""
+    """A rate in [0, 1] with its interval and the numbers of trials, tasks and clusters behind it."""
 
     value: float
     low: float
@@ -190,7 +190,7 @@ def _numbers(values: Sequence[float], level: float = 0.95, **labels: Sequence[An
 def _by_task(
     values: Sequence[float], tasks: Sequence[str], level: float, clusters: Sequence[str] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Return the checked numbers, and which task each belongs to."""
+    """Return the checked numbers, and the task of each."""
     numbers = _numbers(values, level, tasks=tasks, clusters=tasks if clusters is None else clusters)
     if numbers.min() < 0 or numbers.max() > 1:
         raise UsageError("success_rate: every value lies in [0, 1]; mean_interval takes unbounded ones")

@@ -91,7 +91,7 @@ def pack_run(
 
 
 class _Packing:
-    """One packing: what is read of a run, and the files that become of it."""
+    """One packing: the run that is read, and the files that are written."""
 
     def __init__(self, run: Run, draft: Path, scan: SecretScan, stack: ExitStack) -> None:
         self._run, self._draft, self._scan = run, draft, scan
@@ -234,7 +234,7 @@ def _gold_leak(run: Run) -> str:
 
 
 def _check_header(episode: RunEpisode, planned: Header) -> RunEpisode:
-    """Return an episode whose header is the planned one; those that were not played carry no task of their own."""
+    """Check that an episode's header is the planned one; an unplayed episode, which has none, gets it."""
     trajectory = episode.result.trajectory
     if not trajectory.turns:
         return replace(episode, result=replace(episode.result, trajectory=replace(trajectory, header=planned)))
@@ -252,7 +252,7 @@ def _row(episode: RunEpisode) -> str:
 
 
 def _check_target(target: Path) -> Path:
-    """Return the absolute path of a directory where nothing is, or an empty one, and whose parent is there."""
+    """Check that a directory is new or empty and has a parent, and return its absolute path."""
     target = Path(os.path.abspath(target))
     try:
         if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):

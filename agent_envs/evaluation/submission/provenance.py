@@ -58,7 +58,7 @@ def read_about(path: Path | None) -> tuple[About, str]:
 
 
 def missing_answers(packed: Path) -> list[str]:
-    """Return the fields of a submission's directory that only a person can fill (with --about) and nobody has."""
+    """Return the empty fields of a submission that only a person can fill, with --about."""
     submission = schema.Submission.model_validate_json((packed / "submission.json").read_text(encoding="utf-8"))
     answers = {name: attrgetter(name)(submission) for name in QUESTIONS}
     for number, model in enumerate(submission.models):

@@ -33,7 +33,7 @@ Line = tuple[str, bytes]  # label of the entry, and the line without its end
 
 @dataclass(frozen=True)
 class Replaying:
-    """How rows are replayed."""
+    """The settings of a replay."""
 
     suite: Suite  # that they are rows of
     externals: Path | None = None  # recorded answers of outside services, a journal; None where there are none
@@ -44,7 +44,7 @@ class Replaying:
 
 
 def check_lines(lines: Iterable[Line], how: Replaying) -> Iterator[tuple[int, Checked]]:
-    """Yield (number from 0, what a replay makes of the line), in the order in which they are checked."""
+    """Replay lines and yield (number from 0, result), in the order in which they are checked."""
     if how.jobs:
         work = (suite_text(how.suite), how.externals, how.flags)
         with contextlib.closing(BoundedProcesses(how.jobs, how.seconds, _checker, *work)) as processes:
@@ -61,7 +61,7 @@ def check_lines(lines: Iterable[Line], how: Replaying) -> Iterator[tuple[int, Ch
 
 
 class Checks:
-    """What was checked before, by the sha256 of the line; good for one suite and one set of recorded answers."""
+    """Results of earlier replays, by the sha256 of the line; good for one suite and one set of recorded answers."""
 
     def __init__(self) -> None:
         self._checks: dict[str, Checked] = {}
@@ -92,7 +92,7 @@ class Checks:
 
 
 class Ledger(Checks):
-    """A memory in an append-only file, which a killed process leaves behind.
+    """Results of replays in an append-only file, which a killed process leaves behind.
 
     It lies in the cache folder, where no submission can lay one, under a name that says what was checked and with what.
     """

@@ -35,7 +35,7 @@ _CUT = re.compile(r"action cut to ([0-9]{1,9}) of ([0-9]{1,15}) characters")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A planned episode: where it stands in the suite, and the header that its record must have."""
+    """A planned episode: its place in the suite, and the header that its record must have."""
 
     entry: Entry
     cluster: str
@@ -45,7 +45,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Checked:
-    """What a replay makes of one row. Numbers are the replay's, never the row's."""
+    """The result of replaying one row. Numbers are the replay's, never the row's."""
 
     key: str = ""  # of the episode; "" where the row cannot be read
     status: str = ""  # as in the row; `terminated` and `truncated` are as replayed
@@ -70,11 +70,11 @@ def places_of(suite: Suite) -> Iterator[tuple[str, Place]]:
 
 
 class _RowFault(Exception):
-    """A row that no replay can give; the message names the field."""
+    """A fault of the row: no replay gives it; the message names the field."""
 
 
 class _ReplayUnavailable(Exception):
-    """Something that a replay needs is not there, or is another one here."""
+    """A part that a replay needs is missing here, or is another version."""
 
 
 @dataclass
@@ -132,7 +132,7 @@ class RowReplayer:
             raise _RowFault(f"replayed, it is no row: {first_fault(error)}") from None
 
     def play(self, row: EpisodeRow, place: Place) -> tuple[EpisodeResult, bool]:
-        """Return the episode that a row's actions give, and whether they are the solver's; it raises where none can be."""
+        """Replay a row's actions and return the episode, and whether they are the solver's; raises if it cannot."""
         where, served = "reset", self._served()
         try:
             env = self._env(place.entry)

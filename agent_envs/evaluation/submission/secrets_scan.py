@@ -57,7 +57,7 @@ def unescape(text: str) -> str:
 
 
 class SecretScan:
-    """Gathers what is found, line by line, so that one refusal names it all; the secrets themselves are never kept."""
+    """Collects the kinds of secrets line by line, so that one refusal names them all; the secrets themselves are never kept."""
 
     def __init__(self, allow: Sequence[str] = ()) -> None:
         unknown = sorted(set(allow) - set(KINDS))

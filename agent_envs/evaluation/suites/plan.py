@@ -26,7 +26,7 @@ QUIET_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Choice:
-    """What a person asks for: one environment, over the values of one argument or over turn limits where these are given."""
+    """A person's choice: one environment, over the values of one argument or over turn limits where these are given."""
 
     env_id: str  # an id, short or full
     arguments: dict[str, Any] = field(default_factory=dict)  # of the environment
@@ -91,7 +91,7 @@ def first_tasks(suite: Suite, limit: int | None) -> Suite:
 
 
 def playable_part(suite: Suite) -> tuple[Suite, list[str]]:
-    """Return a suite without the entries that need what is not installed, and a line on each of those; something is left."""
+    """Return a suite without the entries that need packages not installed here, and a line on each of those."""
     left, lacking = [], []
     for entry in suite.entries:
         try:
@@ -142,7 +142,7 @@ def ceiling_note(env: gym.Env[Any, Any], split: str, tasks: Sequence[str] | None
 
 
 def gold_note(env: gym.Env[Any, Any]) -> str:
-    """Return that an environment's arguments show the gold, and how; "" where they do not."""
+    """Return a note on the way in which an environment's arguments show the gold; "" where they do not."""
     try:
         reason = _call_companion(env, "shows_gold", "")
     except UsageError as error:
@@ -170,7 +170,7 @@ def _call_companion(env: gym.Env[Any, Any], kind: str, nothing: Any, *more: Any)
 
 @dataclass(frozen=True)
 class Notes:
-    """What is known of a suite before it is played: by entry, that the gold is shown, and which tasks cannot succeed."""
+    """Notes on a suite before it is played, by entry: the gold is visible, tasks cannot succeed."""
 
     shows_gold: tuple[str, ...] = ()
     ceilings: tuple[str, ...] = ()

@@ -62,7 +62,7 @@ class Feedback(Strict):
 
     @property
     def label(self) -> str:
-        """What an entry's label tells of it."""
+        """The description of the feedback in an entry's label."""
         changed = f" templates={self.templates}" if self.texts else ""
         options = canonical_json(self.options)
         settings = f" options={options if len(options) <= 80 else digest(options)[:12]}" if self.options else ""
@@ -99,7 +99,7 @@ class Entry(Strict):
 
     @model_serializer(mode="wrap")
     def _omit_new_fields(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Write an entry without feedback as before there was any: digests of suites stay what they are."""
+        """Write an entry without the field `feedback` where there is none, as before: digests of suites stay the same."""
         row: dict[str, Any] = write(self)
         return row if self.feedback is not None else {name: row[name] for name in row if name != "feedback"}
 
@@ -146,7 +146,7 @@ class Suite(Strict):
 
     @model_serializer(mode="wrap")
     def _omit_new_fields(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Write a suite without a canary or averages as before there were any: digests stay what they are."""
+        """Write a suite without empty `canary` and `averages`, as before these fields: digests stay the same."""
         row: dict[str, Any] = write(self)
         return {name: row[name] for name in row if row[name] or name not in ("canary", "averages")}
 

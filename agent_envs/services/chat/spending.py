@@ -35,7 +35,7 @@ class SpendingLimits:
 
 
 class Budget(Uncopied):
-    """What calls of chat models took, and may still take. Shared by threads, and by models that have one limit together."""
+    """Usage and limits of calls of chat models. Shared by threads, and by models that have one limit together."""
 
     def __init__(
         self,
