@@ -18,7 +18,7 @@ _BOX = re.compile(r"\\(?:boxed|fbox)\s*")
 
 
 def last_boxed(text: str) -> str | None:
-    r"""Return what stands in the last `\boxed{...}`, `\fbox{...}` or `\boxed 7` of a LaTeX text; None where none closes."""
+    r"""Return the content of the last `\boxed{...}`, `\fbox{...}` or `\boxed 7` of a LaTeX text; None where none closes."""
     last = None
     for match in _BOX.finditer(text):
         last = match
