@@ -276,19 +276,21 @@ def _tell(result: "Result", folder: Path) -> None:
     from agent_envs.evaluation.runs.summary import NO_RESULT
 
     if len(result.summaries) == 1:
-        item = result.summaries[0]
-        show(f"{item.entry} {result.settings.agent} on {item.split}: success {item.verdict}, faults {item.faults}")
+        summary = result.summaries[0]
         show(
-            f"mean return {item.mean_return:.3f}, turns {item.mean_turns:.2f}, "
-            f"{100 * item.valid_actions:.1f} % of the turns with a valid action"
+            f"{summary.entry} {result.settings.agent} on {summary.split}: success {summary.verdict}, faults {summary.faults}"
+        )
+        show(
+            f"mean return {summary.mean_return:.3f}, turns {summary.mean_turns:.2f}, "
+            f"{100 * summary.valid_actions:.1f} % of the turns with a valid action"
         )
     else:
         rows = [
-            [item.entry, item.verdict, f"{item.mean_turns:.2f}", f"{item.mean_calls:.2f}",
-             f"{100 * item.valid_actions:.1f} %", str(item.faults)]
-            for item in result.summaries
+            [summary.entry, summary.verdict, f"{summary.mean_turns:.2f}", f"{summary.mean_calls:.2f}",
+             f"{100 * summary.valid_actions:.1f} %", str(summary.faults)]
+            for summary in result.summaries
         ]  # fmt: skip
-        title = f"{result.settings.agent} on {', '.join(sorted({item.split for item in result.summaries}))}"
+        title = f"{result.settings.agent} on {', '.join(sorted({summary.split for summary in result.summaries}))}"
         print_table(title, ["entry", "success (95 % interval)", "turns", "calls", "valid", "faults"], rows)
         if result.suite.scored:
             show(f"score {result.score.text() if result.score is not None else NO_RESULT}")
@@ -302,7 +304,7 @@ def _tell(result: "Result", folder: Path) -> None:
         print_table(table.caption, *table.texts())
     if result.gave_up:
         show("stopped, as episode after episode ended in one and the same fault")
-    if result.settings.max_cost_usd and not result.gave_up and any(item.unplayed for item in result.summaries):
+    if result.settings.max_cost_usd and not result.gave_up and any(summary.unplayed for summary in result.summaries):
         show(f"--max-cost is spent: the same command with --out {folder} and a larger --max-cost plays what is left")
     elif not result.complete:
         show(f"not complete: agent-envs eval --resume {folder} plays what is left")

@@ -66,25 +66,25 @@ def compare(
         write_comparison(page, contrasts, notes)
 
     def text() -> None:
-        methods = {item.paired.method for item in contrasts}
+        methods = {contrast.paired.method for contrast in contrasts}
         show(f"paired by task: {methods.pop() if len(methods) == 1 else 'of each entry as told there'}")
-        for item in contrasts:
-            pair, (one, two) = item.paired, item.rates
-            show(f"\n{item.entry}: {item.verdict()}" + (f" ({pair.method})" if methods else ""))
-            show(f"  first   {item.first}: {one.text()}\n  second  {item.second}: {two.text()}")
+        for contrast in contrasts:
+            pair, (one, two) = contrast.paired, contrast.rates
+            show(f"\n{contrast.entry}: {contrast.verdict()}" + (f" ({pair.method})" if methods else ""))
+            show(f"  first   {contrast.first}: {one.text()}\n  second  {contrast.second}: {two.text()}")
             show(
                 f"  second minus first {100 * pair.difference:+.1f} points [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}], "
-                f"p {p_text(pair.p_value)}, after Holm {p_text(item.adjusted)}"
+                f"p {p_text(pair.p_value)}, after Holm {p_text(contrast.adjusted)}"
             )
             show(f"  differences below about {100 * pair.detectable:.1f} points would probably go unseen (80 % power)")
-            for name, metric in item.metrics.items():
+            for name, metric in contrast.metrics.items():
                 show(f"  {name}: {metric.text()}")
         for note in notes:
             show(f"note: {note}")
         if page is not None:
             show(f"page: {page}")
 
-    print_result({"contrasts": [item.to_json() for item in contrasts], "notes": notes}, as_json, text)
+    print_result({"contrasts": [contrast.to_json() for contrast in contrasts], "notes": notes}, as_json, text)
 
 
 def view(

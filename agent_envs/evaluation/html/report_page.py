@@ -31,21 +31,22 @@ def write_report(path: Path, report: RunReport) -> None:
 
 def write_comparison(path: Path, contrasts: Sequence[Contrast], notes: Sequence[str]) -> None:
     """Write a comparison as a page."""
-    forest = Forest.over([item.paired for item in contrasts])
+    forest = Forest.over([contrast.paired for contrast in contrasts])
     rows: tuple[tuple[Any, ...], ...] = tuple(
-        (item.entry, item.first, item.rates[0].share, item.second, item.rates[1].share, points(item.paired),
-         forest.bar(item.paired), p_text(item.paired.p_value), p_text(item.adjusted),
-         f"{100 * item.paired.detectable:.1f}",
-         item.verdict("first", "second"))
-        for item in contrasts
+        (contrast.entry, contrast.first, contrast.rates[0].share, contrast.second, contrast.rates[1].share,
+         points(contrast.paired), forest.bar(contrast.paired), p_text(contrast.paired.p_value),
+         p_text(contrast.adjusted), f"{100 * contrast.paired.detectable:.1f}", contrast.verdict("first", "second"))
+        for contrast in contrasts
     )  # fmt: skip
     heads: tuple[Any, ...] = ("entry", "first", "success", "second", "success", "points", forest.head, "p", "after Holm",
                               "detectable", "")  # fmt: skip
-    tests = [f"{item.paired.method}; n={item.rates[0].basis} of each" for item in contrasts]
+    tests = [f"{contrast.paired.method}; n={contrast.rates[0].basis} of each" for contrast in contrasts]
     if len(set(tests)) > 1:  # other tasks, and so other tests, by entry
         heads, rows = (*heads, "test"), tuple((*row, test) for row, test in zip(rows, tests, strict=True))
     method = DETECTABLE if len(set(tests)) > 1 else f"{tests[0]}. {DETECTABLE}"
-    metrics = tuple((item.entry, name, metric.text()) for item in contrasts for name, metric in item.metrics.items())
+    metrics = tuple(
+        (contrast.entry, name, metric.text()) for contrast in contrasts for name, metric in contrast.metrics.items()
+    )
     tables = (Table("Paired differences", heads, rows, method), Table("Metrics", ("entry", "metric", ""), metrics))
     first, second = contrasts[0].first, contrasts[0].second
     title = f"{second} minus {first}" if second == contrasts[-1].second else f"{len(contrasts)} settings beside {first}"

@@ -94,8 +94,8 @@ def _write_site(run: Run, site: LinkedPages, most: int | None, progress: Progres
         subset = _rows_with_transcripts(episodes, most)
         with ReplayReader(run.externals) as reader:
             links = _write_transcripts(run, site, _transcripts(run, results, subset, reader, progress), len(subset))
-            rows = [replace(item, texts=_texts(run, item, reader), href=links.get(item.place, "")) for item in episodes]
-    numbers = measures.planned(run.suite, {item.key: item.numbers for item in episodes})
+            rows = [replace(row, texts=_texts(run, row, reader), href=links.get(row.place, "")) for row in episodes]
+    numbers = measures.planned(run.suite, {row.key: row.numbers for row in episodes})
     notes = [*reader.notes.values(), *measures.notes.values()]
     if len(subset) < len(episodes):
         count = f"{len(subset):,} of {len(episodes):,} transcripts are written"
@@ -103,9 +103,9 @@ def _write_site(run: Run, site: LinkedPages, most: int | None, progress: Progres
     return _write_index(run, site, rows, numbers, notes)
 
 
-def _texts(run: Run, item: ViewRow, reader: ReplayReader) -> tuple[str, str, str]:
-    task = reader.task(run.suite.entries[item.entry], item.numbers.task)
-    return (_short(task.question) if task else "", item.texts[1], _short("; ".join(task.gold)) if task else "")
+def _texts(run: Run, row: ViewRow, reader: ReplayReader) -> tuple[str, str, str]:
+    task = reader.task(run.suite.entries[row.entry], row.numbers.task)
+    return (_short(task.question) if task else "", row.texts[1], _short("; ".join(task.gold)) if task else "")
 
 
 def _short(text: str) -> str:
@@ -132,9 +132,9 @@ def _read(run: Run, results: Spool, measures: Measures) -> list[ViewRow]:
 def _sort_rows(episodes: list[ViewRow]) -> list[ViewRow]:
     """Return the episodes entry by entry, trials of a task together, the tasks with the fewest solved trials first."""
     wins: Counter[tuple[int, str]] = Counter()
-    for item in episodes:
-        wins[item.entry, item.numbers.task] += item.numbers.success
-    return sorted(episodes, key=lambda item: (item.entry, wins[item.entry, item.numbers.task], item.place))
+    for row in episodes:
+        wins[row.entry, row.numbers.task] += row.numbers.success
+    return sorted(episodes, key=lambda row: (row.entry, wins[row.entry, row.numbers.task], row.place))
 
 
 def _rows_with_transcripts(episodes: list[ViewRow], most: int | None) -> list[ViewRow]:
@@ -143,39 +143,39 @@ def _rows_with_transcripts(episodes: list[ViewRow], most: int | None) -> list[Vi
         return episodes
     counts: Counter[int] = Counter()
     turn: dict[int, int] = {}
-    for item in episodes:
-        turn[item.place] = counts[item.entry]
-        counts[item.entry] += 1
-    places = {item.place for item in sorted(episodes, key=lambda item: (turn[item.place], item.entry))[:most]}
-    return [item for item in episodes if item.place in places]
+    for row in episodes:
+        turn[row.place] = counts[row.entry]
+        counts[row.entry] += 1
+    places = {row.place for row in sorted(episodes, key=lambda row: (turn[row.place], row.entry))[:most]}
+    return [row for row in episodes if row.place in places]
 
 
 def _transcripts(
     run: Run, results: Spool, subset: list[ViewRow], reader: ReplayReader, progress: Progress | None
 ) -> Iterator[tuple[ViewRow, RenderedTranscript]]:
     wins, room = 0, PICTURE_BYTES
-    for number, item in enumerate(subset, 1):
-        result = result_of(json.loads(results.get(item.key)), run.folder)[1]
-        entry = run.suite.entries[item.entry]
-        task = reader.task(entry, item.numbers.task)
+    for number, row in enumerate(subset, 1):
+        result = result_of(json.loads(results.get(row.key)), run.folder)[1]
+        entry = run.suite.entries[row.entry]
+        task = reader.task(entry, row.numbers.task)
         view = reader.of(entry, result.trajectory, pictured=room > 0)
-        transcript = draw(_transcript(run, item, result, task.gold if task else (), view), BYTES_A_PAGE)
+        transcript = draw(_transcript(run, row, result, task.gold if task else (), view), BYTES_A_PAGE)
         room -= transcript.picture_bytes
-        yield item, transcript
-        wins += item.numbers.success
+        yield row, transcript
+        wins += row.numbers.success
         if progress is not None:
             progress(number, len(subset), wins)
 
 
 def _transcript(
-    run: Run, item: ViewRow, result: EpisodeResult, gold: tuple[str, ...], view: ReplayedEpisode
+    run: Run, row: ViewRow, result: EpisodeResult, gold: tuple[str, ...], view: ReplayedEpisode
 ) -> Transcript:
-    numbers, several = item.numbers, run.suite.trials > 1
+    numbers, several = row.numbers, run.suite.trials > 1
     trial = f"{numbers.trial + 1} of {run.suite.trials}"
     parts = [numbers.entry] if len(run.suite.entries) > 1 else []
     title = ", ".join([*parts, numbers.task, *([f"trial {trial}"] if several else [])])
     meta = [
-        ("cluster", numbers.cluster), ("trial", trial), ("episode key", item.key), ("status", numbers.status),
+        ("cluster", numbers.cluster), ("trial", trial), ("episode key", row.key), ("status", numbers.status),
         ("valid actions", f"{numbers.valid} of {numbers.turns}"), ("tokens", usage_text(result.usage)),
         ("time", f"{result.seconds:.3f} s (agent {result.agent_seconds:.3f} s)"),
         ("failed attempts", str(len(result.attempts))),
@@ -186,7 +186,7 @@ def _transcript(
     if gold:
         meta.append(("gold answers", "; ".join(gold)))
     note = "\n".join(filter(None, (*lines, view.note)))
-    return Transcript(item.anchor, title, tuple(meta), result.trajectory, note, badge(numbers),
+    return Transcript(row.anchor, title, tuple(meta), result.trajectory, note, badge(numbers),
                       view.conversation, view.pictures, view.names)  # fmt: skip
 
 
@@ -211,13 +211,13 @@ def _write_transcripts(
         number, before, size = number + 1, before + len(batch), 0
         batch.clear()
 
-    for item, transcript in transcripts:
+    for row, transcript in transcripts:
         length = len(transcript.html.encode("utf-8"))
         if batch and (len(batch) == TRANSCRIPTS_A_PAGE or size + length > BYTES_A_PAGE):
             write(last=False)
         batch.append(transcript)
         size += length
-        links[item.place] = f"pages/{number:04}.html#{item.anchor}"
+        links[row.place] = f"pages/{number:04}.html#{row.anchor}"
     if batch:
         write(last=True)
     return links
@@ -279,14 +279,17 @@ def badge(numbers: EpisodeNumbers) -> Cell:
 
 def run_facts(run: Run, result: Result) -> tuple[tuple[str, str], ...]:
     """Return the facts of a run by name: agent, suite, episodes, tokens, cost and time."""
-    identity, items = run.config.identity, result.summaries
-    planned, trials = sum(item.episodes for item in items), run.suite.trials
+    identity, summaries = run.config.identity, result.summaries
+    planned, trials = sum(summary.episodes for summary in summaries), run.suite.trials
     tokens: Counter[str] = Counter()
-    for item in items:
-        tokens.update(item.usage)
+    for summary in summaries:
+        tokens.update(summary.usage)
     cost = result.cost_usd
     advice = dict.fromkeys(entry.feedback.label for entry in run.suite.entries if entry.feedback is not None)
-    seconds, agent_seconds = sum(item.seconds for item in items), sum(item.agent_seconds for item in items)
+    seconds, agent_seconds = (
+        sum(summary.seconds for summary in summaries),
+        sum(summary.agent_seconds for summary in summaries),
+    )
     rows = [
         ("agent", identity.agent),
         ("agent's options", canonical_json(identity.agent_options) if identity.agent_options else "none"),
@@ -341,10 +344,15 @@ def episode_tables(suite: Suite, rows: Sequence[ViewRow]) -> list[Table]:
 
 
 def _episode(row: ViewRow, several: bool, columns: Sequence[int]) -> tuple[str | Cell, ...]:
-    item = row.numbers
-    name = (item.task, Cell(f"trial {item.trial + 1}", row.href)) if several else (Cell(item.task, row.href),)
-    counts = (f"{item.total_reward:.4g}".replace("-", "−"), str(item.turns), str(item.valid), str(item.calls))
-    return (*name, *(row.texts[n] for n in columns), badge(item), *counts)
+    numbers = row.numbers
+    name = (numbers.task, Cell(f"trial {numbers.trial + 1}", row.href)) if several else (Cell(numbers.task, row.href),)
+    counts = (
+        f"{numbers.total_reward:.4g}".replace("-", "−"),
+        str(numbers.turns),
+        str(numbers.valid),
+        str(numbers.calls),
+    )
+    return (*name, *(row.texts[n] for n in columns), badge(numbers), *counts)
 
 
 def _plan_table(suite: Suite) -> Table:

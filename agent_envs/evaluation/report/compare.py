@@ -90,7 +90,7 @@ def compare_runs(first: Run, second: Run) -> tuple[list[Contrast], list[str]]:
     measures = (Measures(), Measures())
     numbers = (_by_entry(first.numbers(measures[0])), _by_entry(second.numbers(measures[1])))
     drafts = [_contrast(one, names, (numbers[0][one.label], numbers[1][other.label])) for one, other in pairs]
-    lines = dict.fromkeys(line for item in measures for line in item.notes.values())
+    lines = dict.fromkeys(line for side in measures for line in side.notes.values())
     return _adjust(drafts), [*notes, *_missing_notes(numbers), *lines]
 
 
@@ -117,15 +117,15 @@ def compare_entries(run: Run) -> tuple[list[Contrast], list[str]]:
 
 
 def _by_entry(numbers: Sequence[EpisodeNumbers]) -> dict[str, list[EpisodeNumbers]]:
-    return {entry: list(items) for entry, items in groupby(numbers, lambda item: item.entry)}  # in the suite's order
+    return {entry: list(rows) for entry, rows in groupby(numbers, lambda row: row.entry)}  # in the suite's order
 
 
 def _contrast(
     entry: Entry, names: tuple[str, str], sides: tuple[list[EpisodeNumbers], list[EpisodeNumbers]]
 ) -> Contrast:
     """Compare over the tasks that both sides played to the end: a fault is no failure of an agent."""
-    lacking = {item.task for side in sides for item in side if not item.complete}
-    both = [[item for item in side if item.task not in lacking] for side in sides]
+    lacking = {row.task for side in sides for row in side if not row.complete}
+    both = [[row for row in side if row.task not in lacking] for side in sides]
     if not both[0]:
         raise UsageError(f"{entry.label}: no task was played to its end by both; finish the runs with eval --resume")
     clusters = {task: cluster for task, _, cluster in entry.tasks if task not in lacking}
@@ -150,16 +150,16 @@ def _metric(
 
 def _means(name: str, side: Sequence[EpisodeNumbers]) -> dict[str, float]:
     """Return the mean over trials of each task whose every episode has a metric."""
-    lacking = {item.task for item in side if name not in item.metrics}
+    lacking = {row.task for row in side if name not in row.metrics}
     table: dict[str, list[float]] = {}
-    for item in side:
-        if item.task not in lacking:
-            table.setdefault(item.task, []).append(item.metrics[name])
+    for row in side:
+        if row.task not in lacking:
+            table.setdefault(row.task, []).append(row.metrics[name])
     return {task: fmean(values) for task, values in table.items()}
 
 
-def _by_task(items: Sequence[EpisodeNumbers]) -> dict[str, list[float]]:
-    return {task: [float(item.success) for item in side] for task, side in groupby(items, lambda item: item.task)}
+def _by_task(rows: Sequence[EpisodeNumbers]) -> dict[str, list[float]]:
+    return {task: [float(row.success) for row in side] for task, side in groupby(rows, lambda row: row.task)}
 
 
 def _adjust(drafts: list[Contrast]) -> list[Contrast]:
@@ -168,7 +168,5 @@ def _adjust(drafts: list[Contrast]) -> list[Contrast]:
 
 
 def _missing_notes(sides: Sequence[Mapping[str, Sequence[EpisodeNumbers]]]) -> list[str]:
-    lacking = {
-        (entry, item.task) for side in sides for entry, items in side.items() for item in items if not item.complete
-    }
+    lacking = {(entry, row.task) for side in sides for entry, rows in side.items() for row in rows if not row.complete}
     return [f"{len(lacking)} tasks are left out: not every episode of theirs came to its end"] if lacking else []

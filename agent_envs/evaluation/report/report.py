@@ -125,13 +125,13 @@ def title_of(run: Run) -> str:
 def _report(run: Run) -> tuple[RunReport, list[EpisodeNumbers]]:
     measures = Measures()
     result, numbers = result_of_run(run, measures)
-    items = result.summaries
+    summaries = result.summaries
     notes = [*result.notes, *result_notes(result), DETECTABLE]
     if result.settings.smoke:
         notes.append("a smoke run: only a part of the tasks was planned (-n); it cannot be packed or ranked")
     notes += measures.notes.values()
-    breakdowns = {item.entry: item.breakdown() for item in items}
-    tables, curves = tables_of(result, numbers), curves_of(items, numbers)
+    breakdowns = {summary.entry: summary.breakdown() for summary in summaries}
+    tables, curves = tables_of(result, numbers), curves_of(summaries, numbers)
     return RunReport(title_of(run), tables, tuple(notes), breakdowns, curves=curves), numbers
 
 
@@ -142,14 +142,16 @@ def tables_of(result: Result, numbers: Sequence[EpisodeNumbers]) -> tuple[Table,
     return (*first, _behaviour(items, numbers), _outcomes(items), *feedback_tables(items), *_families(items))
 
 
-def curves_of(items: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> tuple[Curve, ...]:
+def curves_of(summaries: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> tuple[Curve, ...]:
     """Return pass^k and histograms of turns and returns; entries are pooled where they are many."""
-    groups = {item.entry: [row for row in numbers if row.entry == item.entry and row.complete] for item in items}
+    groups = {
+        summary.entry: [row for row in numbers if row.entry == summary.entry and row.complete] for summary in summaries
+    }
     curves = []
-    if len(items) > MOST_ENTRIES:
+    if len(summaries) > MOST_ENTRIES:
         groups = {"all entries": [row for row in numbers if row.complete]}
-    elif any(item.pass_hat for item in items):
-        rates = {item.entry: {1: item.success, **item.pass_hat} for item in items}
+    elif any(summary.pass_hat for summary in summaries):
+        rates = {summary.entry: {1: summary.success, **summary.pass_hat} for summary in summaries}
         lines = tuple(
             (name, tuple((float(k), *rate.percent) for k, rate in row.items())) for name, row in rates.items()
         )
@@ -162,72 +164,76 @@ def curves_of(items: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> tu
 
 def result_notes(result: Result) -> list[str]:
     """Return warnings about a run's numbers, and the causes of its faults."""
-    notes = [line for item in result.summaries for line in item.warnings()]
-    for item in result.summaries:
-        notes += [f"{item.entry}: fault, {count} times: {cause[:500]}" for cause, count in item.fault_causes.items()]
+    notes = [line for summary in result.summaries for line in summary.warnings()]
+    for summary in result.summaries:
+        notes += [
+            f"{summary.entry}: fault, {count} times: {cause[:500]}" for cause, count in summary.fault_causes.items()
+        ]
     return notes
 
 
-def feedback_tables(items: Sequence[Summary]) -> list[Table]:
+def feedback_tables(summaries: Sequence[Summary]) -> list[Table]:
     """Return the tokens and the cost of a run's feedback, for an episode and for all."""
     heads = ("entry", "calls", "tokens in", "of them cached", "tokens out", "USD an episode", "USD")
     rows = []
-    for item in items:
-        used = feedback_usage(item.usage)
+    for summary in summaries:
+        used = feedback_usage(summary.usage)
         if not used:
             continue
-        each = [f"{used.get(name, 0) / item.episodes:.2f}" for name in ("calls", "input", "cached", "output")]
-        cost = item.feedback_cost_usd
-        dollars = ("not known",) * 2 if cost is None else (f"{cost / item.episodes:.6f}", f"{cost:.4f}")
-        rows.append((item.entry, *each, *dollars))
+        each = [f"{used.get(name, 0) / summary.episodes:.2f}" for name in ("calls", "input", "cached", "output")]
+        cost = summary.feedback_cost_usd
+        dollars = ("not known",) * 2 if cost is None else (f"{cost / summary.episodes:.6f}", f"{cost:.4f}")
+        rows.append((summary.entry, *each, *dollars))
     return (
         [Table("Feedback: calls and tokens an episode, over the planned episodes", heads, tuple(rows))] if rows else []
     )
 
 
-def _families(items: Sequence[Summary]) -> list[Table]:
+def _families(summaries: Sequence[Summary]) -> list[Table]:
     """Return the tables of families: success by each label of tasks, metrics, and metrics by each label.
 
     A label with one value only would repeat the table of all tasks, and has none.
     """
-    labels = list(dict.fromkeys(label for item in items for label, rows in item.strata.items() if len(rows) > 1))
-    tables = [_rates_by_label(items, label) for label in labels]
-    if any(item.metrics for item in items):
-        tables += [_metrics(items), *(_metrics_by(items, label) for label in labels)]
+    labels = list(
+        dict.fromkeys(label for summary in summaries for label, rows in summary.strata.items() if len(rows) > 1)
+    )
+    tables = [_rates_by_label(summaries, label) for label in labels]
+    if any(summary.metrics for summary in summaries):
+        tables += [_metrics(summaries), *(_metrics_by(summaries, label) for label in labels)]
     return [table for table in tables if table.rows]
 
 
-def _rates_by_label(items: Sequence[Summary], label: str) -> Table:
+def _rates_by_label(summaries: Sequence[Summary], label: str) -> Table:
     rows = [
         (
-            item.entry, row.value, str(row.success.tasks), row.success,
+            summary.entry, row.value, str(row.success.tasks), row.success,
             "" if row.mean_return is None else f"{row.mean_return:.3f}",
         )
-        for item in items
-        for row in item.strata.get(label, ())
+        for summary in summaries
+        for row in summary.strata.get(label, ())
     ]  # fmt: skip
     return Table(
         f"Success by {label}", ("entry", label, "tasks", "success (95 % interval)", "mean return"), tuple(rows)
     )
 
 
-def _metrics(items: Sequence[Summary]) -> Table:
+def _metrics(summaries: Sequence[Summary]) -> Table:
     rows = [
         (
-            item.entry, name, _mean(metric.overall), str(metric.overall.episodes),
+            summary.entry, name, _mean(metric.overall), str(metric.overall.episodes),
             _mean(metric.solved), str(metric.solved.episodes),
             *map(figure, (metric.solved.p10, metric.solved.median, metric.solved.p90)),
         )
-        for item in items
-        for name, metric in item.metrics.items()
+        for summary in summaries
+        for name, metric in summary.metrics.items()
     ]  # fmt: skip
     heads = ("entry", "metric", "mean (95 % interval)", "ended", "mean, solved (95 % interval)", "solved", "p10, solved",
              "median, solved", "p90, solved")  # fmt: skip
     return Table("Metrics of all episodes that ended, and of the solved", heads, tuple(rows))
 
 
-def _metrics_by(items: Sequence[Summary], label: str) -> Table:
-    strata = [(item.entry, row) for item in items for row in item.strata.get(label, ()) if row.metrics]
+def _metrics_by(summaries: Sequence[Summary], label: str) -> Table:
+    strata = [(summary.entry, row) for summary in summaries for row in summary.strata.get(label, ()) if row.metrics]
     names = list(dict.fromkeys(name for _, row in strata for name in row.metrics))
     rows = [
         (entry, row.value, str(row.ended), *(figure(row.metrics.get(name)) for name in names)) for entry, row in strata
@@ -245,13 +251,13 @@ def _mean(spread: Spread) -> str:
 def _success(result: Result, numbers: Sequence[EpisodeNumbers]) -> Table:
     heads = ("entry", "split", "success (95 % interval)", "tasks x trials", "mean return", "cost, USD", "detectable")
     rows: list[tuple[str | Rate, ...]] = []
-    for item in result.summaries:
-        mine = [row for row in numbers if row.entry == item.entry]
+    for summary in result.summaries:
+        mine = [row for row in numbers if row.entry == summary.entry]
         wins, tasks, homes = [row.success for row in mine], [row.task for row in mine], [row.cluster for row in mine]
         rows.append((
-            item.entry, item.split, NO_RESULT if item.verdict == NO_RESULT else item.success,
-            f"{item.success.tasks} x {result.suite.trials}", f"{item.mean_return:.3f}",
-            "not known" if item.cost_usd is None else f"{item.cost_usd:.4f}",
+            summary.entry, summary.split, NO_RESULT if summary.verdict == NO_RESULT else summary.success,
+            f"{summary.success.tasks} x {result.suite.trials}", f"{summary.mean_return:.3f}",
+            "not known" if summary.cost_usd is None else f"{summary.cost_usd:.4f}",
             f"{100 * minimum_detectable(wins, tasks, homes):.1f}",
         ))  # fmt: skip
     if result.score is not None and len(result.summaries) > 1:
@@ -260,44 +266,46 @@ def _success(result: Result, numbers: Sequence[EpisodeNumbers]) -> Table:
     return Table("Success", heads, tuple(rows))
 
 
-def _trials(items: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> Table:
+def _trials(summaries: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> Table:
     heads = ("entry", "the same tasks again", "k", "pass^k", "pass@k")
     rows = []
-    for item in items:
-        mine = [row for row in numbers if row.entry == item.entry]
+    for summary in summaries:
+        mine = [row for row in numbers if row.entry == summary.entry]
         low, high = rerun_interval([float(row.success) for row in mine], [row.task for row in mine])
         again = f"[{100 * low:.1f}, {100 * high:.1f}] %"
         rows += [
-            (item.entry, again, str(k), rate.share, item.pass_at[k].share) for k, rate in item.pass_hat.items() if k > 1
+            (summary.entry, again, str(k), rate.share, summary.pass_at[k].share)
+            for k, rate in summary.pass_hat.items()
+            if k > 1
         ]
     return Table("Trials: all of k succeed (pass^k), any of k succeeds (pass@k)", heads, tuple(rows))
 
 
-def _behaviour(items: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> Table:
+def _behaviour(summaries: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> Table:
     heads = ("entry", "valid actions", "turns", "tool calls", "characters beside the action, a turn", "tokens in", "tokens out",
              "agent s a turn")  # fmt: skip
     rows = []
-    for item in items:
-        ended = [row for row in numbers if row.entry == item.entry and row.complete]
+    for summary in summaries:
+        ended = [row for row in numbers if row.entry == summary.entry and row.complete]
         turns, valid = sum(row.turns for row in ended), sum(row.valid for row in ended)
         tokens = [sum(row.usage.get(name, 0) for row in ended) for name in ("input", "output")]
         rows.append((
-            item.entry, f"{100 * item.valid_actions:.1f} % ({valid} of {turns})", f"{item.mean_turns:.2f}",
-            f"{item.mean_calls:.2f}", f"{item.mean_prose:.0f}",
+            summary.entry, f"{100 * summary.valid_actions:.1f} % ({valid} of {turns})", f"{summary.mean_turns:.2f}",
+            f"{summary.mean_calls:.2f}", f"{summary.mean_prose:.0f}",
             *(f"{count / len(ended):.0f}" if count else "" for count in tokens),
             f"{sum(row.agent_seconds for row in ended) / max(turns, 1):.4f}",
         ))  # fmt: skip
     return Table("Behaviour, means over the episodes that ended", heads, tuple(rows))
 
 
-def _outcomes(items: Sequence[Summary]) -> Table:
-    kinds = [kind for kind in FAILURES if any(item.outcomes.get(kind) for item in items)]
+def _outcomes(summaries: Sequence[Summary]) -> Table:
+    kinds = [kind for kind in FAILURES if any(summary.outcomes.get(kind) for summary in summaries)]
     colours = {kind: list(FAILURES).index(kind) for kind in kinds}
     heads: list[str | Cell] = ["entry", *(Cell(kind, tone=f"k{n}") for kind, n in colours.items()), "retried", "shares"]
     rows: tuple[tuple[str | StackedBar, ...], ...] = tuple(
-        (item.entry, *(str(item.outcomes.get(kind, 0)) for kind in kinds), str(item.retried),
-         StackedBar(tuple((n, item.outcomes.get(kind, 0) / item.episodes) for kind, n in colours.items())))
-        for item in items
+        (summary.entry, *(str(summary.outcomes.get(kind, 0)) for kind in kinds), str(summary.retried),
+         StackedBar(tuple((n, summary.outcomes.get(kind, 0) / summary.episodes) for kind, n in colours.items())))
+        for summary in summaries
     )  # fmt: skip
     return Table("How the episodes ended", tuple(heads), rows, "Retried: after a fault.")
 

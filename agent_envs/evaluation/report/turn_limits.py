@@ -97,18 +97,18 @@ def _curves(subject: str, rows: Sequence[LimitRow]) -> list[Curve]:
     return curves
 
 
-def _row(subject: str, series: str, entry: Entry, items: Sequence[EpisodeNumbers]) -> LimitRow:
-    names = metric_names(items)
-    abstained = [item.metrics.get("abstained", 0.0) for item in items]
+def _row(subject: str, series: str, entry: Entry, numbers: Sequence[EpisodeNumbers]) -> LimitRow:
+    names = metric_names(numbers)
+    abstained = [row.metrics.get("abstained", 0.0) for row in numbers]
     wrong = [
-        item.metrics.get("wrong", 0.0) if "wrong" in names else float(item.outcome == "wrong answer") for item in items
+        row.metrics.get("wrong", 0.0) if "wrong" in names else float(row.outcome == "wrong answer") for row in numbers
     ]
-    ended = [item for item in items if item.complete]
-    turns = [float(item.turns) for item in ended]
+    complete = [row for row in numbers if row.complete]
+    turns = [float(row.turns) for row in complete]
     return LimitRow(
         subject, series, entry.turn_limit or 0,
-        rate_of(items), rate_of(items, abstained) if "abstained" in names else None, rate_of(items, wrong),
-        sum(turns) / len(turns) if turns else None, metric_interval(turns, ended) if turns else (None, None),
+        rate_of(numbers), rate_of(numbers, abstained) if "abstained" in names else None, rate_of(numbers, wrong),
+        sum(turns) / len(turns) if turns else None, metric_interval(turns, complete) if turns else (None, None),
     )  # fmt: skip
 
 

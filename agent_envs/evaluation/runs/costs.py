@@ -142,10 +142,10 @@ def pilot_first(suite: Suite, plan: Sequence[Planned]) -> tuple[list[Planned], i
     each = math.ceil(EPISODES / len(suite.entries))
     entries = {key: entry.label for key, entry, *_ in suite.episodes()}
     pilot = []
-    for _, items in groupby(plan, key=lambda item: entries[item.key]):
-        pilot += [item for item in items if item.trial == 0][:each]
-    keys = {item.key for item in pilot}
-    return [*pilot, *(item for item in plan if item.key not in keys)], len(pilot)
+    for _, group in groupby(plan, key=lambda planned: entries[planned.key]):
+        pilot += [planned for planned in group if planned.trial == 0][:each]
+    keys = {planned.key for planned in pilot}
+    return [*pilot, *(planned for planned in plan if planned.key not in keys)], len(pilot)
 
 
 def estimate(suite: Suite, pilot: Sequence[tuple[EpisodeNumbers, float | None]], most_usd: float | None) -> str:

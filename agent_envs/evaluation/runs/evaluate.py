@@ -38,7 +38,7 @@ from agent_envs.evaluation.runs.run_folder import (
     same_identity,
     save_results,
 )
-from agent_envs.evaluation.runs.summary import Summary, averages_of, measured, score_of, summarise, total_cost
+from agent_envs.evaluation.runs.summary import Summary, averages_of, has_result, score_of, summarise, total_cost
 from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suites.plan import entry_env, notes_on, plan_of
 from agent_envs.evaluation.suites.suite import Suite
@@ -88,12 +88,16 @@ class Result:
     @property
     def cost_usd(self) -> float | None:
         """US dollars of all entries; None where a price is not known."""
-        return total_cost([item.cost_usd for item in self.summaries])
+        return total_cost([summary.cost_usd for summary in self.summaries])
 
     @property
     def averages(self) -> dict[str, Rate]:
         """The averages of the suite by name; none where nothing was measured."""
-        return averages_of(self.suite, [item.success for item in self.summaries]) if measured(self.summaries) else {}
+        return (
+            averages_of(self.suite, [summary.success for summary in self.summaries])
+            if has_result(self.summaries)
+            else {}
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data: one entry flat, several under `entries`, with the suite's score where it has one."""
@@ -155,12 +159,12 @@ def resume(folder: Path, progress: Progress | None = None) -> Result:
     config = run.config
     if (numbers := run.numbers_cache().load()) is not None:  # nothing is left to play
         if progress is not None:
-            progress(len(numbers), len(numbers), sum(item.success for item in numbers), "")
+            progress(len(numbers), len(numbers), sum(row.success for row in numbers), "")
         outcome = result_from(run.suite, config.settings(), numbers, config.prices)
         save_results(run, outcome.to_json())
         return outcome
     setup = _set_up(run.suite, config.settings(), None, config.prices)
-    greet_models(run.suite, setup.actor, lambda: not all(item.complete for item in run.numbers()))
+    greet_models(run.suite, setup.actor, lambda: not all(row.complete for row in run.numbers()))
     return _play(run.suite, plan_of(run.suite), setup, run, progress)
 
 
@@ -269,9 +273,9 @@ def _watch(
     by_key: dict[str, EpisodeNumbers] = {}
     wins, faults = 0, list[str]()
     latest: deque[str] = deque(maxlen=FAULTS_IN_A_ROW)  # causes without their numbers; "" of what is no fault
-    for item, result in episodes:
-        by_key[item.key] = RunEpisode(item.key, *places[item.key], result).numbers(measures)
-        wins += by_key[item.key].success
+    for planned, result in episodes:
+        by_key[planned.key] = RunEpisode(planned.key, *places[planned.key], result).numbers(measures)
+        wins += by_key[planned.key].success
         faults += [result.fault] if result.status == "fault" else []
         latest.append(_COUNTS.sub("", result.fault) if result.status == "fault" else "")
         if progress is not None:
@@ -291,12 +295,12 @@ def _estimate_from_pilot(
 ) -> str:
     """Play a run's pilot, which its journal keeps, and return the estimate for all episodes."""
     places = {key: (entry, cluster, trial) for key, entry, _, cluster, trial in suite.episodes()}
-    keys = {item.key for item in pilot}
+    keys = {planned.key for planned in pilot}
     numbers: list[EpisodeNumbers] = []
     with closing(play(concurrency=min(setup.settings.concurrency, len(pilot)))) as episodes:
-        for item, result in episodes:
-            if item.key in keys:
-                numbers.append(numbers_of(*places[item.key], result))
+        for planned, result in episodes:
+            if planned.key in keys:
+                numbers.append(numbers_of(*places[planned.key], result))
                 if progress is not None:
                     progress(len(numbers), len(places), sum(row.success for row in numbers), "pilot")
             if len(numbers) == len(keys):
@@ -308,7 +312,7 @@ def _estimate_from_pilot(
 def result_from(suite: Suite, settings: Settings, numbers: list[EpisodeNumbers], prices: RunPrices) -> Result:
     """Compute a result from the numbers of every planned episode, in the order of the suite, and the `prices` of tokens."""
     summaries = summarise(suite, numbers, *_costs(suite, numbers, prices))
-    complete = all(item.complete for item in numbers)
+    complete = all(row.complete for row in numbers)
     return Result(suite, settings, summaries, score_of(suite, summaries), complete)
 
 
@@ -322,17 +326,17 @@ def result_of_run(run: Run, measures: Measures | None = None) -> tuple[Result, l
 def _costs(suite: Suite, numbers: Sequence[EpisodeNumbers], prices: RunPrices) -> tuple[list[float | None], ...]:
     """Return the cost of each episode, and the part of it for feedback."""
     advisers = {entry.label: entry.feedback for entry in suite.entries}
-    advice = [feedback_cost(item.usage, advisers[item.entry], prices.feedback) for item in numbers]
-    return [_cost(item, prices.agent, more) for item, more in zip(numbers, advice, strict=True)], advice
+    advice = [feedback_cost(row.usage, advisers[row.entry], prices.feedback) for row in numbers]
+    return [_cost(row, prices.agent, more) for row, more in zip(numbers, advice, strict=True)], advice
 
 
-def _cost(item: EpisodeNumbers, price: Price | None, feedback: float | None) -> float | None:
+def _cost(row: EpisodeNumbers, price: Price | None, feedback: float | None) -> float | None:
     """Return the cost of an episode, the agent and its feedback together; None where a price is not known."""
     if feedback is None:
         return None
     if price is not None:
-        return cost_of(price, item.usage) + feedback
-    return None if any(not name.startswith(PREFIX) for name in item.usage) else feedback
+        return cost_of(price, row.usage) + feedback
+    return None if any(not name.startswith(PREFIX) for name in row.usage) else feedback
 
 
 def make_agent(name: str, /, *, recording: Recording | None = None, **options: Any) -> Policy:

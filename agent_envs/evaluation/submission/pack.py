@@ -133,8 +133,10 @@ class _Packing:
         with progress_bar(f"replaying {self._run.folder}", quiet=not jobs) as tell:
             progress = (lambda checked, wins: tell(checked, len(keys), wins)) if tell is not None else None
             checks = check_all(lines, how, sha256_file(path) if path is not None else "", progress=progress)
-        wrong = [f"episode {key}: {item.findings[0]}" for key, item in zip(keys, checks, strict=True) if item.findings]
-        if unknown := wrong or [item.unknown for item in checks if item.unknown]:
+        wrong = [
+            f"episode {key}: {check.findings[0]}" for key, check in zip(keys, checks, strict=True) if check.findings
+        ]
+        if unknown := wrong or [check.unknown for check in checks if check.unknown]:
             what = "not what their actions give" if wrong else "not to be replayed here (--no-replay packs them)"
             count = f"{len(unknown)} of {len(keys)}"
             raise UsageError(f"{self._run.folder}: {count} episodes are {what}: {'; '.join(unknown[:3])}")

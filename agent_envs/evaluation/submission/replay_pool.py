@@ -159,9 +159,9 @@ def check_all(
     checks: dict[int, Checked] = {}
     wins, finished = 0, False
     try:
-        for number, item in (ledger or memory or Checks()).check(lines, how):
-            checks[number] = item
-            wins += item.success
+        for number, checked in (ledger or memory or Checks()).check(lines, how):
+            checks[number] = checked
+            wins += checked.success
             if progress is not None:
                 progress(len(checks), wins)
         finished = True

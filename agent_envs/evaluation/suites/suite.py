@@ -218,7 +218,7 @@ def first_fault(error: ValidationError, whole: str = "the row") -> str:
 
 def suite_names() -> list[str]:
     """Return the suites that come with the package."""
-    return sorted(item.name.removesuffix(".json") for item in _suite_folder().iterdir() if item.name.endswith(".json"))
+    return sorted(file.name.removesuffix(".json") for file in _suite_folder().iterdir() if file.name.endswith(".json"))
 
 
 def load_suite(name: str) -> Suite:
