@@ -12,7 +12,7 @@ from agent_envs.evaluation.statistics.rates import (
     Rate,
     clustered_variance,
     mean_interval,
-    numbered,
+    number_names,
     pass_hat_k,
     pass_rate,
     rerun_interval,
@@ -88,7 +88,7 @@ def wilson(value: float, n: float) -> Bounds:
 
 
 def cluster_z(per_task: NDArray[np.float64], homes: list[str]) -> Bounds:
-    half = Z * math.sqrt(clustered_variance(per_task, numbered(homes))[0])
+    half = Z * math.sqrt(clustered_variance(per_task, number_names(homes))[0])
     return float(per_task.mean()) - half, float(per_task.mean()) + half
 
 

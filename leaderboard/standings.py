@@ -28,7 +28,7 @@ from agent_envs.evaluation.statistics.paired import (
     paired_interval,
     sign_flips,
 )
-from agent_envs.evaluation.statistics.rates import Rate, numbered, pass_hat_k
+from agent_envs.evaluation.statistics.rates import Rate, number_names, pass_hat_k
 from agent_envs.evaluation.statistics.student import t_tail
 from agent_envs.evaluation.submission.models import Submission
 from agent_envs.evaluation.submission.replaying import places_of
@@ -130,7 +130,7 @@ class Outcomes:
         self._keys = [key for key, _ in places_of(suite)]
         total = sum(entry.weight for entry in suite.entries)
         self._shares = [entry.weight / total for entry in suite.entries]
-        self._homes = [numbered([cluster for _, _, cluster in entry.tasks]) for entry in suite.entries]
+        self._homes = [number_names([cluster for _, _, cluster in entry.tasks]) for entry in suite.entries]
         tasks = [(cluster, share / len(entry.tasks)) for entry, share in zip(suite.entries, self._shares, strict=True)
                  for _, _, cluster in entry.tasks]  # fmt: skip
         order = {cluster: place for place, cluster in enumerate(dict.fromkeys(cluster for cluster, _ in tasks))}

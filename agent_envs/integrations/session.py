@@ -72,7 +72,7 @@ class Session:
 
     def act(self, action: str | int, calls: Calls = ()) -> list[Row]:
         """Take a turn, its whole text (or a number, where actions are expanded), and return the messages that answer it."""
-        action = spoken(action, calls)
+        action = canonical_action(action, calls)
         return self._record_step(action, self.env.step(action))
 
     async def begin_async(self, row: Mapping[str, Any] | None = None, **options: Any) -> list[Row]:
@@ -81,7 +81,7 @@ class Session:
 
     async def act_async(self, action: str | int, calls: Calls = ()) -> list[Row]:
         """Act as `act` does, in a thread; EnvFault behind the deadline."""
-        action = spoken(action, calls)
+        action = canonical_action(action, calls)
         return self._record_step(action, await self._in_thread(self.env.step, action))
 
     def make(self) -> gym.Env[Any, Any]:
@@ -167,7 +167,7 @@ class Session:
             raise EnvFault(f"{name}: no answer within {self.deadline_seconds:g} s") from None
 
 
-def spoken(text: str | int, calls: Calls) -> str | int:
+def canonical_action(text: str | int, calls: Calls) -> str | int:
     """Return a text and native calls beside it in the canonical form that environments read."""
     if not calls:
         return text
@@ -246,8 +246,8 @@ class TokenRecord:
         self.completion_ids += tokens
         self.mask += [1] * len(tokens)
         self.logprobs += list(logprobs)[: len(tokens)] if logprobs is not None else [0.0] * len(tokens)
-        spoken = tokens[:-1] if tokens and tokens[-1] == self.tokenizer.eos_token_id else tokens
-        return str(self.tokenizer.decode(spoken, skip_special_tokens=False))
+        text_ids = tokens[:-1] if tokens and tokens[-1] == self.tokenizer.eos_token_id else tokens
+        return str(self.tokenizer.decode(text_ids, skip_special_tokens=False))
 
     def answered(self, messages: Sequence[Row]) -> list[int]:
         """Encode the messages that answer the last turn, up to where the next turn begins; `add` adds the ids."""

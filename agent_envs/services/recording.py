@@ -221,7 +221,7 @@ class ExternalPort:
         wasted: Counter[str] = Counter()
         for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
-                return self._checked(self._with_waste(self._backend(request, seconds), wasted))
+                return self._check_response(self._with_waste(self._backend(request, seconds), wasted))
             except BudgetSpent as end:
                 end.usage = dict(wasted)
                 raise
@@ -252,7 +252,7 @@ class ExternalPort:
         final.usage = fault.usage
         return final
 
-    def _checked(self, response: Any) -> Any:
+    def _check_response(self, response: Any) -> Any:
         try:
             text = canonical_json(response)
         except RecursionError:

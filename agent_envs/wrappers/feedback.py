@@ -22,7 +22,7 @@ from agent_envs.core.env import TurnWrapper, core_of, shown_messages, turn_wrapp
 from agent_envs.core.snapshot import Snapshot, restore, snapshot
 from agent_envs.core.trajectory import Header, Turn
 from agent_envs.services.chat import ChatModel
-from agent_envs.wrappers.feedback_models import PREFIX, Moment, added, chance_key, feedback_limits, make_feedback_model
+from agent_envs.wrappers.feedback_models import PREFIX, Moment, chance_key, feedback_limits, make_feedback_model, merge
 from agent_envs.wrappers.feedback_prompts import EPSILON, read_templates
 from agent_envs.wrappers.memory import Memory
 
@@ -83,7 +83,7 @@ class VerbalFeedback(TurnWrapper):
         """
         name = core_of(env).env_id
         portion(f"{name}: VerbalFeedback", "epsilon", epsilon)
-        texts, chat_options = read_templates(templates), _checked(name, options)
+        texts, chat_options = read_templates(templates), _check_options(name, options)
         limits = feedback_limits(max_calls, max_cost)
         if not isinstance(prices, str):
             raise UsageError(f"{name}: VerbalFeedback: prices={prices!r}; give the path of a table of prices as a text")
@@ -200,7 +200,7 @@ class VerbalFeedback(TurnWrapper):
         else:
             message = Message("user", FEEDBACK_MARK + text, "feedback")
             observation = "\n\n".join(filter(None, (observation, message.content)))
-        self.state = FeedbackState((*talk, message), added(self.state.usage, usage))
+        self.state = FeedbackState((*talk, message), merge(self.state.usage, usage))
         for memory in (wrapper for wrapper in turn_wrappers(self.env) if isinstance(wrapper, Memory)):
             memory.hear(message)
         info["messages"] = [*info["messages"], message.as_dict()]
@@ -208,7 +208,7 @@ class VerbalFeedback(TurnWrapper):
         return observation, info
 
 
-def _checked(name: str, options: Any) -> dict[str, Any]:
+def _check_options(name: str, options: Any) -> dict[str, Any]:
     """Return the options of a chat model that is named, which can travel."""
     try:
         if not isinstance(options, Mapping | None) or not all(isinstance(key, str) for key in options or ()):

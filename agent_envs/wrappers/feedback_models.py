@@ -247,7 +247,7 @@ def _count_call(reply: ChatReply) -> Counter[str]:
     return Counter({"calls": 1, **reply.usage})
 
 
-def added(before: tuple[tuple[str, int], ...], more: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+def merge(before: tuple[tuple[str, int], ...], more: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     """Return counts by name, summed, in the order of their names."""
     return tuple(sorted((Counter(dict(before)) + Counter(more)).items()))
 

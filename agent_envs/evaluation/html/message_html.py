@@ -206,14 +206,14 @@ class ConversationPage:
         entries = (entry for turn in turns for entry in self._turns.get(turn, [])[:MOST_ENTRIES])
         return sum(min(len(entry.text), most) for entry in entries)
 
-    def spoken(self, turn: int) -> tuple[tuple[Voice, ...], int]:
+    def voices(self, turn: int) -> tuple[tuple[Voice, ...], int]:
         """Return a turn's voices, and the number of entries left out behind them."""
         entries = self._turns.get(turn, [])
         together = groupby(entries[:MOST_ENTRIES], key=lambda entry: entry.participant)
         voices = (Voice(name, self._columns.get(name, "across"), tuple(_items(list(part)))) for name, part in together)
         return tuple(voices), max(len(entries) - MOST_ENTRIES, 0)
 
-    def closing(self) -> tuple[tuple[tuple[str, tuple[ViewCheck, ...]], ...], int]:
+    def check_groups(self) -> tuple[tuple[tuple[str, tuple[ViewCheck, ...]], ...], int]:
         """Return the checks of the end by group, and the number left out."""
         together = groupby(self.checks[:MOST_CHECKS], key=lambda check: check.group)
         return tuple((name, tuple(part)) for name, part in together), max(len(self.checks) - MOST_CHECKS, 0)

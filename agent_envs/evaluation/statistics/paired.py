@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.statistics.rates import clustered_variance, numbered, success_rate
+from agent_envs.evaluation.statistics.rates import clustered_variance, number_names, success_rate
 from agent_envs.evaluation.statistics.student import t_quantile, t_tail
 
 FEW_CLUSTERS = 30  # below it the t test leans on normality that outcomes of 0 and 1 do not have
@@ -59,7 +59,7 @@ def compare_paired(
         raise UsageError(f"compare_paired: level lies in (0, 1), not {level}")
     tasks = _common_tasks(first, second, clusters)
     differences = _means(second, tasks) - _means(first, tasks)
-    homes = numbered([task if clusters is None else clusters[task] for task in tasks])
+    homes = number_names([task if clusters is None else clusters[task] for task in tasks])
     difference, low, high = paired_interval(differences, homes, level)
     error, sums, few = _spread(differences, homes, level)
     count = len(sums)
@@ -132,7 +132,7 @@ def minimum_detectable(
         table.setdefault(task, []).append(value)
         home_of[task] = cluster
     names = sorted(table)
-    homes = numbered([home_of[name] for name in names])
+    homes = number_names([home_of[name] for name in names])
     error, sums, few = _spread(_means(table, names), homes, level)
     count = len(sums)
     critical = t_quantile((1 + level) / 2, max(count - 1, 1))

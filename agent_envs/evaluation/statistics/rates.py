@@ -118,7 +118,7 @@ def mean_interval(values: Sequence[float], clusters: Sequence[str], level: float
     """
     numbers = _numbers(values, level, clusters=clusters)
     mean = float(numbers.mean())
-    variance, count = clustered_variance(numbers, numbered(clusters))
+    variance, count = clustered_variance(numbers, number_names(clusters))
     if count == 1:
         return -math.inf, math.inf
     half = _two_sided(level, count) * math.sqrt(variance)
@@ -168,7 +168,7 @@ def clustered_variance(values: NDArray[np.float64], homes: NDArray[np.intp]) -> 
     return float((sums**2).sum()) / len(values) ** 2 * count / max(count - 1, 1), count
 
 
-def numbered(names: Sequence[str]) -> NDArray[np.intp]:
+def number_names(names: Sequence[str]) -> NDArray[np.intp]:
     """Return names of clusters or tasks as numbers from 0, in the order of the names."""
     return np.unique(np.asarray(names, dtype=object).astype(str), return_inverse=True)[1]
 
@@ -194,7 +194,7 @@ def _by_task(
     numbers = _numbers(values, level, tasks=tasks, clusters=tasks if clusters is None else clusters)
     if numbers.min() < 0 or numbers.max() > 1:
         raise UsageError("success_rate: every value lies in [0, 1]; mean_interval takes unbounded ones")
-    return numbers, numbered(tasks)
+    return numbers, number_names(tasks)
 
 
 def _cluster_of_task(task_of: NDArray[np.intp], clusters: Sequence[str]) -> list[str]:
@@ -209,7 +209,7 @@ def _cluster_of_task(task_of: NDArray[np.intp], clusters: Sequence[str]) -> list
 def _rate(means: NDArray[np.float64], clusters: Sequence[str], level: float, trials: int, most: int) -> Rate:
     """Return the rate over tasks; `most` bounds its effective sample size, so that luck cannot make trials out of nothing."""
     value = min(max(float(means.mean()), 0.0), 1.0)
-    variance, count = clustered_variance(means, numbered(clusters))
+    variance, count = clustered_variance(means, number_names(clusters))
     low, high = 0.0, 1.0
     if count > 1:
         low, high = _wilson(value, _effective(value, variance, count, most), _two_sided(level, count))

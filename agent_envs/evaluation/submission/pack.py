@@ -182,7 +182,7 @@ class _Packing:
                     number += 1
                     cause = cause[:MOST_CAUSE].encode("utf-8", "replace").decode()  # no halves of characters
                     line = row_text(AttemptRow(key=key, attempt=attempt, status=status, cause=cause))  # type: ignore[arg-type]
-                    self._scan.look("attempts.jsonl", number, line)
+                    self._scan.scan_line("attempts.jsonl", number, line)
                     file.write(line.encode() + b"\n")
 
     def write_externals(self) -> None:
@@ -202,7 +202,7 @@ class _Packing:
 
     def _text(self, name: str, text: str, searched: str = "") -> None:
         for number, line in enumerate((searched or text).splitlines(), start=1):
-            self._scan.look(name, number, line)
+            self._scan.scan_line(name, number, line)
         (self._draft / name).write_bytes(text.encode())
 
     def _shard_line(self, writer: ShardWriter, line: str) -> None:
@@ -212,7 +212,7 @@ class _Packing:
                 f"{self._run.folder}: more than {MOST_BYTES:,} characters of rows; the format takes no more"
             )
         path, number = writer.write(line)
-        self._scan.look(path.relative_to(self._draft).as_posix(), number, line)
+        self._scan.scan_line(path.relative_to(self._draft).as_posix(), number, line)
 
 
 def _privileged(run: Run) -> bool:

@@ -67,7 +67,7 @@ class SecretScan:
         self._counts: Counter[str] = Counter()
         self._places: list[str] = []
 
-    def look(self, place: str, line: int, text: str) -> None:
+    def scan_line(self, place: str, line: int, text: str) -> None:
         """Search one line of JSON or plain text that is to be published."""
         for kind in kinds_in(unescape(text)):
             if kind not in self._allow:

@@ -97,7 +97,7 @@ class HttpClient(Uncopied):
         except TimeoutError:
             raise TransportFault(f"{place}: no whole answer within {seconds:.3g} s", "busy") from None
         except httpcore.TimeoutException as error:
-            raise TransportFault(f"{place}: no whole answer within {seconds:.3g} s", exchange.late(error)) from None
+            raise TransportFault(f"{place}: no whole answer within {seconds:.3g} s", exchange.kind(error)) from None
 
     def json(
         self, method: str, url: str, *, seconds: float, headers: Mapping[str, str] | None = None, json: Any = None
@@ -151,16 +151,16 @@ class _Exchange:
         errors = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError)
         self._proxied = isinstance(pool, httpcore.HTTPProxy)
         try:
-            return self._tried(pool, request)
+            return self._send_once(pool, request)
         except errors as error:
             if not self._stale(error):
                 raise transport_fault(error, self._place, self._answered, self._proxied) from None
         try:
-            return self._tried(pool, request)
+            return self._send_once(pool, request)
         except errors as error:
             raise transport_fault(error, self._place, self._answered, self._proxied) from None
 
-    def late(self, error: Exception) -> Kind:
+    def kind(self, error: Exception) -> Kind:
         """Classify a timeout: of the proxy, the resolver or the exchange itself."""
         import httpcore
 
@@ -183,7 +183,7 @@ class _Exchange:
         elif event == "http11.receive_response_headers.complete":
             self._answered = True
 
-    def _tried(self, pool: "httpcore.ConnectionPool", request: "httpcore.Request") -> HttpReply:
+    def _send_once(self, pool: "httpcore.ConnectionPool", request: "httpcore.Request") -> HttpReply:
         # The content of a request is a stream of bytes that may be read again.
         request.extensions = self._extensions
         response = pool.handle_request(request)

@@ -81,10 +81,10 @@ class Connections:
             self._proxies[origin] = proxies.get(scheme) or proxies.get("all") or ""
         key = (scheme == "https", self._proxies[origin])
         if key not in self._pools:
-            self._pools[key] = self._opened(*key)
+            self._pools[key] = self._open_pool(*key)
         return self._pools[key]
 
-    def _opened(self, secure: bool, proxy: str) -> "httpcore.ConnectionPool":
+    def _open_pool(self, secure: bool, proxy: str) -> "httpcore.ConnectionPool":
         import httpcore
 
         from agent_envs.services.http.deadline import DeadlineBackend
