@@ -29,7 +29,7 @@ from agent_envs.rollout.run_many import run_many
 from baselines.agents import agent_class
 from baselines.chat_agent import TurnModel
 from baselines.scripted_reader import Errors, ScriptedReader
-from baselines.view import View
+from baselines.view import EpisodeView
 
 SETTINGS = {"low": Errors(0.05, 0.05, 0.05), "middle": Errors(0.1, 0.15, 0.1), "high": Errors(0.2, 0.3, 0.2)}
 SEEDS = (0, 1, 2)
@@ -119,7 +119,7 @@ DEFECTS = {
 
 def with_defect(agent: Any, defect: str) -> Policy:
     """Return an agent with a mistake in it."""
-    turn: Callable[[View, TurnModel], str] = agent.turn
+    turn: Callable[[EpisodeView, TurnModel], str] = agent.turn
     if defect == DROPPED:
         agent.turn = lambda view, talk: turn(without_results(view), talk)
     elif defect == "notes dropped" and hasattr(agent, "_read"):
@@ -129,7 +129,7 @@ def with_defect(agent: Any, defect: str) -> Policy:
     return agent  # type: ignore[no-any-return]
 
 
-def without_results(view: View) -> View:
+def without_results(view: EpisodeView) -> EpisodeView:
     """Return a view whose results are empty."""
     first = len(view.messages) - len(view.actions) - len(view.evidence)
     rows = tuple(

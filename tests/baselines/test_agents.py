@@ -25,7 +25,7 @@ from baselines.prompted_tools import example_for
 from baselines.prompts import FOLDER
 from baselines.scripted_reader import Errors, ScriptedReader
 from baselines.self_consistency import ballot
-from baselines.view import View, final_answer
+from baselines.view import EpisodeView, final_answer
 from tests import ROOT
 from tests.services.chat.conftest import serve  # noqa: F401 - a fixture
 from tests.services.chat.wire import AnthropicWire, OpenAIWire, Said
@@ -274,7 +274,7 @@ def test_the_view_reads_limits_and_the_form_of_each_family():
     forms = {"SearchQA": "text", "LegalSearch": "law", "ToolReasoning": "boxed", "Arithmetic": "number"}
     for name, form in forms.items():
         _, info = gym.make(f"agent_envs/{name}-v0").reset(seed=0)
-        view = View.of(Request("k", 0, tuple(info["messages"]), info["tools"], stop=tuple(info["stop"])))
+        view = EpisodeView.of(Request("k", 0, tuple(info["messages"]), info["tools"], stop=tuple(info["stop"])))
         assert view._form == form
         assert form == "number" or view.limit("turns") == info["turns_left"]
 
@@ -288,7 +288,7 @@ def test_examples_are_of_train_tasks_and_current():
         assert "split train" in text and worked(env_id) in text
         env = gym.make(f"agent_envs/{env_id}-v0")
         _, info = env.reset(seed=0, options={"task": 0, "split": "dev"})
-        view = View.of(Request("k", 0, tuple(info["messages"]), info["tools"], stop=tuple(info["stop"])))
+        view = EpisodeView.of(Request("k", 0, tuple(info["messages"]), info["tools"], stop=tuple(info["stop"])))
         assert example_for(view) in text
 
 
