@@ -17,7 +17,7 @@ def strata_of(suite: Suite) -> Strata:
     """Return the planned episodes of each label and value; none of a suite of the board's own, whose tasks stay private."""
     strata: Strata = {}
     if suite.id in suite_names():
-        planned = Measures().planned(suite, {})
+        planned = Measures().plan_numbers(suite, {})
         for (key, *_), item in zip(suite.episodes(), planned, strict=True):
             for label, value in item.labels.items():
                 strata.setdefault(label, {}).setdefault((item.entry, value), []).append((key, item))

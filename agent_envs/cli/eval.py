@@ -90,7 +90,7 @@ def evaluate_agent(
 
     A run that was stopped, by Ctrl-C or a kill too, goes on with --resume RUN; after --max-cost, with --out and a larger one.
     """
-    from agent_envs.evaluation.runs.costs import feedback_named
+    from agent_envs.evaluation.runs.costs import parse_feedback
     from agent_envs.evaluation.runs.run_folder import Settings
 
     sys.path.insert(0, "")
@@ -102,7 +102,7 @@ def evaluate_agent(
     options = option.named_values(feedback_arg, "--feedback-arg")
     if epsilon is not None and not feedback:
         raise UsageError("--epsilon is how often feedback is to explore: name who gives it with --feedback")
-    selection = _suite(suite, limit, choice, feedback_named(feedback, epsilon, feedback_templates, options))
+    selection = _suite(suite, limit, choice, parse_feedback(feedback, epsilon, feedback_templates, options))
     _check_pack(pack, limit)
     _check_out(out)
     paths = [str(prices) if prices else "", str(pack.absolute()) if pack else ""]

@@ -350,13 +350,13 @@ def companion_of(env_class: type, kind: str) -> Callable[..., Any] | None:
     for cls in env_class.__mro__:
         companion = _COMPANIONS.get((f"{cls.__module__}:{cls.__qualname__}", kind))
         if isinstance(companion, str):
-            return _imported(companion, f"{cls.__qualname__}'s {kind}")
+            return _import_object(companion, f"{cls.__qualname__}'s {kind}")
         if companion is not None:
             return companion
     return None
 
 
-def _imported(text: str, whose: str) -> Callable[..., Any]:
+def _import_object(text: str, whose: str) -> Callable[..., Any]:
     """Import the object at "module:name"; a package that such a module lacks is its own error."""
     module, _, name = text.partition(":")
     try:

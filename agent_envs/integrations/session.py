@@ -240,7 +240,7 @@ class TokenRecord:
         self.mask: list[int] = []
         self.logprobs: list[float] = []
 
-    def sampled(self, ids: Sequence[int], logprobs: Sequence[float] | None = None) -> str:
+    def add_sampled(self, ids: Sequence[int], logprobs: Sequence[float] | None = None) -> str:
         """Add the policy's tokens, up to the first stop string, and return their text."""
         tokens = self._until_stop(list(ids))
         self.completion_ids += tokens
@@ -249,7 +249,7 @@ class TokenRecord:
         text_ids = tokens[:-1] if tokens and tokens[-1] == self.tokenizer.eos_token_id else tokens
         return str(self.tokenizer.decode(text_ids, skip_special_tokens=False))
 
-    def answered(self, messages: Sequence[Row]) -> list[int]:
+    def encode_answer(self, messages: Sequence[Row]) -> list[int]:
         """Encode the messages that answer the last turn, up to where the next turn begins; `add` adds the ids."""
         info = self.session.info
         if info["context"] != "append":
@@ -270,11 +270,11 @@ class TokenRecord:
         self.logprobs += [0.0] * len(ids)
 
     def _until_stop(self, ids: list[int]) -> list[int]:
-        def stopped(length: int) -> bool:  # a longer beginning holds what a shorter one holds
+        def has_stop(length: int) -> bool:  # a longer beginning holds what a shorter one holds
             text = self.tokenizer.decode(ids[:length], skip_special_tokens=False)
             return any(end in text for end in self.session.info["stop"])
 
-        return ids[: bisect_left(range(len(ids) + 1), True, key=stopped)]
+        return ids[: bisect_left(range(len(ids) + 1), True, key=has_stop)]
 
     def _template(self, messages: Sequence[Row], more: bool = True) -> str:
         options = {"tools": self.session.tools or None, "tokenize": False, "add_generation_prompt": more}

@@ -58,11 +58,11 @@ def _play(live: Sequence[TokenRecord], trainer: Any, generate: Generate) -> bool
         going, scored = [], logprobs is not None
         for place, record in enumerate(live):
             room = budget - len(record.completion_ids)
-            text = record.sampled(ids[place][:room], logprobs[place] if logprobs is not None else None)
+            text = record.add_sampled(ids[place][:room], logprobs[place] if logprobs is not None else None)
             if len(record.completion_ids) >= budget and record.completion_ids[-1] != record.tokenizer.eos_token_id:
                 continue  # the turn was cut: it is trained on, and was never said
             answer = record.session.act(text)
-            answer_ids = [] if record.session.end else record.answered(answer)
+            answer_ids = [] if record.session.end else record.encode_answer(answer)
             if not record.session.end and len(record.completion_ids) + len(answer_ids) < budget:
                 record.add(answer_ids)
                 going.append(record)

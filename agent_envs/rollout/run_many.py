@@ -79,7 +79,7 @@ class RunJournal:
         old = first if isinstance(first, dict) else {}
         self._shares = old.get("schema") != OLD_SCHEMA
         if first != {**self._head, "schema": RUN_SCHEMA if self._shares else OLD_SCHEMA}:
-            changed = ", ".join(_differing(old, self._head))
+            changed = ", ".join(_list_differences(old, self._head))
             raise UsageError(
                 f"{self.path} was written with another {changed}: use another folder, or the same settings"
             )
@@ -175,11 +175,11 @@ def _numbers(result: EpisodeResult) -> Iterator[float]:
         yield from (turn.reward, *dict(turn.terms).values())
 
 
-def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+def _list_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     for name, value in new.items():
         before = old.get(name)
         if isinstance(value, dict) and isinstance(before, dict):
-            yield from (f"{name}.{more}" for more in _differing(before, value))
+            yield from (f"{name}.{more}" for more in _list_differences(before, value))
         elif before != value:
             yield f"{name} ({before!r} -> {value!r})"
 

@@ -154,15 +154,15 @@ def test_tokens_are_refused_where_the_context_is_replaced_or_a_template_rewrites
     player = Session()
     player.begin(row)
     record = TokenRecord(tokenizer, player)
-    answer = player.act(record.sampled([*tokenizer.encode("<compare>50"), tokenizer.eos_token_id]))
-    assert tokenizer.decode(record.answered(answer)).startswith("\n<|im_start|>user\n")
+    answer = player.act(record.add_sampled([*tokenizer.encode("<compare>50"), tokenizer.eos_token_id]))
+    assert tokenizer.decode(record.encode_answer(answer)).startswith("\n<|im_start|>user\n")
     template = tokenizer.apply_chat_template
     tokenizer.apply_chat_template = lambda rows, **given: template(rows[-2:], **given)
     with pytest.raises(UsageError, match="rewrites earlier turns"):
-        record.answered(answer)
+        record.encode_answer(answer)
     player.info["context"] = "replace"
     with pytest.raises(UsageError, match="replaced every turn"):
-        record.answered(answer)
+        record.encode_answer(answer)
 
 
 @pytest.mark.parametrize("row", [row for row in TABLE if not row.twin], ids=lambda row: row.name)

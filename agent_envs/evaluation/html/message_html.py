@@ -86,7 +86,7 @@ def stretch(turns: Sequence[tuple[int, Turn]], most: int = MAX_CHARACTERS, names
     return Stretch(tuple(visible), tuple(folded), len(text) - cut, tuple(_notes([turn for _, turn in turns])))
 
 
-def grouped(play: Trajectory, cut: int, left_out: int) -> list[list[tuple[int, Turn]]]:
+def group_turns(play: Trajectory, cut: int, left_out: int) -> list[list[tuple[int, Turn]]]:
     """Return numbered turns as they are shown together; behind turn `cut`, `left_out` turns are missing."""
     groups: list[list[tuple[int, Turn]]] = []
     numbers = iter(range(1, len(play.turns) + 1))

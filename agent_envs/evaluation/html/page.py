@@ -24,8 +24,8 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.terminal import MAX_CHARACTERS, visible
 from agent_envs.core.conversation_view import ConversationView
 from agent_envs.core.trajectory import Trajectory
-from agent_envs.evaluation.html.message_html import ConversationPage, grouped, passage, stretch
-from agent_envs.evaluation.html.rendered_states import AROUND, MOST_BYTES, data_url, fitting
+from agent_envs.evaluation.html.message_html import ConversationPage, group_turns, passage, stretch
+from agent_envs.evaluation.html.rendered_states import AROUND, MOST_BYTES, data_url, fit_pictures
 from agent_envs.evaluation.report.charts import (
     Bar,
     Cell,
@@ -167,7 +167,7 @@ def draw(item: Transcript, most_bytes: int | None = None) -> RenderedTranscript:
         most_bytes -= AROUND  # the note that some are left out
     for characters, turns in levels:
         left_out = len(play.turns) - turns // 2 * 2 if len(play.turns) > turns else 0
-        groups = grouped(play, turns // 2, left_out)
+        groups = group_turns(play, turns // 2, left_out)
         numbers = [0, *(number for group in groups for number, _ in group)]
         if talk is not None and most_bytes is not None and turns and talk.size(numbers, characters) > most_bytes:
             continue  # what cannot fit need not be drawn
@@ -178,7 +178,7 @@ def draw(item: Transcript, most_bytes: int | None = None) -> RenderedTranscript:
             break
     ends = [0, *(group[-1][0] for group in groups)]
     room = MOST_BYTES if most_bytes is None else most_bytes - size
-    pictures, missing = fitting(item.pictures, ends, room) if talk is None else ({}, 0)
+    pictures, missing = fit_pictures(item.pictures, ends, room) if talk is None else ({}, 0)
     if pictures or missing:
         html = _template("transcript.html").render(**how, pictures=pictures, missing=missing)
     # The template escaped every value; this is the one place where HTML made elsewhere enters a page.

@@ -63,7 +63,7 @@ def data_url(svg: str) -> Markup:
     return Markup("data:image/svg+xml;base64,") + base64.b64encode(svg.encode("utf-8", "replace")).decode("ascii")
 
 
-def fitting(pictures: Sequence[str], turns: Sequence[int], room: int) -> tuple[dict[int, Markup], int]:
+def fit_pictures(pictures: Sequence[str], turns: Sequence[int], room: int) -> tuple[dict[int, Markup], int]:
     """Return turn -> URL of the pictures that fit into `room` bytes, from both ends, and the number of turns without one."""
     room = min(room, MOST_BYTES)
     urls: dict[int, Markup] = {}

@@ -105,12 +105,12 @@ class ReplayReader:
             missing("its environment is not registered here")
         elif self._tasks.env is not None:
             try:
-                core_of(self._tasks.env).services = Services(self._recorded())
+                core_of(self._tasks.env).services = Services(self._open_recording())
                 self._env = self._tasks.env
             except NOT_HERE as error:
                 missing(f"the run's recorded answers cannot be read ({type(error).__name__})")
 
-    def _recorded(self) -> Recording:
+    def _open_recording(self) -> Recording:
         if self._recording is None:
             path = self._externals
             if not path.is_file():

@@ -95,7 +95,7 @@ def _write_site(run: Run, site: LinkedPages, most: int | None, progress: Progres
         with ReplayReader(run.externals) as reader:
             links = _write_transcripts(run, site, _transcripts(run, results, subset, reader, progress), len(subset))
             rows = [replace(row, texts=_texts(run, row, reader), href=links.get(row.place, "")) for row in episodes]
-    numbers = measures.planned(run.suite, {row.key: row.numbers for row in episodes})
+    numbers = measures.plan_numbers(run.suite, {row.key: row.numbers for row in episodes})
     notes = [*reader.notes.values(), *measures.notes.values()]
     if len(subset) < len(episodes):
         count = f"{len(subset):,} of {len(episodes):,} transcripts are written"

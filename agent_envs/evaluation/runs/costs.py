@@ -32,7 +32,7 @@ MOST_LABEL = 400  # characters, of an entry
 EPISODES = 3  # where a suite has one entry; of several one each, and more where three are not reached so
 
 
-def feedback_named(
+def parse_feedback(
     names: str, epsilon: float | None, templates: str, options: Mapping[str, Any]
 ) -> tuple[Feedback | None, ...]:
     """Return the feedback that `--feedback` names: one, or several that are compared, `none` among them for none.

@@ -254,7 +254,7 @@ def _play(
     if run is not None and log is not None and (log.unfinished or len(by_key) < len(plan)):
         numbers = run.numbers(measures)  # with what earlier parts of the run spent and had to leave
     else:
-        numbers = measures.planned(suite, by_key)
+        numbers = measures.plan_numbers(suite, by_key)
     outcome = replace(result_from(suite, settings, numbers, setup.prices), gave_up=gave_up)
     if run is not None:
         if run.externals.stat().st_size == 0:

@@ -80,7 +80,7 @@ class EpisodeNumbers:
         return self.status not in UNPLAYED
 
 
-def missing(entry: Entry, task: str, cluster: str, trial: int) -> EpisodeNumbers:
+def unplayed_numbers(entry: Entry, task: str, cluster: str, trial: int) -> EpisodeNumbers:
     """Return the numbers of a planned episode that was not played."""
     return EpisodeNumbers(entry.label, task, cluster, trial, "missing", "missing")
 
@@ -162,10 +162,10 @@ class Measures:
         measures = self._entries[entry.label]
         return numbers if measures is None else measures.annotate(numbers, trajectory)
 
-    def planned(self, suite: Suite, numbers: Mapping[str, EpisodeNumbers]) -> list[EpisodeNumbers]:
+    def plan_numbers(self, suite: Suite, numbers: Mapping[str, EpisodeNumbers]) -> list[EpisodeNumbers]:
         """Return the numbers of every planned episode in the order of the suite; those not among `numbers` are missing."""
         return [
-            numbers.get(key) or self.annotate(entry, missing(entry, task, cluster, trial))
+            numbers.get(key) or self.annotate(entry, unplayed_numbers(entry, task, cluster, trial))
             for key, entry, task, cluster, trial in suite.episodes()
         ]
 
@@ -200,7 +200,7 @@ class _EntryMeasures:
         self._digests = {task: content for task, content, _ in entry.tasks}
         self._labels_by_task: dict[str, dict[str, str]] = {}
         self._equal: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
-        self._tasks = EntryTasks(entry, self._unknown)
+        self._tasks = EntryTasks(entry, self._note_missing)
         self._task = lru_cache(maxsize=MOST_TASKS)(lambda name: self._tasks.get(name, self._digests[name]))
 
     def annotate(self, numbers: EpisodeNumbers, trajectory: Trajectory | None) -> EpisodeNumbers:
@@ -240,7 +240,7 @@ class _EntryMeasures:
             raise RuntimeError(f"{head} returned {str(values)[:200]}; it returns {what} by name")
         return values
 
-    def _unknown(self, why: str) -> None:
+    def _note_missing(self, why: str) -> None:
         label = self._entry.label
         self._notes.setdefault(label, f"{label}: not all labels and metrics are told, as {why}")
 
@@ -249,7 +249,7 @@ class EntryTasks:
     """The tasks of an entry, from the source of its environment, which is made when the first of them is asked for."""
 
     def __init__(self, entry: Entry, unknown: Callable[[str], None]) -> None:
-        self._entry, self._unknown = entry, unknown
+        self._entry, self._note_missing = entry, unknown
 
     def get(self, name: str, digest: str) -> Task | None:
         """Return a task of that content, None where there is none here."""
@@ -258,10 +258,10 @@ class EntryTasks:
         try:
             task = core_of(self.env).source.get(self._entry.split, name)
         except (KeyError, AgentEnvsError):
-            self._unknown("a task is not there")
+            self._note_missing("a task is not there")
             return None
         if task.digest != digest:
-            self._unknown("a task has another content here")
+            self._note_missing("a task has another content here")
             return None
         return task
 
@@ -272,7 +272,7 @@ class EntryTasks:
             return entry_env(self._entry)
         except NOT_HERE as error:
             # The message may name folders of this machine, and pages are passed on.
-            self._unknown(f"its environment cannot be made here ({type(error).__name__})")
+            self._note_missing(f"its environment cannot be made here ({type(error).__name__})")
             return None
 
 

@@ -187,7 +187,7 @@ class Run:
         numbers = cache.load()
         if numbers is None:
             by_key = {episode.key: episode.numbers(measures) for episode in self.sound_rows()}
-            numbers = measures.planned(self.suite, by_key)
+            numbers = measures.plan_numbers(self.suite, by_key)
             cache.keep(numbers, measures)
         return numbers
 

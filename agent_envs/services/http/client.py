@@ -90,7 +90,7 @@ class HttpClient(Uncopied):
         exchange = _Exchange(place, ends, self.max_bytes)
         scheme, host = request.url.scheme.decode(), request.url.host.decode()
         try:
-            with self._connections().used(scheme, host, seconds) as pool:
+            with self._connections().lend(scheme, host, seconds) as pool:
                 if self.admit is not None and isinstance(pool, httpcore.HTTPProxy):
                     self.admit(host, request.url.port or _PORTS[scheme], _resolve_host(host, ends))
                 return exchange.run(pool, request)

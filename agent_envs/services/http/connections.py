@@ -35,7 +35,7 @@ class Connections:
         self._pools: dict[tuple[bool, str], httpcore.ConnectionPool] = {}
 
     @contextmanager
-    def used(self, scheme: str, host: str, seconds: float) -> "Iterator[httpcore.ConnectionPool]":
+    def lend(self, scheme: str, host: str, seconds: float) -> "Iterator[httpcore.ConnectionPool]":
         """Lend the pool for a host once a connection is free.
 
         The pool itself has no limit: one that makes callers wait may keep a connection for a caller who gave up.

@@ -8,7 +8,7 @@ from agent_envs.base.errors import EnvFault
 from agent_envs.evaluation.runs.costs import (
     EPISODES,
     estimate,
-    feedback_named,
+    parse_feedback,
     pilot_first,
     prices_of,
     uses_chat_model,
@@ -151,5 +151,5 @@ def test_who_asks_a_model():
 
     assert asks(MODEL) and asks("openai:mine@http://127.0.0.1:9/v1") and asks("baseline:react", model="openai:mine")
     assert not asks("random") and not asks("mine:Agent", model=3)
-    assert asks("null", with_feedback(small(), feedback_named("openai:mine@http://127.0.0.1:9/v1", None, "", {})))
+    assert asks("null", with_feedback(small(), parse_feedback("openai:mine@http://127.0.0.1:9/v1", None, "", {})))
     assert not uses_chat_model(small(), Settings("mine:Agent"), RunPrices())
