@@ -14,7 +14,7 @@ from agent_envs.base.errors import AgentEnvsError, UsageError
 from agent_envs.base.terminal import print_result, print_table, progress_bar, show
 from agent_envs.evaluation.report.charts import points
 from agent_envs.evaluation.statistics.paired import p_text
-from agent_envs.evaluation.submission.provenance import missing_answers
+from agent_envs.evaluation.submission.provenance import unanswered
 from agent_envs.evaluation.submission.replay_pool import SECONDS
 from agent_envs.evaluation.suites.suite import load_suite
 from leaderboard.badges import BADGES
@@ -140,7 +140,7 @@ def _verify(args: argparse.Namespace) -> int:
     row = verdict.to_json()
     open_questions: list[str] = []
     if args.verb == "check" and verdict.agent:
-        open_questions = row["missing_answers"] = missing_answers(args.folder)
+        open_questions = row["unanswered"] = unanswered(args.folder)
     print_result(row, args.json, lambda: _tell(verdict, open_questions))
     return verdict.code
 

@@ -69,10 +69,10 @@ def make_env(env_id: str, arguments: list[str] | None) -> Any:
 
 def print_pack_notes(target: Path, name: str) -> None:
     """Print on standard error the packed folder, and the answers that only a person can add."""
-    from agent_envs.evaluation.submission.provenance import missing_answers
+    from agent_envs.evaluation.submission.provenance import unanswered
 
     tell(f"packed: {target}, submission {name}")
-    if missing := missing_answers(target):
+    if missing := unanswered(target):
         fix = "agent-envs pack RUN DIR --about FILE adds them; agent-envs pack --template prints such a file"
         tell(f"not told: {', '.join(missing)}; {fix}")
 

@@ -57,7 +57,7 @@ def read_about(path: Path | None) -> tuple[About, str]:
     return about, _small_text(path.parent / about.report) if about.report else ""
 
 
-def missing_answers(packed: Path) -> list[str]:
+def unanswered(packed: Path) -> list[str]:
     """Return the empty fields of a submission that only a person can fill, with --about."""
     submission = schema.Submission.model_validate_json((packed / "submission.json").read_text(encoding="utf-8"))
     answers = {name: attrgetter(name)(submission) for name in QUESTIONS}

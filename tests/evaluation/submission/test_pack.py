@@ -26,7 +26,7 @@ from agent_envs.evaluation.submission.episode_rows import (
 )
 from agent_envs.evaluation.submission.models import Manifest, Submission
 from agent_envs.evaluation.submission.pack import pack_run
-from agent_envs.evaluation.submission.provenance import about_template, missing_answers
+from agent_envs.evaluation.submission.provenance import about_template, unanswered
 from agent_envs.evaluation.suites.plan import entry_env
 from agent_envs.evaluation.suites.suite import read_suite, seed_of
 from agent_envs.rollout.episode_runner import record_turn
@@ -192,7 +192,7 @@ def test_what_a_person_tells_is_packed_and_what_nobody_told_is_named(run_folder,
     bare = submission_of(tmp_path / "bare")
     assert bare.agent.kind == "agent" and bare.agent.name == "heuristic" and bare.models == () and bare.date
     missing = ["agent.scaffold", "agent.multi_attempt", "submitter.name", "submitter.contact", "licence"]
-    assert missing_answers(tmp_path / "bare") == [*missing, "training.on_suite_train", "training.on_suite_test"]
+    assert unanswered(tmp_path / "bare") == [*missing, "training.on_suite_train", "training.on_suite_test"]
     (tmp_path / "notes.md").write_text("# How\nBy looking.\n", encoding="utf-8")
     told = {
         "schema": "agent-envs/about@1",
@@ -208,7 +208,7 @@ def test_what_a_person_tells_is_packed_and_what_nobody_told_is_named(run_folder,
     pack_run(run_folder, tmp_path / "told", tmp_path / "about.json")
     found = submission_of(tmp_path / "told")
     assert (
-        missing_answers(tmp_path / "told") == []
+        unanswered(tmp_path / "told") == []
         and found.agent.name == "Größe 7"
         and found.submitter.contact == "ada@lovelace.org"
     )
