@@ -93,11 +93,8 @@ class Result:
     @property
     def averages(self) -> dict[str, Rate]:
         """The averages of the suite by name; none where nothing was measured."""
-        return (
-            averages_of(self.suite, [summary.success for summary in self.summaries])
-            if has_result(self.summaries)
-            else {}
-        )
+        rates = [summary.success for summary in self.summaries]
+        return averages_of(self.suite, rates) if has_result(self.summaries) else {}
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data: one entry flat, several under `entries`, with the suite's score where it has one."""
@@ -227,13 +224,9 @@ def _spent_before(run: Run, payer: str, models: Iterable[str]) -> Counts:
 
 
 def _play(
-    suite: Suite,
-    plan: list[Planned],
-    setup: _EvaluationSetup,
-    run: Run | None,
-    progress: Progress | None,
+    suite: Suite, plan: list[Planned], setup: _EvaluationSetup, run: Run | None, progress: Progress | None,
     tell: Tell | None = None,
-) -> Result:
+) -> Result:  # fmt: skip
     settings, pilot = setup.settings, 0
     fresh = run is not None and not run.log().path.exists()
     if (warn := getattr(setup.actor, "warn_if_environment_differs", None)) is not None:
@@ -287,12 +280,9 @@ def _watch(
 
 
 def _estimate_from_pilot(
-    suite: Suite,
-    setup: _EvaluationSetup,
-    pilot: Sequence[Planned],
-    play: Callable[..., Episodes],
+    suite: Suite, setup: _EvaluationSetup, pilot: Sequence[Planned], play: Callable[..., Episodes],
     progress: Progress | None,
-) -> str:
+) -> str:  # fmt: skip
     """Play a run's pilot, which its journal keeps, and return the estimate for all episodes."""
     places = {key: (entry, cluster, trial) for key, entry, _, cluster, trial in suite.episodes()}
     keys = {planned.key for planned in pilot}
