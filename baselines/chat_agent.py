@@ -13,7 +13,7 @@ from agent_envs.services.chat import ChatModel, ChatReply, ChatRequest, ask, cha
 from agent_envs.services.chat.port import ChatPort
 from agent_envs.services.chat.spending import Budget
 from agent_envs.services.recording import CallSite, Recording
-from baselines.view import View
+from baselines.view import EpisodeView
 
 MOST_CALLS = 1000  # of one turn: the ordinals of recorded calls stay apart
 
@@ -107,14 +107,14 @@ class ChatAgent:
         """
         return [self._reply(request) for request in requests]
 
-    def turn(self, view: View, model: TurnModel) -> str:
+    def turn(self, view: EpisodeView, model: TurnModel) -> str:
         """Return the action of one turn."""
         raise NotImplementedError
 
     def _reply(self, request: Request) -> Reply:
         model = TurnModel(self._port, request, self._max_tokens)
         try:
-            action = self.turn(View.of(request), model)
+            action = self.turn(EpisodeView.of(request), model)
         except (EnvFault, BudgetSpent) as end:
             end.usage = dict(model.usage + Counter(end.usage))  # with the calls of this turn that were answered
             raise

@@ -7,7 +7,7 @@ not printed). The reasoning is kept in the action, so that transcripts show it.
 from baselines.chat_agent import TurnModel
 from baselines.direct import Direct
 from baselines.prompts import prompt, user
-from baselines.view import View
+from baselines.view import EpisodeView
 
 
 class ChainOfThought(Direct):
@@ -16,7 +16,7 @@ class ChainOfThought(Direct):
     short = "cot"
     prompts = "cot"
 
-    def turn(self, view: View, model: TurnModel) -> str:
+    def turn(self, view: EpisodeView, model: TurnModel) -> str:
         """Return the reasoning, and the answer behind it."""
         reply = model.ask([user(prompt(self.prompts, "turn", question=view.question, form=view.form))])
         reasoning = reply.partition("<answer>")[0].partition("####")[0].strip()

@@ -11,7 +11,7 @@ from typing import Any
 from agent_envs.base.errors import UsageError
 from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, user
-from baselines.view import View, joined
+from baselines.view import EpisodeView, joined
 
 _THOUGHT = re.compile(r"<think>(.*?)</think>", re.S)
 
@@ -28,7 +28,7 @@ class DeepSearch(ChatAgent):
             raise UsageError(f"baseline deep_search: notes={notes}; give characters >= 1")
         self.notes = notes
 
-    def turn(self, view: View, model: TurnModel) -> str:
+    def turn(self, view: EpisodeView, model: TurnModel) -> str:
         """Return notes and the next action."""
         thoughts = [
             f"{n}. {thought.strip()}" for n, text in enumerate(view.actions, 1) for thought in _THOUGHT.findall(text)

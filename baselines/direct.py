@@ -5,7 +5,7 @@ Differs from the papers in nothing known: their prompts are not printed. It answ
 
 from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, user
-from baselines.view import View
+from baselines.view import EpisodeView
 
 
 class Direct(ChatAgent):
@@ -14,7 +14,7 @@ class Direct(ChatAgent):
     short = "direct"
     prompts = "direct"
 
-    def turn(self, view: View, model: TurnModel) -> str:
+    def turn(self, view: EpisodeView, model: TurnModel) -> str:
         """Return the answer."""
         text = prompt(self.prompts, "turn", question=view.question, form=view.form)
         return view.answer(model.ask([user(text)]))

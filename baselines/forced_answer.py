@@ -11,7 +11,7 @@ from typing import Any
 from baselines.chat_agent import TurnModel
 from baselines.prompts import prompt, user
 from baselines.tag_agent import TagAgent
-from baselines.view import View
+from baselines.view import EpisodeView
 
 
 class ForcedAnswer(TagAgent):
@@ -24,7 +24,7 @@ class ForcedAnswer(TagAgent):
         super().__init__(model, **options)
         self.turns = turns
 
-    def turn(self, view: View, model: TurnModel) -> str:
+    def turn(self, view: EpisodeView, model: TurnModel) -> str:
         """Return a free turn, or the answer once they are used."""
         if len(view.actions) < self.turns and not view.forced:
             return super().turn(view, model)

@@ -10,7 +10,7 @@ from typing import Any
 from agent_envs.base.errors import UsageError
 from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, sections
-from baselines.view import View
+from baselines.view import EpisodeView
 
 
 class GameAgent(ChatAgent):
@@ -30,7 +30,7 @@ class GameAgent(ChatAgent):
         self.condition, self.history, self.keep_thoughts = condition, history, keep_thoughts
         self.name = f"{self.name}/{condition}-{history}"
 
-    def turn(self, view: View, model: TurnModel) -> str:
+    def turn(self, view: EpisodeView, model: TurnModel) -> str:
         """Return the next action."""
         first = next((n for n, row in enumerate(view.messages) if row["role"] == "assistant"), len(view.messages))
         head, rows = list(view.messages[:first]), list(view.messages[first:])

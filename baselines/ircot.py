@@ -14,7 +14,7 @@ from typing import Any
 
 from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, user
-from baselines.view import View, joined
+from baselines.view import EpisodeView, joined
 
 _ENDS = re.compile(r"\banswer is:?\s*\S", re.I)
 _SENTENCE = re.compile(r".+?[.?!](?=\s|\Z)", re.S)
@@ -31,7 +31,7 @@ class IRCoT(ChatAgent):
         super().__init__(model, **options)
         self.followups = followups
 
-    def turn(self, view: View, model: TurnModel) -> str:
+    def turn(self, view: EpisodeView, model: TurnModel) -> str:
         """Return a search while sentences lead on, then the reader's answer."""
         if not view.searches and not view.must_answer:
             return view.search(view.question)
@@ -49,7 +49,7 @@ class IRCoT(ChatAgent):
         }
         return view.answer(model.ask([user(prompt("ircot", "reader", **slots))]))
 
-    def _next(self, view: View, thoughts: list[str], model: TurnModel) -> str:
+    def _next(self, view: EpisodeView, thoughts: list[str], model: TurnModel) -> str:
         slots = {"question": view.question, "documents": view.documents, "thoughts": joined(thoughts)}
         reply = " ".join(model.ask([user(prompt("ircot", "next", **slots))]).split())
         first = _SENTENCE.match(reply)

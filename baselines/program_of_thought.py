@@ -10,7 +10,7 @@ import re
 from agent_envs.tools.sandbox import SandboxSpec, open_sandbox
 from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, user
-from baselines.view import View
+from baselines.view import EpisodeView
 
 _PROGRAM = re.compile(r"<python>(.*?)(?:</python>|\Z)", re.S)
 _FENCED = re.compile(r"```(?:python)?\n(.*?)```", re.S)
@@ -21,14 +21,14 @@ class ProgramOfThought(ChatAgent):
 
     short = "program_of_thought"
 
-    def turn(self, view: View, model: TurnModel) -> str:
+    def turn(self, view: EpisodeView, model: TurnModel) -> str:
         """Return the program where the environment runs it, else the answer that it printed."""
         if view.evidence or view.forced:
             return view.answer(_printed(view.evidence[-1]) if view.evidence else "")
         program = self.program(view, model)
         return view.call("python", program) if "python" in view.verbs else view.answer(self.output(program))
 
-    def program(self, view: View, model: TurnModel) -> str:
+    def program(self, view: EpisodeView, model: TurnModel) -> str:
         """Return the program that the model writes."""
         reply = model.ask([user(prompt("program_of_thought", "program", question=view.question))], ("</python>",))
         match = _PROGRAM.search(reply) or _FENCED.search(reply)

@@ -6,7 +6,7 @@ from test tasks. Differs from ARPO: its prompt is not printed in full; ours has 
 
 from baselines.prompts import FOLDER, prompt
 from baselines.tag_agent import TagAgent
-from baselines.view import View
+from baselines.view import EpisodeView
 
 
 class PromptedTools(TagAgent):
@@ -14,12 +14,12 @@ class PromptedTools(TagAgent):
 
     short = "prompted_tools"
 
-    def instruction(self, view: View) -> str:
+    def instruction(self, view: EpisodeView) -> str:
         """Return the text of the system, with the example that has the tags of this environment."""
         return prompt("agent", "prompted_tools", example=example_for(view))
 
 
-def example_for(view: View) -> str:
+def example_for(view: EpisodeView) -> str:
     """Return the worked episode of the family whose tags the view has; a word where there is none."""
     for name, verb in (
         ("legal", "semantic"),

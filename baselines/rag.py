@@ -7,7 +7,7 @@ Differs from Search-R1: passages stand before the question, not behind; where no
 
 from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, user
-from baselines.view import View
+from baselines.view import EpisodeView
 
 
 class RAG(ChatAgent):
@@ -15,7 +15,7 @@ class RAG(ChatAgent):
 
     short = "rag"
 
-    def turn(self, view: View, model: TurnModel) -> str:
+    def turn(self, view: EpisodeView, model: TurnModel) -> str:
         """Return the search in the first turn, the answer in the second."""
         if not view.searches and not view.must_answer:
             return view.search(view.question)

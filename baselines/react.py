@@ -9,7 +9,7 @@ from typing import Any
 
 from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, system, user
-from baselines.view import NO_LIMIT, View
+from baselines.view import NO_LIMIT, EpisodeView
 
 _ACTION = re.compile(r"Action:\s*(\w+)\[(.*?)\]\s*(?:\n|\Z)", re.S)
 _TAG = re.compile(r"<(?!think)(\w+)>(.*?)</\1>", re.S)
@@ -20,7 +20,7 @@ class ReAct(ChatAgent):
 
     short = "react"
 
-    def turn(self, view: View, model: TurnModel) -> str:
+    def turn(self, view: EpisodeView, model: TurnModel) -> str:
         """Return the environment's action for the model's line."""
         tools = {tool["function"]["name"]: tool["function"].get("description", "") for tool in view.tools}
         verbs = list(tools or view.verbs)
@@ -34,7 +34,7 @@ class ReAct(ChatAgent):
             return prefix + view.call(match[1], match[2].strip())
         return prefix + view.answer(match[2] if match else reply)
 
-    def _messages(self, view: View, tools: dict[str, str]) -> list[dict[str, Any]]:
+    def _messages(self, view: EpisodeView, tools: dict[str, str]) -> list[dict[str, Any]]:
         lines = "\n".join(f"{name}[text] - {' '.join(text.split())}" for name, text in tools.items())
         cite = ", and behind it [sources: ID; ID]" if "[sources:" in view.instructions else ""
         limits = {

@@ -25,7 +25,7 @@ from baselines.best_of_n import named_options
 from baselines.chat_agent import TurnModel
 from baselines.prompts import prompt, user
 from baselines.tag_agent import TagAgent
-from baselines.view import View, joined
+from baselines.view import EpisodeView, joined
 
 MOST_TRANSCRIPT = 20_000  # characters that the reflection reads
 
@@ -40,7 +40,7 @@ class Reflexion(TagAgent):
         super().__init__(model, **options)
         self.notes = list(notes)
 
-    def instruction(self, view: View) -> str:
+    def instruction(self, view: EpisodeView) -> str:
         """Return the text of the system, with the notes behind it."""
         text = super().instruction(view)
         return f"{text}\n\n{prompt('reflexion', 'recall', notes=joined(self.notes))}" if self.notes else text

@@ -15,7 +15,7 @@ from typing import Any
 
 from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, user
-from baselines.view import View, joined
+from baselines.view import EpisodeView, joined
 
 _SEARCH = re.compile(r"<search>(.*?)(?:</search>|\Z)", re.S)
 LAST_STEPS = 4  # of the release's condensed reasoning
@@ -31,7 +31,7 @@ class SearchO1(ChatAgent):
         super().__init__(model, **options)
         self.searches = searches
 
-    def turn(self, view: View, model: TurnModel) -> str:
+    def turn(self, view: EpisodeView, model: TurnModel) -> str:
         """Return the next stretch of reasoning, which begins with notes on the last search."""
         notes = ""
         if view.actions and view.evidence:
@@ -50,7 +50,7 @@ class SearchO1(ChatAgent):
             return prefix + view.call(view.search_verb, query[1].strip())
         return prefix + view.answer(reply if not query else reply.partition("<search>")[0])
 
-    def _read(self, view: View, model: TurnModel) -> str:
+    def _read(self, view: EpisodeView, model: TurnModel) -> str:
         steps = [_plain(text) for text in view.actions]
         last_steps = [
             step for n, step in enumerate(steps) if n == 0 or n >= len(steps) - LAST_STEPS or "Searched:" in step
@@ -63,7 +63,7 @@ class SearchO1(ChatAgent):
         }
         return model.ask([user(prompt("search_o1", "read", **slots))]).strip()
 
-    def _repeats(self, query: str, view: View) -> bool:
+    def _repeats(self, query: str, view: EpisodeView) -> bool:
         return any(query.strip().lower() == _queried(text) for text in view.actions)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from agent_envs.base.errors import UsageError
 from agent_envs.grading.text_answers import normalise_answer, parse_number
 from baselines.chat_agent import ChatAgent, TurnModel
-from baselines.view import View, final_answer
+from baselines.view import EpisodeView, final_answer
 
 
 class SelfConsistency(ChatAgent):
@@ -36,7 +36,7 @@ class SelfConsistency(ChatAgent):
         self.samples, self.temperature = samples, temperature
         self.name = f"{self.name}/{of}x{samples}"
 
-    def turn(self, view: View, model: TurnModel) -> str:
+    def turn(self, view: EpisodeView, model: TurnModel) -> str:
         """Return the action of the majority."""
         model.temperature = self.temperature
         turns = []

@@ -32,7 +32,7 @@ from agent_envs.evaluation.statistics.rates import weighted_rate
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, allowed_limits, choose_split
 from agent_envs.services.chat.prices import cost_of, load_prices
 from baselines.best_of_n import named_options
-from baselines.table_rows import TABLES, Column, Table, TableRow
+from baselines.table_rows import TABLES, Column, PublishedTable, TableRow
 
 OUTPUT_TOKENS, RESULT_TOKENS = 250, 500  # assumed: a call's output, and what a turn brings back
 ONE_CALL = ("direct", "cot", "rag", "program_of_thought")
@@ -57,7 +57,7 @@ def choice_of(row: TableRow, column: Column, args: argparse.Namespace) -> Choice
     return Choice(column.env, arguments, args.split, args.limit, args.trials, None, column.turn_limits)
 
 
-def planned(table: Table, args: argparse.Namespace, agents: Collection[str]) -> Iterator[PlannedCell]:
+def planned(table: PublishedTable, args: argparse.Namespace, agents: Collection[str]) -> Iterator[PlannedCell]:
     """Yield the cells of the inference rows, or of the wanted baselines alone; no task is drawn for it."""
     for row in table.rows:
         for column in table.columns if row.agent and (not agents or row.agent in agents) else ():
@@ -110,7 +110,7 @@ def play(cell: PlannedCell, args: argparse.Namespace) -> Result:
         return evaluate(suite, settings_of(cell.row, args), folder=folder, progress=progress)
 
 
-def published(table: Table) -> dict[str, list[tuple[str, dict[str, Any]]]]:
+def published(table: PublishedTable) -> dict[str, list[tuple[str, dict[str, Any]]]]:
     """Return the published values by method, each with its base model; nothing where the file is not on this machine."""
     path = Path(os.environ.get("AGENT_ENVS_DATA", ""), "published", "published.json")
     if not os.environ.get("AGENT_ENVS_DATA") or not path.is_file():
@@ -123,7 +123,7 @@ def published(table: Table) -> dict[str, list[tuple[str, dict[str, Any]]]]:
     return values
 
 
-def print_plan(table: Table, cells: Sequence[PlannedCell], args: argparse.Namespace) -> None:
+def print_plan(table: PublishedTable, cells: Sequence[PlannedCell], args: argparse.Namespace) -> None:
     """Print the planned cells, and an upper estimate of their cost."""
     price = load_prices(args.prices).price(args.agent)
     rows: list[list[str]] = []
@@ -146,7 +146,7 @@ def print_plan(table: Table, cells: Sequence[PlannedCell], args: argparse.Namesp
             show(f"trained, not played here: {row.method}: {row.preset}")
 
 
-def print_results(table: Table, results: Cells) -> None:
+def print_results(table: PublishedTable, results: Cells) -> None:
     """Print our results, and below each row the published numbers of its method."""
     columns = [column for column in table.columns if not column.turn_limits]
     heads = ["row", *(column.name for column in columns), *table.measures, *(["Avg."] if table.average else [])]
@@ -174,7 +174,7 @@ def print_results(table: Table, results: Cells) -> None:
         show(f"note: {table.note}")
 
 
-def _print_limits(table: Table, results: Cells) -> None:
+def _print_limits(table: PublishedTable, results: Cells) -> None:
     for (method, name), result in results.items():
         if any(column.name == name and column.turn_limits for column in table.columns):
             rates = ", ".join(f"{item.turn_limit}: {item.success.text()}" for item in result.summaries)
@@ -192,16 +192,16 @@ def _rate(result: Result | None, scale: int) -> str:
     )
 
 
-def _measured(table: Table, ours: Sequence[Result | None]) -> list[str]:
+def _measured(table: PublishedTable, ours: Sequence[Result | None]) -> list[str]:
     result = ours[0] if ours else None
     if result is None:
         return ["-"] * len(table.measures)
     summary = result.summaries[0]
-    own = {"turns": summary.mean_turns, **{name: metric.played.mean for name, metric in summary.metrics.items()}}
+    own = {"turns": summary.mean_turns, **{name: metric.overall.mean for name, metric in summary.metrics.items()}}
     return [f"{own[name]:.3f}" if name in own else "-" for name in table.measures.values()]
 
 
-def _average(table: Table, ours: Sequence[Result | None]) -> list[str]:
+def _average(table: PublishedTable, ours: Sequence[Result | None]) -> list[str]:
     if not table.average:
         return []
     rates = [each.summaries[0].success for each in ours if each is not None]
@@ -211,7 +211,7 @@ def _average(table: Table, ours: Sequence[Result | None]) -> list[str]:
     return [f"{mean.value * table.scale:.3f} [{mean.low * table.scale:.3f}, {mean.high * table.scale:.3f}]"]
 
 
-def _printed(table: Table, method: str, base: str, name: str, values: dict[str, Any]) -> str:
+def _printed(table: PublishedTable, method: str, base: str, name: str, values: dict[str, Any]) -> str:
     value = values.get(name, values.get("Overall") if name == "Avg." else None)
     marked = (method, base, name) in table.marked or (method, "", name) in table.marked
     return "-" if value is None else f"[{value}]" if marked else str(value)
@@ -251,7 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _run(table: Table, args: argparse.Namespace) -> int:
+def _run(table: PublishedTable, args: argparse.Namespace) -> int:
     agents = {name for name in args.rows.split(",") if name}
     baselines = sorted({row.agent for row in table.rows} - {""})
     if unknown := agents - set(baselines):

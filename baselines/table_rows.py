@@ -46,7 +46,7 @@ class TableRow:
 
 
 @dataclass(frozen=True)
-class Table:
+class PublishedTable:
     """A published table.
 
     Attributes:
@@ -75,7 +75,7 @@ def _search(name: str, tasks: str) -> Column:
 
 _FOLLOWED = {"max_generations": 3, "max_searches": 2}  # the first retrieval is not counted, as in the release
 TABLES = {
-    "veg-1": Table(
+    "veg-1": PublishedTable(
         "VEG, Table 1: Search QA, exact match",
         "veg_t1",
         tuple(_search(name, tasks) for name, tasks in SEARCH_SETS.items()),
@@ -104,7 +104,7 @@ TABLES = {
         },
         note="Our average is the plain mean of the columns; the published column mixes two rules.",
     ),
-    "veg-2": Table(
+    "veg-2": PublishedTable(
         "VEG, Table 2: tau2-bench, Pass^1",
         "veg_t2",
         tuple(
@@ -124,7 +124,7 @@ TABLES = {
         },
         note="The users are scripted here; the paper's are a model: --env-arg user=openai:MODEL@URL.",
     ),
-    "arpo-1": Table(
+    "arpo-1": PublishedTable(
         "ARPO, Table 1: mathematical and knowledge reasoning, percent",
         "arpo_t1",
         (
@@ -144,7 +144,7 @@ TABLES = {
         average="mean",
         marked={("ARPO", "", "Avg."): "averages alone are quoted: none of the table can be recomputed"},
     ),
-    "arpo-2": Table(
+    "arpo-2": PublishedTable(
         "ARPO, Table 2: deep search, percent",
         "arpo_t2",
         tuple(
@@ -161,7 +161,7 @@ TABLES = {
         scale=100,
         marked={("ARPO", "Qwen3-14B", "Avg."): "Table 3 says 39.4; the plain mean here is 30.4"},
     ),
-    "earl-1": Table(
+    "earl-1": PublishedTable(
         "EARL, Table 1: Calc-Bench, exact match in percent",
         "earl_t1",
         (
@@ -183,7 +183,7 @@ TABLES = {
         average="mean",
         note="GSM8K* is private; GSM8KScaled is generated, so its column compares with no published cell.",
     ),
-    "earl-2": Table(
+    "earl-2": PublishedTable(
         "EARL, Table 2: sorting four items, mean counts",
         "earl_t2",
         (Column("solved", "Sort", {"size": 4}),),
@@ -199,7 +199,7 @@ TABLES = {
         measures={"#SW": "swaps", "#CP": "comparisons"},
         marked={("EARL*", "", "#CP"): "Algorithm 2 as printed gives 5.000; one skip more gives the listed 4.833"},
     ),
-    "legal-1": Table(
+    "legal-1": PublishedTable(
         "Legal search: accuracy in percent and mean turns, and accuracy at 0 to 12 free turns",
         "legal_main",
         (Column("Accuracy", "LegalSearch"), Column("free turns", "LegalSearch", turn_limits=FREE_TURNS)),
@@ -214,7 +214,7 @@ TABLES = {
         marked={("Naïve RAG (Gemini 2.5 Pro)", "", "Avg. Turns"): "called the same as zero turns, and listed with 1.0"},
         note="The paper's corpus is not public: its numbers compare with nothing here. Its models differ by row.",
     ),
-    "verlog-1": Table(
+    "verlog-1": PublishedTable(
         "Verlog: games, success (its text prints no numbers)",
         "verlog_main",
         (Column("BabyAI", "BabyAI"), Column("BabaIsAI", "BabaIsAI"), Column("Crafter", "Crafter")),

@@ -7,7 +7,7 @@ is ours.
 
 from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, system
-from baselines.view import View
+from baselines.view import EpisodeView
 
 
 class TagAgent(ChatAgent):
@@ -16,10 +16,10 @@ class TagAgent(ChatAgent):
     short = "tag_agent"
     section = "tags"
 
-    def turn(self, view: View, model: TurnModel) -> str:
+    def turn(self, view: EpisodeView, model: TurnModel) -> str:
         """Return the model's turn."""
         return model.reply([system(self.instruction(view)), *view.messages], view.stop, view.tools).canonical
 
-    def instruction(self, view: View) -> str:
+    def instruction(self, view: EpisodeView) -> str:
         """Return the text of the system."""
         return prompt("agent", self.section)

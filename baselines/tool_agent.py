@@ -8,7 +8,7 @@ message, and a turn without a call is a message to the user there.
 from agent_envs.base.errors import UsageError
 from baselines.chat_agent import ChatAgent, TurnModel
 from baselines.prompts import prompt, system
-from baselines.view import View
+from baselines.view import EpisodeView
 
 
 class ToolAgent(ChatAgent):
@@ -17,7 +17,7 @@ class ToolAgent(ChatAgent):
     short = "tool_agent"
     section = "native"
 
-    def turn(self, view: View, model: TurnModel) -> str:
+    def turn(self, view: EpisodeView, model: TurnModel) -> str:
         """Return the model's turn, its calls in the canonical text."""
         if not view.tools and not view.forced:
             raise UsageError(

@@ -1,4 +1,4 @@
-"""`View` is an episode as a procedure reads it, from the messages alone; it also writes searches and answers.
+"""`EpisodeView` is an episode as a procedure reads it, from the messages alone; it also writes searches and answers.
 
 The environments state their forms in their own prompts: tags, native tool calls, `####` or a box. Agents here use the form
 that the prompt names, so that one procedure plays every family that has a search, or a calculation, and an answer.
@@ -27,7 +27,7 @@ NO_LIMIT = 10**6
 
 
 @dataclass(frozen=True)
-class View:
+class EpisodeView:
     """An episode as its messages show it.
 
     Attributes:
@@ -52,13 +52,13 @@ class View:
     forced: bool
 
     @staticmethod
-    def of(request: Request) -> "View":
+    def of(request: Request) -> "EpisodeView":
         """Return the view of a request."""
         messages = tuple(request.messages_since(0))
         first = next((n for n, row in enumerate(messages) if row["role"] == "assistant"), len(messages))
         head = [str(row["content"]) for row in messages[:first] if row["role"] != "tool"]
         prompt = next((text for text in reversed(head) if "Question: " in text), head[-1] if head else "")
-        return View(
+        return EpisodeView(
             messages,
             "\n\n".join(head),
             prompt.rpartition("Question: ")[2].partition("\n\nBegin your reply with ")[0].strip(),

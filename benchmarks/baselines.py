@@ -29,7 +29,7 @@ from agent_envs.rollout.run_many import run_many
 from baselines.agents import agent_class
 from baselines.chat_agent import TurnModel
 from baselines.scripted_reader import Errors, ScriptedReader
-from baselines.view import View
+from baselines.view import EpisodeView
 
 SETTINGS = {"low": Errors(0.05, 0.05, 0.05), "middle": Errors(0.1, 0.15, 0.1), "high": Errors(0.2, 0.3, 0.2)}
 SEEDS = (0, 1, 2)
@@ -37,7 +37,7 @@ TASKS = 90  # of a seed; LegalSearch has 300 test tasks in all
 
 
 @dataclass(frozen=True)
-class Row:
+class BaselineRow:
     """An agent on an environment, by a name that is unique."""
 
     env: str
@@ -54,29 +54,29 @@ ENVS: dict[str, tuple[str, dict[str, Any]]] = {
     "tools": ("ToolReasoning", {"needs": ("search",), "levels": (1, 2, 3)}),
 }
 ROWS = {
-    "direct": Row("search", "direct"),
-    "rag": Row("search", "rag"),
-    "ircot": Row("search", "ircot"),
-    "tag_agent": Row("search", "tag_agent"),
-    "react": Row("search", "react"),
-    "search_o1": Row("search", "search_o1", {"searches": 4}),
-    "deep_search": Row("search", "deep_search"),
-    "prompted_tools": Row("search", "prompted_tools"),
-    "validator": Row("search", "validator"),
-    "forced_answer": Row("search", "forced_answer", {"turns": 2}),
-    "law rag": Row("law", "rag"),
-    "law tag_agent": Row("law", "tag_agent"),
-    "tools direct": Row("tools", "direct"),
-    "tools rag": Row("tools", "rag"),
-    "tools ircot": Row("tools", "ircot"),
-    "tools search_o1": Row("tools", "search_o1", {"searches": 4}),
-    "tools tag_agent": Row("tools", "tag_agent"),
-    "tools tool_agent": Row("tools", "tool_agent", arguments={"protocol": "json"}),
-    "zero-shot": Row("numbers", "direct"),
-    "calculator": Row("numbers", "tag_agent"),
-    "program_of_thought": Row("numbers", "program_of_thought"),
-    "one sample": Row("numbers", "self_consistency", {"of": "direct", "samples": 1}),
-    "self_consistency": Row("numbers", "self_consistency", {"of": "direct", "samples": 9}),
+    "direct": BaselineRow("search", "direct"),
+    "rag": BaselineRow("search", "rag"),
+    "ircot": BaselineRow("search", "ircot"),
+    "tag_agent": BaselineRow("search", "tag_agent"),
+    "react": BaselineRow("search", "react"),
+    "search_o1": BaselineRow("search", "search_o1", {"searches": 4}),
+    "deep_search": BaselineRow("search", "deep_search"),
+    "prompted_tools": BaselineRow("search", "prompted_tools"),
+    "validator": BaselineRow("search", "validator"),
+    "forced_answer": BaselineRow("search", "forced_answer", {"turns": 2}),
+    "law rag": BaselineRow("law", "rag"),
+    "law tag_agent": BaselineRow("law", "tag_agent"),
+    "tools direct": BaselineRow("tools", "direct"),
+    "tools rag": BaselineRow("tools", "rag"),
+    "tools ircot": BaselineRow("tools", "ircot"),
+    "tools search_o1": BaselineRow("tools", "search_o1", {"searches": 4}),
+    "tools tag_agent": BaselineRow("tools", "tag_agent"),
+    "tools tool_agent": BaselineRow("tools", "tool_agent", arguments={"protocol": "json"}),
+    "zero-shot": BaselineRow("numbers", "direct"),
+    "calculator": BaselineRow("numbers", "tag_agent"),
+    "program_of_thought": BaselineRow("numbers", "program_of_thought"),
+    "one sample": BaselineRow("numbers", "self_consistency", {"of": "direct", "samples": 1}),
+    "self_consistency": BaselineRow("numbers", "self_consistency", {"of": "direct", "samples": 9}),
 }
 # The second does better than the first. IRCoT and the tool agent may be equal; SearchQA has no native tools: its tool agent is
 # the tag agent, and ToolReasoning has both.
@@ -90,32 +90,36 @@ PLACES = (
 MAY_BE_EQUAL = {("ircot", "tag_agent"), ("tools ircot", "tools tool_agent")}
 DROPPED = "results dropped"
 DEFECTS = {
-    ("direct", "rag"): Row("search", "rag", arguments={"retriever": "empty"}, defect="retrieval empty"),
-    ("rag", "ircot"): Row("search", "ircot", {"followups": 0}, defect="last hop cut"),
-    ("ircot", "tag_agent"): Row("search", "tag_agent", defect=DROPPED),
-    ("rag", "react"): Row("search", "react", defect=DROPPED),
-    ("rag", "search_o1"): Row("search", "search_o1", {"searches": 4}, defect="notes dropped"),
-    ("rag", "deep_search"): Row("search", "deep_search", {"notes": 1}, defect="notes dropped"),
-    ("rag", "prompted_tools"): Row("search", "prompted_tools", defect=DROPPED),
-    ("rag", "validator"): Row("search", "validator", defect=DROPPED),
-    ("direct", "forced_answer"): Row("search", "forced_answer", {"turns": 2}, defect=DROPPED),
-    ("law rag", "law tag_agent"): Row("law", "tag_agent", defect=DROPPED),
-    ("zero-shot", "program_of_thought"): Row("numbers", "program_of_thought", defect="output ignored"),
-    ("zero-shot", "calculator"): Row("numbers", "tag_agent", defect=DROPPED),
-    ("one sample", "self_consistency"): Row(
+    ("direct", "rag"): BaselineRow("search", "rag", arguments={"retriever": "empty"}, defect="retrieval empty"),
+    ("rag", "ircot"): BaselineRow("search", "ircot", {"followups": 0}, defect="last hop cut"),
+    ("ircot", "tag_agent"): BaselineRow("search", "tag_agent", defect=DROPPED),
+    ("rag", "react"): BaselineRow("search", "react", defect=DROPPED),
+    ("rag", "search_o1"): BaselineRow("search", "search_o1", {"searches": 4}, defect="notes dropped"),
+    ("rag", "deep_search"): BaselineRow("search", "deep_search", {"notes": 1}, defect="notes dropped"),
+    ("rag", "prompted_tools"): BaselineRow("search", "prompted_tools", defect=DROPPED),
+    ("rag", "validator"): BaselineRow("search", "validator", defect=DROPPED),
+    ("direct", "forced_answer"): BaselineRow("search", "forced_answer", {"turns": 2}, defect=DROPPED),
+    ("law rag", "law tag_agent"): BaselineRow("law", "tag_agent", defect=DROPPED),
+    ("zero-shot", "program_of_thought"): BaselineRow("numbers", "program_of_thought", defect="output ignored"),
+    ("zero-shot", "calculator"): BaselineRow("numbers", "tag_agent", defect=DROPPED),
+    ("one sample", "self_consistency"): BaselineRow(
         "numbers", "self_consistency", {"of": "direct", "samples": 1}, defect="one vote"
     ),
-    ("tools direct", "tools rag"): Row("tools", "rag", arguments={"retriever": "empty"}, defect="retrieval empty"),
-    ("tools rag", "tools ircot"): Row("tools", "ircot", {"followups": 0}, defect="last hop cut"),
-    ("tools ircot", "tools tool_agent"): Row("tools", "tool_agent", arguments={"protocol": "json"}, defect=DROPPED),
-    ("tools rag", "tools tag_agent"): Row("tools", "tag_agent", defect=DROPPED),
-    ("tools rag", "tools search_o1"): Row("tools", "search_o1", {"searches": 4}, defect="notes dropped"),
+    ("tools direct", "tools rag"): BaselineRow(
+        "tools", "rag", arguments={"retriever": "empty"}, defect="retrieval empty"
+    ),
+    ("tools rag", "tools ircot"): BaselineRow("tools", "ircot", {"followups": 0}, defect="last hop cut"),
+    ("tools ircot", "tools tool_agent"): BaselineRow(
+        "tools", "tool_agent", arguments={"protocol": "json"}, defect=DROPPED
+    ),
+    ("tools rag", "tools tag_agent"): BaselineRow("tools", "tag_agent", defect=DROPPED),
+    ("tools rag", "tools search_o1"): BaselineRow("tools", "search_o1", {"searches": 4}, defect="notes dropped"),
 }
 
 
 def with_defect(agent: Any, defect: str) -> Policy:
     """Return an agent with a mistake in it."""
-    turn: Callable[[View, TurnModel], str] = agent.turn
+    turn: Callable[[EpisodeView, TurnModel], str] = agent.turn
     if defect == DROPPED:
         agent.turn = lambda view, talk: turn(without_results(view), talk)
     elif defect == "notes dropped" and hasattr(agent, "_read"):
@@ -125,7 +129,7 @@ def with_defect(agent: Any, defect: str) -> Policy:
     return agent  # type: ignore[no-any-return]
 
 
-def without_results(view: View) -> View:
+def without_results(view: EpisodeView) -> EpisodeView:
     """Return a view whose results are empty."""
     first = len(view.messages) - len(view.actions) - len(view.evidence)
     rows = tuple(
@@ -135,7 +139,7 @@ def without_results(view: View) -> View:
     return replace(view, messages=rows, evidence=("(lost)",) * len(view.evidence))
 
 
-def play(row: Row, errors: Errors, tasks: Sequence[int]) -> dict[str, list[float]]:
+def play(row: BaselineRow, errors: Errors, tasks: Sequence[int]) -> dict[str, list[float]]:
     """Return the success of each task."""
     name, arguments = ENVS[row.env]
     env = gym.make(f"agent_envs/{name}-v0", **arguments, **row.arguments)

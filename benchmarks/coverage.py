@@ -23,14 +23,14 @@ import numpy as np
 
 from agent_envs.evaluation.statistics.paired import compare_paired, minimum_detectable
 from agent_envs.evaluation.statistics.student import t_tail
-from benchmarks.coverage_cases import Case, Design, Table, Z, cases, generator_for
+from benchmarks.coverage_cases import CoverageCase, Design, Table, Z, cases, generator_for
 
 BAND = (0.94, 0.99)
 POWER_BAND = (0.70, 0.90)
 PLANS = 200  # simulations whose first run is planned from: their median is all that is shown
 
 
-def cover(case: Case, simulations: int, seed: str) -> dict[str, Any]:
+def cover(case: CoverageCase, simulations: int, seed: str) -> dict[str, Any]:
     generator = generator_for(case.name, seed)
     hits, widths = np.zeros(3), np.zeros(3)
     for _ in range(simulations):

@@ -12,7 +12,7 @@ from agent_envs.evaluation.statistics.rates import (
     Rate,
     clustered_variance,
     mean_interval,
-    numbered,
+    number_names,
     pass_hat_k,
     pass_rate,
     rerun_interval,
@@ -69,7 +69,7 @@ class Design:
 
 
 @dataclass(frozen=True)
-class Case:
+class CoverageCase:
     """A quantity with a known truth: `draw` yields one simulation's truth and intervals, ours, naive, cluster z."""
 
     name: str
@@ -88,7 +88,7 @@ def wilson(value: float, n: float) -> Bounds:
 
 
 def cluster_z(per_task: NDArray[np.float64], homes: list[str]) -> Bounds:
-    half = Z * math.sqrt(clustered_variance(per_task, numbered(homes))[0])
+    half = Z * math.sqrt(clustered_variance(per_task, number_names(homes))[0])
     return float(per_task.mean()) - half, float(per_task.mean()) + half
 
 
@@ -96,7 +96,7 @@ def bounds(rate: Rate) -> Bounds:
     return rate.low, rate.high
 
 
-def rate_case(name: str, design: Design, gated: bool = False) -> Case:
+def rate_case(name: str, design: Design, gated: bool = False) -> CoverageCase:
     labels, clusters = design.labels, design.clusters
 
     def draw(generator: np.random.Generator) -> tuple[float, Bounds, Bounds, Bounds]:
@@ -105,10 +105,10 @@ def rate_case(name: str, design: Design, gated: bool = False) -> Case:
         peer = cluster_z(table.mean(1), clusters[:: design.trials])
         return design.mean, bounds(ours), wilson(float(table.mean()), table.size), peer
 
-    return Case(name, gated, draw)
+    return CoverageCase(name, gated, draw)
 
 
-def pass_case(name: str, design: Design, k: int, gated: bool = False) -> Case:
+def pass_case(name: str, design: Design, k: int, gated: bool = False) -> CoverageCase:
     labels, truth = design.labels, design.pass_hat(k)
 
     def draw(generator: np.random.Generator) -> tuple[float, Bounds, Bounds, Bounds]:
@@ -118,10 +118,10 @@ def pass_case(name: str, design: Design, k: int, gated: bool = False) -> Case:
         each = np.array([math.comb(won, k) / math.comb(design.trials, k) for won in wins])
         return truth, bounds(ours), wilson(float(each.mean()), table.size), cluster_z(each, labels[:: design.trials])
 
-    return Case(name, gated, draw)
+    return CoverageCase(name, gated, draw)
 
 
-def mean_case(name: str, design: Design, skewed: bool) -> Case:
+def mean_case(name: str, design: Design, skewed: bool) -> CoverageCase:
     clusters = design.labels
 
     def draw(generator: np.random.Generator) -> tuple[float, Bounds, Bounds, Bounds]:
@@ -131,10 +131,10 @@ def mean_case(name: str, design: Design, skewed: bool) -> Case:
         ours = mean_interval(table.ravel().tolist(), clusters)
         return 1.0, ours, (mean - half, mean + half), cluster_z(table.mean(1), clusters[:: design.trials])
 
-    return Case(name, False, draw)
+    return CoverageCase(name, False, draw)
 
 
-def suite_case(name: str, designs: tuple[Design, ...], weights: tuple[float, ...], gated: bool = False) -> Case:
+def suite_case(name: str, designs: tuple[Design, ...], weights: tuple[float, ...], gated: bool = False) -> CoverageCase:
     shares = [weight / sum(weights) for weight in weights]
     truth = math.fsum(share * design.mean for share, design in zip(shares, designs, strict=True))
 
@@ -147,10 +147,10 @@ def suite_case(name: str, designs: tuple[Design, ...], weights: tuple[float, ...
         naive = wilson(ours.value, sum(t.size for t in tables))
         return truth, bounds(ours), naive, (ours.value - half, ours.value + half)
 
-    return Case(name, gated, draw)
+    return CoverageCase(name, gated, draw)
 
 
-def rerun_case(name: str, design: Design, seed: str, gated: bool = False) -> Case:
+def rerun_case(name: str, design: Design, seed: str, gated: bool = False) -> CoverageCase:
     labels = design.labels
     tasks = generator_for(f"{name}: the tasks", seed)
 
@@ -161,10 +161,10 @@ def rerun_case(name: str, design: Design, seed: str, gated: bool = False) -> Cas
         naive = wilson(float(table.mean()), table.size)
         return float(chances.mean()), ours, naive, cluster_z(table.mean(1), labels[:: design.trials])
 
-    return Case(name, gated, draw)
+    return CoverageCase(name, gated, draw)
 
 
-def cases(seed: str) -> Iterator[Case]:
+def cases(seed: str) -> Iterator[CoverageCase]:
     bimodal, mixed = Design(50, 4, 0.5, 0.5), Design(50, 4, 2, 2)
     easy, hard = Design(50, 4, 9, 1), Design(50, 4, 0.5, 9.5)
     yield rate_case("50 x 4, Beta(.5, .5)", bimodal, True)

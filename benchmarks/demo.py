@@ -35,7 +35,7 @@ from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.evaluation.suites.suite import load_suite
 from benchmarks import demo_board, demo_page
-from benchmarks.demo_log import BUDGET, TASKS, Log, Step, Tell, by_share, read_log
+from benchmarks.demo_log import BUDGET, TASKS, DemoStep, Log, Tell, by_share, read_log
 from benchmarks.demo_model import MODEL
 from benchmarks.training_runs import end_trainers_with_us, report_seeds, run_training
 from trainers.command_line import SETTINGS_FILE
@@ -97,24 +97,24 @@ def sweeps(tasks: int) -> dict[str, tuple[str, Choice]]:
     }
 
 
-def plan_steps(tasks: int, full: bool) -> list[Step]:
+def plan_steps(tasks: int, full: bool) -> list[DemoStep]:
     """Return the steps of a demo in their order."""
-    steps = [Step(name, "evaluation", choice.limit or 0) for name, (_, choice) in runs(tasks).items()]
+    steps = [DemoStep(name, "evaluation", choice.limit or 0) for name, (_, choice) in runs(tasks).items()]
     for name, (_, choice) in sweeps(tasks).items():
         values = choice.sweep[1] if choice.sweep else (None,)
-        steps += [Step(name, "evaluation", tasks * len(values) * len(choice.turn_limits))]
+        steps += [DemoStep(name, "evaluation", tasks * len(values) * len(choice.turn_limits))]
     suite = load_suite(demo_board.SUITE)
     episodes = suite.trials * sum(len(entry.tasks) for entry in suite.entries)
     for number in range(len(demo_board.AGENTS)):
-        steps += [Step(f"board-eval-{number}", "evaluation", episodes)]
-        steps += [Step(f"board-{verb}-{number}", "board") for verb in ("pack", "add")]
+        steps += [DemoStep(f"board-eval-{number}", "evaluation", episodes)]
+        steps += [DemoStep(f"board-{verb}-{number}", "board") for verb in ("pack", "add")]
     steps += [
-        Step("board-build", "board"),
-        Step("training", "training"),
-        Step("trained", "evaluation", TRAINED_TASKS * TRIALS),
+        DemoStep("board-build", "board"),
+        DemoStep("training", "training"),
+        DemoStep("trained", "evaluation", TRAINED_TASKS * TRIALS),
     ]
-    steps += [Step("sorting", "training")] * full
-    return [*steps, Step("transcripts", "page"), Step("page", "page")]
+    steps += [DemoStep("sorting", "training")] * full
+    return [*steps, DemoStep("transcripts", "page"), DemoStep("page", "page")]
 
 
 class Demo:
@@ -205,7 +205,7 @@ def learnt_tasks(training: Path) -> Choice:
     return Choice(settings["id"], json.loads(settings["arguments"]), split="test", limit=TRAINED_TASKS, trials=TRIALS)
 
 
-def open_log(out: Path, head: dict[str, Any], steps: list[Step]) -> Log:
+def open_log(out: Path, head: dict[str, Any], steps: list[DemoStep]) -> Log:
     """Return the log of a demo: an unfinished one of the same plan goes on, anything else is removed."""
     path = out / "log.jsonl"
     try:

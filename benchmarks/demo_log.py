@@ -22,7 +22,7 @@ Tell = Callable[[float], None]
 
 
 @dataclass(frozen=True)
-class Step:
+class DemoStep:
     """One step of a demo: its name, the share of the budget that it is counted to, and the episodes that it plays."""
 
     name: str
@@ -44,7 +44,7 @@ def by_share(rows: Iterable[dict[str, Any]]) -> dict[str, float]:
     return sums
 
 
-def estimate_seconds(steps: Iterable[Step]) -> dict[str, float]:
+def estimate_seconds(steps: Iterable[DemoStep]) -> dict[str, float]:
     """Estimate each step's CPU-seconds, by the measured log and in proportion to its episodes."""
     measured = {row["step"]: row for row in read_log(MEASURED)[1]}
     seconds = {}
@@ -64,7 +64,7 @@ def read_log(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 class Log:
     """The log of one demo, from its first step to its last, over any number of calls."""
 
-    def __init__(self, path: Path, head: dict[str, Any], steps: Iterable[Step]) -> None:
+    def __init__(self, path: Path, head: dict[str, Any], steps: Iterable[DemoStep]) -> None:
         """Open the log at `path`, which holds `head` or nothing."""
         self.steps = {step.name: step for step in steps}
         self._seconds = estimate_seconds(self.steps.values())

@@ -49,7 +49,7 @@ CPO_PANELS = (
 
 
 @dataclass(frozen=True)
-class Experiment:
+class EarlExperiment:
     """A command in several seeds.
 
     Attributes:
@@ -69,31 +69,35 @@ class Experiment:
         return self.options[self.options.index("--preset") + 1]
 
 
-def experiments() -> dict[str, Experiment]:
+def experiments() -> dict[str, EarlExperiment]:
     """Return all of them by name; those of the sweep `tiny-methods` carry the names of its cells."""
     common, cells = read_sweep("earl", "tiny-methods")
     all_experiments = [
-        Experiment("sort4", ("--preset", "tiny-sort4")),
-        Experiment("sort4-released", ("--preset", "tiny-sort4", "--env.arguments", RELEASED)),
-        Experiment("sort4-minute", ("--preset", "tiny-sort4-minute")),
-        Experiment("sort4-optimal", ("--preset", "tiny-sort4-optimal")),
-        Experiment("sort4-both", ("--preset", "tiny-sort4-both")),
-        Experiment("sort5", ("--preset", "tiny-sort5")),
-        Experiment("sort2-zero", ("--preset", "tiny-sort2-zero")),
+        EarlExperiment("sort4", ("--preset", "tiny-sort4")),
+        EarlExperiment("sort4-released", ("--preset", "tiny-sort4", "--env.arguments", RELEASED)),
+        EarlExperiment("sort4-minute", ("--preset", "tiny-sort4-minute")),
+        EarlExperiment("sort4-optimal", ("--preset", "tiny-sort4-optimal")),
+        EarlExperiment("sort4-both", ("--preset", "tiny-sort4-both")),
+        EarlExperiment("sort5", ("--preset", "tiny-sort5")),
+        EarlExperiment("sort2-zero", ("--preset", "tiny-sort2-zero")),
         *(
-            Experiment(f"arithmetic-{rule}", ("--preset", "tiny-arithmetic", "--counterfactual.rule", rule), CPO_PANELS)
+            EarlExperiment(
+                f"arithmetic-{rule}", ("--preset", "tiny-arithmetic", "--counterfactual.rule", rule), CPO_PANELS
+            )
             for rule in ("paper", "released", "off")
         ),
         *(
-            Experiment(f"held-down-{rule}", ("--preset", "tiny-held-down", "--counterfactual.rule", rule), CPO_PANELS)
+            EarlExperiment(
+                f"held-down-{rule}", ("--preset", "tiny-held-down", "--counterfactual.rule", rule), CPO_PANELS
+            )
             for rule in ("paper", "off")
         ),
-        *(Experiment(f"countdown-{cell.folder}", (*common, *cell.options), CPO_PANELS) for cell in cells),
+        *(EarlExperiment(f"countdown-{cell.folder}", (*common, *cell.options), CPO_PANELS) for cell in cells),
     ]
     return {experiment.name: experiment for experiment in all_experiments}
 
 
-def folder_of(runs: Path, experiment: Experiment, seed: int) -> Path:
+def folder_of(runs: Path, experiment: EarlExperiment, seed: int) -> Path:
     """Return the folder of a run."""
     return runs / f"{experiment.name}-{seed}"
 
@@ -180,7 +184,7 @@ def figures_of(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
     return figures
 
 
-def draw(run_folders: dict[str, list[Path]], selection: Sequence[Experiment], out: Path) -> None:
+def draw(run_folders: dict[str, list[Path]], selection: Sequence[EarlExperiment], out: Path) -> None:
     """Draw a picture of each experiment's seeds, and the decision tree of the first one that sorts four items."""
     from trainers.figures.learning_curves import plot_curves
     from trainers.training.metrics import METRICS_FILE, read_metrics
@@ -238,7 +242,7 @@ def over_seeds_of(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return success | {name: over_seeds({seed: row[name] for seed, row in rows.items()}) for name in names}
 
 
-def table_of(experiment: Experiment, results: Sequence[dict[str, Any]], folders: Sequence[Path]) -> dict[str, Any]:
+def table_of(experiment: EarlExperiment, results: Sequence[dict[str, Any]], folders: Sequence[Path]) -> dict[str, Any]:
     """Return an experiment's entry in the results file."""
     return {
         "command": f"python -m trainers.earl {shlex.join(experiment.options)}",

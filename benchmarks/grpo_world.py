@@ -69,7 +69,7 @@ def _share(trajectory: Trajectory) -> float:
     return action.count("a") / max(1, len(action)) if last.terminated else 0.0
 
 
-class World(TurnEnv):
+class PromptWorld(TurnEnv):
     """Shows the same text after every turn but the last; rewards the share of the letter a in the last."""
 
     reward_spec = RewardSpec("letters", (Term("a", 0.0, 1.0, "share of the letter a", _share),), (0.0, 1.0))
@@ -152,7 +152,7 @@ def measure(cell: dict[str, Any]) -> dict[str, Any]:
     from trainers.grpo import train
     from trainers.run import open_run
 
-    gym.register(id="benchmarks/World-v0", entry_point="benchmarks.grpo_world:World")
+    gym.register(id="benchmarks/World-v0", entry_point="benchmarks.grpo_world:PromptWorld")
     settings = settings_of(cell)
     marks: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as folder, open_run(settings, Path(folder) / "run") as run:

@@ -19,7 +19,7 @@ from agent_envs.evaluation.runs.costs import recorded_counts
 from agent_envs.grading.text_answers import normalise_answer
 from agent_envs.services.chat import ChatModel, ChatRequest, ask
 from agent_envs.services.chat.prices import PriceTable, check_limit
-from agent_envs.services.chat.spending import Budget, Limits, Metered
+from agent_envs.services.chat.spending import Budget, Metered, SpendingLimits
 from agent_envs.services.judges import Judge, NoVerdict
 from agent_envs.services.recording import CallSite, ExternalPort
 from agent_envs.tools.retrieval.bm25 import STOP_WORDS
@@ -288,5 +288,5 @@ def limited_chats(models: Sequence[ChatModel], most_usd: float, table: PriceTabl
     """
     prices = {model.name: check_limit(most_usd, table.price(model.name), model.name) for model in models}
     ledger = recorded.with_name(f"{recorded.name}.spent.json")
-    budget = Budget(Limits(usd=most_usd), prices, kept=ledger, before=recorded_counts(recorded, prices))
+    budget = Budget(SpendingLimits(usd=most_usd), prices, ledger=ledger, before=recorded_counts(recorded, prices))
     return [Metered(model, budget) for model in models]

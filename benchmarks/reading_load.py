@@ -128,7 +128,7 @@ def table(*, rounded: bool = False) -> str:
 
 
 @dataclass
-class Trip:
+class ReadingTrip:
     """The files of `agent_envs` and `trainers` whose functions ran, in all threads, while it recorded."""
 
     files: set[Path] = field(default_factory=set)
@@ -162,13 +162,13 @@ def _quietly() -> Iterator[Path]:
             yield Path(folder)
 
 
-def step_trip() -> Trip:
+def step_trip() -> ReadingTrip:
     """Train for two steps of GRPO and return the trip of the second, up to the update of the weights."""
     from trainers.command_line import parse
     from trainers.grpo import GRPOSettings, train
     from trainers.run import open_run
 
-    trip = Trip()
+    trip = ReadingTrip()
     with _quietly() as folder:
         settings, out = parse(GRPOSettings, [*STEP, "--out", str(folder / "run")], program="grpo")
         with open_run(settings, out) as run:
@@ -185,7 +185,7 @@ def step_trip() -> Trip:
     return trip
 
 
-def eval_trip() -> Trip:
+def eval_trip() -> ReadingTrip:
     """Evaluate twice and return the trip of the second time.
 
     Raises:
@@ -193,7 +193,7 @@ def eval_trip() -> Trip:
     """
     from agent_envs.cli import app
 
-    trip, words = Trip(), sys.argv
+    trip, words = ReadingTrip(), sys.argv
     for again in (False, True):
         with _quietly() as folder:
             sys.argv = [*EVAL, "--out", str(folder / "run")]

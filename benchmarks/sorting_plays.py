@@ -25,7 +25,7 @@ class Play:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PlayRow:
     """An algorithm's exact figures over all permutations of its items."""
 
     mean_compares: Fraction
@@ -68,10 +68,10 @@ def plays(name: str, n: int, descending: bool = False) -> Iterator[tuple[tuple[i
         yield values, run(ALGORITHMS[name], values, descending)
 
 
-def exact(name: str, n: int, descending: bool = False) -> Row:
+def exact(name: str, n: int, descending: bool = False) -> PlayRow:
     """Return an algorithm's exact means and worst cases over all permutations of n values."""
     outcomes = [play for _, play in plays(name, n, descending)]
-    return Row(
+    return PlayRow(
         mean_compares=Fraction(sum(play.compares for play in outcomes), len(outcomes)),
         mean_swaps=Fraction(sum(play.swaps for play in outcomes), len(outcomes)),
         max_compares=max(play.compares for play in outcomes),

@@ -45,7 +45,7 @@ Episodes = Mapping[str, Mapping[str, float]]  # by task
 
 
 @dataclass(frozen=True)
-class Cell:
+class SweepCell:
     """One entry of a table.
 
     Attributes:
@@ -90,7 +90,7 @@ def sweep_names(program: str) -> list[str]:
     return sorted(path.stem for path in (PRESETS / program / "sweeps").glob("*.toml"))
 
 
-def read_sweep(program: str, name: str) -> tuple[list[str], list[Cell]]:
+def read_sweep(program: str, name: str) -> tuple[list[str], list[SweepCell]]:
     """Return the common options of a sweep and its cells.
 
     Raises:
@@ -98,7 +98,7 @@ def read_sweep(program: str, name: str) -> tuple[list[str], list[Cell]]:
     """
     table = _read(program, name)
     cells = [
-        Cell(row["row"], row["column"], tuple(row["options"]), program=row.get("program", program))
+        SweepCell(row["row"], row["column"], tuple(row["options"]), program=row.get("program", program))
         for row in table["cell"]
     ]
     return list(table["options"]), cells
@@ -118,7 +118,7 @@ def _read(program: str, name: str) -> dict[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-def with_seeds(cells: Sequence[Cell], text: str) -> list[Cell]:
+def with_seeds(cells: Sequence[SweepCell], text: str) -> list[SweepCell]:
     """Return the cells once with each seed of a text such as "0,1,2", all of them with the first one first.
 
     Raises:
@@ -185,7 +185,7 @@ def run_sweep(program: str, name: str, words: Sequence[str]) -> str:
     return text
 
 
-def _by_row(out: Path, cells: Sequence[Cell]) -> tuple[dict[str, dict[str, Episodes]], dict[str, list[Rows]]]:
+def _by_row(out: Path, cells: Sequence[SweepCell]) -> tuple[dict[str, dict[str, Episodes]], dict[str, list[Rows]]]:
     """Return the test episodes of each row of the table by seed and column, and the metrics of its runs."""
     episodes: dict[str, dict[str, Episodes]] = {}
     curves: dict[str, list[Rows]] = {}
@@ -198,7 +198,7 @@ def _by_row(out: Path, cells: Sequence[Cell]) -> tuple[dict[str, dict[str, Episo
     return episodes, curves
 
 
-def _choices(results: Mapping[Cell, Summary]) -> list[str]:
+def _choices(results: Mapping[SweepCell, Summary]) -> list[str]:
     """Describe the checkpoint choice of each run whose weights are not those of the last step: the split and the step."""
     rows = [(_label(cell), result["chosen"]) for cell, result in results.items() if "chosen" in result]
     return [f"{run}: the weights of step {row['step']}, the best on the split {row['split']}" for run, row in rows]
@@ -272,7 +272,7 @@ def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     return settings
 
 
-def _help(program: str, name: str, common: Sequence[str], cells: Sequence[Cell], notes: Sequence[str]) -> str:
+def _help(program: str, name: str, common: Sequence[str], cells: Sequence[SweepCell], notes: Sequence[str]) -> str:
     """Return the help text of a sweep, which lists its runs."""
     lines = [f"{name}: {len(cells)} runs of trainers.{program}, all with {shlex.join(common)}"]
     others = {cell: f" (trainers.{cell.program})" for cell in cells if cell.program != program}
@@ -283,7 +283,7 @@ def _help(program: str, name: str, common: Sequence[str], cells: Sequence[Cell],
     return "\n".join([*lines, f"{', '.join(commands)} tells which there are", *notes])
 
 
-def table_of(results: Mapping[Cell, Summary], layout: Layout | None = None) -> str:
+def table_of(results: Mapping[SweepCell, Summary], layout: Layout | None = None) -> str:
     """Return success on the test split as a table in Markdown.
 
     Kinds of tasks are columns where a run tells them apart, and so are several ways to measure, every `after_...` of a result;
@@ -312,7 +312,7 @@ def table_of(results: Mapping[Cell, Summary], layout: Layout | None = None) -> s
     return "\n".join(lines)
 
 
-def _figures(results: Mapping[Cell, Summary], layout: Layout) -> dict[str, dict[str, dict[str, Summary]]]:
+def _figures(results: Mapping[SweepCell, Summary], layout: Layout) -> dict[str, dict[str, dict[str, Summary]]]:
     """Return the summaries by row, seed and column, with the averages of a row that is whole.
 
     A run that pooled its domains itself has a micro average with an interval, which stays.
@@ -338,7 +338,7 @@ def _figures(results: Mapping[Cell, Summary], layout: Layout) -> dict[str, dict[
     return figures
 
 
-def _of_sets(cell: Cell, result: Summary, layout: Layout) -> Iterator[tuple[str, str, Summary]]:
+def _of_sets(cell: SweepCell, result: Summary, layout: Layout) -> Iterator[tuple[str, str, Summary]]:
     """Yield row, column and figures of every set on which a run was tested; feedback is there where messages were counted."""
     for name, (column, _) in layout.sets.items():
         for summary in (result["tests"].get(name), result["tests"].get(name + BARE)):
@@ -346,7 +346,7 @@ def _of_sets(cell: Cell, result: Summary, layout: Layout) -> Iterator[tuple[str,
                 yield f"{cell.row}, {'with' if 'feedback/messages' in summary else 'without'} feedback", column, summary
 
 
-def _parts(cell: Cell, result: Summary, by_row: bool) -> Iterator[tuple[str, str, Summary]]:
+def _parts(cell: SweepCell, result: Summary, by_row: bool) -> Iterator[tuple[str, str, Summary]]:
     """Yield row, column and figures of each way in which a run was measured, and of each kind of task."""
     ways = {
         name.removeprefix("after_").replace("_", " "): row for name, row in result.items() if name.startswith("after_")
@@ -362,7 +362,7 @@ def _parts(cell: Cell, result: Summary, by_row: bool) -> Iterator[tuple[str, str
         yield row, whole if kinds else column, after
 
 
-def _label(cell: Cell) -> str:
+def _label(cell: SweepCell) -> str:
     """Return the label of a cell's run: row, column and seed."""
     return ", ".join(part for part in (cell.row, cell.column, cell.seed and f"seed {cell.seed}") if part)
 

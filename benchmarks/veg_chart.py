@@ -29,7 +29,7 @@ NOTE = (
 
 
 @dataclass(frozen=True)
-class Picture:
+class ChartSpec:
     """The title and rows of a group's picture.
 
     Attributes:
@@ -42,21 +42,21 @@ class Picture:
 
 
 PICTURES = {
-    "searchqa": Picture(
+    "searchqa": ChartSpec(
         "VEG beside GRPO on Search QA, tiny models",
         (
             ("How often feedback explores", ("grpo", "veg", "veg-0.5", "veg-0.9")),
             ("How good feedback is", ("grpo", "veg-weak", "veg")),
         ),
     ),
-    "sparse": Picture(
+    "sparse": ChartSpec(
         "VEG beside GRPO where reward is rare, tiny models that their start has taught to heed feedback",
         (("Search QA, two hops", ("sparse-grpo", "sparse-veg")),),
     ),
 }
 
 
-def draw(experiments: dict[str, list[dict[str, Any]]], path: Path, picture: Picture, script: float) -> None:
+def draw(experiments: dict[str, list[dict[str, Any]]], path: Path, picture: ChartSpec, script: float) -> None:
     """Draw a line for each experiment, the mean over its seeds, and a thin one for each seed.
 
     Args:

@@ -65,7 +65,7 @@ PRICED = ("veg",)
 
 
 @dataclass(frozen=True)
-class Experiment:
+class VegExperiment:
     """A command in several seeds.
 
     Attributes:
@@ -86,13 +86,13 @@ class Experiment:
 
 
 EXPERIMENTS = (
-    Experiment("grpo", (*SEARCH, "--feedback", "none"), "searchqa"),
-    Experiment("veg", SEARCH, "searchqa"),
-    Experiment("veg-0.5", (*SEARCH, "--epsilon", "0.5"), "searchqa"),
-    Experiment("veg-0.9", (*SEARCH, "--epsilon", "0.9"), "searchqa"),
-    Experiment("veg-weak", (*SEARCH, "--feedback", "scripted:weak"), "searchqa"),
-    Experiment("sparse-grpo", (*SPARSE, "--feedback", "none"), "sparse"),
-    Experiment("sparse-veg", SPARSE, "sparse"),
+    VegExperiment("grpo", (*SEARCH, "--feedback", "none"), "searchqa"),
+    VegExperiment("veg", SEARCH, "searchqa"),
+    VegExperiment("veg-0.5", (*SEARCH, "--epsilon", "0.5"), "searchqa"),
+    VegExperiment("veg-0.9", (*SEARCH, "--epsilon", "0.9"), "searchqa"),
+    VegExperiment("veg-weak", (*SEARCH, "--feedback", "scripted:weak"), "searchqa"),
+    VegExperiment("sparse-grpo", (*SPARSE, "--feedback", "none"), "sparse"),
+    VegExperiment("sparse-veg", SPARSE, "sparse"),
 )
 BY_NAME = {experiment.name: experiment for experiment in EXPERIMENTS}
 FIRST = {group: next(row.name for row in EXPERIMENTS if row.group == group) for group in {e.group for e in EXPERIMENTS}}

@@ -31,14 +31,14 @@ from leaderboard.registering import drawn_from
 from leaderboard.standings import Entrant, Standings, standings
 from leaderboard.strata import Strata, strata_of
 from leaderboard.suites_known import known_suite, small_file
-from leaderboard.verify import ACCEPTED, How, Verdict, verify
+from leaderboard.verify import ACCEPTED, How, Verification, verify
 
 SUBMISSIONS, BOARDS = "submissions", "boards"
 MOST_TOML = 256_000
 Tell = Callable[[str], None]
 
 
-class Published(Strict):
+class PublishedScore(Strict):
     """A figure that a paper prints. It was not replayed, and stands apart under this heading."""
 
     agent: Label
@@ -47,13 +47,13 @@ class Published(Strict):
     url: Url = ""
 
 
-class Settings(Strict):
+class BoardSettings(Strict):
     """`boards/NAME.toml`."""
 
     title: Label
     suite: Annotated[str, Field(min_length=1, max_length=200)]
     about: Notes = ""
-    published: Annotated[list[Published], Field(max_length=500)] = []
+    published: Annotated[list[PublishedScore], Field(max_length=500)] = []
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Board:
     """
 
     name: str
-    settings: Settings
+    settings: BoardSettings
     standings: Standings
     left: tuple[str, ...]
     decisions: tuple[Decision, ...]
@@ -80,7 +80,7 @@ class Board:
         return strata_of(self.standings.suite)
 
 
-def add(folder: Path, board: Path, how: How, who: str) -> Verdict:
+def add(folder: Path, board: Path, how: How, who: str) -> Verification:
     """Verify a submission and, where it is accepted, copy it into a board; the decision is appended either way.
 
     What cannot be told here is no decision, and changes nothing. One that was withdrawn can be added again.
@@ -184,11 +184,11 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
         yield Board(name, settings, standings(suite, same), tuple(left), about)
 
 
-def _files(folder: Path) -> dict[str, Settings]:
+def _files(folder: Path) -> dict[str, BoardSettings]:
     return {path.stem: _settings(path) for path in sorted((folder / BOARDS).glob("*.toml"))}
 
 
-def _suites(folder: Path, files: Mapping[str, Settings]) -> dict[str, Suite]:
+def _suites(folder: Path, files: Mapping[str, BoardSettings]) -> dict[str, Suite]:
     suites = {}
     for name, settings in files.items():
         file = folder / settings.suite
@@ -235,13 +235,13 @@ def entrant_of(folder: Path, how: How) -> tuple[Suite, Entrant]:
     return board_suite.suite, Entrant(verdict, _read_submission(folder), folder=folder)
 
 
-def _settings(path: Path) -> Settings:
+def _settings(path: Path) -> BoardSettings:
     try:
         text = path.read_bytes()
         if len(text) > MOST_TOML:
             raise UsageError(f"{path}: more than {MOST_TOML:,} bytes")
         row: dict[str, Any] = tomllib.loads(text.decode())
-        return Settings.model_validate(row)
+        return BoardSettings.model_validate(row)
     except ValidationError as error:
         raise UsageError(f"{path}: {first_fault(error)}") from None
     except (OSError, ValueError) as error:

@@ -27,7 +27,7 @@ from leaderboard.pair_page import pair_json
 from leaderboard.registering import register
 from leaderboard.result_cache import trim
 from leaderboard.standings import Outcomes
-from leaderboard.verify import MOST_TOLD, How, Verdict, verify
+from leaderboard.verify import MOST_TOLD, How, Verification, verify
 
 DECIDING: dict[str, Verb] = {"withdraw": "withdrawn", "dispute": "disputed", "reproduce": "reproduced"}
 CODES = (
@@ -145,7 +145,7 @@ def _verify(args: argparse.Namespace) -> int:
     return verdict.code
 
 
-def _tell(verdict: Verdict, open_questions: list[str]) -> None:
+def _tell(verdict: Verification, open_questions: list[str]) -> None:
     show(
         f"{verdict.verdict}: submission {verdict.submission[:16] or '?'}, {verdict.agent or '?'} on {verdict.suite or '?'}"
     )

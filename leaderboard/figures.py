@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from agent_envs.core.registry import TABLE
 from agent_envs.evaluation.html.page import Cell, Curve, Table
 from agent_envs.evaluation.suites.suite import Entry, Suite
-from leaderboard.standings import Row
+from leaderboard.standings import StandingsRow
 
 MOST_CURVES, MOST_DOTS, MOST_TURNS = 6, 24, 60
 
 
-def cost_chart(rows: Sequence[Row]) -> Curve | None:
+def cost_chart(rows: Sequence[StandingsRow]) -> Curve | None:
     """Return success against tokens an episode, of the best rows whose submission tells its tokens; None without two."""
     rows_with_tokens = [row for row in rows if row.tokens is not None][:MOST_DOTS]
     if len(rows_with_tokens) < 2:
@@ -24,7 +24,7 @@ def cost_chart(rows: Sequence[Row]) -> Curve | None:
     return Curve("Success against cost", "tokens read and written, an episode, as told", "score, %", series)
 
 
-def turns_chart(suite: Suite, rows: Sequence[Row]) -> Curve | None:
+def turns_chart(suite: Suite, rows: Sequence[StandingsRow]) -> Curve | None:
     """Return the share of the score that the best rows reach within so many turns; None without rows.
 
     It says how long successes take, and not what a lower turn limit would give: an agent that knew of one might hurry.
@@ -54,7 +54,7 @@ def _shares(suite: Suite) -> dict[str, float]:
     return {key: entry.weight / total / (len(entry.tasks) * suite.trials) for key, entry, *_ in suite.episodes()}
 
 
-def heat_map(suite: Suite, rows: Sequence[Row]) -> Table:
+def heat_map(suite: Suite, rows: Sequence[StandingsRow]) -> Table:
     """Return success by family, agents x families; the mean of a family's entries, at the suite's weights."""
     family_names = {row.id: row.family.replace("_", " ") for row in TABLE}
     families: dict[str, list[Entry]] = defaultdict(list)

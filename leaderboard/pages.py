@@ -20,7 +20,7 @@ from leaderboard.board import Board
 from leaderboard.decisions import Decision
 from leaderboard.figures import cost_chart, heat_map, turns_chart
 from leaderboard.pair_page import pair_json, pair_page
-from leaderboard.standings import CLASSES, LEVEL, Pair, Row
+from leaderboard.standings import CLASSES, LEVEL, Pair, StandingsRow
 from leaderboard.strata import board_strata, row_strata
 from leaderboard.transcripts import transcripts_of
 
@@ -29,7 +29,7 @@ TOKENS = " Tokens are told, not verified."
 MOST_PAIRS = 400
 MOST_PAIR_PAGES = 200
 # Other orders of a board, each a page of its own: name -> (what it sorts by, the key of a row).
-ORDERS: dict[str, tuple[str, Callable[[Row], Any]]] = {
+ORDERS: dict[str, tuple[str, Callable[[StandingsRow], Any]]] = {
     "score": ("score", lambda row: -row.score.value),
     "turns": ("turns", lambda row: row.turns),
     "tokens": ("tokens", lambda row: (row.tokens is None, row.tokens)),
@@ -75,7 +75,7 @@ def write_boards(boards: list[Board], out: Path) -> Path:
     return index
 
 
-def _place(board: Board, row: Row) -> str:
+def _place(board: Board, row: StandingsRow) -> str:
     return f"rows/{board.name[:60]}-{row.entrant.verdict.submission[:16]}.html"
 
 
@@ -93,7 +93,7 @@ def _pair_place(board: Board, pair: Pair) -> str:
     return f"pairs/{board.name[:40]}-{pair.first[:16]}-{pair.second[:16]}.html"
 
 
-def _by_name(board: Board) -> dict[str, Row]:
+def _by_name(board: Board) -> dict[str, StandingsRow]:
     return {row.entrant.verdict.submission: row for row in board.standings.rows}
 
 
@@ -155,14 +155,14 @@ def _rows(board: Board, group: str, order: str) -> Table:
     return Table(group.capitalize(), heads, rows, note)
 
 
-def _agent(board: Board, row: Row) -> Cell:
+def _agent(board: Board, row: StandingsRow) -> Cell:
     disputed = bool(row.entrant.history) and row.entrant.history[-1].verb == "disputed"
     name = row.entrant.submission.agent.name + (" (disputed)" if disputed else "")
     return Cell(name, f"../{_place(board, row)}", "odd" if disputed else "")
 
 
 def row_page(
-    board: Board, row: Row, transcripts: tuple[RenderedTranscript, ...] = (), missing: tuple[str, ...] = ()
+    board: Board, row: StandingsRow, transcripts: tuple[RenderedTranscript, ...] = (), missing: tuple[str, ...] = ()
 ) -> Page:
     """Return the page of one row: results, the submitter's words, verification, decisions, and some episodes.
 
@@ -210,7 +210,7 @@ def row_page(
     )
 
 
-def _verification(row: Row) -> Table:
+def _verification(row: StandingsRow) -> Table:
     """Return the counts of this build's replay, and the digest of its code."""
     episodes = row.entrant.verdict.episodes
     ends = Counter(item.status for item in episodes)
@@ -227,7 +227,7 @@ def _verification(row: Row) -> Table:
     return Table("Verification", ("what", "figure"), rows, note)
 
 
-def _against(board: Board, row: Row) -> Table:
+def _against(board: Board, row: StandingsRow) -> Table:
     """Return this row minus each other of its class, over the suite and, where the pair has a page, entry by entry."""
     name, by_name = row.entrant.verdict.submission, _by_name(board)
     mine = [pair for pair in board.standings.pairs if name in (pair.first, pair.second)]
@@ -264,7 +264,7 @@ def _submissions(board: Board) -> Table:
     return Table("Submissions", heads, tuple(rows), note)
 
 
-def _entries(board: Board, of: Sequence[Row]) -> Table:
+def _entries(board: Board, of: Sequence[StandingsRow]) -> Table:
     rows = []
     for entry in board.standings.suite.entries:
         for row in of:
@@ -302,7 +302,7 @@ def _pairs(board: Board) -> Table:
     return Table("Comparisons within a class", heads, tuple(rows), note + more)
 
 
-def _badges(of: Sequence[Row]) -> Table:
+def _badges(of: Sequence[StandingsRow]) -> Table:
     names = dict.fromkeys(name for row in of for name in row.entrant.badges)
     rows = tuple((name, BADGES[name].proves, BADGES[name].not_proved) for name in names)
     return Table("Badges", ("badge", "it proves", "it does not prove"), rows)
@@ -337,7 +337,7 @@ def _pair_row(board: Board, pair: Pair, paged: set[int]) -> dict[str, Any]:
     return {**pair_json(pair, entries), "holm": pair.adjusted}
 
 
-def _row_json(row: Row) -> dict[str, Any]:
+def _row_json(row: StandingsRow) -> dict[str, Any]:
     meta = row.entrant.submission
     return {
         **row.entrant.verdict.to_json(), "class": row.group, "best_place": row.best, "worst_place": row.worst,

@@ -7,7 +7,7 @@ from agent_envs.evaluation.html.page import Bar, Cell, Page, Table
 from agent_envs.evaluation.report.charts import Forest, points
 from agent_envs.evaluation.statistics.paired import Paired, p_text
 from agent_envs.evaluation.suites.suite import suite_names
-from leaderboard.standings import Pair, Row, Standings
+from leaderboard.standings import Pair, Standings, StandingsRow
 
 MOST_TASKS = 40
 
@@ -26,7 +26,11 @@ def pair_json(pair: Pair, entries: Mapping[str, Paired] | None = None) -> dict[s
 
 
 def pair_page(
-    standings: Standings, pair: Pair, rows: tuple[Row, Row], links: Mapping[str, str], anchors: Mapping[str, set[str]]
+    standings: Standings,
+    pair: Pair,
+    rows: tuple[StandingsRow, StandingsRow],
+    links: Mapping[str, str],
+    anchors: Mapping[str, set[str]],
 ) -> Page:
     """Return the page of a pair.
 
@@ -79,7 +83,7 @@ def pair_page(
     return Page(f"{second} minus {first}", intro, tables_with_rows, facts=facts, links=link_cells)
 
 
-def _sides(standings: Standings, rows: tuple[Row, Row]) -> Table:
+def _sides(standings: Standings, rows: tuple[StandingsRow, StandingsRow]) -> Table:
     """Count the tasks in which each of the two rows succeeds more often."""
     counts = []
     for entry, before, after in zip(
@@ -95,7 +99,10 @@ def _sides(standings: Standings, rows: tuple[Row, Row]) -> Table:
 
 
 def _tasks(
-    standings: Standings, rows: tuple[Row, Row], links: Mapping[str, str], anchors: Mapping[str, set[str]]
+    standings: Standings,
+    rows: tuple[StandingsRow, StandingsRow],
+    links: Mapping[str, str],
+    anchors: Mapping[str, set[str]],
 ) -> Table:
     """Return the tasks on which they differ most; none of a suite of the board's own."""
     suite, differences = standings.suite, []

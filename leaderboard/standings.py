@@ -28,14 +28,14 @@ from agent_envs.evaluation.statistics.paired import (
     paired_interval,
     sign_flips,
 )
-from agent_envs.evaluation.statistics.rates import Rate, numbered, pass_hat_k
+from agent_envs.evaluation.statistics.rates import Rate, number_names, pass_hat_k
 from agent_envs.evaluation.statistics.student import t_tail
 from agent_envs.evaluation.submission.models import Submission
 from agent_envs.evaluation.submission.replaying import places_of
 from agent_envs.evaluation.suites.suite import Suite
 from leaderboard.badges import ranked
 from leaderboard.decisions import Decision
-from leaderboard.verify import Verdict
+from leaderboard.verify import Verification
 
 LEVEL = 0.05
 WIDTH = 1.959963984540054  # standard errors to each side of a normal interval of 95 %
@@ -58,7 +58,7 @@ class Entrant:
     `registered_suite` is the suite that a registration drew for it; None where it played the board's.
     """
 
-    verdict: Verdict
+    verdict: Verification
     submission: Submission
     history: tuple[Decision, ...] = ()
     folder: Path | None = None
@@ -73,7 +73,7 @@ class Entrant:
 
 
 @dataclass(frozen=True)
-class Row:
+class StandingsRow:
     """One submission on a board.
 
     Attributes:
@@ -130,7 +130,7 @@ class Outcomes:
         self._keys = [key for key, _ in places_of(suite)]
         total = sum(entry.weight for entry in suite.entries)
         self._shares = [entry.weight / total for entry in suite.entries]
-        self._homes = [numbered([cluster for _, _, cluster in entry.tasks]) for entry in suite.entries]
+        self._homes = [number_names([cluster for _, _, cluster in entry.tasks]) for entry in suite.entries]
         tasks = [(cluster, share / len(entry.tasks)) for entry, share in zip(suite.entries, self._shares, strict=True)
                  for _, _, cluster in entry.tasks]  # fmt: skip
         order = {cluster: place for place, cluster in enumerate(dict.fromkeys(cluster for cluster, _ in tasks))}
@@ -140,7 +140,7 @@ class Outcomes:
         self._weights = np.array([weight for _, weight in tasks])
         self._tables: dict[str, list[NDArray[np.float64]]] = {}
 
-    def of(self, verdict: Verdict) -> list[NDArray[np.float64]]:
+    def of(self, verdict: Verification) -> list[NDArray[np.float64]]:
         """Return the successes, tasks x trials by entry, as 1 or 0; a planned episode that is not there counts 0."""
         if verdict.submission not in self._tables:
             won = {episode.key: float(episode.success) for episode in verdict.episodes}
@@ -149,7 +149,7 @@ class Outcomes:
             self._tables[verdict.submission] = np.split(whole, sizes[:-1])
         return self._tables[verdict.submission]
 
-    def pass_hat(self, verdict: Verdict) -> dict[int, float]:
+    def pass_hat(self, verdict: Verification) -> dict[int, float]:
         """Return the mean over entries of the share of tasks in which k trials all succeed, by k."""
         rates = {}
         for k in (power for power in POWERS if 1 < power <= self.suite.trials):
@@ -157,7 +157,7 @@ class Outcomes:
             rates[k] = fmean(fmean(pass_hat_k(won, self.suite.trials, k) for won in entry) for entry in wins)
         return rates
 
-    def compare(self, first: Verdict, second: Verdict) -> Pair:
+    def compare(self, first: Verification, second: Verification) -> Pair:
         """Return the paired comparison of two verified submissions; the p value is not yet corrected."""
         ours, theirs = ([table.mean(1) for table in self.of(verdict)] for verdict in (first, second))
         difference = below = above = 0.0
@@ -172,7 +172,7 @@ class Outcomes:
         low, high = max(-1.0, difference - math.sqrt(below)), min(1.0, difference + math.sqrt(above))
         return Pair(first.submission, second.submission, difference, low, high, p_value, p_value)
 
-    def entries(self, first: Verdict, second: Verdict) -> dict[str, Paired]:
+    def entries(self, first: Verification, second: Verification) -> dict[str, Paired]:
         """Return the paired comparison of each entry, by its label; these p values are not corrected."""
         comparisons = {}
         for entry, before, after in zip(self.suite.entries, self.of(first), self.of(second), strict=True):
@@ -187,7 +187,7 @@ class Standings:
     """A board's rows, by class and score, its pairs, and what compares any two of its rows entry by entry."""
 
     suite: Suite
-    rows: tuple[Row, ...]
+    rows: tuple[StandingsRow, ...]
     pairs: tuple[Pair, ...]
     outcomes: Outcomes = field(repr=False, compare=False)
 
@@ -216,7 +216,7 @@ def standings(suite: Suite, entrants: Sequence[Entrant]) -> Standings:
     """
     if odd := [item.verdict.submission for item in entrants if item.verdict.score is None or item.verdict.code]:
         raise ValueError(f"standings: {odd[0]} was not accepted, or its suite has no score")
-    rows: list[Row] = []
+    rows: list[StandingsRow] = []
     pairs: list[Pair] = []
     outcomes = Outcomes(suite)
     for group in CLASSES:
@@ -227,11 +227,11 @@ def standings(suite: Suite, entrants: Sequence[Entrant]) -> Standings:
     return Standings(suite, tuple(rows), tuple(pairs), outcomes)
 
 
-def _order(row: Row) -> tuple[float, str]:
+def _order(row: StandingsRow) -> tuple[float, str]:
     return -row.score.value, row.entrant.verdict.submission
 
 
-def _row(outcomes: Outcomes, item: Entrant, group: str, pairs: Sequence[Pair], size: int) -> Row:
+def _row(outcomes: Outcomes, item: Entrant, group: str, pairs: Sequence[Pair], size: int) -> StandingsRow:
     verdict = item.verdict
     name = verdict.submission
     apart = [pair for pair in pairs if pair.is_significant and name in (pair.first, pair.second)]
@@ -242,7 +242,7 @@ def _row(outcomes: Outcomes, item: Entrant, group: str, pairs: Sequence[Pair], s
     assert verdict.score is not None
     best, worst = 1 + above, size - (len(apart) - above)
     outcomes = outcomes if item.registered_suite is None else Outcomes(item.registered_suite)
-    return Row(item, group, verdict.score, best, worst, turns, tokens or None, outcomes.pass_hat(verdict))
+    return StandingsRow(item, group, verdict.score, best, worst, turns, tokens or None, outcomes.pass_hat(verdict))
 
 
 def _all_pairs(outcomes: Outcomes, entrants: Sequence[Entrant]) -> list[Pair]:
@@ -255,7 +255,7 @@ def _all_pairs(outcomes: Outcomes, entrants: Sequence[Entrant]) -> list[Pair]:
     return [replace(draft, adjusted=p) for draft, p in zip(drafts, adjusted, strict=True)]
 
 
-def _unpaired(first: Verdict, second: Verdict) -> Pair:
+def _unpaired(first: Verification, second: Verification) -> Pair:
     """Return the comparison of two submissions that played other tasks; the p value is not yet corrected."""
     assert first.score is not None and second.score is not None
     one, two = first.score, second.score

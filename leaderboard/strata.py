@@ -7,7 +7,7 @@ from agent_envs.evaluation.runs.measures import EpisodeNumbers, Measures
 from agent_envs.evaluation.runs.summary import natural
 from agent_envs.evaluation.statistics.rates import success_rate
 from agent_envs.evaluation.suites.suite import Suite, suite_names
-from leaderboard.standings import Row
+from leaderboard.standings import StandingsRow
 
 MOST_AGENTS = 8  # columns of a board's table
 Strata = dict[str, dict[tuple[str, str], list[tuple[str, EpisodeNumbers]]]]  # label -> (entry, value) -> keys and tasks
@@ -17,7 +17,7 @@ def strata_of(suite: Suite) -> Strata:
     """Return the planned episodes of each label and value; none of a suite of the board's own, whose tasks stay private."""
     strata: Strata = {}
     if suite.id in suite_names():
-        planned = Measures().planned(suite, {})
+        planned = Measures().plan_numbers(suite, {})
         for (key, *_), item in zip(suite.episodes(), planned, strict=True):
             for label, value in item.labels.items():
                 strata.setdefault(label, {}).setdefault((item.entry, value), []).append((key, item))
@@ -31,7 +31,7 @@ def strata_of(suite: Suite) -> Strata:
     }  # fmt: skip
 
 
-def board_strata(strata: Strata, rows: Sequence[Row]) -> list[Table]:
+def board_strata(strata: Strata, rows: Sequence[StandingsRow]) -> list[Table]:
     """Return tables with the success of the best rows, one a label."""
     rows = [row for row in rows if row.entrant.registered_suite is None]  # registered rows have tasks of their own
     top_rows = rows[:MOST_AGENTS]
@@ -49,7 +49,7 @@ def board_strata(strata: Strata, rows: Sequence[Row]) -> list[Table]:
     return tables
 
 
-def row_strata(strata: Strata, row: Row) -> list[Table]:
+def row_strata(strata: Strata, row: StandingsRow) -> list[Table]:
     """Return tables with the success of one row and its intervals, one a label."""
     won = {item.key for item in row.entrant.verdict.episodes if item.success}
     tables = []

@@ -18,7 +18,7 @@ from agent_envs.evaluation.statistics.rates import Rate, success_rate, weighted_
 from agent_envs.evaluation.submission.episode_rows import EpisodeRow
 from agent_envs.evaluation.submission.models import Submission, entry_folders
 from agent_envs.evaluation.submission.pack import MOST_BYTES
-from agent_envs.evaluation.submission.replay_pool import SECONDS, Line, Memory, Replaying, check_all
+from agent_envs.evaluation.submission.replay_pool import SECONDS, Checks, Line, Replaying, check_all
 from agent_envs.evaluation.submission.replaying import FREE, Checked, Place, places_of
 from agent_envs.evaluation.suites.suite import Suite, suite_text
 from leaderboard.badges import BADGES, ranked
@@ -56,7 +56,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verification:
     """The result of a verification. Scores are the replay's, over all planned episodes; a rejected submission has none.
 
     `usage` alone is the submitter's word: tokens by kind, over all episodes.
@@ -122,12 +122,12 @@ class How:
     jobs: int = 1
     seconds: float = SECONDS
     beside: tuple[Path, ...] = ()
-    memory: Memory | None = None
+    memory: Checks | None = None
     keep: bool = False
     progress: Progress | None = None
 
 
-def verify(folder: Path, how: How) -> Verdict:
+def verify(folder: Path, how: How) -> Verification:
     """Verify a submission and return the verdict.
 
     Raises:
@@ -139,7 +139,7 @@ def verify(folder: Path, how: How) -> Verdict:
     try:
         board_suite = known_suite(folder, how.suite, how.registry)
         if isinstance(board_suite, str):
-            return Verdict(name, unknown=(Finding(board_suite),))
+            return Verification(name, unknown=(Finding(board_suite),))
         directory = Directory(folder, len(suite_text(board_suite.suite).encode()))
         name = directory.id
         submission = parsed(Submission, directory.read("submission.json"), "submission.json")
@@ -149,9 +149,9 @@ def verify(folder: Path, how: How) -> Verdict:
             count = unpack_answers(directory, answers)
             code = code_digest() if how.keep else ""
             replaying = Replaying(board_suite.suite, answers, how.jobs, how.seconds, flags=True, keep=code)
-            return _judge(_Reading(directory, board_suite.suite), submission, board_suite, replaying, how, count)
+            return _judge(_EpisodeReader(directory, board_suite.suite), submission, board_suite, replaying, how, count)
     except Rejected as error:
-        return Verdict(name, findings=(Finding(str(error)),))
+        return Verification(name, findings=(Finding(str(error)),))
 
 
 def _check_suite(directory: Directory, submission: Submission, board_suite: BoardSuite) -> None:
@@ -169,7 +169,7 @@ def _check_suite(directory: Directory, submission: Submission, board_suite: Boar
         raise Rejected(f"{more[0]}: the suite has no such entry")
 
 
-class _Reading:
+class _EpisodeReader:
     """The lines of the episodes, read once in the order of the suite, and what their places say."""
 
     def __init__(self, directory: Directory, suite: Suite) -> None:
@@ -198,8 +198,13 @@ class _Reading:
 
 
 def _judge(
-    reading: _Reading, submission: Submission, board_suite: BoardSuite, replaying: Replaying, how: How, answers: int
-) -> Verdict:
+    reading: _EpisodeReader,
+    submission: Submission,
+    board_suite: BoardSuite,
+    replaying: Replaying,
+    how: How,
+    answers: int,
+) -> Verification:
     plan = dict(places_of(board_suite.suite))
     tell = how.progress
     progress = (lambda count, wins: tell(count, max(len(plan), count), wins)) if tell is not None else None
@@ -215,7 +220,7 @@ def _judge(
     if not findings and not unknown:
         statuses = {key: episodes[key].status for key in plan}
         findings += [Finding(what) for what in attempt_findings(reading.directory, statuses)][:MOST_TOLD]
-    verdict = Verdict(
+    verdict = Verification(
         reading.directory.id, board_suite.suite.name, submission.agent.name, submission.agent.kind,
         tuple(findings), tuple(unknown), episodes=tuple(episodes[key] for key in plan if key in episodes),
     )  # fmt: skip
@@ -268,7 +273,7 @@ def _badges(episodes: tuple[Checked, ...], board_suite: BoardSuite, answers: int
     return (*badges, "registered") if board_suite.agent and "complete" in badges else tuple(badges)
 
 
-def _flags(verdict: Verdict, submission: Submission, how: How) -> Iterator[str]:
+def _flags(verdict: Verification, submission: Submission, how: How) -> Iterator[str]:
     """Yield flags for a reviewer. A flag is no proof: short episodes that are right are alike."""
     with_turns = [item for item in verdict.episodes if item.turns]
     same = sum(item.by_solver for item in with_turns)
@@ -290,6 +295,6 @@ def _actions(folder: Path, how: How) -> Iterator[tuple[str, str]]:
     if isinstance(board_suite, str):
         return
     directory = Directory(folder, len(suite_text(board_suite.suite).encode()))
-    for _, line in _Reading(directory, board_suite.suite).lines():
+    for _, line in _EpisodeReader(directory, board_suite.suite).lines():
         row = EpisodeRow.model_validate_json(line)
         yield row.key, digest([turn.action for turn in row.turns])

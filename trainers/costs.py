@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_envs.base.serialization import digest
-from agent_envs.services.chat.spending import Budget, Counts, Limits, RunBudgets, read_spent
+from agent_envs.services.chat.spending import Budget, Counts, RunBudgets, SpendingLimits, read_spent
 from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
 
@@ -16,7 +16,7 @@ Paid = dict[str, dict[str, float | None]]  # calls, tokens and `usd` by the name
 class Costs:
     """The costs of one process of a run; nothing where no models are named."""
 
-    def __init__(self, prices: Mapping[str, Any] | None = None, limits: Limits = Limits()) -> None:  # noqa: B008
+    def __init__(self, prices: Mapping[str, Any] | None = None, limits: SpendingLimits = SpendingLimits()) -> None:  # noqa: B008
         """Take the names of the models with what they cost, None where that is not known, and the limits on each of them."""
         self.prices, self._limits = dict(prices or {}), limits
         self._budgets: dict[str, Budget] = {}
@@ -32,7 +32,7 @@ class Costs:
             files = ledger.parent.glob(f"{ledger.name[:13]}*.json")
             mine = [path for path in files if int(path.stem[13:]) % processes == process]
             before, price_table = sum_counts(map(read_spent, mine)), {} if price is None else {name: price}
-            self._budgets[name] = Budget(self._limits, price_table, kept=ledger, before=before)
+            self._budgets[name] = Budget(self._limits, price_table, ledger=ledger, before=before)
             for path in set(mine) - {ledger}:
                 path.unlink()
 

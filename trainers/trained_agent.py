@@ -129,7 +129,7 @@ class TrainedAgent(ModelAgent):
         """Return the next turn of each episode; the policy is shown what its run's `Memory` would keep."""
         return super().act([with_memory(request, self._memory) if self._memory else request for request in requests])
 
-    def meets(self, env: gym.Env[Any, Any]) -> None:
+    def warn_if_environment_differs(self, env: gym.Env[Any, Any]) -> None:
         """Warn once if the environment's arguments differ from those of training."""
         if self._warned or not (diff := differences(self._env, env)):
             return

@@ -92,30 +92,30 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 
 def place_of(folder: str, *sources: Any) -> Path:
-    """Return the file of what was computed from `sources`, plain JSON, by this code."""
+    """Return the cache file for values computed from `sources`, plain JSON, by this code."""
     return cache_dir() / folder / f"{digest([*sources, code_digest()])[:32]}.json"
 
 
-def keep_rows(path: Path, rows: Sequence[Any]) -> None:
-    """Keep plain rows, and forget what was kept first beside them; without a cache that can be written nothing is kept."""
-    text = _sealed(path, json.dumps(rows).encode())
+def save_rows(path: Path, rows: Sequence[Any]) -> None:
+    """Save plain rows in the cache and remove the oldest files; nothing is saved where the cache is read-only."""
+    text = _seal(path, json.dumps(rows).encode())
     with contextlib.suppress(OSError):  # then it is computed each time
         write_atomically(path, lambda file: file.write(text))
-        files = sorted(path.parent.glob("*.json"), key=lambda kept: kept.stat().st_mtime)
+        files = sorted(path.parent.glob("*.json"), key=lambda entry: entry.stat().st_mtime)
         for old in files[:-MOST_FILES]:
             old.unlink(missing_ok=True)
 
 
-def kept_rows(path: Path) -> list[Any]:
-    """Return the rows that were kept under this name, none where the file is not there or not as it was written."""
+def load_rows(path: Path) -> list[Any]:
+    """Load the rows saved under this name; none where the file is missing or damaged."""
     try:
         data = path.read_bytes()
     except OSError:
         return []
-    rows = json.loads(data)[1] if data == _sealed(path, data[68:-1]) else []
+    rows = json.loads(data)[1] if data == _seal(path, data[68:-1]) else []
     return rows if isinstance(rows, list) else []
 
 
-def _sealed(path: Path, rows: bytes) -> bytes:
+def _seal(path: Path, rows: bytes) -> bytes:
     """Return a file's text: rows behind a digest, which covers the name as well: it tells of what they are."""
     return b'["%b",%b]' % (hashlib.sha256(path.name.encode() + rows).hexdigest().encode(), rows)

@@ -32,12 +32,12 @@ class Journal(contextlib.AbstractContextManager["Journal"]):
             UsageError: it cannot be written, another process is writing it, or it is damaged before its last line.
         """
         self.path = path
-        self._file: IO[bytes] = _opened(path)
+        self._file: IO[bytes] = _open_journal(path)
         if not try_lock(self._file):
             self._file.close()
             raise UsageError(f"{path} is being written by another process; wait for it or use another folder")
         try:
-            sound = max((end for _, end in _rows(path, lambda line: _sealed(line) or _sound_row(line))), default=0)
+            sound = max((end for _, end in _rows(path, lambda line: _verify_line(line) or _sound_row(line))), default=0)
             with path.open("rb") as file:
                 torn = _HEAD.startswith(file.read(len(_HEAD)))  # a journal's first row, and nobody's file
             if sound == 0 and not torn:
@@ -79,7 +79,7 @@ class Journal(contextlib.AbstractContextManager["Journal"]):
         self.close()
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open_journal(path: Path) -> IO[bytes]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_symlink():
@@ -154,7 +154,7 @@ def _rows(path: Path, read: Callable[[bytes], tuple[Any] | None] | None = None) 
                 raise UsageError(f"{path}: line {number} is damaged, and more lines follow; restore it from a copy")
 
 
-def _sealed(line: bytes) -> tuple[bytes] | None:
+def _verify_line(line: bytes) -> tuple[bytes] | None:
     """Return the text of a row whose digest fits as it stands, so that nothing is serialised again."""
     whole = _LINE.fullmatch(line)
     return (whole[1],) if whole and sha256(whole[1]).hexdigest()[:16].encode() == whole[2] else None
@@ -164,7 +164,7 @@ def _sound_row(line: bytes) -> tuple[Any] | None:
     if not line.endswith(b"\n"):
         return None
     try:
-        if (whole := _sealed(line)) is not None:
+        if (whole := _verify_line(line)) is not None:
             return (_DECODER.decode(whole[0].decode("utf-8", "surrogatepass")),)
         outer = json.loads(line)
         sound = outer["sha"] == sha256_text(canonical_json(outer["row"]))[:16]

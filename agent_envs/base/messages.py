@@ -47,7 +47,7 @@ class ToolResult:
 
 
 @state_type
-@dataclass(frozen=True, slots=True, weakref_slot=True)  # as `serialization.kept_text` asks
+@dataclass(frozen=True, slots=True, weakref_slot=True)  # as `serialization.cached_text` asks
 class Message:
     """One chat message."""
 

@@ -132,13 +132,13 @@ class MarkedAnswerProtocol:
 def marked_answer(text: str, mark: str = "####") -> tuple[int, str]:
     """Return the place of the first answer behind a mark, and the text of the last one; (-1, "") without any."""
     first, last = -1, ""
-    for match in _marked(mark).finditer(text):
+    for match in _mark_pattern(mark).finditer(text):
         first, last = (match.start() if first < 0 else first), match[1]
     return first, last.strip()
 
 
 @lru_cache(maxsize=8)
-def _marked(mark: str) -> re.Pattern[str]:
+def _mark_pattern(mark: str) -> re.Pattern[str]:
     # Possessive repeats: no backtracking, so a megabyte of signs stays linear.
     return re.compile(re.escape(mark) + r"([-+($ \t]*+\.?[0-9][^\n]{0,2000})")
 

@@ -142,8 +142,8 @@ def stored_text(value: Any) -> bytes:
     return canonical_json(encode_state(value)).encode("utf-8", "surrogatepass")
 
 
-def kept_text(value: Any, write: Callable[[Any], bytes] = stored_text) -> tuple[bytes, bytes]:
-    """Return the text that `write` makes of a frozen value, and its quoted sha256; both live as long as the value.
+def cached_text(value: Any, write: Callable[[Any], bytes] = stored_text) -> tuple[bytes, bytes]:
+    """Return the cached text that `write` makes of a frozen value, and its quoted sha256; both live as long as the value.
 
     Raises:
         TypeError: some part has no stored form, or the value's class allows no weak reference.
@@ -164,12 +164,12 @@ def decode_state(value: Any, texts: Sequence[str] = ()) -> Any:
         ValueError: a type name that is not registered, a field of another type than annotated, or a malformed mark.
     """
     try:
-        return _decoded(value, texts)
+        return _decode(value, texts)
     except (TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         raise ValueError(f"stored state is malformed: {error}") from error
 
 
-def _decoded(value: Any, texts: Sequence[str]) -> Any:
+def _decode(value: Any, texts: Sequence[str]) -> Any:
     if type(value) in _SCALAR:
         return value
     if isinstance(value, list):
@@ -177,25 +177,25 @@ def _decoded(value: Any, texts: Sequence[str]) -> Any:
     if not isinstance(value, dict):
         return value
     if "$type" in value:
-        return _constructed(value, texts)
+        return _construct(value, texts)
     if "$tuple" in value:
-        return tuple([item if type(item) in _SCALAR else _decoded(item, texts) for item in value["$tuple"]])
+        return tuple([item if type(item) in _SCALAR else _decode(item, texts) for item in value["$tuple"]])
     if "$text" in value:
         return texts[value["$text"]]
     if "$int" in value:
         return int(value["$int"])
     if "$pairs" in value:
-        return {_key(key): _decoded(item, texts) for key, item in value["$pairs"]}
-    return {key: _decoded(item, texts) for key, item in value.items()}
+        return {_key(key): _decode(item, texts) for key, item in value["$pairs"]}
+    return {key: _decode(item, texts) for key, item in value.items()}
 
 
-def _constructed(value: dict[str, Any], texts: Sequence[str]) -> Any:
+def _construct(value: dict[str, Any], texts: Sequence[str]) -> Any:
     cls = _TYPES.get(value["$type"])
     if cls is None:
         raise ValueError(
             f"stored state names an unknown type: {value['$type']!r}; make its environment first, which brings its types"
         )
-    fields = {key: item if type(item) in _SCALAR else _decoded(item, texts) for key, item in value.items()}
+    fields = {key: item if type(item) in _SCALAR else _decode(item, texts) for key, item in value.items()}
     del fields["$type"]
     if wrong := misfit(cls, fields):
         raise ValueError(f"stored state is malformed: {wrong}")
@@ -219,8 +219,8 @@ def plain_value(value: Any) -> Any:
     return {"object": f"{type(value).__module__}:{type(value).__qualname__}"}
 
 
-def stays_here(value: Any) -> bool:
+def is_local(value: Any) -> bool:
     """Return whether an argument holds an object that JSON cannot carry."""
     if isinstance(value, list | tuple | dict):
-        return any(stays_here(item) for item in (value.values() if isinstance(value, dict) else value))
+        return any(is_local(item) for item in (value.values() if isinstance(value, dict) else value))
     return not (value is None or isinstance(value, bool | int | float | str))

@@ -46,7 +46,7 @@ def _codes(ranges: tuple[tuple[int, int], ...]) -> Iterator[int]:
     return itertools.chain.from_iterable(range(first, last + 1) for first, last in ranges)
 
 
-def shown_safely(text: str) -> str:
+def safe_text(text: str) -> str:
     """Return a text that misleads no reader of a page or a terminal; for `AfterValidator`.
 
     Raises:
@@ -61,10 +61,10 @@ def shown_safely(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a name, which is one line without spaces around it, and is `shown_safely`; raises ValueError where it is not."""
+    """Return a name, which is one line without spaces around it, and is `safe_text`; raises ValueError where it is not."""
     if "\n" in text or text != text.strip():
         raise ValueError("give one line without spaces around it")
-    return shown_safely(text)
+    return safe_text(text)
 
 
 def show(text: str, file: IO[str] | None = None) -> None:

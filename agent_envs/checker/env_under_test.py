@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.base.errors import UsageError
-from agent_envs.base.serialization import sha256_text, stays_here
+from agent_envs.base.serialization import is_local, sha256_text
 from agent_envs.core.env import TurnEnv, core_of, spec_json
 from agent_envs.core.registry import companion
 from agent_envs.core.snapshot import Snapshot, fork, snapshot
@@ -124,7 +124,7 @@ class EnvUnderTest:
         recipe: dict[str, Any] = {"module": type(core).__module__}
         if env.spec is not None:
             recipe["spec"] = spec_json(env)
-        elif env is core and not stays_here(core.arguments):
+        elif env is core and not is_local(core.arguments):
             recipe |= {"class": type(core).__qualname__, "arguments": core.arguments}
         else:
             raise UsageError(f"check_turn_env: {core.env_id} cannot be made again; make it with gymnasium.make")

@@ -13,7 +13,7 @@ from agent_envs.base.terminal import print_result, print_table, show
 from agent_envs.cli.data import data_app
 from agent_envs.cli.doctor import doctor
 from agent_envs.cli.eval import evaluate_agent
-from agent_envs.cli.options import Arguments, EnvId, Json, made, named_values
+from agent_envs.cli.options import Arguments, EnvId, Json, make_env, named_values
 from agent_envs.cli.play import play
 from agent_envs.cli.runs import compare, pack, report, view
 from agent_envs.cli.serve import serve_retriever
@@ -77,7 +77,7 @@ def show_page(env_id: EnvId, as_json: Json = False, arg: Arguments = None) -> No
     from agent_envs.rollout.episode_runner import run_episode
     from agent_envs.rollout.policy import CompanionPolicy
 
-    env = made(env_id, arg)
+    env = make_env(env_id, arg)
     core = core_of(env)
     result = run_episode(env, CompanionPolicy("solver"), seed=0, task=0)
     page: dict[str, Any] = {
@@ -172,7 +172,7 @@ def _subject(name: str, arguments: list[str] | None) -> Any:
 
     module, colon, cls = name.partition(":")
     if not colon or not cls.isidentifier():
-        return made(name, arguments)
+        return make_env(name, arguments)
     sys.path.insert(0, "")
     try:
         return getattr(import_module(module), cls)(**named_values(arguments, "--arg"))

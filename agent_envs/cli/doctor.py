@@ -30,7 +30,7 @@ def doctor(as_json: Json = False) -> None:
     """
     rows = [*_packages(), *_extras(), *_data(), *_keys(), *_sandboxes(), _gpu()]
     heads = ("part", "name", "ok", "what")
-    cells = [[part, name, {True: "yes", False: "NO", None: ""}[ok], told] for part, name, ok, told in rows]
+    cells = [[part, name, {True: "yes", False: "NO", None: ""}[ok], detail] for part, name, ok, detail in rows]
     table = [dict(zip(heads, row, strict=True)) for row in rows]
     print_result(table, as_json, lambda: print_table("This installation", list(heads), cells))
     if not rows[0][2]:
@@ -39,13 +39,13 @@ def doctor(as_json: Json = False) -> None:
 
 def _requirements() -> dict[str, dict[str, str]]:
     """Return extra ("" for none) -> package -> the one system that it is for, as the installed package says."""
-    found: dict[str, dict[str, str]] = {"": {}}
+    requirements: dict[str, dict[str, str]] = {"": {}}
     lines = (
         requires("agent-envs") if _version("agent-envs") else None
     ) or ()  # a folder that was never installed has none
     for match in filter(None, map(_REQUIREMENT.fullmatch, lines)):
-        found.setdefault(match[3] or "", {})[match[1]] = match[2] or ""
-    return found
+        requirements.setdefault(match[3] or "", {})[match[1]] = match[2] or ""
+    return requirements
 
 
 def _version(package: str) -> str:
@@ -59,12 +59,12 @@ def _packages() -> Iterator[Row]:
     from agent_envs import __version__
 
     needed = {package: _version(package) for package in _requirements()[""]}
-    told = ", ".join(f"{package} {found or 'MISSING'}" for package, found in needed.items())
+    versions = ", ".join(f"{package} {version or 'MISSING'}" for package, version in needed.items())
     yield (
         "packages",
         "all",
-        bool(told) and all(needed.values()),
-        told or "agent-envs is not installed: pip install -e .",
+        bool(versions) and all(needed.values()),
+        versions or "agent-envs is not installed: pip install -e .",
     )
     yield "packages", "agent-envs", True, f"{__version__} in {Path(__file__).parents[1]}"
     yield "packages", "Python", True, f"{platform.python_version()} ({sys.executable}) on {platform.platform()}"
@@ -79,12 +79,12 @@ def _extras() -> Iterator[Row]:
             continue
         ids = ", ".join(row.name for row in TABLE if row.extra == extra)
         lacking = [package for package in packages if not _version(package)]
-        told = ", ".join(f"{package} {_version(package)}" for package in packages)
+        detail = ", ".join(f"{package} {_version(package)}" for package in packages)
         if lacking:
-            told = f"{', '.join(lacking)} missing: {install_line(extra)}"
+            detail = f"{', '.join(lacking)} missing: {install_line(extra)}"
         if other := [system for system in packages.values() if system not in ("", sys.platform)]:
-            told = f"cannot be had here: it is for {other[0]} only"
-        yield "extras", extra, not (lacking or other), f"{ids and f'for {ids}: '}{told}"
+            detail = f"cannot be had here: it is for {other[0]} only"
+        yield "extras", extra, not (lacking or other), f"{ids and f'for {ids}: '}{detail}"
 
 
 def _data() -> Iterator[Row]:

@@ -55,9 +55,9 @@ Concurrency = Annotated[int, option.Player(min=1, help="Episodes at a time.")]
 MaxCost = Annotated[float | None, option.Amount(help="US dollars: no call begins once they are spent.")]
 Yes = Annotated[bool, option.Amount("--yes", help="Play all of it, whatever a model with a price may cost.")]
 PricesFile = Annotated[Path | None, option.Amount(help="A table of prices of yours.")]
-Out = Annotated[Path | None, option.Kept(help="Folder of the run (default: runs/TIME-NAME).")]
-Pack = Annotated[Path | None, option.Kept(help="Write the submission here when the run is complete.")]
-Resume = Annotated[Path | None, option.Kept(help="Go on with the run of this folder; nothing else is given.")]
+Out = Annotated[Path | None, option.Storage(help="Folder of the run (default: runs/TIME-NAME).")]
+Pack = Annotated[Path | None, option.Storage(help="Write the submission here when the run is complete.")]
+Resume = Annotated[Path | None, option.Storage(help="Go on with the run of this folder; nothing else is given.")]
 
 
 def evaluate_agent(
@@ -90,19 +90,19 @@ def evaluate_agent(
 
     A run that was stopped, by Ctrl-C or a kill too, goes on with --resume RUN; after --max-cost, with --out and a larger one.
     """
-    from agent_envs.evaluation.runs.costs import feedback_named
+    from agent_envs.evaluation.runs.costs import parse_feedback
     from agent_envs.evaluation.runs.run_folder import Settings
 
     sys.path.insert(0, "")
     if resume is not None:
-        _alone(context)
-        _go_on(resume, as_json)
+        _refuse_other_options(context)
+        _resume(resume, as_json)
         return
     choice = (env_id, option.named_values(arg, "--arg"), tasks, split, trials, sweep, turn_limits)
     options = option.named_values(feedback_arg, "--feedback-arg")
     if epsilon is not None and not feedback:
         raise UsageError("--epsilon is how often feedback is to explore: name who gives it with --feedback")
-    chosen = _suite(suite, limit, choice, feedback_named(feedback, epsilon, feedback_templates, options))
+    selection = _suite(suite, limit, choice, parse_feedback(feedback, epsilon, feedback_templates, options))
     _check_pack(pack, limit)
     _check_out(out)
     paths = [str(prices) if prices else "", str(pack.absolute()) if pack else ""]
@@ -110,17 +110,17 @@ def evaluate_agent(
     settings = Settings(*who, concurrency, max_cost, paths[0], limit is not None, paths[1])
     folder = out or _new_folder(suite or f"{env_id.split('/')[-1]}-{tasks or 'default'}", feedback, agent)
     title = f"{suite or env_id} {agent}{f' feedback={feedback}' if feedback else ''}"
-    _tell_limits(turn_limits, chosen)
-    _tell_plan(chosen, settings, yes)
-    _begin(chosen, settings, folder, title, as_json)
+    _tell_limits(turn_limits, selection)
+    _tell_plan(selection, settings, yes)
+    _begin(selection, settings, folder, title, as_json)
 
 
 def _tell_plan(suite: "Suite", settings: "Settings", yes: bool) -> None:
-    """Say how much a chat model is to play; all of it with one that has a price needs a word of yours."""
-    from agent_envs.evaluation.runs.costs import asks_a_model, prices_of
+    """Print the number of episodes that a chat model is to play; one with a price needs --yes or a limit."""
+    from agent_envs.evaluation.runs.costs import prices_of, uses_chat_model
 
     prices = prices_of(suite, settings)
-    if not asks_a_model(suite, settings, prices):
+    if not uses_chat_model(suite, settings, prices):
         return
     tasks = sum(len(entry.tasks) for entry in suite.entries)
     plan = f"{tasks * suite.trials:,} episodes ({tasks:,} tasks, {suite.trials} each)"
@@ -140,7 +140,7 @@ def _begin(suite: "Suite", settings: "Settings", folder: Path, title: str, as_js
     _finish(lambda progress: play(progress=progress), folder, title, as_json)
 
 
-def _go_on(folder: Path, as_json: bool) -> None:
+def _resume(folder: Path, as_json: bool) -> None:
     """Go on with the run of a folder, as it was begun."""
     from agent_envs.evaluation.runs.evaluate import resume
     from agent_envs.evaluation.runs.run_folder import open_run
@@ -181,14 +181,14 @@ def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Adv
                 "--suite names environments, tasks and trials itself: leave out the id, --arg, --tasks, --split, --trials, "
                 "--sweep and --turn-limits"
             )
-        found = load_suite(name)
-        found, lacking = playable_part(found)
-        if lacking and found.id != DEMO:
+        suite = load_suite(name)
+        suite, lacking = playable_part(suite)
+        if lacking and suite.id != DEMO:
             needed = 'pip install "agent-envs[envs]" brings what environments need'
             raise UsageError(f"{name}: not every entry can be played here ({needed}): " + "; ".join(lacking))
         for line in lacking:
             option.tell(f"note: {line}")
-        return first_tasks(with_feedback(found, feedback), limit)
+        return first_tasks(with_feedback(suite, feedback), limit)
     if not env_id:
         raise UsageError("eval: name an id (agent-envs list), --suite NAME, or --resume RUN")
     arguments |= {"tasks": tasks} if tasks else {}
@@ -200,10 +200,10 @@ def _sweep(text: str) -> tuple[str, tuple[Any, ...]] | None:
     if not text:
         return None
     name, equals, values = text.partition("=")
-    found = tuple(json_or_text(part) for part in values.split(",") if part)
-    if not equals or not name or not found:
+    choices = tuple(json_or_text(part) for part in values.split(",") if part)
+    if not equals or not name or not choices:
         raise UsageError(f"--sweep {text}: write NAME=VALUE,VALUE,...")
-    return name, found
+    return name, choices
 
 
 def _turn_limits(text: str | None) -> tuple[int, ...]:
@@ -216,9 +216,9 @@ def _turn_limits(text: str | None) -> tuple[int, ...]:
 
 
 def _tell_limits(text: str | None, suite: "Suite") -> None:
-    """Say which turn limits the environment cannot grant, and what is played instead."""
-    given = {entry.turn_limit for entry in suite.entries}
-    more = [turns for turns in _turn_limits(text) if turns not in given]
+    """Print the turn limits that the environment cannot grant, and the limit that stands for them."""
+    limits = {entry.turn_limit for entry in suite.entries}
+    more = [turns for turns in _turn_limits(text) if turns not in limits]
     if more:
         most = max(entry.turn_limit or 0 for entry in suite.entries)
         option.tell(
@@ -227,11 +227,11 @@ def _tell_limits(text: str | None, suite: "Suite") -> None:
         )
 
 
-def _alone(context: typer.Context) -> None:
+def _refuse_other_options(context: typer.Context) -> None:
     """Refuse anything beside --resume: a run goes on as it was begun."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
-    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
-    more = [param.opts[0] for param in context.command.params if param.name in {*given} - {"resume", "as_json"}]
+    names = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    more = [param.opts[0] for param in context.command.params if param.name in {*names} - {"resume", "as_json"}]
     if more:
         raised = "; a larger limit goes with the command that began it and --out RUN" if "--max-cost" in more else ""
         raise UsageError(f"--resume goes on with a run as it was begun: leave out {', '.join(more)}{raised}")
@@ -256,10 +256,10 @@ def _finish(play: Callable[[Any], "Result"], folder: Path, title: str, as_json: 
     print_result({**result.to_json(), "run": str(folder)}, as_json, lambda: _tell(result, folder))
     if not result.complete:
         raise typer.Exit(3)
-    _packed(result, folder)
+    _pack_result(result, folder)
 
 
-def _packed(result: "Result", folder: Path) -> None:
+def _pack_result(result: "Result", folder: Path) -> None:
     if not result.settings.pack:
         return
     from agent_envs.evaluation.submission.pack import pack_run
@@ -268,7 +268,7 @@ def _packed(result: "Result", folder: Path) -> None:
     if target.exists() and any(target.iterdir()):
         option.tell(f"{target} is there already, and stays as it is")
         return
-    option.told_of_pack(target, pack_run(folder, target))
+    option.print_pack_notes(target, pack_run(folder, target))
 
 
 def _tell(result: "Result", folder: Path) -> None:
@@ -276,19 +276,21 @@ def _tell(result: "Result", folder: Path) -> None:
     from agent_envs.evaluation.runs.summary import NO_RESULT
 
     if len(result.summaries) == 1:
-        item = result.summaries[0]
-        show(f"{item.entry} {result.settings.agent} on {item.split}: success {item.verdict}, faults {item.faults}")
+        summary = result.summaries[0]
         show(
-            f"mean return {item.mean_return:.3f}, turns {item.mean_turns:.2f}, "
-            f"{100 * item.valid_actions:.1f} % of the turns with a valid action"
+            f"{summary.entry} {result.settings.agent} on {summary.split}: success {summary.verdict}, faults {summary.faults}"
+        )
+        show(
+            f"mean return {summary.mean_return:.3f}, turns {summary.mean_turns:.2f}, "
+            f"{100 * summary.valid_actions:.1f} % of the turns with a valid action"
         )
     else:
         rows = [
-            [item.entry, item.verdict, f"{item.mean_turns:.2f}", f"{item.mean_calls:.2f}",
-             f"{100 * item.valid_actions:.1f} %", str(item.faults)]
-            for item in result.summaries
+            [summary.entry, summary.verdict, f"{summary.mean_turns:.2f}", f"{summary.mean_calls:.2f}",
+             f"{100 * summary.valid_actions:.1f} %", str(summary.faults)]
+            for summary in result.summaries
         ]  # fmt: skip
-        title = f"{result.settings.agent} on {', '.join(sorted({item.split for item in result.summaries}))}"
+        title = f"{result.settings.agent} on {', '.join(sorted({summary.split for summary in result.summaries}))}"
         print_table(title, ["entry", "success (95 % interval)", "turns", "calls", "valid", "faults"], rows)
         if result.suite.scored:
             show(f"score {result.score.text() if result.score is not None else NO_RESULT}")
@@ -302,7 +304,7 @@ def _tell(result: "Result", folder: Path) -> None:
         print_table(table.caption, *table.texts())
     if result.gave_up:
         show("stopped, as episode after episode ended in one and the same fault")
-    if result.settings.max_cost_usd and not result.gave_up and any(item.unplayed for item in result.summaries):
+    if result.settings.max_cost_usd and not result.gave_up and any(summary.unplayed for summary in result.summaries):
         show(f"--max-cost is spent: the same command with --out {folder} and a larger --max-cost plays what is left")
     elif not result.complete:
         show(f"not complete: agent-envs eval --resume {folder} plays what is left")

@@ -21,7 +21,7 @@ Environment = partial(typer.Option, rich_help_panel="The environment")
 Player = partial(typer.Option, rich_help_panel="The agent")
 Adviser = partial(typer.Option, rich_help_panel="Feedback before every turn")
 Amount = partial(typer.Option, rich_help_panel="How much is played, and spent")
-Kept = partial(typer.Option, rich_help_panel="What is kept")
+Storage = partial(typer.Option, rich_help_panel="What is kept")
 
 EnvId = Annotated[
     str,
@@ -57,7 +57,7 @@ def named_values(pairs: list[str] | None, option: str) -> dict[str, Any]:
     return values
 
 
-def made(env_id: str, arguments: list[str] | None) -> Any:
+def make_env(env_id: str, arguments: list[str] | None) -> Any:
     """Return the environment of an id, which may be of a module in the working directory."""
     import gymnasium as gym
 
@@ -67,8 +67,8 @@ def made(env_id: str, arguments: list[str] | None) -> Any:
     return gym.make(full_id(env_id), **named_values(arguments, "--arg"))
 
 
-def told_of_pack(target: Path, name: str) -> None:
-    """Say on standard error what was packed, and what only a person can add."""
+def print_pack_notes(target: Path, name: str) -> None:
+    """Print on standard error the packed folder, and the answers that only a person can add."""
     from agent_envs.evaluation.submission.provenance import unanswered
 
     tell(f"packed: {target}, submission {name}")
@@ -79,7 +79,7 @@ def told_of_pack(target: Path, name: str) -> None:
 
 @contextlib.contextmanager
 def two_interrupts(running: str) -> Iterator[None]:
-    """Let the first Ctrl-C finish what is `running` ("running episodes"), and say so; the second leaves at once."""
+    """Finish the work called `running` ("running episodes") on the first Ctrl-C, with a note; leave at once on the second."""
 
     def interrupted(number: int, frame: Any) -> None:
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import typer
 
 from agent_envs.base.terminal import show, visible
-from agent_envs.cli.options import Arguments, EnvId, made
+from agent_envs.cli.options import Arguments, EnvId, make_env
 
 MOST_COLUMNS = 110
 FEW = 12  # names that stand below every turn; more stand below the first, and in /help
-KEPT = "\ue000"  # stands for a space at which no line is broken
+NO_BREAK = "\ue000"  # stands for a space at which no line is broken
 COMMANDS = "/help lists what you can do; /quit, Ctrl-D or Ctrl-C leaves"
 _INDENT = re.compile(r" {0,20}(?:[-*] |[0-9]{1,2}\. )?")
 
@@ -32,7 +32,7 @@ def play(
     Any other text is a turn as a model writes it, up to an empty line. With expanded actions a line of /names or /ids takes
     these at once. The end tells the reward by its terms, the return and the gold.
     """
-    env = made(env_id, arg)
+    env = make_env(env_id, arg)
     if sys.stdin.isatty():
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401 - lines can be edited, and be longer than the 4,096 bytes of a terminal's own
@@ -51,7 +51,7 @@ def _episode(env: Any, options: dict[str, Any]) -> None:
 
     core, typed = env.unwrapped, TypedActions(env, tool_view)
     observation, info = env.reset(seed=0, options=options)
-    show(folded(f"{core.env_id}, task {info['task_id']}; {COMMANDS}"))
+    show(fold_text(f"{core.env_id}, task {info['task_id']}; {COMMANDS}"))
     over, fresh = False, True
     while not over:
         if fresh:
@@ -69,7 +69,7 @@ def _episode(env: Any, options: dict[str, Any]) -> None:
             observation, reward, terminated, truncated, info = env.step(action)
             over = terminated or truncated
             for event in info["events"]:
-                show(folded(f"note: {event}"))
+                show(fold_text(f"note: {event}"))
             if over:
                 break
             if reward:
@@ -83,25 +83,25 @@ def _episode(env: Any, options: dict[str, Any]) -> None:
 def _show(core: Any, observation: str) -> None:
     """Show the state of an environment that can be drawn for a terminal, and what the policy is shown."""
     drawing = core.drawing() if hasattr(core, "drawing") else ""
-    show(f"\n{drawing}\n\n{folded(observation)}\n" if drawing else f"\n{folded(observation)}\n")
+    show(f"\n{drawing}\n\n{fold_text(observation)}\n" if drawing else f"\n{fold_text(observation)}\n")
 
 
 def _prompt(typed: Any, info: dict[str, Any]) -> None:
     show(f"--- turn {info['turn'] + 1}, {info['turns_left']} left ---")
     if typed.expanded:
         legal = " ".join(f"/{name}" for name, number in typed.expanded.items() if info["action_mask"][number])
-        show(folded(f"in {info['active']}: {legal}{', or text' if info['active'] == 'language' else ''}"))
+        show(fold_text(f"in {info['active']}: {legal}{', or text' if info['active'] == 'language' else ''}"))
     elif len(typed.names) <= FEW or info["turn"] == 0:
-        cells = (f"{number} {name}".replace(" ", KEPT) for number, name in enumerate(typed.names, 1))
-        show(folded("   ".join(cells)).replace(KEPT, " "))
+        cells = (f"{number} {name}".replace(" ", NO_BREAK) for number, name in enumerate(typed.names, 1))
+        show(fold_text("   ".join(cells)).replace(NO_BREAK, " "))
 
 
 def _help(typed: Any) -> None:
     from agent_envs.rollout.typed import TEXT
 
     for number, about in enumerate(typed.about, 1):
-        show(folded(about if typed.expanded else f"{number:2}. {about}"))
-    show(folded(f"\n{TEXT}\n{COMMANDS}."))
+        show(fold_text(about if typed.expanded else f"{number:2}. {about}"))
+    show(fold_text(f"\n{TEXT}\n{COMMANDS}."))
 
 
 def _tell_end(core: Any, how: str) -> None:
@@ -114,11 +114,11 @@ def _tell_end(core: Any, how: str) -> None:
     rows += [("return, their sum", f"{record.total_reward:g}"), ("gold", " | ".join(gold) or "none: the state decides")]
     width = max(len(name) for name, _ in rows)
     for name, value in rows:
-        show(folded(f"{name:<{width}}  {value}"))
+        show(fold_text(f"{name:<{width}}  {value}"))
 
 
-def folded(text: str, columns: int = 0) -> str:
-    """Return a text for a terminal: words kept whole, lists indented, JSON that is wider than the terminal laid out.
+def fold_text(text: str, columns: int = 0) -> str:
+    """Wrap a text for a terminal: words whole, lists indented, JSON wider than the terminal over several lines.
 
     What is piped stays as it is, unless `columns` says how wide a line may be.
     """
@@ -127,14 +127,14 @@ def folded(text: str, columns: int = 0) -> str:
     columns = columns or max(30, min(shutil.get_terminal_size().columns, MOST_COLUMNS))
     lines: list[str] = []
     for line in visible(text).split("\n"):
-        for row in _laid_out(line, columns).split("\n") if len(line) > columns else [line]:
+        for row in _lay_out(line, columns).split("\n") if len(line) > columns else [line]:
             indent = " " * len(_INDENT.match(row)[0])  # type: ignore[index]  # it matches nothing, too
             lines += textwrap.wrap(row, columns, subsequent_indent=indent, break_on_hyphens=False) or [row]
     return "\n".join(lines)
 
 
-def _laid_out(line: str, columns: int) -> str:
-    """Return a line that is a JSON object or list over several lines, and any other as it is."""
+def _lay_out(line: str, columns: int) -> str:
+    """Print a JSON object or list over several lines; return any other line unchanged."""
     from rich.pretty import pretty_repr
 
     try:
@@ -147,7 +147,7 @@ def _read(prompt: str) -> str:
     """Return a line that a person types; EOFError where there is no more, or the person leaves."""
     person = sys.stdin.isatty()
     try:
-        line = input("" if prompt.endswith("... ") and not person else f"{folded(visible(prompt)).rstrip(' ')} ")
+        line = input("" if prompt.endswith("... ") and not person else f"{fold_text(visible(prompt)).rstrip(' ')} ")
     except EOFError:
         raise EOFError(*(["bye"] if person else [])) from None  # a person leaves; the end of a pipe ends a turn, too
     if line.strip() == "/quit":

@@ -7,7 +7,7 @@ import typer
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.terminal import print_result, print_table, show
-from agent_envs.cli.options import Json, told_of_pack
+from agent_envs.cli.options import Json, print_pack_notes
 
 RunFolders = Annotated[
     list[Path], typer.Argument(help="Folders of runs, as `eval` printed them; one or several agents.")
@@ -29,23 +29,23 @@ def report(
     from agent_envs.evaluation.report.report import report_on
     from agent_envs.evaluation.runs.run_folder import open_run
 
-    found = report_on(*map(open_run, runs))
+    summary = report_on(*map(open_run, runs))
     if page is not None:
-        write_report(page, found)
+        write_report(page, summary)
 
     def text() -> None:
         if markdown:
-            show(found.markdown().rstrip("\n"))
+            show(summary.markdown().rstrip("\n"))
             return
-        show(found.title)
-        for table in found.tables:
+        show(summary.title)
+        for table in summary.tables:
             print_table(table.caption, *table.texts())
-        for note in found.notes:
+        for note in summary.notes:
             show(f"note: {note}")
         if page is not None:
             show(f"page: {page}")
 
-    print_result(found.to_json(), as_json, text)
+    print_result(summary.to_json(), as_json, text)
 
 
 def compare(
@@ -66,25 +66,25 @@ def compare(
         write_comparison(page, contrasts, notes)
 
     def text() -> None:
-        methods = {item.paired.method for item in contrasts}
+        methods = {contrast.paired.method for contrast in contrasts}
         show(f"paired by task: {methods.pop() if len(methods) == 1 else 'of each entry as told there'}")
-        for item in contrasts:
-            pair, (one, two) = item.paired, item.rates
-            show(f"\n{item.entry}: {item.verdict()}" + (f" ({pair.method})" if methods else ""))
-            show(f"  first   {item.first}: {one.text()}\n  second  {item.second}: {two.text()}")
+        for contrast in contrasts:
+            pair, (one, two) = contrast.paired, contrast.rates
+            show(f"\n{contrast.entry}: {contrast.verdict()}" + (f" ({pair.method})" if methods else ""))
+            show(f"  first   {contrast.first}: {one.text()}\n  second  {contrast.second}: {two.text()}")
             show(
                 f"  second minus first {100 * pair.difference:+.1f} points [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}], "
-                f"p {p_text(pair.p_value)}, after Holm {p_text(item.adjusted)}"
+                f"p {p_text(pair.p_value)}, after Holm {p_text(contrast.adjusted)}"
             )
             show(f"  differences below about {100 * pair.detectable:.1f} points would probably go unseen (80 % power)")
-            for name, metric in item.metrics.items():
+            for name, metric in contrast.metrics.items():
                 show(f"  {name}: {metric.text()}")
         for note in notes:
             show(f"note: {note}")
         if page is not None:
             show(f"page: {page}")
 
-    print_result({"contrasts": [item.to_json() for item in contrasts], "notes": notes}, as_json, text)
+    print_result({"contrasts": [contrast.to_json() for contrast in contrasts], "notes": notes}, as_json, text)
 
 
 def view(
@@ -132,4 +132,4 @@ def pack(
     name = pack_run(run, target, about, incomplete=incomplete, allow=tuple(allow or ()), replay=not no_replay)
     row: dict[str, Any] = {"submission": name, "folder": str(target)}
     print_result(row, as_json, lambda: show(name))
-    told_of_pack(target, name)
+    print_pack_notes(target, name)

@@ -45,7 +45,7 @@ class ViewEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class ViewCheck:
     """One thing that the end was held against.
 
     Attributes:
@@ -78,7 +78,7 @@ class ConversationView:
     participants: tuple[Participant, ...]
     entries: tuple[ViewEntry, ...]
     facts: tuple[tuple[str, str], ...] = ()
-    checks: tuple[Check, ...] = ()
+    checks: tuple[ViewCheck, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what no page can show."""

@@ -30,8 +30,8 @@ from gymnasium.utils import RecordConstructorArgs
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message, Utterance, text_of
 from agent_envs.base.protocol import LabelProtocol, MarkedAnswerProtocol, TagProtocol
-from agent_envs.base.serialization import canonical_json, decode_state, digest, encode_state, plain_value, stays_here
-from agent_envs.core.episode import Episode, Outcome, RewardSpec, extended, legal_text
+from agent_envs.base.serialization import canonical_json, decode_state, digest, encode_state, is_local, plain_value
+from agent_envs.core.episode import Episode, Outcome, RewardSpec, extend_episode, legal_text
 from agent_envs.core.trajectory import Header, Task, TaskSource, Trajectory, transcript
 from agent_envs.services.run_services import Services
 
@@ -90,14 +90,14 @@ class TurnEnv(gym.Env[str, Any]):
     render_mode: str | None = None
     arguments: dict[str, Any]
     services = Services(charged=None)  # recordings and costs of outside services; a runner sets it before the reset
-    _chosen: dict[str, Any]
+    _overrides: dict[str, Any]
     _episode: Episode | None = None
     _digest = ""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> "TurnEnv":
         """Record the constructor's arguments, and which of them differ from their defaults."""
         env = super().__new__(cls)
-        env.arguments, env._chosen = _constructor_arguments(env, args, kwargs)
+        env.arguments, env._overrides = _constructor_arguments(env, args, kwargs)
         env.action_space, env.observation_space = Utterance(), Utterance()
         return env
 
@@ -109,14 +109,14 @@ class TurnEnv(gym.Env[str, Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what makes it again: its arguments, its spec, its generators, and the episode in its stored form."""
-        kept = {name: getattr(self, name) for name in _PICKLED}
+        attributes = {name: getattr(self, name) for name in _PICKLED}
         episode = canonical_json(encode_state(self._episode))
-        return partial(type(self), **self.arguments), (), (self.spec_digest, episode, kept)
+        return partial(type(self), **self.arguments), (), (self.spec_digest, episode, attributes)
 
     def __setstate__(self, state: tuple[str, str, dict[str, Any]]) -> None:
-        """Put an environment that was just made where the pickled one stood."""
-        pickled_digest, episode, kept = state
-        for name, value in kept.items():
+        """Restore the pickled episode in an environment that was just made."""
+        pickled_digest, episode, attributes = state
+        for name, value in attributes.items():
             setattr(self, name, value)
         if self.spec_digest != pickled_digest:
             self._refuse("its data here is not what it was pickled with", "unpickle it where the data is the same")
@@ -131,7 +131,9 @@ class TurnEnv(gym.Env[str, Any]):
     def spec_digest(self) -> str:
         """sha256 over id, arguments that are not defaults, the reward's declaration and the digest of outside data."""
         if not self._digest:
-            self._digest = digest([self.env_id, plain_value(self._chosen), self.reward_spec.digest, self.source.digest])
+            self._digest = digest(
+                [self.env_id, plain_value(self._overrides), self.reward_spec.digest, self.source.digest]
+            )
         return self._digest
 
     @property
@@ -152,14 +154,14 @@ class TurnEnv(gym.Env[str, Any]):
             options: `task` (index, id, or a Task), `split`, `episode_key` (keys every outside sample).
         """
         super().reset(seed=seed)
-        options = _checked(self, options or {})
+        options = _check_options(self, options or {})
         task = self._pick(options.get("task"), options.get("split", self.source.splits[0]))
         seed = -1 if seed is None else int(seed)
         key = options.get("episode_key") or digest([self.spec_digest, task.split, task.id, seed])[:16]
         state, messages = self._begin(task, key)
         header = Header(self.env_id, self.spec_digest, task.id, task.split, task.digest, seed, key)
         episode = self._episode = Episode(task, header, messages, state)
-        return text_of(messages), {**_info(self, episode), "tools": _own(list(self.tools))}
+        return text_of(messages), {**_info(self, episode), "tools": _copy(list(self.tools))}
 
     def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Take one turn; see the class of the environment for what an action is."""
@@ -168,7 +170,7 @@ class TurnEnv(gym.Env[str, Any]):
             self._refuse("the episode is over", "call reset() before the next step")
         action, notes = self._read(action)
         outcome = self._advance(episode, action)
-        episode = self._episode = extended(episode, action, outcome, self.reward_spec, self.max_turns, notes)
+        episode = self._episode = extend_episode(episode, action, outcome, self.reward_spec, self.max_turns, notes)
         turn = episode.turns[-1]
         info = _info(self, episode)
         info["reward_terms"] = dict(turn.terms)
@@ -207,9 +209,9 @@ class TurnEnv(gym.Env[str, Any]):
         size = self.source.size(split)
         if isinstance(task, int) and abs(task) >= 2**63:
             self._refuse(f"task is an integer of {task.bit_length()} bits", "name a task by index or id")
-        drawn = self.np_random.integers(size) if task is None else task
+        pick = self.np_random.integers(size) if task is None else task
         try:
-            return self.source.get(split, drawn if isinstance(drawn, str) else index(drawn))
+            return self.source.get(split, pick if isinstance(pick, str) else index(pick))
         except (KeyError, IndexError, TypeError) as error:
             why = f"no task {task!r} in split {split!r} ({type(error).__name__}: {error})"
             raise UsageError(f"{self.env_id}: {why}; it has {size} tasks, named by index or id") from error
@@ -222,7 +224,7 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Base of our wrappers: constructor arguments travel in the spec, and `state` (immutable) in snapshots."""
 
     state: Any = None
-    ahead = False  # played ahead by a solver: nobody outside is asked
+    is_lookahead = False  # True of a fork that a solver plays: nobody outside is asked
 
     def __init__(self, env: gym.Env[Any, Any], **arguments: Any) -> None:
         RecordConstructorArgs.__init__(self, **arguments)
@@ -235,13 +237,13 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return False
 
     @property
-    def said(self) -> tuple[Message, ...]:
+    def extra_messages(self) -> tuple[Message, ...]:
         """The messages that this wrapper showed in the episode, beside those of the environment."""
         return ()
 
     @property
     def usage(self) -> dict[str, int]:
-        """What its outside services took in the episode, by names of its own, for the episode's record."""
+        """Tokens and calls of its outside services in the episode, by names of its own, for the episode's record."""
         return {}
 
     def on_turn_limit(self, turns: int) -> None:
@@ -254,7 +256,7 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return self.unwrapped
 
 
-def _checked(env: TurnEnv, options: dict[str, Any]) -> dict[str, Any]:
+def _check_options(env: TurnEnv, options: dict[str, Any]) -> dict[str, Any]:
     for name in options:
         if name not in RESET_OPTIONS:
             env._refuse(f"unknown reset option {name!r}", f"the options are {', '.join(RESET_OPTIONS)}")
@@ -264,46 +266,46 @@ def _checked(env: TurnEnv, options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _own(value: Any) -> Any:
-    """Return plain data as a copy that its reader may spoil; `copy.deepcopy` takes many times as long."""
+def _copy(value: Any) -> Any:
+    """Copy plain data for a reader who may change it; `copy.deepcopy` takes many times as long."""
     if isinstance(value, (list, tuple)):
-        return type(value)(map(_own, value))
-    return {key: _own(item) for key, item in value.items()} if isinstance(value, Mapping) else value
+        return type(value)(map(_copy, value))
+    return {key: _copy(item) for key, item in value.items()} if isinstance(value, Mapping) else value
 
 
 def _constructor_arguments(
     env: TurnEnv, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return all constructor arguments with their values, and those that are not the defaults."""
+    """Return all constructor arguments with their values, and those that differ from their defaults."""
     signature = _signature(type(env).__init__)
     try:
         # Where a required one is missing, __init__ says so.
         bound = signature.bind_partial(env, *args, **kwargs)
     except TypeError as error:
-        known = ", ".join(list(signature.parameters)[1:])
-        raise UsageError(f"{type(env).__qualname__}: {error}; the arguments are {known}") from None
+        names = ", ".join(list(signature.parameters)[1:])
+        raise UsageError(f"{type(env).__qualname__}: {error}; the arguments are {names}") from None
     bound.apply_defaults()
-    given = {name: value for name, value in list(bound.arguments.items())[1:] if name != "render_mode"}
+    arguments = {name: value for name, value in list(bound.arguments.items())[1:] if name != "render_mode"}
     for name, parameter in signature.parameters.items():
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:  # a subclass that hands its arguments on
-            given |= {key: value for key, value in given.pop(name).items() if key != "render_mode"}
+            arguments |= {key: value for key, value in arguments.pop(name).items() if key != "render_mode"}
     defaults = {name: plain_value(parameter.default) for name, parameter in signature.parameters.items()}
     # In their JSON form, because a tuple that travelled in a spec comes back as a list.
-    chosen = {name: value for name, value in given.items() if plain_value(value) != defaults.get(name, ...)}
-    for name, value in chosen.items():
+    overrides = {name: value for name, value in arguments.items() if plain_value(value) != defaults.get(name, ...)}
+    for name, value in overrides.items():
         try:
             canonical_json(plain_value(value))
         except ValueError as error:
             raise UsageError(f"{type(env).__qualname__}: {name}={value!r}; {error}: give finite numbers") from None
-    return given, chosen
+    return arguments, overrides
 
 
 def _info(env: TurnEnv, episode: Episode) -> dict[str, Any]:
     turns = episode.turns
-    shown, events = (turns[-1].observation, turns[-1].events) if turns else (episode.prompt, ())
+    messages, events = (turns[-1].observation, turns[-1].events) if turns else (episode.prompt, ())
     return {
         "task_id": episode.task.id, "turn": len(turns), "turns_left": 0 if episode.over else env.max_turns - len(turns),
-        "messages": [message.as_dict() for message in shown], "context": env.context, "prefill": "",
+        "messages": [message.as_dict() for message in messages], "context": env.context, "prefill": "",
         "stop": list(env.stop), "events": list(events), **env._extras(episode),
     }  # fmt: skip
 
@@ -328,23 +330,23 @@ def shown_messages(env: gym.Env[Any, Any], info: dict[str, Any]) -> tuple[Messag
     """Return the messages of `info`, with authors where the environment or a wrapper wrote them as they stand."""
     episode = core_of(env).episode
     turns = episode.turns if info["context"] == "replace" else episode.turns[-1:]
-    written = () if turns and info["context"] == "append" else episode.prompt
-    known = {(m.role, m.content): m for m in (*written, *(m for turn in turns for m in turn.observation))}
-    known |= {(m.role, m.content): m for m in wrapper_messages(env)}
+    prompt = () if turns and info["context"] == "append" else episode.prompt
+    by_text = {(m.role, m.content): m for m in (*prompt, *(m for turn in turns for m in turn.observation))}
+    by_text |= {(m.role, m.content): m for m in wrapper_messages(env)}
     rows = []
     for row in info["messages"]:
         plain = Message(row["role"], row["content"], "policy" if row["role"] == "assistant" else "environment")
-        rows.append(known.get((row["role"], row["content"]), plain))
+        rows.append(by_text.get((row["role"], row["content"]), plain))
     return tuple(rows)
 
 
 def wrapper_messages(env: gym.Env[Any, Any]) -> list[Message]:
-    """Return what the wrappers of a stack showed in the episode, beside the environment."""
-    return [message for wrapper in turn_wrappers(env) for message in wrapper.said]
+    """Return the messages that the wrappers of a stack added to the episode."""
+    return [message for wrapper in turn_wrappers(env) for message in wrapper.extra_messages]
 
 
 def wrapper_usage(env: gym.Env[Any, Any]) -> dict[str, int]:
-    """Return what the wrappers of a stack used in the episode, by name."""
+    """Return usage counts of the wrappers of a stack in the episode, by name."""
     return {name: count for wrapper in turn_wrappers(env) for name, count in wrapper.usage.items()}
 
 
@@ -359,11 +361,11 @@ def spec_json(env: gym.Env[Any, Any]) -> str:
         raise UsageError(
             f"{core}: no spec; make it with gymnasium.make(id, ...), then spec_json knows how to repeat it"
         )
-    stuck = [name for name, value in core.arguments.items() if stays_here(value)] if isinstance(core, TurnEnv) else []
+    stuck = [name for name, value in core.arguments.items() if is_local(value)] if isinstance(core, TurnEnv) else []
     for wrapper in env.spec.additional_wrappers:
         if wrapper.kwargs is None:
             stuck.append(f"{wrapper.name} (it must be a gymnasium.utils.RecordConstructorArgs)")
-        stuck += [f"{wrapper.name}({name})" for name, value in (wrapper.kwargs or {}).items() if stays_here(value)]
+        stuck += [f"{wrapper.name}({name})" for name, value in (wrapper.kwargs or {}).items() if is_local(value)]
     if stuck:
         raise UsageError(f"{env.spec.id}: {', '.join(stuck)} cannot travel as JSON; name the collaborator by a string")
     return env.spec.to_json()

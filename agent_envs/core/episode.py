@@ -62,12 +62,12 @@ class RewardSpec:
     @property
     def low(self) -> float:
         """The least reward of a step."""
-        return _added(term.low for term in self.terms)
+        return _sum_in_order(term.low for term in self.terms)
 
     @property
     def high(self) -> float:
         """The greatest reward of a step."""
-        return _added(term.high for term in self.terms)
+        return _sum_in_order(term.high for term in self.terms)
 
     def describe(self) -> dict[str, Any]:
         """Return the declaration as plain data."""
@@ -80,13 +80,13 @@ class RewardSpec:
         return digest(self.describe())
 
 
-def _added(values: Iterable[float]) -> float:
+def _sum_in_order(values: Iterable[float]) -> float:
     """Add from left to right: `sum` rounds otherwise from Python 3.12 on, and digests of declarations would differ."""
     return reduce(add, values, 0)
 
 
 @state_type
-@dataclass(frozen=True, slots=True, weakref_slot=True)  # as `serialization.kept_text` asks
+@dataclass(frozen=True, slots=True, weakref_slot=True)  # as `serialization.cached_text` asks
 class Episode:
     """All that changes in an episode. `state` is the family's own immutable value."""
 
@@ -114,7 +114,7 @@ class Episode:
 
 @dataclass(slots=True)  # read once and not kept: to freeze it costs most of a microsecond
 class Outcome:
-    """What a family makes of one action. `terminated` is the task's end, `truncated` a limit's."""
+    """The result of one action in a family. `terminated` is the task's end, `truncated` a limit's."""
 
     state: Any
     parsed: Parsed | None
@@ -126,7 +126,7 @@ class Outcome:
     success: bool = False
 
 
-def extended(
+def extend_episode(
     episode: Episode, action: Any, outcome: Outcome, spec: RewardSpec, max_turns: int, notes: tuple[str, ...]
 ) -> Episode:
     """Return the episode with one more turn, rewarded; truncated when it was the last of `max_turns`."""

@@ -35,12 +35,12 @@ def paged(package: str, file: str, template: str) -> Callable[[type[_Env]], type
 
         def put(slot: re.Match[str]) -> str:
             own = f"{name}.{slot[2]}"
-            return indent(filled(own if own in parts else slot[2]), slot[1] or "")
+            return indent(fill(own if own in parts else slot[2]), slot[1] or "")
 
-        def filled(part: str) -> str:
+        def fill(part: str) -> str:
             return _SLOT.sub(put, parts[part].template)
 
-        cls.__doc__ = f"{cls.__doc__ or ''}\n\n{indent(filled(template), '    ')}\n"
+        cls.__doc__ = f"{cls.__doc__ or ''}\n\n{indent(fill(template), '    ')}\n"
         return cls
 
     return complete

@@ -89,8 +89,8 @@ def with_twins(*rows: Row) -> tuple[Row, ...]:
     for row in rows:
         summary = row.summary.replace("as text", "with expanded actions")
         shared = {name: values for name, values in row.variants.items() if name != "protocol"}
-        named = replace(row, name=f"{row.name}ExpA", entry=f"{row.entry}ExpA", summary=summary, twin=row.name)
-        twins.append(replace(named, variants=shared))
+        twin = replace(row, name=f"{row.name}ExpA", entry=f"{row.entry}ExpA", summary=summary, twin=row.name)
+        twins.append(replace(twin, variants=shared))
     return tuple(row for pair in zip(rows, twins, strict=True) for row in pair)
 
 
@@ -266,7 +266,7 @@ def row_of(env_id: str) -> Row:
 
 
 def full_id(name: str) -> str:
-    """Return what `gymnasium.make` takes: an id of ours by its short name, or anyone's registered id.
+    """Resolve a name to the id that `gymnasium.make` takes: one of ours by its short name, or anyone's registered id.
 
     Args:
         name: `SearchQA`, a full id, or `module:namespace/Name-v0`, whose module is imported and registers it.
@@ -348,26 +348,26 @@ def companion(env: gym.Env[Any, Any], kind: str) -> Callable[..., Any] | None:
 def companion_of(env_class: type, kind: str) -> Callable[..., Any] | None:
     """Return the companion of a class or of its nearest ancestor that has one."""
     for cls in env_class.__mro__:
-        found = _COMPANIONS.get((f"{cls.__module__}:{cls.__qualname__}", kind))
-        if isinstance(found, str):
-            return _imported(found, f"{cls.__qualname__}'s {kind}")
-        if found is not None:
-            return found
+        companion = _COMPANIONS.get((f"{cls.__module__}:{cls.__qualname__}", kind))
+        if isinstance(companion, str):
+            return _import_object(companion, f"{cls.__qualname__}'s {kind}")
+        if companion is not None:
+            return companion
     return None
 
 
-def _imported(text: str, whose: str) -> Callable[..., Any]:
-    """Return what "module:name" names; a package that such a module lacks is its own error."""
+def _import_object(text: str, whose: str) -> Callable[..., Any]:
+    """Import the object at "module:name"; a package that such a module lacks is its own error."""
     module, _, name = text.partition(":")
     try:
-        found = import_module(module)
+        loaded_module = import_module(module)
     except ModuleNotFoundError as error:
         if not f"{module}.".startswith(f"{error.name}."):
             raise
         raise UsageError(f"{whose} is named {text!r}: there is no module {error.name!r}") from None
-    if not hasattr(found, name):
+    if not hasattr(loaded_module, name):
         raise UsageError(f"{whose} is named {text!r}: the module has no {name!r}")
-    return getattr(found, name)  # type: ignore[no-any-return]
+    return getattr(loaded_module, name)  # type: ignore[no-any-return]
 
 
 def refuse_live_service(core: Any) -> None:

@@ -20,7 +20,7 @@ from gymnasium.spaces import OneOf
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, RecordEpisodeStatistics, TimeLimit
 
 from agent_envs.base.errors import UsageError
-from agent_envs.base.serialization import decode_state, digest, kept_text, stored_text
+from agent_envs.base.serialization import cached_text, decode_state, digest, stored_text
 from agent_envs.base.type_checks import attribute_fits, misfit
 from agent_envs.core.env import Episode, TurnWrapper, core_of
 
@@ -48,8 +48,8 @@ class Snapshot:
         """
         start, end, turns = b"null", b"", list[tuple[bytes, bytes]]()
         if self.episode is not None:
-            start, end = kept_text(self.episode, _episode_text)[0], b"]}}"
-            turns = [kept_text(turn) for turn in self.episode.turns]
+            start, end = cached_text(self.episode, _episode_text)[0], b"]}}"
+            turns = [cached_text(turn) for turn in self.episode.turns]
         start = b'{"$pairs":[["spec_digest",%b],["episode",%b' % (stored_text(self.spec_digest), start)
         end += b'],["generator",%b],["layers",%b]]}' % (stored_text(self.generator), stored_text(self.layers))
         body = b"%b%b%b" % (start, b",".join([text for text, _ in turns]), end)
@@ -90,10 +90,10 @@ def _seal(body: Any) -> str:
 
 
 def _episode_text(episode: Episode) -> bytes:
-    """Return the text of an episode up to its turns, with the kept texts of all but the state, which is new with every turn."""
+    """Serialize an episode up to its turns; all parts but the state, which is new with every turn, come from a cache."""
     return b'{"$type":"Episode","header":%b,"prompt":{"$tuple":[%b]},"state":%b,"success":%b,"task":%b,"turns":{"$tuple":[' % (
-        kept_text(episode.header)[0], b",".join([kept_text(message)[0] for message in episode.prompt]),
-        stored_text(episode.state), stored_text(episode.success), kept_text(episode.task)[0],
+        cached_text(episode.header)[0], b",".join([cached_text(message)[0] for message in episode.prompt]),
+        stored_text(episode.state), stored_text(episode.success), cached_text(episode.task)[0],
     )  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def _attributes(*names: str) -> tuple[Get, Set]:
 
     def put(wrapper: Any, values: Any) -> None:
         olds = [getattr(wrapper, name) for name in names]
-        if not isinstance(values, tuple) or len(values) != len(names) or not all(map(_alike, olds, values)):
+        if not isinstance(values, tuple) or len(values) != len(names) or not all(map(_fits, olds, values)):
             raise UsageError(f"the snapshot's state of {type(wrapper).__name__} is not what that wrapper keeps")
         for name, old, value in zip(names, olds, values, strict=True):
             setattr(wrapper, name, deque(value, maxlen=old.maxlen) if isinstance(old, deque) else value)
@@ -111,7 +111,7 @@ def _attributes(*names: str) -> tuple[Get, Set]:
     return get, put
 
 
-def _alike(old: Any, value: Any) -> bool:
+def _fits(old: Any, value: Any) -> bool:
     if isinstance(old, deque):
         return isinstance(value, tuple)
     # Gymnasium counts steps from None on.
@@ -217,11 +217,11 @@ def _label(wrapper: gym.Wrapper[Any, Any, Any, Any]) -> str:
 
 
 def _access(wrapper: gym.Wrapper[Any, Any, Any, Any]) -> tuple[Get, Set]:
-    found = _WRAPPERS.get(type(wrapper))
-    if found is None:
+    access = _WRAPPERS.get(type(wrapper))
+    if access is None:
         name = f"{type(wrapper).__module__}.{type(wrapper).__qualname__}"
         raise TypeError(f"no snapshot of wrapper {name}: call agent_envs.register_snapshot({name}, get, set) first")
-    return found
+    return access
 
 
 def _shallow(thing: Any) -> Any:

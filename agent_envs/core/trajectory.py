@@ -20,7 +20,7 @@ from agent_envs.base.serialization import decode_state, digest, encode_state, le
 
 SCHEMA = "agent-envs/trajectory@1"
 LEAN_SCHEMA = "agent-envs/trajectory@2"
-MOST_SHOWN = 16_000_000  # characters of an episode with references: a small file fills no page
+MOST_CHARACTERS = 16_000_000  # characters of an episode with references: a small file fills no page
 LONG = 40  # characters from which on a text is stored once and referred to
 
 
@@ -72,7 +72,7 @@ class TaskSource(Protocol):
         ...
 
     def size(self, split: str) -> int:
-        """Return how many tasks a reset without `task` draws from; a generator accepts larger indices."""
+        """Return the number of tasks that a reset without `task` draws from; a generator accepts larger indices."""
         ...
 
     def get(self, split: str, key: int | str) -> Task:
@@ -167,10 +167,10 @@ class Trajectory:
         return {"schema": SCHEMA, **encode_state(replace(self, task=None))}
 
     def to_lean_json(self) -> dict[str, Any]:
-        """Return the row of a journal: what `to_json` tells, without defaults, the long texts that were shown in a table."""
-        shown = list(_shown(self))
-        long = list(dict.fromkeys(text for text in shown if len(text) >= LONG))
-        if sum(map(len, shown)) > MOST_SHOWN:
+        """Return the row of a journal: `to_json` without defaults, with the long texts of prompts and results in a table."""
+        texts = list(_message_texts(self))
+        long = list(dict.fromkeys(text for text in texts if len(text) >= LONG))
+        if sum(map(len, texts)) > MOST_CHARACTERS:
             long = []
         row = lean_state(replace(self, task=None), {text: place for place, text in enumerate(long)})
         return {"schema": LEAN_SCHEMA, "texts": long, **row}
@@ -189,12 +189,12 @@ class Trajectory:
             raise UsageError(f"trajectory row holds a {type(value).__name__}")
         if value.task is not None:
             raise UsageError("trajectory row holds a task; rows never do, the task is its source's to give")
-        if texts and sum(map(len, _shown(value))) > MOST_SHOWN:
-            raise UsageError(f"trajectory row's references come to more than {MOST_SHOWN:,} characters")
+        if texts and sum(map(len, _message_texts(value))) > MOST_CHARACTERS:
+            raise UsageError(f"trajectory row's references come to more than {MOST_CHARACTERS:,} characters")
         return value
 
 
-def _shown(trajectory: Trajectory) -> Iterator[str]:
+def _message_texts(trajectory: Trajectory) -> Iterator[str]:
     after = (chain[Message | ToolResult](turn.observation, turn.results) for turn in trajectory.turns)
     return (part.content for part in chain(trajectory.prompt, *after))
 
@@ -215,7 +215,7 @@ class TrajectoryTree:
 
     def __init__(self, header: Header, prompt: tuple[Message, ...]) -> None:
         self.root = replace(header, episode_key="", branch="")
-        self.prompt = _common(prompt)
+        self.prompt = _shared_prompt(prompt)
         self.nodes: dict[str, Node] = {}
         self._leaves: dict[str, tuple[Header, tuple[Message, ...], bool]] = {}
         self._newest: tuple[Turn, ...] = ()  # the path that was added last, all of which is held
@@ -228,7 +228,7 @@ class TrajectoryTree:
         """
         if (
             replace(trajectory.header, episode_key="", branch="") != self.root
-            or _common(trajectory.prompt) != self.prompt
+            or _shared_prompt(trajectory.prompt) != self.prompt
         ):
             raise UsageError(f"trajectory of {trajectory.header.task_id} does not start at this tree's root")
         # A fork has its trunk's own turns: they are held as they are, and looking at each again made depth cost.
@@ -237,9 +237,9 @@ class TrajectoryTree:
         parent = trajectory.turns[start - 1].node if start else ""
         for turn in trajectory.turns[start:]:
             node = Node(turn, parent)
-            held = self.nodes.get(turn.node, node)
-            if held != node:
-                names = [name for name in Turn.__match_args__ if getattr(held.turn, name) != getattr(turn, name)]
+            earlier = self.nodes.get(turn.node, node)
+            if earlier != node:
+                names = [name for name in Turn.__match_args__ if getattr(earlier.turn, name) != getattr(turn, name)]
                 raise UsageError(
                     f"node {turn.node} already holds a turn with another {', '.join(names) or 'parent'}: give each start "
                     "an episode_key of its own (reset option), each fork a branch, and record a shared turn once"
@@ -264,8 +264,8 @@ class TrajectoryTree:
             yield Trajectory(header, prompt, tuple(reversed(turns)), success=success)
 
 
-def _common(prompt: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Return what all rollouts of a task and seed begin with."""
+def _shared_prompt(prompt: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Return the part of a prompt that all rollouts of a task and seed share: all but feedback."""
     return tuple(message for message in prompt if message.author != "feedback")
 
 
@@ -288,13 +288,13 @@ def stretches(turns: tuple[Turn, ...]) -> list[tuple[Turn, ...]]:
     """
     if not any(isinstance(turn.action, int) for turn in turns):
         return [(turn,) for turn in turns]
-    found, together = [], list[Turn]()
+    groups, together = [], list[Turn]()
     for turn in turns:
         together.append(turn)
         if any((turn.reward, *dict(turn.terms).values())) or turn is turns[-1]:
-            found.append(tuple(together))
+            groups.append(tuple(together))
             together = []
-    return found
+    return groups
 
 
 def transcript(prompt: tuple[Message, ...], turns: tuple[Turn, ...]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent_envs.base.errors import DataMissing, MissingExtra, UsageError
-from agent_envs.datasets.safe_rows import Labels, Row, json_lines, json_list, table
+from agent_envs.datasets.safe_rows import DataRow, Labels, json_lines, json_list, table
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +55,27 @@ class Draft(NamedTuple):
     labels: Labels = ()
 
 
-def _flashrag(row: Row) -> Draft:
+def _flashrag(row: DataRow) -> Draft:
     metadata = row.fields.get("metadata")
-    labels = Row(row.where, metadata).labels("type", "level", "prop") if isinstance(metadata, Mapping) else ()
+    labels = DataRow(row.where, metadata).labels("type", "level", "prop") if isinstance(metadata, Mapping) else ()
     return Draft(row.text("id"), row.text("question"), row.texts("golden_answers"), labels=labels)
 
 
-def _sample(row: Row) -> Draft:
+def _sample(row: DataRow) -> Draft:
     support = row.texts("gold_ids") or row.texts("candidate_ids", needed=False)
     labels = row.labels("coverage", "type", "prop")
     return Draft(row.text("id"), row.text("question"), row.texts("golden_answers"), support, labels)
 
 
-def _nq_open(row: Row) -> Draft:
+def _nq_open(row: DataRow) -> Draft:
     return Draft("", row.text("question"), row.texts("answer"))
 
 
-def _hotpotqa(row: Row) -> Draft:
+def _hotpotqa(row: DataRow) -> Draft:
     return Draft(row.text("_id"), row.text("question"), [row.text("answer")], labels=row.labels("type", "level"))
 
 
-def _musique(row: Row) -> Draft | None:
+def _musique(row: DataRow) -> Draft | None:
     if row.fields.get("answerable") is False:
         return None
     identity = row.text("id")
@@ -85,26 +85,26 @@ def _musique(row: Row) -> Draft | None:
     return Draft(identity, row.text("question"), answers, labels=labels)
 
 
-def _triviaqa(row: Row) -> Draft:
+def _triviaqa(row: DataRow) -> Draft:
     answer = row.inner("Answer")
     aliases = answer.texts("Aliases", needed=False) + answer.texts("NormalizedAliases", needed=False)
     return Draft(row.text("QuestionId"), row.text("Question"), [answer.text("Value"), *aliases])
 
 
-def _popqa(row: Row) -> Draft:
+def _popqa(row: DataRow) -> Draft:
     try:
         answers = json.loads(row.text("possible_answers"))
     except (ValueError, RecursionError):
         raise row.fail("possible_answers", "a JSON list of texts") from None
-    texts = Row(row.where, {"possible_answers": answers}).texts("possible_answers")
+    texts = DataRow(row.where, {"possible_answers": answers}).texts("possible_answers")
     return Draft(row.text("id"), row.text("question"), texts, labels=row.labels("prop"))
 
 
-def _bamboogle(row: Row) -> Draft:
+def _bamboogle(row: DataRow) -> Draft:
     return Draft("", row.text("Question"), [row.text("Answer")])
 
 
-def _verl(row: Row) -> Draft:
+def _verl(row: DataRow) -> Draft:
     source = row.text("data_source")
     target = row.inner("reward_model").inner("ground_truth").texts("target")
     extra = row.inner("extra_info")
@@ -112,12 +112,12 @@ def _verl(row: Row) -> Draft:
     if not question:
         messages = row.fields.get("prompt")
         last = messages[-1] if isinstance(messages, list) and messages else {}
-        question = Row(row.where, last).text("content").rpartition("Question:")[2]
+        question = DataRow(row.where, last).text("content").rpartition("Question:")[2]
     identity = f"{source}_{extra.text('split')}_{extra.text('index')}"
     return Draft(identity, question, target, labels=(("source", source),))
 
 
-def _parquet(path: Path) -> Iterator[Row]:
+def _parquet(path: Path) -> Iterator[DataRow]:
     try:
         import pyarrow.parquet
     except ImportError:
@@ -126,15 +126,15 @@ def _parquet(path: Path) -> Iterator[Row]:
         with pyarrow.parquet.ParquetFile(path) as file:
             rows = (row for batch in file.iter_batches(batch_size=1024) for row in batch.to_pylist())
             for number, fields in enumerate(rows, 1):
-                yield Row(f"{path}, row {number}", fields)
+                yield DataRow(f"{path}, row {number}", fields)
     except pyarrow.ArrowException as error:
         raise UsageError(f"{path}: not a parquet file that pyarrow reads ({error})") from None
 
 
 class _Format(NamedTuple):
-    rows: Callable[[Path], Iterator[Row]]
+    rows: Callable[[Path], Iterator[DataRow]]
     keys: tuple[str, ...]
-    convert: Callable[[Row], Draft | None]
+    convert: Callable[[DataRow], Draft | None]
 
 
 # In the order in which they are tried on a file of unnamed format: the more telling keys first.
@@ -154,7 +154,7 @@ _BY_ENDING = {".jsonl": json_lines, ".json": json_list, ".tsv": table, ".csv": t
 ENDINGS = tuple(_BY_ENDING)
 
 
-def file_rows(path: Path) -> Iterator[Row]:
+def file_rows(path: Path) -> Iterator[DataRow]:
     """Yield the rows of a file of any ending in `ENDINGS`.
 
     Raises:
@@ -218,7 +218,7 @@ def read_file(
     return read_rows(rows, lambda row: _cleaned(row, FORMATS[name].convert(row)), name, dataset, split, labels)
 
 
-def _cleaned(row: Row, draft: Draft | None) -> Draft | None:
+def _cleaned(row: DataRow, draft: Draft | None) -> Draft | None:
     if draft is None:
         return None
     answers = list(dict.fromkeys(answer.strip() for answer in draft.answers if answer.strip()))
@@ -229,7 +229,7 @@ def _cleaned(row: Row, draft: Draft | None) -> Draft | None:
 
 
 def read_rows(
-    rows: Iterable[Row], convert: Callable[[Row], Draft | None], format: str, dataset: str, split: str,
+    rows: Iterable[DataRow], convert: Callable[[DataRow], Draft | None], format: str, dataset: str, split: str,
     labels: Labels = (),
 ) -> Reading:  # fmt: skip
     """Return the questions of rows, each with an id of its own; rows that `convert` leaves out are counted."""

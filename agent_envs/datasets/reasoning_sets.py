@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent_envs.base.errors import UsageError
 from agent_envs.datasets.readers import Draft, Reading, file_rows, read_rows
-from agent_envs.datasets.safe_rows import Row
+from agent_envs.datasets.safe_rows import DataRow
 from agent_envs.grading.text_answers import without_thousands
 
 _ENCODED = re.compile(r"[A-Za-z0-9+/]{24,}={0,2}")
@@ -18,7 +18,7 @@ _BOX = re.compile(r"\\(?:boxed|fbox)\s*")
 
 
 def last_boxed(text: str) -> str | None:
-    r"""Return what stands in the last `\boxed{...}`, `\fbox{...}` or `\boxed 7` of a LaTeX text; None where none closes."""
+    r"""Return the content of the last `\boxed{...}`, `\fbox{...}` or `\boxed 7` of a LaTeX text; None where none closes."""
     last = None
     for match in _BOX.finditer(text):
         last = match
@@ -44,7 +44,7 @@ def _draft(text: str, answer: str, identity: str = "", labels: dict[str, str] | 
     )
 
 
-def _gsm8k(row: Row) -> Draft | None:
+def _gsm8k(row: DataRow) -> Draft | None:
     solution = row.text("answer")
     answer = without_thousands(solution.rpartition("####")[2].strip())
     if "####" not in solution:
@@ -52,14 +52,14 @@ def _gsm8k(row: Row) -> Draft | None:
     return _draft(row.text("question"), answer)
 
 
-def _boxed_answer(row: Row) -> str:
+def _boxed_answer(row: DataRow) -> str:
     answer = row.optional("answer") or last_boxed(row.optional("solution"))
     if not answer:
         raise row.fail("answer", "a text, or solution must end in a box")
     return last_boxed(answer) or answer.strip().strip("$").strip()
 
 
-def _math(row: Row) -> Draft | None:
+def _math(row: DataRow) -> Draft | None:
     labels = {
         "subject": row.optional("subject") or row.optional("type"),
         "level": row.optional("level").removeprefix("Level").strip(),
@@ -67,15 +67,15 @@ def _math(row: Row) -> Draft | None:
     return _draft(row.text("problem"), _boxed_answer(row), row.optional("unique_id"), labels)
 
 
-def _aime(row: Row) -> Draft | None:
+def _aime(row: DataRow) -> Draft | None:
     answer = _boxed_answer(row)
     if not (answer.isascii() and answer.isdigit() and len(answer) <= 3):
         raise row.fail("answer", f"a whole number from 0 to 999, not {answer[:40]!r}")
     return _draft(row.optional("problem") or row.text("question"), str(int(answer)), row.optional("id"))
 
 
-def _webwalkerqa(row: Row) -> Draft | None:
-    info = _lower(row.inner("info")) if "info" in row.fields else Row(row.where, {})
+def _webwalkerqa(row: DataRow) -> Draft | None:
+    info = _lower(row.inner("info")) if "info" in row.fields else DataRow(row.where, {})
     names = {"subject": "domain", "level": "difficulty_level", "language": "lang", "type": "type"}
     labels = {label: info.optional(name) for label, name in names.items()}
     labels["language"] = labels["language"] or info.optional("language")
@@ -84,14 +84,14 @@ def _webwalkerqa(row: Row) -> Draft | None:
     return _draft(row.text("question"), row.text("answer"), labels=labels)
 
 
-def _gaia(row: Row) -> Draft | None:
+def _gaia(row: DataRow) -> Draft | None:
     answer = row.optional("final answer")
     if row.optional("file_name") or answer in ("", "?"):
         return None
     return _draft(row.text("question"), answer, row.text("task_id"), {"level": row.text("level")})
 
 
-def _hle(row: Row) -> Draft | None:
+def _hle(row: DataRow) -> Draft | None:
     if row.fields.get("image"):
         return None
     labels = {
@@ -102,7 +102,7 @@ def _hle(row: Row) -> Draft | None:
     return _draft(row.text("question"), row.text("answer"), row.text("id"), labels)
 
 
-def _xbench(row: Row) -> Draft | None:
+def _xbench(row: DataRow) -> Draft | None:
     question = row.text("prompt")
     if _ENCODED.fullmatch(question):
         raise UsageError(
@@ -111,7 +111,7 @@ def _xbench(row: Row) -> Draft | None:
     return _draft(question, row.text("answer"), row.text("id"))
 
 
-_CONVERT: dict[str, Callable[[Row], Draft | None]] = {
+_CONVERT: dict[str, Callable[[DataRow], Draft | None]] = {
     "gsm8k": _gsm8k,
     "math500": _math,
     "math": _math,
@@ -125,9 +125,9 @@ _CONVERT: dict[str, Callable[[Row], Draft | None]] = {
 REASONING_SETS = tuple(_CONVERT)
 
 
-def _lower(row: Row) -> Row:
+def _lower(row: DataRow) -> DataRow:
     """Return a row with its fields in lower case: copies of one set differ in that."""
-    return Row(row.where, {str(name).strip().lower(): value for name, value in row.fields.items()})
+    return DataRow(row.where, {str(name).strip().lower(): value for name, value in row.fields.items()})
 
 
 def read_reasoning(path: Path, name: str, split: str) -> Reading:

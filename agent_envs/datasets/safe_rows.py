@@ -14,7 +14,7 @@ DOCUMENT_LIMIT_BYTES = 2_000_000_000
 Labels = tuple[tuple[str, str], ...]
 
 
-class Row:
+class DataRow:
     """One row of a file, and where it stands."""
 
     def __init__(self, where: str, fields: object) -> None:
@@ -52,11 +52,11 @@ class Row:
             raise self.fail(field, "a list of texts")
         return texts
 
-    def inner(self, field: str) -> "Row":
+    def inner(self, field: str) -> "DataRow":
         """Return the object inside a field as a row."""
         if not isinstance(self.fields.get(field), Mapping):
             raise self.fail(field, "an object")
-        return Row(f"{self.where}, in {field!r}", self.fields[field])
+        return DataRow(f"{self.where}, in {field!r}", self.fields[field])
 
     def labels(self, *fields: str) -> Labels:
         """Return those of the fields that are texts, as pairs."""
@@ -84,15 +84,15 @@ def _lines(path: Path) -> Iterator[str]:
                 raise UsageError(f"{path}, line {number}: not UTF-8 ({error.reason})") from None
 
 
-def json_lines(path: Path) -> Iterator[Row]:
+def json_lines(path: Path) -> Iterator[DataRow]:
     """Yield the rows of a JSONL file."""
     for number, line in enumerate(_lines(path), 1):
         if line.strip():
             where = f"{path}, line {number}"
-            yield Row(where, _decode(where, line))
+            yield DataRow(where, _decode(where, line))
 
 
-def json_list(path: Path) -> Iterator[Row]:
+def json_list(path: Path) -> Iterator[DataRow]:
     """Yield the rows of a JSON file: a list, or an object whose "Data" is one."""
     if path.stat().st_size > DOCUMENT_LIMIT_BYTES:
         raise UsageError(f"{path}: larger than {DOCUMENT_LIMIT_BYTES:,} bytes")
@@ -102,10 +102,10 @@ def json_list(path: Path) -> Iterator[Row]:
         keys = sorted(content) if isinstance(content, dict) else type(content).__name__
         raise UsageError(f"{path}: neither a list of rows nor an object with a list 'Data'; found {keys}")
     for number, fields in enumerate(rows, 1):
-        yield Row(f"{path}, row {number}", fields)
+        yield DataRow(f"{path}, row {number}", fields)
 
 
-def table(path: Path) -> Iterator[Row]:
+def table(path: Path) -> Iterator[DataRow]:
     """Yield the rows of a TSV or CSV file with a header line."""
     lines = _lines(path)
     # PopQA publishes tabs and Bamboogle commas, each also found under the other ending: the header line decides.
@@ -117,6 +117,6 @@ def table(path: Path) -> Iterator[Row]:
         reader = csv.DictReader(lines, names, delimiter=delimiter)
         for fields in reader:
             number = reader.line_num
-            yield Row(f"{path}, line {number + 1}", fields)
+            yield DataRow(f"{path}, line {number + 1}", fields)
     except csv.Error as error:
         raise UsageError(f"{path}, after line {number}: {error}") from None

@@ -15,7 +15,7 @@ def register(env_id: str, name: str = "", **arguments: Any) -> str:
     return name
 
 
-class _AgentEnv:
+class _GemEnv:
     """One environment; `info` is its own, chat messages and all. GEM's vectors give `seed`, for the first episode."""
 
     def __init__(self, ours: str, seed: int | None = None, **arguments: Any) -> None:
@@ -39,7 +39,7 @@ class _AgentEnv:
 def _classes() -> tuple[type, ...]:
     with needs("gem-llm", "gem"):
         import gem
-    return (type("AgentEnv", (_AgentEnv, gem.Env), {}),)
+    return (type("AgentEnv", (_GemEnv, gem.Env), {}),)
 
 
 __getattr__ = built_later(__name__, _classes)

@@ -6,11 +6,11 @@ from typing import Any
 from agent_envs.integrations.session import Row, Session, task_rows
 from agent_envs.integrations.upstream import needs
 from agent_envs.services.chat import ChatRequest
-from agent_envs.services.chat.conversation import Spoken, conversation
+from agent_envs.services.chat.conversation import ChatTurn, conversation
 
 
 def task(env_id: str, n: int = 100, split: str = "test", seed: int = 0, **arguments: Any) -> Any:
-    """Return a task of what `task_rows` draws. A fault of an outside service is an error of its sample, and no score."""
+    """Return a task over the rows of `task_rows`. A fault of an outside service is an error of its sample, and no score."""
     with needs("inspect-ai", "inspect"):
         from inspect_ai import Task
         from inspect_ai.dataset import Sample
@@ -54,8 +54,8 @@ def earned() -> Any:
         from inspect_ai.scorer import Score, mean, scorer, stderr
 
     async def score(state: Any, target: Any) -> Any:
-        played: Row = state.store.get("agent_envs")
-        return Score(value={"success": int(played["success"]), "reward": sum(played["rewards"])}, metadata=played)
+        episode: Row = state.store.get("agent_envs")
+        return Score(value={"success": int(episode["success"]), "reward": sum(episode["rewards"])}, metadata=episode)
 
     metrics = {name: [mean(), stderr()] for name in ("success", "reward")}
     return scorer(metrics, name="agent_envs")(lambda: score)()
@@ -65,7 +65,7 @@ def _messages(session: Session) -> list[Any]:
     from inspect_ai import model
     from inspect_ai.tool import ToolCall
 
-    def message(turn: Spoken) -> Any:
+    def message(turn: ChatTurn) -> Any:
         if turn.role == "assistant":
             calls = [
                 ToolCall(id=call.id, function=call.name, arguments=json.loads(call.arguments)) for call in turn.calls

@@ -15,8 +15,8 @@ def create_app(env_id: str, max_concurrent_envs: int = 64, **arguments: Any) -> 
     with needs("openenv", "openenv"):
         from openenv.core.env_server.http_server import create_app as served
     ours = import_module(__name__)
-    made = partial(ours.AgentEnvironment, env_id, **arguments)
-    return served(made, ours.Turn, ours.Seen, env_name="agent_envs", max_concurrent_envs=max_concurrent_envs)
+    factory = partial(ours.AgentEnvironment, env_id, **arguments)
+    return served(factory, ours.Turn, ours.Seen, env_name="agent_envs", max_concurrent_envs=max_concurrent_envs)
 
 
 class _AgentEnvironment:
@@ -30,10 +30,10 @@ class _AgentEnvironment:
 
     async def reset_async(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> Any:
         self.episode_id, task = episode_id or "", kwargs.get("task", kwargs.get("index"))
-        return self._seen(await self.session.begin_async(seed=seed, task=task, split=kwargs.get("split")))
+        return self._observe(await self.session.begin_async(seed=seed, task=task, split=kwargs.get("split")))
 
     async def step_async(self, action: Any, timeout_s: float | None = None, **kwargs: Any) -> Any:
-        return self._seen(await self.session.act_async(action.text))
+        return self._observe(await self.session.act_async(action.text))
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> Any:
         return asyncio.run(self.reset_async(seed, episode_id, **kwargs))
@@ -58,7 +58,7 @@ class _AgentEnvironment:
     def close(self) -> None:
         self.session.close()
 
-    def _seen(self, messages: list[Row]) -> Any:
+    def _observe(self, messages: list[Row]) -> Any:
         session, info = self.session, {key: value for key, value in self.session.info.items() if key != "messages"}
         if "action_mask" in info:
             info["legal"] = info.pop("action_mask").nonzero()[0].tolist()
@@ -72,9 +72,9 @@ def _classes() -> tuple[type, ...]:
         from openenv.core.env_server.interfaces import Environment
         from openenv.core.env_server.types import Action, Observation
     turn = type("Turn", (Action,), {"__annotations__": {"text": str | int}})
-    shown = {"messages": list[Row], "info": Row, "end": str, "success": bool}
-    seen = type("Seen", (Observation,), {"__annotations__": shown})
-    return turn, seen, type("AgentEnvironment", (_AgentEnvironment, Environment), {})
+    fields = {"messages": list[Row], "info": Row, "end": str, "success": bool}
+    observation = type("Seen", (Observation,), {"__annotations__": fields})
+    return turn, observation, type("AgentEnvironment", (_AgentEnvironment, Environment), {})
 
 
 __getattr__ = built_later(__name__, _classes)

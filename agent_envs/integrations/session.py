@@ -22,7 +22,7 @@ from agent_envs.services.chat import ChatReply
 from agent_envs.services.chat.conversation import read_native_call
 
 Row = dict[str, Any]
-Made = tuple[str, gym.Env[Any, Any]]
+KeyedEnv = tuple[str, gym.Env[Any, Any]]
 Calls = Sequence[tuple[str, Any]]  # native calls: a name, and arguments as a mapping or as JSON text
 # Resets and steps that are under way at once where a trainer lives in an event loop; a thread starts when one is needed.
 _THREADS = ThreadPoolExecutor(128, thread_name_prefix="agent_envs")
@@ -44,7 +44,7 @@ class Session:
         """Name the environment as `task_rows` does, unless rows do. Who `prefills` begins turns with `info["prefill"]`."""
         self.env_id, self.arguments = env_id, arguments
         self.prefills, self.deadline_seconds = prefills, deadline_seconds
-        self._made: Made | None = None
+        self._keyed_env: KeyedEnv | None = None
         self._start()
 
     def _start(self) -> None:
@@ -57,96 +57,96 @@ class Session:
     @property
     def env(self) -> gym.Env[Any, Any]:
         """The environment of the episode; UsageError where there is none, or a deadline passed in it."""
-        if self._made is None:
+        if self._keyed_env is None:
             raise UsageError(f"{self.env_id or 'Session'}: no episode yet; call begin() first")
-        return self._made[1]
+        return self._keyed_env[1]
 
-    def begin(self, row: Mapping[str, Any] | None = None, **chosen: Any) -> list[Row]:
+    def begin(self, row: Mapping[str, Any] | None = None, **options: Any) -> list[Row]:
         """Reset, and return the prompt as chat messages.
 
-        A row of `task_rows` names the episode, and its environment, too (`env_kwargs` may be JSON text); `chosen` wins over it.
+        A row of `task_rows` names the episode and its environment (`env_kwargs` may be JSON text); `options` wins over it.
         UsageError: no environment is named, it has no such task, or the row's index is of another one here. EnvFault: an
         outside service failed, which no adapter makes a reward of.
         """
-        return self._shown(self._reset(self._taken(), {**(row or {}), **chosen}))
+        return self._record_reset(self._reset(self._take_env(), {**(row or {}), **options}))
 
     def act(self, action: str | int, calls: Calls = ()) -> list[Row]:
         """Take a turn, its whole text (or a number, where actions are expanded), and return the messages that answer it."""
-        action = spoken(action, calls)
-        return self._took(action, self.env.step(action))
+        action = canonical_action(action, calls)
+        return self._record_step(action, self.env.step(action))
 
-    async def begin_async(self, row: Mapping[str, Any] | None = None, **chosen: Any) -> list[Row]:
+    async def begin_async(self, row: Mapping[str, Any] | None = None, **options: Any) -> list[Row]:
         """Begin as `begin` does, in a thread; EnvFault behind the deadline."""
-        return self._shown(await self._in_thread(self._reset, self._taken(), {**(row or {}), **chosen}))
+        return self._record_reset(await self._in_thread(self._reset, self._take_env(), {**(row or {}), **options}))
 
     async def act_async(self, action: str | int, calls: Calls = ()) -> list[Row]:
         """Act as `act` does, in a thread; EnvFault behind the deadline."""
-        action = spoken(action, calls)
-        return self._took(action, await self._in_thread(self.env.step, action))
+        action = canonical_action(action, calls)
+        return self._record_step(action, await self._in_thread(self.env.step, action))
 
     def make(self) -> gym.Env[Any, Any]:
         """Return the environment that the session names; it is made where it is not there yet."""
-        self._made = self._making(self._made, {})
-        return self._made[1]
+        self._keyed_env = self._env_of(self._keyed_env, {})
+        return self._keyed_env[1]
 
     def fork(self) -> "Session":
         """Return a session in the same episode, on a fork of the environment."""
         twin = copy.copy(self)
-        twin._made = (self._made[0], fork(self.env)) if self._made else None
+        twin._keyed_env = (self._keyed_env[0], fork(self.env)) if self._keyed_env else None
         twin.history, twin.rewards = list(self.history), list(self.rewards)
         return twin
 
     def close(self) -> None:
         """Close the environment; a next `begin` makes another."""
-        if self._made is not None:
-            self._made[1].close()
-            self._made = None
+        if self._keyed_env is not None:
+            self._keyed_env[1].close()
+            self._keyed_env = None
 
-    def _taken(self) -> Made | None:
-        """Return what a reset is about to use: whatever becomes of that, the episode before is over."""
-        made, self._made = self._made, None
-        return made
+    def _take_env(self) -> KeyedEnv | None:
+        """Take the environment out for a reset: whatever becomes of that, the episode before is over."""
+        keyed_env, self._keyed_env = self._keyed_env, None
+        return keyed_env
 
-    def _making(self, made: Made | None, row: Mapping[str, Any]) -> Made:
+    def _env_of(self, keyed_env: KeyedEnv | None, row: Mapping[str, Any]) -> KeyedEnv:
         if not (name := row.get("env_id") or self.env_id):
             raise UsageError("Session: no environment; give Session(env_id), or a row of task_rows")
-        given = row.get("env_kwargs")
-        arguments = self.arguments if given is None else json.loads(given) if isinstance(given, str) else given
+        kwargs = row.get("env_kwargs")
+        arguments = self.arguments if kwargs is None else json.loads(kwargs) if isinstance(kwargs, str) else kwargs
         key = json.dumps([name, arguments], sort_keys=True, default=repr)
-        if made is not None:
-            if made[0] == key:
-                return made
-            made[1].close()
+        if keyed_env is not None:
+            if keyed_env[0] == key:
+                return keyed_env
+            keyed_env[1].close()
         return key, gym.make(full_id(name), **arguments)
 
-    def _reset(self, made: Made | None, row: Row) -> tuple[Made, Row]:
+    def _reset(self, keyed_env: KeyedEnv | None, row: Row) -> tuple[KeyedEnv, Row]:
         """Reset, maybe in a thread that nobody waits for any more: it changes nothing here."""
-        made = self._making(made, row)
+        keyed_env = self._env_of(keyed_env, row)
         options = {key: row[key] for key in ("task", "split", "episode_key") if row.get(key) is not None}
         seed = None if row.get("seed") is None else int(row["seed"])
-        info = made[1].reset(seed=seed, options=options)[1]
+        info = keyed_env[1].reset(seed=seed, options=options)[1]
         if row.get("task_id") not in (None, info["task_id"]):
             raise UsageError(
                 f"the row of task {row['task_id']!r} has the index of {info['task_id']!r} here: list rows again"
             )
-        return made, info
+        return keyed_env, info
 
-    def _shown(self, begun: tuple[Made, Row]) -> list[Row]:
+    def _record_reset(self, reset: tuple[KeyedEnv, Row]) -> list[Row]:
         self._start()
-        self._made, info = begun
+        self._keyed_env, info = reset
         self.tools = info["tools"]
-        return self._told(info)
+        return self._record_messages(info)
 
-    def _took(self, action: str | int, step: tuple[Any, ...]) -> list[Row]:
+    def _record_step(self, action: str | int, step: tuple[Any, ...]) -> list[Row]:
         _, reward, terminated, truncated, info = step
         self.rewards.append(float(reward))
         self.end = "terminated" if terminated else "truncated" if truncated else ""
         self.success = bool(info.get("success", False))
         if isinstance(action, str):
             self.history.append({"role": "assistant", "content": action})
-        return self._told(info)
+        return self._record_messages(info)
 
-    def _told(self, info: Row) -> list[Row]:
+    def _record_messages(self, info: Row) -> list[Row]:
         self.info, messages = info, list(info["messages"])
         if info["prefill"] and messages and not (self.prefills or self.end):
             text = f"{messages[-1]['content']}\n\nBegin your reply with {info['prefill']}"
@@ -160,14 +160,14 @@ class Session:
         try:
             return await asyncio.wait_for(future, self.deadline_seconds)
         except (TimeoutError, asyncio.CancelledError) as error:
-            name = self._made[1].unwrapped.env_id if self._made else self.env_id or "Session"  # type: ignore[attr-defined]
-            self._made = None  # its thread may be at it still: nobody else may touch it
+            name = self._keyed_env[1].unwrapped.env_id if self._keyed_env else self.env_id or "Session"  # type: ignore[attr-defined]
+            self._keyed_env = None  # its thread may be at it still: nobody else may touch it
             if isinstance(error, asyncio.CancelledError):
                 raise
             raise EnvFault(f"{name}: no answer within {self.deadline_seconds:g} s") from None
 
 
-def spoken(text: str | int, calls: Calls) -> str | int:
+def canonical_action(text: str | int, calls: Calls) -> str | int:
     """Return a text and native calls beside it in the canonical form that environments read."""
     if not calls:
         return text
@@ -208,11 +208,11 @@ def task_rows(
     if n > (size := core.source.size(split)):
         raise UsageError(f"task_rows: n={n}; split {split!r} of {name} has {size} tasks")
     importable = f"{NAMESPACE}:{name}" if name.startswith(f"{NAMESPACE}/") else env_id
-    drawn = random.Random(f"task_rows:{name}:{split}:{seed}")
+    rng = random.Random(f"task_rows:{name}:{split}:{seed}")
     rows = []
-    for task in drawn.sample(range(size), n):
+    for task in rng.sample(range(size), n):
         for _ in range(repeats):
-            start = drawn.randrange(2**31)
+            start = rng.randrange(2**31)
             _, info = env.reset(seed=start, options={"task": task, "split": split})
             row = {"prompt": info["messages"], "task_id": info["task_id"], "task": task, "split": split, "seed": start}
             rows.append(row | {"env_id": importable, "env_kwargs": plain_value(arguments)})
@@ -220,7 +220,7 @@ def task_rows(
     return rows
 
 
-_SAID = "-said-"
+_REPLY_MARK = "-said-"
 
 
 class TokenRecord:
@@ -240,23 +240,23 @@ class TokenRecord:
         self.mask: list[int] = []
         self.logprobs: list[float] = []
 
-    def sampled(self, ids: Sequence[int], logprobs: Sequence[float] | None = None) -> str:
-        """Add what the policy sampled, up to the first stop string, and return its text."""
-        kept = self._until_stop(list(ids))
-        self.completion_ids += kept
-        self.mask += [1] * len(kept)
-        self.logprobs += list(logprobs)[: len(kept)] if logprobs is not None else [0.0] * len(kept)
-        spoken = kept[:-1] if kept and kept[-1] == self.tokenizer.eos_token_id else kept
-        return str(self.tokenizer.decode(spoken, skip_special_tokens=False))
+    def add_sampled(self, ids: Sequence[int], logprobs: Sequence[float] | None = None) -> str:
+        """Add the policy's tokens, up to the first stop string, and return their text."""
+        tokens = self._until_stop(list(ids))
+        self.completion_ids += tokens
+        self.mask += [1] * len(tokens)
+        self.logprobs += list(logprobs)[: len(tokens)] if logprobs is not None else [0.0] * len(tokens)
+        text_ids = tokens[:-1] if tokens and tokens[-1] == self.tokenizer.eos_token_id else tokens
+        return str(self.tokenizer.decode(text_ids, skip_special_tokens=False))
 
-    def answered(self, messages: Sequence[Row]) -> list[int]:
-        """Return the ids of messages that answer the last turn, up to where the next one begins; `add` adds them."""
+    def encode_answer(self, messages: Sequence[Row]) -> list[int]:
+        """Encode the messages that answer the last turn, up to where the next turn begins; `add` adds the ids."""
         info = self.session.info
         if info["context"] != "append":
             raise UsageError("its context is replaced every turn (Memory?), and tokens can only be added")
-        before = [{"role": "user", "content": "-"}, {"role": "assistant", "content": _SAID}]
-        head, said, closing = self._template([*before, *messages]).partition(_SAID)
-        if not (said and head.startswith(self._template(before[:1], more=False))):
+        before = [{"role": "user", "content": "-"}, {"role": "assistant", "content": _REPLY_MARK}]
+        head, mark, closing = self._template([*before, *messages]).partition(_REPLY_MARK)
+        if not (mark and head.startswith(self._template(before[:1], more=False))):
             raise UsageError("the chat template rewrites earlier turns: choose one to which messages can be added")
         closing += info["prefill"]
         if self.completion_ids[-1:] == [self.tokenizer.eos_token_id]:
@@ -270,15 +270,15 @@ class TokenRecord:
         self.logprobs += [0.0] * len(ids)
 
     def _until_stop(self, ids: list[int]) -> list[int]:
-        def stopped(length: int) -> bool:  # a longer beginning holds what a shorter one holds
+        def has_stop(length: int) -> bool:  # a longer beginning holds what a shorter one holds
             text = self.tokenizer.decode(ids[:length], skip_special_tokens=False)
             return any(end in text for end in self.session.info["stop"])
 
-        return ids[: bisect_left(range(len(ids) + 1), True, key=stopped)]
+        return ids[: bisect_left(range(len(ids) + 1), True, key=has_stop)]
 
     def _template(self, messages: Sequence[Row], more: bool = True) -> str:
-        given = {"tools": self.session.tools or None, "tokenize": False, "add_generation_prompt": more}
-        return str(self.tokenizer.apply_chat_template(list(messages), **given))
+        options = {"tools": self.session.tools or None, "tokenize": False, "add_generation_prompt": more}
+        return str(self.tokenizer.apply_chat_template(list(messages), **options))
 
     def _encode(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -13,7 +13,7 @@ def register(name: str = "agent_envs", env_id: str = "", **arguments: Any) -> No
     registration.register(name, f"{__name__}:AgentEnv", {"env_id": env_id, **arguments})
 
 
-class _AgentEnv:
+class _SkyRLEnv:
     """An episode of the environment that `extras`, a row of the data set, names."""
 
     def __init__(self, env_config: Any = None, extras: Row | None = None, env_id: str = "", **arguments: Any) -> None:
@@ -28,8 +28,8 @@ class _AgentEnv:
     def step(self, action: str) -> Any:
         messages, session = self.session.act(action), self.session
         self.turns += 1
-        told = {"end": session.end, "success": session.success, "reward_terms": session.info["reward_terms"]}
-        ended = {"reward": session.rewards[-1], "done": bool(session.end), "metadata": told}
+        metadata = {"end": session.end, "success": session.success, "reward_terms": session.info["reward_terms"]}
+        ended = {"reward": session.rewards[-1], "done": bool(session.end), "metadata": metadata}
         return {"observations": messages, **ended}
 
     def get_metrics(self) -> Row:
@@ -44,7 +44,7 @@ class _AgentEnv:
 def _classes() -> tuple[type, ...]:
     with needs("skyrl-gym", "skyrl"):
         from skyrl_gym.envs.base_text_env import BaseTextEnv
-    return (type("AgentEnv", (_AgentEnv, BaseTextEnv), {}),)
+    return (type("AgentEnv", (_SkyRLEnv, BaseTextEnv), {}),)
 
 
 __getattr__ = built_later(__name__, _classes)

@@ -46,11 +46,11 @@ class ToolView:
             text = arguments if isinstance(arguments, str) else json.dumps(dict(arguments), ensure_ascii=False)
             return ToolCallProtocol.render([ToolCall("call_0", self.name, text)])
         value = json_or_text(arguments) if isinstance(arguments, str) else arguments
-        given = value if isinstance(value, Mapping) else arguments
-        if isinstance(given, Mapping):
+        content = value if isinstance(value, Mapping) else arguments
+        if isinstance(content, Mapping):
             (argument,) = self.schema["function"]["parameters"]["properties"]
-            given = given.get(argument, "")
-        body = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+            content = content.get(argument, "")
+        body = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
         return f"{self.around[0]}{body}{self.around[1]}"
 
 
@@ -68,7 +68,7 @@ def tool_view(env: gym.Env[Any, Any]) -> tuple[ToolView, ...]:
             "twin in text, whose name is without it"
         )
     views = [ToolView(copy.deepcopy(dict(schema))) for schema in core.tools]
-    views += _written(core)
+    views += _text_tools(core)
     if any(view.name.endswith(ANSWER[0]) for view in views):
         return tuple(views)
     if core.answer_tags[0]:
@@ -84,8 +84,8 @@ def method_of(view: ToolView) -> Callable[..., str]:
     properties: Mapping[str, Any] = function["parameters"].get("properties", {})
     required = set(function["parameters"].get("required", ()))
 
-    def method(self: Any, /, **given: Any) -> str:
-        return str(self._act(view.render(given)))
+    def method(self: Any, /, **arguments: Any) -> str:
+        return str(self._act(view.render(arguments)))
 
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
     lines = []
@@ -110,7 +110,7 @@ def _hint(schema: Mapping[str, Any]) -> Any:
     return _TYPES.get(schema.get("type", "string"), str)
 
 
-def _written(core: TurnEnv) -> list[ToolView]:
+def _text_tools(core: TurnEnv) -> list[ToolView]:
     """Return the tools that are called in text."""
     protocol = core.written
     if protocol is None:

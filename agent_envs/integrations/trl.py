@@ -21,7 +21,7 @@ def environment(env_id: str, **arguments: Any) -> type:
     """
     env = gym.make(full_id(env_id), **arguments)
     methods: dict[str, Any] = {view.name: method_of(view) for view in tool_view(env)}
-    methods["_made"] = staticmethod(lambda: Session(env_id, **arguments))
+    methods["_new_session"] = staticmethod(lambda: Session(env_id, **arguments))
     return type(type(env.unwrapped).__name__, (_Environment,), methods)
 
 
@@ -34,10 +34,10 @@ def last_reply(completions: Sequence[Any], environments: Sequence[Any], **others
 
 
 class _Environment:
-    _made: Callable[[], Session]
+    _new_session: Callable[[], Session]
 
     def __init__(self) -> None:
-        self._session, self._fault = self._made(), ""
+        self._session, self._fault = self._new_session(), ""
 
     def reset(self, **row: Any) -> str | None:
         self._fault = ""

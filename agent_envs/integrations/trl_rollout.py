@@ -17,22 +17,22 @@ def rollout(rows: Sequence[Mapping[str, Any]], generate: Generate | None = None)
 
     `generate`: (trainer, prefixes in ids) -> (ids, log-probabilities or None); TRL's own generation if it is left out.
     """
-    known: dict[str, list[Mapping[str, Any]]] = {}
+    rows_by_prompt: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        known.setdefault(_key(row["prompt"]), []).append(row)
+        rows_by_prompt.setdefault(_key(row["prompt"]), []).append(row)
     sessions: list[Session] = []
 
     def rollout_func(prompts: Sequence[Any], trainer: Any) -> dict[str, Any]:
         sessions.extend(Session(prefills=True) for _ in range(len(prompts) - len(sessions)))
-        drawn, records = Counter[str](), []
+        counts, records = Counter[str](), []
         for session, prompt in zip(sessions, prompts, strict=False):
-            if (key := _key(prompt)) not in known:
+            if (key := _key(prompt)) not in rows_by_prompt:
                 raise UsageError("rollout: a prompt is in none of the rows; give the rows of the data set itself")
-            session.begin(known[key][drawn[key] % len(known[key])])
-            drawn[key] += 1
+            session.begin(rows_by_prompt[key][counts[key] % len(rows_by_prompt[key])])
+            counts[key] += 1
             records.append(TokenRecord(trainer.processing_class, session))
         theirs = lambda trainer, prefixes: trainer._generate_single_turn(prefixes, None, {}, 1)  # noqa: E731
-        scored = _played(records, trainer, generate or theirs)
+        scored = _play(records, trainer, generate or theirs)
         return {
             "prompt_ids": [record.prompt_ids for record in records],
             "completion_ids": [record.completion_ids for record in records],
@@ -46,11 +46,11 @@ def rollout(rows: Sequence[Mapping[str, Any]], generate: Generate | None = None)
 
 
 def reward(env_reward: Sequence[float], **others: Any) -> list[float]:
-    """Return what `rollout` earned."""
+    """Return the rewards of the episodes that `rollout` played."""
     return list(env_reward)
 
 
-def _played(live: Sequence[TokenRecord], trainer: Any, generate: Generate) -> bool:
+def _play(live: Sequence[TokenRecord], trainer: Any, generate: Generate) -> bool:
     """Play all episodes turn by turn, to their ends or to TRL's budget of tokens; whether log-probabilities were given."""
     scored, budget = False, trainer.max_completion_length
     while live:
@@ -58,13 +58,13 @@ def _played(live: Sequence[TokenRecord], trainer: Any, generate: Generate) -> bo
         going, scored = [], logprobs is not None
         for place, record in enumerate(live):
             room = budget - len(record.completion_ids)
-            text = record.sampled(ids[place][:room], logprobs[place] if logprobs is not None else None)
+            text = record.add_sampled(ids[place][:room], logprobs[place] if logprobs is not None else None)
             if len(record.completion_ids) >= budget and record.completion_ids[-1] != record.tokenizer.eos_token_id:
                 continue  # the turn was cut: it is trained on, and was never said
             answer = record.session.act(text)
-            told = [] if record.session.end else record.answered(answer)
-            if not record.session.end and len(record.completion_ids) + len(told) < budget:
-                record.add(told)
+            answer_ids = [] if record.session.end else record.encode_answer(answer)
+            if not record.session.end and len(record.completion_ids) + len(answer_ids) < budget:
+                record.add(answer_ids)
                 going.append(record)
         live = going
     return scored

@@ -45,9 +45,9 @@ def _classes() -> tuple[type, ...]:
 
     class TurnTaskset(vf.Taskset[TurnTask, TurnTasksetConfig]):  # type: ignore[misc]
         def load(self) -> list[Any]:
-            given = self.config
-            rows = task_rows(given.env_id, given.n, given.split, given.seed, **given.arguments)
-            return [TurnTask(TurnData(name=row["task_id"], row=row), given.task) for row in rows]
+            config = self.config
+            rows = task_rows(config.env_id, config.n, config.split, config.seed, **config.arguments)
+            return [TurnTask(TurnData(name=row["task_id"], row=row), config.task) for row in rows]
 
     class TurnEnvConfig(vf.EnvConfig):  # type: ignore[misc]
         player: vf.AgentConfig = vf.AgentConfig()

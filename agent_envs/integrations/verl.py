@@ -25,9 +25,9 @@ class _AgentLoop:
         ids, mask, scores = await loop.ct_build_initial_tokens(session.history, tools=tools), list[int](), list[float]()
         while True:
             sampled = await loop.server_manager.generate(request_id=name, prompt_ids=ids, sampling_params=sampling)
-            given = sampled.log_probs or None
-            turn = (ids, sampled.token_ids, mask, scores if given else None)
-            merged, mask, scores = await loop.ct_merge_assistant_token(*turn, assistant_logprobs=given)
+            logprobs = sampled.log_probs or None
+            turn = (ids, sampled.token_ids, mask, scores if logprobs else None)
+            merged, mask, scores = await loop.ct_merge_assistant_token(*turn, assistant_logprobs=logprobs)
             ids = merged.token_ids
             if len(mask) >= room:
                 break  # the turn was cut: it is trained on, and was never said
@@ -36,20 +36,20 @@ class _AgentLoop:
                 break
             before = session.history[: len(session.history) - len(answer)]
             news = (before, session.history, ids, mask, scores or None)
-            merged, longer, told = await loop.ct_merge_context_msg(*news, tools=tools)
+            merged, longer, new_scores = await loop.ct_merge_context_msg(*news, tools=tools)
             if len(longer) >= room:
                 break
-            ids, mask, scores = merged.token_ids, longer, told or []
+            ids, mask, scores = merged.token_ids, longer, new_scores or []
         return _output(session, ids, mask, scores or [], room)
 
 
 def _output(session: Session, ids: list[int], mask: list[int], scores: list[float], room: int) -> Any:
     from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 
-    asked = len(ids) - len(mask)
+    prompt_length = len(ids) - len(mask)
     extra = {"turn_scores": session.rewards, "tool_rewards": [], "success": session.success, "end": session.end}
     return AgentLoopOutput(
-        prompt_ids=ids[:asked], response_ids=ids[asked:][:room], response_mask=mask[:room],
+        prompt_ids=ids[:prompt_length], response_ids=ids[prompt_length:][:room], response_mask=mask[:room],
         response_logprobs=scores[:room] or None, reward_score=sum(session.rewards), num_turns=len(session.history),
         metrics={}, extra_fields=extra,
     )  # fmt: skip

@@ -67,9 +67,9 @@ class ChatPolicy:
         return [self._reply(request) for request in requests]
 
     def _reply(self, request: Request) -> Reply:
-        asked = replace(
+        chat_request = replace(
             self._sampling, messages=request.messages, tools=request.tools, stop=request.stop, prefill=request.prefill,
             seed=request.seed,
         )  # fmt: skip
-        reply = ask(self._port, asked, CallSite(request.episode_key, "", request.turn))
+        reply = ask(self._port, chat_request, CallSite(request.episode_key, "", request.turn))
         return Reply(reply.canonical, usage=reply.usage)

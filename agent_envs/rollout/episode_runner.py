@@ -21,12 +21,12 @@ from agent_envs.rollout.policy import (
     Reply,
     Request,
     check_actions,
-    checked_replies,
+    check_replies,
     origin_of,
     traits_of,
 )
 
-_ASKED = ("prefill", "stop", "context", "success")  # of the newest info: what requests and the record read
+_INFO_KEYS = ("prefill", "stop", "context", "success")  # of the newest info: what requests and the record read
 _REPLAYED = ("index", "action", "parsed", "observation", "results", "reward", "terms", "terminated", "truncated", "events",
              "context")  # fmt: skip
 
@@ -103,8 +103,8 @@ class EpisodeWalk:
             EnvFault: an outside service failed.
         """
         self._core = core_of(env)
-        given = {"task": task, "split": split, "episode_key": episode_key}
-        _, info = env.reset(seed=seed, options={name: value for name, value in given.items() if value is not None})
+        options = {"task": task, "split": split, "episode_key": episode_key}
+        _, info = env.reset(seed=seed, options={name: value for name, value in options.items() if value is not None})
         self.env, self.turns, self.over = env, list[Turn](), False
         self._prompt, self._tools, self._info = shown_messages(env, info), info["tools"], info
         self._expanded = "action_mask" in info
@@ -123,24 +123,24 @@ class EpisodeWalk:
         return origin_of(self.header.episode_key, self.header.branch)
 
     def request(self) -> Request:
-        """Return what the policy is asked next. Asking twice is asking the same. Raises UsageError: the episode is over."""
+        """Return the next request to the policy; a second call returns the same. Raises UsageError: the episode is over."""
         self._must_go_on("request()")
-        return self.ahead()
+        return self.state_request()
 
-    def ahead(self) -> Request:
+    def state_request(self) -> Request:
         """Return the request of the state that the walk is in, also behind the end: what a value function judges.
 
         Nobody is to answer it where the episode is over.
         """
         info, header, turn = self._info, self.header, len(self.turns) + 1
-        given = info["prefill"]
-        noted = bool(given) and not self._can_prefill
+        prefill = info["prefill"]
+        noted = bool(prefill) and not self._can_prefill
         return Request(
             header.episode_key,
             turn,
-            self._context.view(f"\n\nBegin your reply with {given}" if noted else ""),  # type: ignore[arg-type]
-            [] if given else self._tools,  # a turn whose beginning is given is no turn to call a tool
-            "" if noted else given,
+            self._context.view(f"\n\nBegin your reply with {prefill}" if noted else ""),  # type: ignore[arg-type]
+            [] if prefill else self._tools,  # a turn whose beginning is given is no turn to call a tool
+            "" if noted else prefill,
             tuple(info["stop"]),
             turn_seed(self.origin, turn),
             context=info["context"],
@@ -164,7 +164,9 @@ class EpisodeWalk:
         if info["context"] == "replace":
             self._context = Context(info["messages"], joined=self._expanded)
         else:
-            self._context.extend([{"role": "assistant", "content": _said(turn, self._expanded)}, *info["messages"]])
+            self._context.extend(
+                [{"role": "assistant", "content": _policy_text(turn, self._expanded)}, *info["messages"]]
+            )
         for name, count in reply.usage.items():
             self._usage[name] = self._usage.get(name, 0) + count
         return turn
@@ -184,7 +186,7 @@ class EpisodeWalk:
         return {
             "snapshot": snapshot(self.env).to_bytes().decode("utf-8", "surrogatepass"), "record": record.to_json(),
             "messages": self._context.view().since(), "tools": list(self._tools),
-            "info": {name: self._info[name] for name in _ASKED if name in self._info}, "usage": dict(self._usage),
+            "info": {name: self._info[name] for name in _INFO_KEYS if name in self._info}, "usage": dict(self._usage),
             "expanded": self._expanded, "can_prefill": self._can_prefill,
         }  # fmt: skip
 
@@ -227,7 +229,7 @@ class EpisodeWalk:
             raise UsageError(f"{self.header.env_id}: {call} after the end of the episode; begin another EpisodeWalk")
 
 
-def _said(turn: Turn, expanded: bool) -> str:
+def _policy_text(turn: Turn, expanded: bool) -> str:
     """Return the policy's part of the context. What an expanded action says is what it appends; refused text is no part."""
     if expanded and not (isinstance(turn.action, str) and isinstance(turn.parsed, Say)):
         return ""
@@ -252,7 +254,7 @@ def run_episode(
     walk = EpisodeWalk(env, seed=seed, task=task, split=split, episode_key=episode_key, can_prefill=traits.can_prefill)
     actor: Policy = policy.begin(env) if traits.needs_env else policy  # type: ignore[attr-defined]
     while not walk.over:
-        walk.take(checked_replies(actor.name, actor.act([walk.request()]), 1)[0])
+        walk.take(check_replies(actor.name, actor.act([walk.request()]), 1)[0])
     return walk.result()
 
 
@@ -324,7 +326,7 @@ def solve(env: gym.Env[Any, Any]) -> list[str | int]:
         raise Unsolvable(f"{core_of(env).env_id}: the episode is over")
     twin = fork(env)
     for wrapper in turn_wrappers(twin):
-        wrapper.ahead = True
+        wrapper.is_lookahead = True
     solver = CompanionPolicy("solver", twin)
     actions: list[str | int] = []
     gained, over, info = 0.0, False, dict[str, Any]()

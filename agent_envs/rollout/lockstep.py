@@ -22,7 +22,7 @@ from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
 from agent_envs.core.env import core_of, wrapper_usage
 from agent_envs.core.trajectory import Header, Trajectory
 from agent_envs.rollout.episode_runner import EpisodeResult, EpisodeWalk, Planned
-from agent_envs.rollout.policy import Policy, Reply, check_actions, checked_replies, traits_of
+from agent_envs.rollout.policy import Policy, Reply, check_actions, check_replies, traits_of
 from agent_envs.services.run_services import Services
 
 
@@ -67,15 +67,15 @@ class Lane:
     def result(self) -> EpisodeResult:
         """Return the record of an episode that is over; one that a fault or a spent budget ended has no turns in it."""
         if self.walk is not None and not self.fault and self.error is None:
-            played = self.walk.result()
+            result = self.walk.result()
         else:
             core, item = core_of(self.env), self.item
             head = Header(core.env_id, core.spec_digest, str(item.task), item.split, "", item.seed, item.key)
             status, cause = ("budget", str(self.error)) if self.error else ("fault", self.fault)
-            played = EpisodeResult(Trajectory(head, (), ()), status, cause)
+            result = EpisodeResult(Trajectory(head, (), ()), status, cause)
         seconds, agent_seconds = round(time.perf_counter() - self.started, 6), round(self.agent_seconds, 6)
         usage = {**self.usage, **wrapper_usage(self.env)}
-        return replace(played, usage=usage, attempts=tuple(self.attempts), seconds=seconds, agent_seconds=agent_seconds)
+        return replace(result, usage=usage, attempts=tuple(self.attempts), seconds=seconds, agent_seconds=agent_seconds)
 
 
 class Lockstep(AbstractContextManager["Lockstep"]):
@@ -164,7 +164,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
         with self._asking:
             started = time.perf_counter()
             try:
-                replies = checked_replies(self._policy.name, actor.act(requests), len(requests))
+                replies = check_replies(self._policy.name, actor.act(requests), len(requests))
             except (EnvFault, BudgetSpent) as end:
                 lanes[0].usage.update(end.usage)  # once, though the call was for all of them
                 raise

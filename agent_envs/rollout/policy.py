@@ -87,23 +87,23 @@ class LazyMessages:
     def __get__(self, owner: Any, kind: type | None = None) -> list[Row]:
         if owner is None:
             raise AttributeError("messages")  # which tells dataclasses that there is no default
-        given = owner.__dict__["messages"]
-        if isinstance(given, ContextView):
-            given = owner.__dict__["messages"] = given.since()
-        return given  # type: ignore[no-any-return]
+        messages = owner.__dict__["messages"]
+        if isinstance(messages, ContextView):
+            messages = owner.__dict__["messages"] = messages.since()
+        return messages  # type: ignore[no-any-return]
 
     def __set__(self, owner: Any, value: Any) -> None:
         owner.__dict__["messages"] = value
 
 
 def origin_of(episode_key: str, branch: str) -> str:
-    """Return what names the conversation of an episode or of a fork, and what its sampling is seeded with."""
+    """Return the origin of an episode or of a fork, which names its conversation and seeds its sampling."""
     return f"{episode_key}/{branch}" if branch else episode_key
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a policy is asked in one turn: the whole context as chat messages, and how to sample.
+    """A request to a policy for one turn: the whole context as chat messages, and how to sample.
 
     `seed` is derived from the episode key, the branch of a fork and the turn, so that sampling does not depend on
     concurrency. `context` is `append` where the messages are those of the turn before, the policy's action and what followed,
@@ -128,13 +128,13 @@ class Request:
 
     def messages_since(self, start: int) -> list[dict[str, Any]]:
         """Return the messages from index `start` on: a policy that keeps the earlier ones pays for the new ones alone."""
-        given = self.__dict__["messages"]
-        return given.since(start) if isinstance(given, ContextView) else [dict(row) for row in given[start:]]
+        messages = self.__dict__["messages"]
+        return messages.since(start) if isinstance(messages, ContextView) else [dict(row) for row in messages[start:]]
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What it does: a text or an expanded action, with tokens where an engine knows them.
+    """A policy's turn: a text or an expanded action, with tokens where an engine knows them.
 
     `sampled` says which of the tokens the policy drew, where some were given (a prefill); empty for all of them.
     """
@@ -149,7 +149,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class PolicyTraits:
-    """What a policy is beside its name and batch; it sets those that differ from the defaults as attributes of its own.
+    """Traits of a policy beside its name and batch; it sets those that differ from the defaults as attributes of its own.
 
     A wrapper of policies hands all of them through as one value, `traits = traits_of(policy)`, which may be changed with
     `dataclasses.replace`.
@@ -170,8 +170,8 @@ class PolicyTraits:
 class Policy(Protocol):
     """An agent. `batch` = 1: called from every worker thread with one request at a time; N: with up to N, one call at a time.
 
-    Optional attributes: those of `PolicyTraits`; `meets(env)` (evaluation calls it with an environment of each entry
-    before it plays: a chance to warn); `charged(budget)`, this policy with each attempt at its `model` paid from a `Budget`;
+    Optional attributes: those of `PolicyTraits`; `warn_if_environment_differs(env)` (evaluation calls it with an environment
+    of each entry before it plays); `charged(budget)`, this policy with each attempt at its `model` paid from a `Budget`;
     `fork(origin, new)` and `drop(origin)` of one that keeps conversations by the origin of requests: `new` begins as
     `origin` stands, or is over.
     """
@@ -194,16 +194,16 @@ def traits_of(policy: Policy) -> PolicyTraits:
     )
 
 
-def checked_replies(name: str, replies: Any, count: int) -> list[Reply]:
-    """Return what `act` gave back as a list, numpy's integers made plain.
+def check_replies(name: str, replies: Any, count: int) -> list[Reply]:
+    """Check the replies of `act` and return them as a list, numpy's integers made plain.
 
     Raises UsageError: it is not one Reply a request, or a Reply holds what cannot be kept; the message names the agent.
     """
-    found = list(replies) if isinstance(replies, Iterable) else []
-    if len(found) != count or not all(isinstance(reply, Reply) for reply in found):
-        kinds = ", ".join(type(reply).__name__ for reply in found[:5]) or type(replies).__name__
+    rows = list(replies) if isinstance(replies, Iterable) else []
+    if len(rows) != count or not all(isinstance(reply, Reply) for reply in rows):
+        kinds = ", ".join(type(reply).__name__ for reply in rows[:5]) or type(replies).__name__
         raise UsageError(f"agent {name}: act() returned {kinds}; it returns one Reply(action) a request")
-    for reply in found:
+    for reply in rows:
         if isinstance(reply.action, bool) or not isinstance(reply.action, str | int | np.integer):
             kind = type(reply.action).__name__
             raise UsageError(f"agent {name}: an action is a text or the id of an expanded action, not a {kind}")
@@ -215,7 +215,7 @@ def checked_replies(name: str, replies: Any, count: int) -> list[Reply]:
         usage = reply.usage
         if not isinstance(usage, dict) or not all(type(n) is int and 0 <= n <= MOST_COUNT for n in usage.values()):
             raise UsageError(f"agent {name}: usage is a dict of whole numbers from 0 to 10**12, not {str(usage)[:100]}")
-    return [reply if isinstance(reply.action, str) else replace(reply, action=int(reply.action)) for reply in found]
+    return [reply if isinstance(reply.action, str) else replace(reply, action=int(reply.action)) for reply in rows]
 
 
 def check_actions(policy: Policy, core: TurnEnv) -> None:
@@ -240,10 +240,10 @@ class CompanionPolicy:
         self.privileged = kind == "solver"
         self._env = env
         if env is not None:
-            found = companion(env, "sampler" if kind == "random" else kind)
-            if found is None:
+            function = companion(env, "sampler" if kind == "random" else kind)
+            if function is None:
                 raise UsageError(f"{core_of(env).env_id}: no {kind} agent; register_companions(cls, ...) names one")
-            self._function: Callable[..., str | int] = found
+            self._function: Callable[..., str | int] = function
 
     def begin(self, env: gym.Env[Any, Any]) -> "CompanionPolicy":
         """Return this agent for one episode of `env`."""

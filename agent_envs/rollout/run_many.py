@@ -37,7 +37,7 @@ FAULT_ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class RunLog:
-    """Where a run is kept.
+    """The files of a run.
 
     Attributes:
         path: the journal, which a killed run goes on from.
@@ -79,7 +79,7 @@ class RunJournal:
         old = first if isinstance(first, dict) else {}
         self._shares = old.get("schema") != OLD_SCHEMA
         if first != {**self._head, "schema": RUN_SCHEMA if self._shares else OLD_SCHEMA}:
-            changed = ", ".join(_differing(old, self._head))
+            changed = ", ".join(_list_differences(old, self._head))
             raise UsageError(
                 f"{self.path} was written with another {changed}: use another folder, or the same settings"
             )
@@ -119,33 +119,35 @@ def read_rows(path: Path) -> Iterator[Any]:
 
     Raises UsageError: a row before the last is damaged, or refers to what is no text of an earlier row.
     """
-    known: dict[int, list[Any]] = {}  # texts as they stand in their rows, so that a reference leads to no other one
+    texts_by_row: dict[
+        int, list[Any]
+    ] = {}  # texts as they stand in their rows, so that a reference leads to no other one
 
     def text(start: int, place: int) -> str:
         if type(start) is not int or type(place) is not int or not (0 <= start < begin and place >= 0):
             raise ValueError(f"[{start!r}, {place!r}] is no place in an earlier row")
-        if (texts := known.get(start)) is None:
+        if (texts := texts_by_row.get(start)) is None:
             with path.open("rb") as file:
-                texts = _texts(read_row(file, start), start, known)
-        if not isinstance(found := texts[place], str):
+                texts = _texts(read_row(file, start), start, texts_by_row)
+        if not isinstance(content := texts[place], str):
             raise ValueError(f"[{start}, {place}] is no text")
-        return found
+        return content
 
     for row, begin in read_places(path):
         try:
-            if isinstance(row, dict) and "trajectory" in row and (texts := _texts(row, begin, known)):
+            if isinstance(row, dict) and "trajectory" in row and (texts := _texts(row, begin, texts_by_row)):
                 row["trajectory"]["texts"] = [item if isinstance(item, str) else text(*item) for item in texts]
         except (KeyError, IndexError, AttributeError, TypeError, ValueError) as error:
             raise UsageError(f"{path} holds a row that is no episode: {type(error).__name__} {error}") from error
         yield row
 
 
-def _texts(row: Any, start: int, known: dict[int, list[Any]]) -> list[Any]:
+def _texts(row: Any, start: int, texts_by_row: dict[int, list[Any]]) -> list[Any]:
     if not isinstance(texts := row["trajectory"].get("texts", []), list):
         raise TypeError(f"its texts are a {type(texts).__name__}")
-    known[start] = texts
-    if len(known) > KNOWN_ROWS:
-        del known[next(iter(known))]
+    texts_by_row[start] = texts
+    if len(texts_by_row) > KNOWN_ROWS:
+        del texts_by_row[next(iter(texts_by_row))]
     return texts
 
 
@@ -173,11 +175,11 @@ def _numbers(result: EpisodeResult) -> Iterator[float]:
         yield from (turn.reward, *dict(turn.terms).values())
 
 
-def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+def _list_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
     for name, value in new.items():
         before = old.get(name)
         if isinstance(value, dict) and isinstance(before, dict):
-            yield from (f"{name}.{more}" for more in _differing(before, value))
+            yield from (f"{name}.{more}" for more in _list_differences(before, value))
         elif before != value:
             yield f"{name} ({before!r} -> {value!r})"
 

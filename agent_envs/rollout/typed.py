@@ -15,12 +15,12 @@ TEXT = (
     "A name or its number is enough; /NAME WORDS gives a tool of one argument its words; /compare A B is expanded actions. Any "
     "other text is a model's turn: end it with an empty line, while a tag that begins a line is open, a program's, with three."
 )
-BEGUN = "(a turn of text goes on to an empty line)\n... "
+TEXT_PROMPT = "(a turn of text goes on to an empty line)\n... "
 _TAG = re.compile(r"^<(\w+)>", re.MULTILINE)
 
 
 class TypedActions:
-    """What a person can type in one environment, and the actions that it means.
+    """The lines that a person can type in one environment, and their actions.
 
     Attributes:
         expanded: the ids of expanded actions by name, typed as /name or /id, many in a line.
@@ -47,7 +47,7 @@ class TypedActions:
         if not words:
             return []
         if self.expanded:
-            return _expanded(_turn(line, read, _names_actions), self.expanded)
+            return _parse_expanded(_turn(line, read, _names_actions), self.expanded)
         number = int(words) - 1 if words.isascii() and words.isdigit() and len(words) < 4 else None
         if self.names and number is not None and not 0 <= number < len(self.names):
             return []
@@ -62,7 +62,7 @@ class TypedActions:
         view = self._views[number] if number is not None and self._views else views.get(head.removeprefix("/"))
         if view is None:
             return [] if words.startswith("/") else [_turn(line, read)]
-        return self._called(view, rest.strip(), read)
+        return self._read_call(view, rest.strip(), read)
 
     def _move(self, text: str) -> str | None:
         """Return a turn of a game whose last line is the name of an action, with its label or without; None if it is not."""
@@ -70,8 +70,8 @@ class TypedActions:
         number = self._core.action_of(f"ACTION: {line}")[0]
         return None if number is None else str(self._core.say(number, head.removeprefix("THINK:").strip()))
 
-    def _called(self, view: Any, rest: str, read: Read) -> list[str | int]:
-        """Return the call of a tool, its arguments asked for where they are not there; none where they are not given."""
+    def _read_call(self, view: Any, rest: str, read: Read) -> list[str | int]:
+        """Return the call of a tool, asking for missing arguments; none where they are not given."""
         parameters = view.schema["function"]["parameters"]
         if rest and (len(parameters["properties"]) == 1 or rest.startswith("{")):
             return [view.render(rest if rest.startswith("{") else dict.fromkeys(parameters["properties"], rest))]
@@ -79,11 +79,11 @@ class TypedActions:
         if tag in getattr(self._core.written, "verbatim", ()):
             first = read(f"{_about(view)}\n</{tag}> or three empty lines end it\n... ")
             return [_turn(f"<{tag}>\n{first}", read, lambda line: f"</{tag}>" in line, "... ")]
-        told = f"{_about(view)}\n"
+        intro = f"{_about(view)}\n"
 
         def ask(name: str, hint: str) -> str:
-            nonlocal told
-            before, told = told, ""
+            nonlocal intro
+            before, intro = intro, ""
             return read(f"{before}{name}{hint and f' ({hint})'}: ")
 
         arguments = filled(parameters, ask)
@@ -97,7 +97,7 @@ def _about(view: Any) -> str:
     return f"{view.name}({names}): {' '.join(str(function['description']).split())}"
 
 
-def _turn(line: str, read: Read, ends: Callable[[str], Any] = lambda line: False, prompt: str = BEGUN) -> str:
+def _turn(line: str, read: Read, ends: Callable[[str], Any] = lambda line: False, prompt: str = TEXT_PROMPT) -> str:
     """Return a turn that begins with a line, up to an empty one or to one that `ends` it.
 
     While a tag that begins a line is open, a program's, an empty line is a line of it; three in a row end the turn.
@@ -123,14 +123,14 @@ def _is_open(lines: Sequence[str]) -> bool:
     return bool(tags) and f"</{tags[-1]}>" not in text[text.rindex(f"<{tags[-1]}>") :]
 
 
-def _expanded(text: str, ids: dict[str, int]) -> list[str | int]:
+def _parse_expanded(text: str, ids: dict[str, int]) -> list[str | int]:
     """Return typed lines as actions: expanded ones of a line that begins with a /name; none where a name is not known.
 
     A name goes before an id (`/7` may be a button), and a word may spell names, as `12+3=`. Other lines in a row are one text.
     """
     actions: list[str | int] = []
-    for named, lines in groupby(text.split("\n"), key=_names_actions):
-        if not named:
+    for is_command, lines in groupby(text.split("\n"), key=_names_actions):
+        if not is_command:
             actions.append("\n".join(lines))
             continue
         names = [word.removeprefix("/").strip(",") for line in lines for word in line.split()]

@@ -94,12 +94,12 @@ class ModelJudge:
         cut = answer if len(answer) <= self._longest else f"{answer[: self._longest]} (cut)"
         values = {"question": question, "golds": list(golds), "answer": cut}
         text = self._prompt.safe_substitute({name: canonical_json(value) for name, value in values.items()})
-        asked = replace(self._sampling, messages=[{"role": "user", "content": text}])
-        reply = ask(self._port, asked, site)
+        request = replace(self._sampling, messages=[{"role": "user", "content": text}])
+        reply = ask(self._port, request, site)
         correct = _verdict(reply.text)
         if correct is None:
-            said = {"role": "assistant", "content": reply.text or "(nothing)"}
-            again = replace(asked, messages=[*asked.messages, said, {"role": "user", "content": _NUDGE}])
+            message = {"role": "assistant", "content": reply.text or "(nothing)"}
+            again = replace(request, messages=[*request.messages, message, {"role": "user", "content": _NUDGE}])
             site = replace(site, ordinal=site.ordinal + 1)
             correct = _verdict(ask(self._port, again, site, lambda reply: _verdict(reply.text) is not None).text)
         if correct is None:
@@ -119,7 +119,7 @@ def _read_prompt(prompt: str | Path) -> tuple[str, Template]:
         if not dash or not prompt.is_file():
             raise UsageError(f"ModelJudge: {prompt} is no file NAME-VERSION.md")
         return f"{name}@{version}", Template(prompt.read_text(encoding="utf-8").strip())
-    known = sorted(entry.name.removesuffix(".md").replace("-", "@") for entry in folder.iterdir())
-    if prompt not in known:
-        raise UsageError(f"ModelJudge: prompt={prompt!r}; the prompts are {', '.join(known)}, or the Path of a file")
+    names = sorted(entry.name.removesuffix(".md").replace("-", "@") for entry in folder.iterdir())
+    if prompt not in names:
+        raise UsageError(f"ModelJudge: prompt={prompt!r}; the prompts are {', '.join(names)}, or the Path of a file")
     return prompt, Template(folder.joinpath(f"{prompt.replace('@', '-')}.md").read_text(encoding="utf-8").strip())

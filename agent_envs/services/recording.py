@@ -35,7 +35,7 @@ LONGEST_ASKED_PAUSE_SECONDS = 60.0
 @state_type
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """Where in which episode a call is made. `ordinal` counts the calls of that episode, from 0; it is state."""
+    """The episode and turn of a call. `ordinal` counts the calls of that episode, from 0; it is state."""
 
     episode_key: str
     branch: str = ""
@@ -43,11 +43,11 @@ class CallSite:
 
 
 class NotRecorded(EnvFault):
-    """A replay asked what was never recorded."""
+    """A request in a replay has no recorded answer."""
 
 
 class Recording(Uncopied):
-    """What outside services answered: one file for all ports of a run, safe to use from many threads."""
+    """The recorded answers of outside services: one file for all ports of a run, safe to use from many threads."""
 
     def __init__(self, path: Path, mode: Literal["record", "replay"]) -> None:
         """Read the file; `record` also opens it for appending, and makes it where it is missing.
@@ -75,19 +75,19 @@ class Recording(Uncopied):
         with self._lock:
             return key in self._places
 
-    def find(self, key: str, asked: tuple[str, Any] | None = None) -> Any | None:
+    def find(self, key: str, request: tuple[str, Any] | None = None) -> Any | None:
         """Return a fresh copy of the answer that is recorded under this key, or None.
 
-        Raises NotRecorded: it stands beside another (port, request) than `asked`; a stranger's recording may say anything.
+        Raises NotRecorded: it stands beside another (port, request) than `request`; a stranger's recording may say anything.
         """
         with self._lock:
             if key not in self._places:
                 return None
             row = self._row(self._places[key])
             self.served += 1
-        if asked is not None and (row["port"], digest(row["request"])) != (asked[0], digest(asked[1])):
+        if request is not None and (row["port"], digest(row["request"])) != (request[0], digest(request[1])):
             raise NotRecorded(
-                f"{asked[0]}: the answer under {key[:12]} is recorded beside another request", retryable=False
+                f"{request[0]}: the answer under {key[:12]} is recorded beside another request", retryable=False
             )
         return row["response"]
 
@@ -102,7 +102,7 @@ class Recording(Uncopied):
             return self._answer(self._places[key])
 
     def discard(self, key: str, response: Any) -> None:
-        """Have a key asked again, if this is still its answer; a recording that is replayed stays as it is."""
+        """Discard the answer under a key, if this is still it; a recording that is replayed stays as it is."""
         with self._lock:
             # Another thread may have been given a better answer meanwhile, and gone on with it.
             if self._journal is not None and key in self._places and self._answer(self._places[key]) == response:
@@ -129,8 +129,8 @@ class Recording(Uncopied):
         self.close()
 
 
-def asks_anew(recording: Recording | None) -> bool:
-    """Return whether a call whose answer was of no use would be made again, and not found again."""
+def calls_again(recording: Recording | None) -> bool:
+    """Return whether a discarded call is made again, and not found in the recording."""
     return recording is None or recording.mode == "record"
 
 
@@ -198,7 +198,7 @@ class ExternalPort:
         return recording.keep(key, self.name, request, self._attempt(request, key))
 
     def discard(self, request: Any, site: CallSite, response: Any) -> None:
-        """Have this call made again by a run that goes on: its recorded response could not be used.
+        """Discard a call's recorded response, which could not be used: a run that goes on calls again.
 
         Only for a response that no caller goes on from, so that what was played before still replays.
         """
@@ -221,7 +221,7 @@ class ExternalPort:
         wasted: Counter[str] = Counter()
         for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
-                return self._checked(self._with_waste(self._backend(request, seconds), wasted))
+                return self._check_response(self._with_waste(self._backend(request, seconds), wasted))
             except BudgetSpent as end:
                 end.usage = dict(wasted)
                 raise
@@ -242,7 +242,7 @@ class ExternalPort:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _with_waste(self, response: Any, wasted: Mapping[str, int]) -> Any:
-        """Return the response with what failed attempts cost; only chat models count that."""
+        """Add the cost of failed attempts to the response; only chat models count it."""
         return response
 
     def _final(self, fault: EnvFault, attempt: int, late: str = "") -> EnvFault:
@@ -252,7 +252,7 @@ class ExternalPort:
         final.usage = fault.usage
         return final
 
-    def _checked(self, response: Any) -> Any:
+    def _check_response(self, response: Any) -> Any:
         try:
             text = canonical_json(response)
         except RecursionError:

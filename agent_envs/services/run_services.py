@@ -8,7 +8,7 @@ from agent_envs.services.recording import Recording
 
 @dataclass(frozen=True)
 class Services:
-    """What stands before the outside services that a run's environments ask.
+    """The recording and the budgets before the outside services of a run's environments.
 
     Attributes:
         recording: where answers are recorded, or replayed from; a journal's `RunLog` may bring one instead.

@@ -22,7 +22,7 @@ from agent_envs.core.env import TurnWrapper, core_of, shown_messages, turn_wrapp
 from agent_envs.core.snapshot import Snapshot, restore, snapshot
 from agent_envs.core.trajectory import Header, Turn
 from agent_envs.services.chat import ChatModel
-from agent_envs.wrappers.feedback_models import PREFIX, Moment, added, chance_key, feedback_limits, make_feedback_model
+from agent_envs.wrappers.feedback_models import PREFIX, Moment, chance_key, feedback_limits, make_feedback_model, merge
 from agent_envs.wrappers.feedback_prompts import EPSILON, read_templates
 from agent_envs.wrappers.memory import Memory
 
@@ -83,7 +83,7 @@ class VerbalFeedback(TurnWrapper):
         """
         name = core_of(env).env_id
         portion(f"{name}: VerbalFeedback", "epsilon", epsilon)
-        texts, chat_options = read_templates(templates), _checked(name, options)
+        texts, chat_options = read_templates(templates), _check_options(name, options)
         limits = feedback_limits(max_calls, max_cost)
         if not isinstance(prices, str):
             raise UsageError(f"{name}: VerbalFeedback: prices={prices!r}; give the path of a table of prices as a text")
@@ -104,7 +104,7 @@ class VerbalFeedback(TurnWrapper):
         return partial(type(self), **self._saved_kwargs), (self.env,), state
 
     @property
-    def said(self) -> tuple[Message, ...]:
+    def extra_messages(self) -> tuple[Message, ...]:
         """The feedback of the episode."""
         return tuple(message for message in self.state.talk if message.author == "feedback")
 
@@ -138,9 +138,9 @@ class VerbalFeedback(TurnWrapper):
         before = self._moment()
         observation, reward, terminated, truncated, info = self.env.step(action)
         turn = self.turn_env().episode.turns[-1]
-        talk = self._grown(turn, info)
+        talk = self._extend_talk(turn, info)
         info["feedback"] = ""
-        if terminated or truncated or not self._awaited(turn, info):
+        if terminated or truncated or not self._expects_feedback(turn, info):
             self.state = replace(self.state, talk=talk)
             return observation, reward, terminated, truncated, info
         try:
@@ -161,18 +161,18 @@ class VerbalFeedback(TurnWrapper):
         except TypeError:  # a wrapper of somebody else's
             return None
 
-    def _awaited(self, turn: Turn, info: dict[str, Any]) -> bool:
-        """Return whether the policy is about to write, and will."""
-        if self.ahead or (self._most_turns is not None and info["turn"] >= self._most_turns):
+    def _expects_feedback(self, turn: Turn, info: dict[str, Any]) -> bool:
+        """Return whether the policy is about to write a turn."""
+        if self.is_lookahead or (self._most_turns is not None and info["turn"] >= self._most_turns):
             return False
         # With expanded actions: when an action has handed its result back to language, and not within a call or a text.
         return "action_mask" not in info or (isinstance(turn.action, int) and bool(info["action_mask"][0]))
 
-    def _grown(self, turn: Turn, info: dict[str, Any]) -> tuple[Message, ...]:
+    def _extend_talk(self, turn: Turn, info: dict[str, Any]) -> tuple[Message, ...]:
         """Return the conversation as the policy sees it after a turn."""
         news = shown_messages(self.env, info)
         if info["context"] == "replace":
-            own_by_text = {(message.role, message.content): message for message in self.said}
+            own_by_text = {(message.role, message.content): message for message in self.extra_messages}
             return tuple(own_by_text.get((message.role, message.content), message) for message in news)
         # With expanded actions only a text that was taken is part of the history.
         is_text = "action_mask" not in info or (isinstance(turn.action, str) and isinstance(turn.parsed, Say))
@@ -200,7 +200,7 @@ class VerbalFeedback(TurnWrapper):
         else:
             message = Message("user", FEEDBACK_MARK + text, "feedback")
             observation = "\n\n".join(filter(None, (observation, message.content)))
-        self.state = FeedbackState((*talk, message), added(self.state.usage, usage))
+        self.state = FeedbackState((*talk, message), merge(self.state.usage, usage))
         for memory in (wrapper for wrapper in turn_wrappers(self.env) if isinstance(wrapper, Memory)):
             memory.hear(message)
         info["messages"] = [*info["messages"], message.as_dict()]
@@ -208,7 +208,7 @@ class VerbalFeedback(TurnWrapper):
         return observation, info
 
 
-def _checked(name: str, options: Any) -> dict[str, Any]:
+def _check_options(name: str, options: Any) -> dict[str, Any]:
     """Return the options of a chat model that is named, which can travel."""
     try:
         if not isinstance(options, Mapping | None) or not all(isinstance(key, str) for key in options or ()):

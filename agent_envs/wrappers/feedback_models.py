@@ -27,8 +27,8 @@ from agent_envs.rollout.episode_runner import turn_seed
 from agent_envs.services.chat import ChatModel, ChatPort, ChatReply, ChatRequest, ask, chat_port, make_chat_model
 from agent_envs.services.chat.conversation import clean
 from agent_envs.services.chat.named import FORMS, is_chat_model, is_chat_name
-from agent_envs.services.chat.spending import Budget, Charged, Limits, Metered
-from agent_envs.services.recording import CallSite, Recording, asks_anew
+from agent_envs.services.chat.spending import Budget, Charged, Metered, SpendingLimits
+from agent_envs.services.recording import CallSite, Recording, calls_again
 from agent_envs.wrappers.feedback_prompts import Templates
 from agent_envs.wrappers.scripted_feedback import QUALITIES
 
@@ -163,15 +163,15 @@ class ChatFeedback(Uncopied):
 
     def _ask_model(self, port: ChatPort, request: ChatRequest, site: CallSite) -> FeedbackReply:
         reply = ask(port, request, site)
-        text, usage = readable(reply.text), _counted(reply)
+        text, usage = readable(reply.text), _count_call(reply)
         if not text:
             nudge = [{"role": "assistant", "content": "(nothing)"}, {"role": "user", "content": _NUDGE}]
             again = replace(request, messages=[*request.messages, *nudge])
             reply = ask(port, again, replace(site, ordinal=site.ordinal + 1), lambda reply: bool(readable(reply.text)))
             text = readable(reply.text)
-            usage += _counted(reply)
+            usage += _count_call(reply)
         if not text:
-            raise EnvFault(f"{self.service}: no feedback in two replies", asks_anew(port.recording))
+            raise EnvFault(f"{self.service}: no feedback in two replies", calls_again(port.recording))
         return text, dict(usage)
 
     def _port_now(self, moment: Moment) -> ChatPort:
@@ -190,7 +190,7 @@ def make_feedback_model(
     feedback: str | ChatModel,
     templates: Templates,
     options: dict[str, Any],
-    limits: Limits,
+    limits: SpendingLimits,
     prices: str = "",
 ) -> FeedbackModel:
     """Make the feedback model of an environment.
@@ -243,11 +243,11 @@ def readable(text: str) -> str:
     return text[: ends[-1]] if ends else text[: MOST_CHARACTERS - 4] + " ..."
 
 
-def _counted(reply: ChatReply) -> Counter[str]:
+def _count_call(reply: ChatReply) -> Counter[str]:
     return Counter({"calls": 1, **reply.usage})
 
 
-def added(before: tuple[tuple[str, int], ...], more: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+def merge(before: tuple[tuple[str, int], ...], more: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
     """Return counts by name, summed, in the order of their names."""
     return tuple(sorted((Counter(dict(before)) + Counter(more)).items()))
 
@@ -257,13 +257,13 @@ def feedback_usage(usage: Mapping[str, int]) -> dict[str, int]:
     return {name.removeprefix(PREFIX): count for name, count in usage.items() if name.startswith(PREFIX)}
 
 
-def feedback_limits(max_calls: int, max_cost: float) -> Limits:
+def feedback_limits(max_calls: int, max_cost: float) -> SpendingLimits:
     """Return limits as a wrapper is given them, 0 for none; raises UsageError where one is no such number."""
     whole_number("VerbalFeedback", "max_calls", max_calls, 0)
-    return Limits(max_calls, number("VerbalFeedback", "max_cost", max_cost, 0))
+    return SpendingLimits(max_calls, number("VerbalFeedback", "max_cost", max_cost, 0))
 
 
-def feedback_budget(model: str, limits: Limits, prices: str) -> Budget:
+def feedback_budget(model: str, limits: SpendingLimits, prices: str) -> Budget:
     """Return a new budget for a model; `prices` is the path of a table, "" for the package's.
 
     Raises UsageError: dollars are limited and no price is known for the model.

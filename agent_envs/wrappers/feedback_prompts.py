@@ -51,13 +51,13 @@ class Templates:
             prefill: what its next turn must begin with, "" for nothing.
         """
         text = self.explore if mode == "explore" else self.exploit
-        opening, rest = divided(talk)
+        opening, rest = split_instructions(talk)
         begin = _place(text)
         instructions = "\n\n".join(message.content for message in opening)
         functions = [tool["function"] for tool in tools]
         if tool_lines := "\n".join(f"- {row['name']}: {row.get('description', '')}".rstrip(": ") for row in functions):
             instructions += f"\n\nTools of the assistant:\n{tool_lines}"
-        rows = bounded(rest, MOST_CONVERSATION)
+        rows = newest_lines(rest, MOST_CONVERSATION)
         if prefill:
             rows.append(_row("environment", f"The next turn has to begin with {prefill}"))
         values = {
@@ -77,7 +77,7 @@ def read_templates(source: str | Mapping[str, str]) -> Templates:
         UsageError: one is missing, is no text, has no slot for the instructions or the conversation, or has another slot.
     """
     if isinstance(source, Mapping):
-        return _checked({str(mode): source[mode] for mode in source}, "templates")
+        return _check_texts({str(mode): source[mode] for mode in source}, "templates")
     if not isinstance(source, str | Path):
         raise UsageError(f"VerbalFeedback: templates={source!r}; give a folder, or the texts of {' and '.join(MODES)}")
     if not source:
@@ -91,16 +91,16 @@ def read_templates(source: str | Mapping[str, str]) -> Templates:
                 f"VerbalFeedback: templates={source!r}: {mode}.md cannot be read ({error}); a folder of templates holds "
                 f"{' and '.join(f'{name}.md' for name in MODES)}"
             ) from None
-    return _checked(texts, source)
+    return _check_texts(texts, source)
 
 
 @cache
 def _ours() -> Templates:
     home = files("agent_envs.wrappers").joinpath("feedback_templates")
-    return _checked({mode: home.joinpath(f"{mode}.md").read_text(encoding="utf-8") for mode in MODES}, str(home))
+    return _check_texts({mode: home.joinpath(f"{mode}.md").read_text(encoding="utf-8") for mode in MODES}, str(home))
 
 
-def _checked(texts: Mapping[str, Any], where: str) -> Templates:
+def _check_texts(texts: Mapping[str, Any], where: str) -> Templates:
     if sorted(texts) != sorted(MODES) or not all(isinstance(text, str) for text in texts.values()):
         raise UsageError(f"VerbalFeedback: templates: give the texts of {' and '.join(MODES)}, and nothing else")
     for mode, text in texts.items():
@@ -124,13 +124,13 @@ def _place(text: str) -> int:
     return next(slot.start() for slot in slots if "conversation" in (slot["named"], slot["braced"]))
 
 
-def divided(talk: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Message]]:
+def split_instructions(talk: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Message]]:
     """Return a conversation in two: the task's instructions (what the system says, else the first message), and the rest."""
     count = next((place for place, message in enumerate(talk) if message.role != "system"), len(talk))
     return talk[: count or 1], talk[count or 1 :]
 
 
-def bounded(messages: Sequence[Message], most: int) -> list[str]:
+def newest_lines(messages: Sequence[Message], most: int) -> list[str]:
     """Return messages as JSON objects, a line each, of at most `most` characters together; in linear time.
 
     Where they are longer, texts are cut, in this order and no more than is needed: old observations, the policy's turns, the

@@ -57,7 +57,8 @@ class Memory(TurnWrapper):
         observation, reward, terminated, truncated, info = self.env.step(action)
         opening, exchanges = self.state
         turn = self.turn_env().episode.turns[-1]
-        own = ("assistant", acted(turn, acting_tags(self.turn_env())) if self.keep == "actions" else str(turn.action))
+        text = acting_text(turn, acting_tags(self.turn_env())) if self.keep == "actions" else str(turn.action)
+        own = ("assistant", text)
         # What an expanded action says is the text that it appends, which follows as the environment's message.
         if isinstance(turn.action, int) or ("action_mask" in info and isinstance(turn.parsed, Malformed)):
             own = _NOBODY
@@ -67,7 +68,7 @@ class Memory(TurnWrapper):
         return observation, reward, terminated, truncated, self._rebuild(info)
 
     def hear(self, message: Message) -> None:
-        """Keep a message that a wrapper further out has shown, as long as the observation that it stands behind."""
+        """Keep a message that a wrapper further out added, as long as the observation before it."""
         opening, exchanges = self.state
         *older, newest = exchanges or ((_NOBODY,),)
         self.state = (opening, (*older, (*newest, (message.role, message.content))))
@@ -93,7 +94,7 @@ def acting_tags(core: TurnEnv) -> tuple[str, ...]:
     return tuple(tag[2:-1] for tag in closing if tag.startswith("</"))
 
 
-def acted(turn: Turn, tags: tuple[str, ...] = ()) -> str:
+def acting_text(turn: Turn, tags: tuple[str, ...] = ()) -> str:
     """Return the acting part of a turn's text, by what was parsed from it; the whole text where no part of it acts.
 
     Args:

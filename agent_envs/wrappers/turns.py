@@ -27,7 +27,7 @@ from agent_envs.core.registry import companion
 
 
 def allowance(env: gym.Env[Any, Any]) -> tuple[int, str]:
-    """Return the turns that a stack still allows and the prefill of the coming one: what info says, for a solver."""
+    """Return the turns left in a stack and the prefill of the coming one, as info has them, for a solver."""
     left, prefill = 0, ""
     limits = []
     bound = math.inf
@@ -58,9 +58,9 @@ class TurnLimit(TurnWrapper):
 
     def __init__(self, env: gym.Env[Any, Any], turns: int) -> None:
         super().__init__(env, turns=turns)
-        self._allow(self._whole("turns", turns, 1))
+        self._allow(self._check_count("turns", turns, 1))
 
-    def _whole(self, name: str, value: int, least: int) -> int:
+    def _check_count(self, name: str, value: int, least: int) -> int:
         return whole_number(type(self).__name__, name, value, least)
 
     def _allow(self, turns: int) -> None:
@@ -82,7 +82,7 @@ class TurnLimit(TurnWrapper):
         """Reset and count from 0."""
         self.state = (0, True)  # until all of the reset has worked
         observation, info = self.env.reset(seed=seed, options=options)
-        observation, info = self._opened(observation, info)
+        observation, info = self._first_observation(observation, info)
         self.state = (0, False)
         return observation, self._mark(info)
 
@@ -99,7 +99,7 @@ class TurnLimit(TurnWrapper):
         self.state = (count, terminated or truncated)
         return observation, reward, terminated, truncated, self._mark(info)
 
-    def _opened(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def _first_observation(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         return observation, info
 
     def _prepare(self, action: Any) -> Any:
@@ -126,11 +126,11 @@ class ForcedAnswer(TurnLimit):
 
     def __init__(self, env: gym.Env[Any, Any], free_turns: int) -> None:
         TurnWrapper.__init__(self, env, free_turns=free_turns)
-        self._allow(self._whole("free_turns", free_turns, 0) + 1)
+        self._allow(self._check_count("free_turns", free_turns, 0) + 1)
         if not self.turn_env().answer_tags[0]:
             raise UsageError(f"ForcedAnswer: {self.turn_env().env_id} has no answer tag to force; use TurnLimit")
 
-    def _opened(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def _first_observation(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         look = companion(self, "first_look")
         if look is None or min(info["turns_left"], self.turns) > 1:
             return observation, info

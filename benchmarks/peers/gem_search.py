@@ -8,7 +8,7 @@ from datasets import Dataset
 from gem.envs.qa_env import QaEnv
 from gem.tools.search_tool import SearchTool
 from gem.tools.tool_env_wrapper import ToolEnvWrapper
-from records import Turn
+from records import PeerTurn
 
 PASSAGE = "word " * 70
 TURNS = ["<think>t</think><search>where was the author of the book born</search>"] * 3 + ["<answer>Lisbon</answer>"]
@@ -30,11 +30,11 @@ def main() -> None:
         started, steps = time.process_time(), 0
         while time.process_time() - started < 1.0:
             env.reset()
-            turns: tuple[Turn, ...] = ()
+            turns: tuple[PeerTurn, ...] = ()
             for turn in TURNS:
                 text, reward, terminated, truncated, info = env.step(turn)
                 if records:
-                    row = Turn(len(turns) + 1, turn, text, reward, terminated or truncated, tuple(info.items()))
+                    row = PeerTurn(len(turns) + 1, turn, text, reward, terminated or truncated, tuple(info.items()))
                     turns = (*turns, row)
                 steps += 1
         best = max(best, steps / (time.process_time() - started))

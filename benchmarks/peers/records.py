@@ -5,7 +5,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Turn:
+class PeerTurn:
     """One turn, as its step returned it."""
 
     index: int

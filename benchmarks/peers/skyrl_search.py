@@ -5,7 +5,7 @@ import sys
 import time
 
 import skyrl_gym.tools.search as search_tool
-from records import Turn
+from records import PeerTurn
 from skyrl_gym.envs.search.env import SearchEnv, SearchEnvConfig
 
 RESULT = {"result": [[{"document": {"contents": "t\n" + "word " * 70}, "score": 1.0}] * 3]}
@@ -23,12 +23,15 @@ def main() -> None:
         while time.process_time() - started < 1.0:
             env = SearchEnv(config, extras)
             env.init([{"role": "user", "content": "question?"}])
-            turns: tuple[Turn, ...] = ()
+            turns: tuple[PeerTurn, ...] = ()
             for turn in TURNS:
                 out = env.step(turn)
                 if records:
                     info = tuple(out["metadata"].items())
-                    turns = (*turns, Turn(len(turns) + 1, turn, out["observations"], out["reward"], out["done"], info))
+                    turns = (
+                        *turns,
+                        PeerTurn(len(turns) + 1, turn, out["observations"], out["reward"], out["done"], info),
+                    )
                 steps += 1
         best = max(best, steps / (time.process_time() - started))
     print(json.dumps({"steps_per_cpu_second": best}))

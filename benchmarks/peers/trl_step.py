@@ -26,7 +26,7 @@ from trl import GRPOConfig, GRPOTrainer
 from trl.trainer import grpo_trainer
 
 
-class World:
+class TrlWorld:
     """An environment whose one tool always shows the same text."""
 
     observation = ""
@@ -107,10 +107,10 @@ def trainer_of(cell: dict[str, Any]) -> GRPOTrainer:
         tokenizer.response_template = {}  # TRL asks only whether there is one; `call` reads responses
         grpo_trainer.parse_response = call
         # No end token is sampled, so ours closes a turn with one that TRL leaves out: one character makes up for it.
-        World.observation = cell["text"] + "."
-        more["environment_factory"] = World
+        TrlWorld.observation = cell["text"] + "."
+        more["environment_factory"] = TrlWorld
     rows = cell["groups"] * cell["group_size"]
-    longest = cell["turns"] * (cell["sampled"] + len(World.observation) + 64)
+    longest = cell["turns"] * (cell["sampled"] + len(TrlWorld.observation) + 64)
     settings = GRPOConfig(
         output_dir=tempfile.mkdtemp(),
         max_steps=cell["steps"],

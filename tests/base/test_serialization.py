@@ -23,10 +23,10 @@ from agent_envs.base.serialization import (
     decode_state,
     digest,
     encode_state,
+    is_local,
     plain_value,
     sha256_text,
     state_type,
-    stays_here,
 )
 from tests.rows import each_row
 
@@ -197,9 +197,9 @@ def test_digests_take_lone_surrogates_and_tell_values_apart():
 
 def test_arguments_that_can_travel():
     for value in (None, 1, 1.5, "x", True, [1, [2]], (1, 2), {"a": {"b": []}}, {"object": "a word"}, '{"object":"x"}'):
-        assert not stays_here(value), value
+        assert not is_local(value), value
     for value in (object(), [object()], {"a": [len]}, np.int64(1), (b"x",), {"object": object()}):
-        assert stays_here(value), value
+        assert is_local(value), value
     assert plain_value({"a": (1, len)}) == {"a": [1, {"object": "builtins:builtin_function_or_method"}]}
 
 

@@ -18,14 +18,14 @@ from agent_envs.rollout.policy import Request
 from agent_envs.rollout.run_many import run_many
 from agent_envs.services.chat import AnthropicChat, ChatReply, ChatRequest, OpenAIChat, ScriptedChat
 from agent_envs.services.chat.prices import Price
-from agent_envs.services.chat.spending import Budget, Limits
+from agent_envs.services.chat.spending import Budget, SpendingLimits
 from baselines.agents import AGENTS, agent_class
 from baselines.chat_agent import ChatAgent
 from baselines.prompted_tools import example_for
 from baselines.prompts import FOLDER
 from baselines.scripted_reader import Errors, ScriptedReader
 from baselines.self_consistency import ballot
-from baselines.view import View, final_answer
+from baselines.view import EpisodeView, final_answer
 from tests import ROOT
 from tests.services.chat.conftest import serve  # noqa: F401 - a fixture
 from tests.services.chat.wire import AnthropicWire, OpenAIWire, Said
@@ -237,7 +237,7 @@ def test_a_turn_without_a_model_costs_nothing_under_a_limit():
             return talk.ask([{"role": "user", "content": "?"}]) if talk.request.turn else "free"
 
     silent = ScriptedChat(lambda request: ChatReply("x"), "m")
-    agent = Thrifty(silent).charged(Budget(Limits(usd=1.0), {"m": Price(input=1, output=1)}))
+    agent = Thrifty(silent).charged(Budget(SpendingLimits(usd=1.0), {"m": Price(input=1, output=1)}))
     assert agent.act([Request("k", 0, ())])[0].action == "free"
     with pytest.raises(UsageError, match="m: a reply counts no tokens"):
         agent.act([Request("k", 1, ())])
@@ -260,7 +260,7 @@ def test_calls_that_a_turn_made_before_a_fault_or_the_limit_are_counted():
     with pytest.raises(EnvFault, match="down") as fault:
         agent.act([Request("k", 0, ())])
     with pytest.raises(BudgetSpent, match=r"m: 1\.0000 of 1\.0000 USD") as end:
-        agent.charged(Budget(Limits(usd=1.0), {"m": Price(input=1, output=0)})).act([Request("k", 0, ())])
+        agent.charged(Budget(SpendingLimits(usd=1.0), {"m": Price(input=1, output=0)})).act([Request("k", 0, ())])
     assert fault.value.usage == end.value.usage == {"input": 1_000_000, "output": 5, "calls": 1}
 
 
@@ -274,7 +274,7 @@ def test_the_view_reads_limits_and_the_form_of_each_family():
     forms = {"SearchQA": "text", "LegalSearch": "law", "ToolReasoning": "boxed", "Arithmetic": "number"}
     for name, form in forms.items():
         _, info = gym.make(f"agent_envs/{name}-v0").reset(seed=0)
-        view = View.of(Request("k", 0, tuple(info["messages"]), info["tools"], stop=tuple(info["stop"])))
+        view = EpisodeView.of(Request("k", 0, tuple(info["messages"]), info["tools"], stop=tuple(info["stop"])))
         assert view._form == form
         assert form == "number" or view.limit("turns") == info["turns_left"]
 
@@ -288,7 +288,7 @@ def test_examples_are_of_train_tasks_and_current():
         assert "split train" in text and worked(env_id) in text
         env = gym.make(f"agent_envs/{env_id}-v0")
         _, info = env.reset(seed=0, options={"task": 0, "split": "dev"})
-        view = View.of(Request("k", 0, tuple(info["messages"]), info["tools"], stop=tuple(info["stop"])))
+        view = EpisodeView.of(Request("k", 0, tuple(info["messages"]), info["tools"], stop=tuple(info["stop"])))
         assert example_for(view) in text
 
 

@@ -10,13 +10,13 @@ import pytest
 from agent_envs.base.errors import UsageError
 from agent_envs.core.registry import TABLE
 from benchmarks import demo, demo_board, demo_model
-from benchmarks.demo_log import BUDGET, MEASURED, TASKS, Log, Step, by_share, estimate_seconds, read_log
+from benchmarks.demo_log import BUDGET, MEASURED, TASKS, DemoStep, Log, by_share, estimate_seconds, read_log
 from benchmarks.demo_model import MODEL
 from benchmarks.training_runs import report_seeds
 from tests import ROOT
 from tests.needs import needs
 
-STEPS = [Step("play", "evaluation", 10), Step("learn", "training"), Step("page", "page")]
+STEPS = [DemoStep("play", "evaluation", 10), DemoStep("learn", "training"), DemoStep("page", "page")]
 HEAD = {"demo": "1"}
 
 

@@ -7,7 +7,7 @@ import gymnasium as gym
 
 from benchmarks import agents, demo_board
 from benchmarks.agents import Heuristics
-from leaderboard.board import Settings
+from leaderboard.board import BoardSettings
 from leaderboard.decisions import decide
 
 
@@ -39,7 +39,7 @@ def test_a_second_call_goes_on_where_the_first_ended(tmp_path, monkeypatch):
     assert demo_board.main(arguments) == 0 and steps == ["leaderboard build"]
     settings = (tmp_path / "board" / "boards" / "demo.toml").read_text()
 
-    assert Settings.model_validate(tomllib.loads(settings)).suite == "demo@1"
+    assert BoardSettings.model_validate(tomllib.loads(settings)).suite == "demo@1"
 
 
 def test_the_heuristics_play_at_random_where_a_third_party_has_none(monkeypatch):

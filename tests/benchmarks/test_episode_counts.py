@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import sweeps
 from benchmarks.episode_counts import draw_figures, read_episodes, table_4, table_of_turns
-from benchmarks.sweeps import Cell
+from benchmarks.sweeps import SweepCell
 from tests.trainers.earl_runs import ARITHMETIC, run
 
 
@@ -57,7 +57,7 @@ def test_figures_are_drawn_of_what_there_is(tmp_path):
 def finished(tmp_path_factory):
     """Return a folder of runs with a finished one of ExpA+CPO in it."""
     out = tmp_path_factory.mktemp("sweep")
-    cell = Cell("ExpA+CPO", "", (), seed="0")
+    cell = SweepCell("ExpA+CPO", "", (), seed="0")
     return out, cell, run(out / cell.folder, *ARITHMETIC, steps=1)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import sweeps
-from benchmarks.sweeps import MACRO, MICRO, Cell, Layout, read_layout, read_sweep, run_sweep, table_of
+from benchmarks.sweeps import MACRO, MICRO, Layout, SweepCell, read_layout, read_sweep, run_sweep, table_of
 from tests.benchmarks.test_sweeps import result_of
 from tests.trainers.forked import run_module
 from trainers.command_line import parse
@@ -274,7 +274,7 @@ def test_a_domain_without_a_result_has_no_figure_and_no_average():
     """Neither of its row, nor of its seeds; the other row stands."""
     lost = domains(0.1, 10, True) | {"success": None, "interval": None}
     lost["kinds"]["Tau2Retail"] = {"success": None, "interval": None, "tasks": 0, "faults": 20}
-    cells = [Cell("one", "", (), seed) for seed in "01"]
+    cells = [SweepCell("one", "", (), seed) for seed in "01"]
     results = dict(zip(cells, ({"after": lost}, {"after": domains(0.2, 10, True)}), strict=True))
     head, _, row = (line.strip("| ").split(" | ") for line in table_of(results, Layout(average=True)).splitlines())
     for name in ("Tau2Retail", MICRO):
@@ -282,12 +282,12 @@ def test_a_domain_without_a_result_has_no_figure_and_no_average():
         assert shares([row[head.index(f"{name} seed 1")]])[0] > 0
     assert f"{MACRO} seed 0" not in head and f"{MACRO} seed 1" in head
     assert "Tau2Airline mean of 2 seeds" in head
-    alone = table_of({Cell("one", "", ()): {"after": lost}}, Layout(average=True)).splitlines()
+    alone = table_of({SweepCell("one", "", ()): {"after": lost}}, Layout(average=True)).splitlines()
     assert alone[0] == "| method | Tau2Airline | Tau2Retail | Tau2Telecom | Avg. (micro) |" and alone[2].count("%") == 6
 
 
 def test_an_average_needs_the_whole_row():
-    cells = [Cell("one", "Retail", ()), Cell("one", "Airline", ()), Cell("two", "Retail", ())]
+    cells = [SweepCell("one", "Retail", ()), SweepCell("one", "Airline", ()), SweepCell("two", "Retail", ())]
     results = {cell: {"after": summary(0.5, 8, False)} for cell in cells}
     assert table_of(results, Layout(average=True)).splitlines()[2:] == [
         "| one | 50.0% [50.0%, 50.0%] | 50.0% [50.0%, 50.0%] | 50.0% | 50.0% |",

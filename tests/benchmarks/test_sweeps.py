@@ -17,7 +17,7 @@ import pytest
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
 from benchmarks import sweeps
-from benchmarks.sweeps import Cell, default_out, read_sweep, run_sweep, sweep_names, table_of
+from benchmarks.sweeps import SweepCell, default_out, read_sweep, run_sweep, sweep_names, table_of
 from trainers.command_line import load_preset, option_names, parse
 from trainers.earl import EARLSettings
 from trainers.sft import SFTSettings
@@ -127,7 +127,7 @@ def test_seeds_are_runs_of_their_own_and_the_table_has_their_mean(presets, tmp_p
 
 
 def test_the_mean_of_seeds_stands_with_their_extremes():
-    cells = [Cell("one", "", (), seed) for seed in "012"]
+    cells = [SweepCell("one", "", (), seed) for seed in "012"]
     results = {cell: result_of(value) for cell, value in zip(cells, (0.5, 0.25, 0.75), strict=True)}
     assert table_of(results).splitlines()[0] == "| method | seed 0 | seed 1 | seed 2 | mean of 3 seeds |"
     assert table_of(results).splitlines()[2].endswith("| 75.0% [37.5%, 100.0%] | 50.0% (25.0% to 75.0%) |")
@@ -212,7 +212,7 @@ def test_an_unknown_sweep_is_one_line(tmp_path, monkeypatch, capsys):
 
 
 def test_kinds_of_tasks_are_columns():
-    cells = [Cell("one", "", ()), Cell("two", "", ())]
+    cells = [SweepCell("one", "", ()), SweepCell("two", "", ())]
     kinds = {"count": 0.25, "countdown": 0.75}, {"countdown": 0.125}
     results = {cell: result_of(0.5, found) for cell, found in zip(cells, kinds, strict=True)}
     assert table_of(results).splitlines() == [

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from agent_envs.cli.play import folded
+from agent_envs.cli.play import fold_text
 from tests import ROOT
 from tests.cli.conftest import shell
 from tests.needs import needs
@@ -161,14 +161,14 @@ def test_bytes_that_are_no_text_and_long_lines_are_turns_like_others(env_id):
 
 
 def test_folding():
-    assert folded("one two three", 30) == "one two three"
-    assert folded("- " + "word " * 10, 30) == "- word word word word word\n  word word word word word"
-    assert folded("x" * 70, 30) == "x" * 30 + "\n" + "x" * 30 + "\n" + "x" * 10
-    assert folded('{"a": [1, 2, 3], "b": {"c": "long enough to be laid out"}}', 30).split("\n")[:2] == [
+    assert fold_text("one two three", 30) == "one two three"
+    assert fold_text("- " + "word " * 10, 30) == "- word word word word word\n  word word word word word"
+    assert fold_text("x" * 70, 30) == "x" * 30 + "\n" + "x" * 30 + "\n" + "x" * 10
+    assert fold_text('{"a": [1, 2, 3], "b": {"c": "long enough to be laid out"}}', 30).split("\n")[:2] == [
         "{",
         "    'a': [1, 2, 3],",
     ]
-    assert folded("[" * 9_000, 40).count("[") == 9_000 and folded("\x1b[2J", 30) == "[2J"
+    assert fold_text("[" * 9_000, 40).count("[") == 9_000 and fold_text("\x1b[2J", 30) == "[2J"
 
 
 def test_what_is_piped_is_not_folded():

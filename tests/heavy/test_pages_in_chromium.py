@@ -28,7 +28,7 @@ from agent_envs.evaluation.submission.pack import pack_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.evaluation.suites.suite import load_suite
 from agent_envs.rollout.policy import Reply
-from leaderboard.board import Board, Published, Settings, entrant_of
+from leaderboard.board import Board, BoardSettings, PublishedScore, entrant_of
 from leaderboard.decisions import Decision
 from leaderboard.pages import write_boards
 from leaderboard.standings import standings
@@ -121,8 +121,8 @@ def hostile_board(tmp_path_factory) -> Path:
         row = Decision(submission=entrant.verdict.submission, verb="accepted", reason=joined, who=MARKUP["style"],
                        time="2026-01-01T00:00:00+00:00")  # fmt: skip
         entrants.append(replace(entrant, history=(row,)))
-    published = Published(agent=MARKUP["entities"], score=0.5, source=joined)
-    settings = Settings(title=MARKUP["table"], suite="demo@1", about=joined, published=[published])
+    published = PublishedScore(agent=MARKUP["entities"], score=0.5, source=joined)
+    settings = BoardSettings(title=MARKUP["table"], suite="demo@1", about=joined, published=[published])
     board = Board("demo", settings, standings(suite, entrants), (joined,), entrants[0].history)
     return write_boards([board], folder / "site").parent
 

@@ -12,7 +12,7 @@ import pytest
 from agent_envs import EnvFault, UsageError, task_rows, tool_view
 from agent_envs.core.registry import TABLE
 from agent_envs.integrations import Session, trl, trl_rollout
-from agent_envs.integrations.session import TokenRecord, spoken
+from agent_envs.integrations.session import TokenRecord, canonical_action
 from tests.fresh_process import printed
 from tests.integrations import (
     hosts,
@@ -154,15 +154,15 @@ def test_tokens_are_refused_where_the_context_is_replaced_or_a_template_rewrites
     player = Session()
     player.begin(row)
     record = TokenRecord(tokenizer, player)
-    answer = player.act(record.sampled([*tokenizer.encode("<compare>50"), tokenizer.eos_token_id]))
-    assert tokenizer.decode(record.answered(answer)).startswith("\n<|im_start|>user\n")
+    answer = player.act(record.add_sampled([*tokenizer.encode("<compare>50"), tokenizer.eos_token_id]))
+    assert tokenizer.decode(record.encode_answer(answer)).startswith("\n<|im_start|>user\n")
     template = tokenizer.apply_chat_template
     tokenizer.apply_chat_template = lambda rows, **given: template(rows[-2:], **given)
     with pytest.raises(UsageError, match="rewrites earlier turns"):
-        record.answered(answer)
+        record.encode_answer(answer)
     player.info["context"] = "replace"
     with pytest.raises(UsageError, match="replaced every turn"):
-        record.answered(answer)
+        record.encode_answer(answer)
 
 
 @pytest.mark.parametrize("row", [row for row in TABLE if not row.twin], ids=lambda row: row.name)
@@ -207,10 +207,10 @@ def test_trls_last_reply_reaches_its_environment():
 
 def test_native_calls_beside_a_text():
     assert (
-        spoken("Now.", [("search", '{"query": "a"}')])
+        canonical_action("Now.", [("search", '{"query": "a"}')])
         == 'Now.\n<tool_call>\n{"name": "search", "arguments": {"query":"a"}}\n</tool_call>'
     )
-    assert "no JSON" in spoken("", [("search", "no JSON")]) and spoken("as it is", ()) == "as it is"
+    assert "no JSON" in canonical_action("", [("search", "no JSON")]) and canonical_action("as it is", ()) == "as it is"
 
 
 def test_rows_travel_as_parquet_has_them_and_old_ones_are_refused():

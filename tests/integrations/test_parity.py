@@ -54,7 +54,7 @@ def test_a_limit_of_inspects_scores_the_turns_that_were_taken(monkeypatch):
 
 
 def dropped_last_reward(monkeypatch):
-    took = Session._took
+    took = Session._record_step
 
     def mutated(self, action, step):
         messages = took(self, action, step)
@@ -62,7 +62,7 @@ def dropped_last_reward(monkeypatch):
             self.rewards[-1] = 0.0
         return messages
 
-    monkeypatch.setattr(Session, "_took", mutated)
+    monkeypatch.setattr(Session, "_record_step", mutated)
 
 
 def reused_state(monkeypatch):
@@ -79,22 +79,22 @@ def reused_state(monkeypatch):
 
 
 def swapped_ends(monkeypatch):
-    took = Session._took
+    took = Session._record_step
 
     def mutated(self, action, step):
         observation, reward, terminated, truncated, info = step
         return took(self, action, (observation, reward, truncated, terminated, info))
 
-    monkeypatch.setattr(Session, "_took", mutated)
+    monkeypatch.setattr(Session, "_record_step", mutated)
 
 
 def lost_message(monkeypatch):
-    told = Session._told
+    told = Session._record_messages
 
     def mutated(self, info):
         return told(self, info | {"messages": info["messages"][:-1]} if self.rewards and not self.end else info)
 
-    monkeypatch.setattr(Session, "_told", mutated)
+    monkeypatch.setattr(Session, "_record_messages", mutated)
 
 
 MUTANTS = (dropped_last_reward, reused_state, swapped_ends, lost_message)

@@ -13,7 +13,7 @@ from agent_envs.base.serialization import canonical_json, digest, sha256_text
 from agent_envs.base.strict_model import Strict
 from agent_envs.evaluation.submission.episode_rows import AttemptRow, EpisodeRow, ExternalRow
 from agent_envs.evaluation.submission.models import Manifest, Submission
-from agent_envs.evaluation.submission.replay_pool import Memory
+from agent_envs.evaluation.submission.replay_pool import Checks
 from leaderboard.verify import ACCEPTED, How, verify
 
 KINDS = {
@@ -125,7 +125,7 @@ class Campaign:
     """Mutates one accepted submission, in its place, and puts it back after each verdict."""
 
     def __init__(self, suite, folder, seed):
-        self.suite, self.folder, self._source, self.memory = suite, folder, random.Random(seed), Memory()
+        self.suite, self.folder, self._source, self.memory = suite, folder, random.Random(seed), Checks()
         self.before = self.verdict()
         assert self.before.verdict == ACCEPTED, self.before.findings
         self._paths = {kind: [folder / f"{kind}.json"] for kind in ("submission", "manifest")}

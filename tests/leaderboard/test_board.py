@@ -19,7 +19,7 @@ from agent_envs.evaluation.submission.replaying import Checked, places_of
 from agent_envs.evaluation.suites.suite import load_suite
 from agent_envs.rollout.policy import CompanionPolicy
 from leaderboard import verify
-from leaderboard.board import SUBMISSIONS, Board, Settings, add, boards_of, decide_about, find_submission
+from leaderboard.board import SUBMISSIONS, Board, BoardSettings, add, boards_of, decide_about, find_submission
 from leaderboard.command_line import main
 from leaderboard.decisions import NAME, decisions_of
 from leaderboard.pages import page_of, row_page, sheet, to_json, write_boards
@@ -243,7 +243,7 @@ def test_the_command_line_of_a_board(made, board, capsys, tmp_path, monkeypatch)
 def test_a_sheet_holds_no_formula(monkeypatch):
     suite = many_tasks(8)
     found = standings(suite, [made_up(suite, name, 0.5, 1) for name in ("=", "@")])
-    board = Board("b", Settings.model_construct(title="B", suite="many@1", about="", published=[]), found, (), ())
+    board = Board("b", BoardSettings.model_construct(title="B", suite="many@1", about="", published=[]), found, (), ())
     rows = list(csv.DictReader(io.StringIO(sheet([board]))))
     assert {row["agent"] for row in rows} == {"'=", "'@"} and not any(row["submission"][0] in "=@" for row in rows)
 
@@ -287,7 +287,7 @@ def test_a_rows_page_shows_episodes_as_stepped_again_by_turns_failed_and_solved(
         assert (item.turns, item.reward) == (len(play.turns), play.total_reward)
         assert item.outcome.text == ("success" if play.success else "failure") and f'id="{item.anchor}-t1"' in item.html
     (row,) = standings(suite, [entrant]).rows
-    board = Board("demo", Settings(title="Demo", suite="demo@1"), standings(suite, [entrant]), (), ())
+    board = Board("demo", BoardSettings(title="Demo", suite="demo@1"), standings(suite, [entrant]), (), ())
     page = row_page(board, row, shown, missing)
     (log,) = (table for table in page.tables if table.caption == "Verification")
     assert ("turns stepped again", f"{sum(len(play.turns) for play in recorded.values()):,}") in log.rows

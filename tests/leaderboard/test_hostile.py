@@ -12,7 +12,7 @@ import pytest
 
 from agent_envs.base.errors import UsageError
 from agent_envs.evaluation.submission.pack import pack_run
-from agent_envs.evaluation.submission.replay_pool import Memory
+from agent_envs.evaluation.submission.replay_pool import Checks
 from agent_envs.evaluation.suites.suite import Suite, suite_text
 from leaderboard import directory
 from leaderboard.verify import How, verify
@@ -29,7 +29,7 @@ def honest(tmp_path_factory):
     suite = small_suite(tasks=3, trials=1, sweep=("retriever", ("bm25", "oracle")))
     play(place / "run", suite)
     pack_run(place / "run", place / "packed")
-    memory = Memory()
+    memory = Checks()
     assert verify(place / "packed", How(suite, jobs=0, memory=memory)).verdict == "accepted"
     return suite, place / "packed", memory
 

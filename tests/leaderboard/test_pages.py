@@ -8,7 +8,7 @@ import pytest
 from agent_envs.evaluation.html.page import Cell, render
 from agent_envs.evaluation.suites.suite import load_suite
 from leaderboard import verify
-from leaderboard.board import Board, Settings, add
+from leaderboard.board import Board, BoardSettings, add
 from leaderboard.pages import page_of, to_json, write_boards
 from leaderboard.pair_page import pair_page
 from leaderboard.standings import standings
@@ -50,7 +50,7 @@ def test_a_board_is_sorted_by_other_columns_on_pages_of_their_own(tmp_path):
     suite = many_tasks(20)
     rows = [made_up(suite, name, 0.5, seed, turns, usage) for name, seed, turns, usage in
             (("a", 1, 3, {"input": 4_000, "output": 40}), ("b", 2, 1, {"input": 80}), ("c", 3, 2, {}))]  # fmt: skip
-    board = Board("b", Settings.model_construct(title="B", suite="many@1", about="", published=[]),
+    board = Board("b", BoardSettings.model_construct(title="B", suite="many@1", about="", published=[]),
                   standings(suite, rows), (), ())  # fmt: skip
     names = {
         order: [row[0].text for row in page_of(board, order).tables[0].rows] for order in ("turns", "tokens", "agent")
@@ -81,7 +81,7 @@ def test_families_stand_in_a_heat_map():
     demo = load_suite("demo@1")
     suite = demo.part(tuple(item for item in demo.entries if item.label in ("Count-v0", "Sort-v0", "BabyAI-v0")))
     found = standings(suite, [made_up(suite, "a", 0.7, 1)])
-    board = Board("b", Settings.model_construct(title="B", suite="demo@1", about="", published=[]), found, (), ())
+    board = Board("b", BoardSettings.model_construct(title="B", suite="demo@1", about="", published=[]), found, (), ())
     heat = next(table for table in page_of(board).tables if table.caption.startswith("Success by family"))
     (row,) = heat.rows
     count, sort, babyai = (item["success"] for item in found.rows[0].entrant.verdict.entries)
@@ -97,7 +97,7 @@ def test_of_many_pairs_the_closest_have_pages_and_entries(monkeypatch):
     suite = many_tasks(40)
     found = standings(suite, [made_up(suite, name, chance, seed) for name, chance, seed in
                               (("a", 0.2, 1), ("b", 0.4, 2), ("c", 0.6, 3), ("d", 0.9, 4))])  # fmt: skip
-    board = Board("b", Settings.model_construct(title="B", suite="many@1", about="", published=[]), found, (), ())
+    board = Board("b", BoardSettings.model_construct(title="B", suite="many@1", about="", published=[]), found, (), ())
     pairs = to_json(board)["pairs"]
     sizes = sorted(abs(pair["difference"]) for pair in pairs)
     assert sorted(abs(pair["difference"]) for pair in pairs if "entries" in pair) == sizes[:2] and len(pairs) == 6

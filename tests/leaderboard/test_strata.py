@@ -7,7 +7,7 @@ import pytest
 from agent_envs.evaluation.html.page import Cell
 from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suites.suite import load_suite
-from leaderboard.board import Board, Settings
+from leaderboard.board import Board, BoardSettings
 from leaderboard.pages import page_of, row_page
 from leaderboard.standings import standings
 from leaderboard.strata import MOST_AGENTS, board_strata, row_strata, strata_of
@@ -44,7 +44,7 @@ def test_the_parts_of_a_label_are_the_whole(labelled):
 
 def test_pages_show_them_and_none_of_a_suite_of_ones_own(labelled):
     rows = standings(labelled, [made_up(labelled, name, 0.5, seed) for seed, name in enumerate("abcdefghij")])
-    board = Board("b", Settings(title="B", suite="demo@1"), rows, (), ())
+    board = Board("b", BoardSettings(title="B", suite="demo@1"), rows, (), ())
     captions = [table.caption for table in page_of(board).tables]
     names = [f"Success by {label}" for label in strata_of(labelled)]
     assert [name for name in captions if name in names] == names

@@ -58,10 +58,10 @@ class Recorder:
 @pytest.mark.parametrize("wrap", [lambda env: env, lambda env: Memory(env, turns=1)])
 def test_the_state_behind_the_end_can_be_looked_at_and_not_be_acted_in(wrap):
     walk = EpisodeWalk(wrap(gym.make(ID)), seed=0, episode_key="k")
-    assert walk.ahead() == walk.request()
+    assert walk.state_request() == walk.request()
     while not walk.over:
         walk.take(Reply(LINES[len(walk.turns)]))
-    state = walk.ahead()
+    state = walk.state_request()
     said, news = state.messages[-2:]
     assert state.turn == len(walk.turns) + 1 and said["content"] == LINES[len(walk.turns) - 1]
     assert news["content"] == walk.turns[-1].observation[-1].content

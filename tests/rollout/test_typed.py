@@ -7,7 +7,7 @@ import pytest
 
 import agent_envs
 from agent_envs import solve, tool_view
-from agent_envs.rollout.typed import BEGUN, TypedActions
+from agent_envs.rollout.typed import TEXT_PROMPT, TypedActions
 from agent_envs.tools.forms import filled
 from tests.needs import needs
 
@@ -180,7 +180,7 @@ def test_a_turn_of_text_says_so_once():
     assert TypedActions(gym.make("agent_envs/BabyAI-v0"), tool_view).actions("go forwrd", read) == [
         "go forwrd\nmore words"
     ]
-    assert prompts == [BEGUN, "... "]
+    assert prompts == [TEXT_PROMPT, "... "]
 
 
 def test_a_list_of_objects_that_need_nothing_ends_at_an_empty_one_and_a_schema_may_be_a_flag():

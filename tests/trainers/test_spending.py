@@ -7,7 +7,7 @@ import pytest
 
 from agent_envs.base.errors import BudgetSpent, UsageError
 from agent_envs.services.chat.model import ChatReply, ChatRequest, ScriptedChat
-from agent_envs.services.chat.spending import Budget, Limits
+from agent_envs.services.chat.spending import Budget, SpendingLimits
 from tests.servers import FaultServer
 from tests.services.chat.wire import OpenAIWire, Said
 from tests.trainers.earl_parts.expanded.players import player_for
@@ -189,7 +189,7 @@ def test_expanded_actions_stop_as_well_and_find_their_answers(server, tmp_path):
         spec = environment_spec("OrderExpA", {}, [("VerbalFeedback", {"feedback": name, "max_calls": most})])
         return plan_groups(spec, "train", [0, 1], 4, "k")
 
-    costs = Costs({f"{name}/v1": None}, Limits(calls=5))
+    costs = Costs({f"{name}/v1": None}, SpendingLimits(calls=5))
     costs.begin(tmp_path)
     policy.services = costs.services(0)
     with pytest.raises(BudgetSpent, match="all 5 calls"):
@@ -240,7 +240,7 @@ def test_what_was_spent_is_kept_as_it_is_paid_and_goes_on_in_fewer_processes(tmp
         {"openai:m": {"calls": 3, "input": 21}},
     ]
     assert len(list((tmp_path / "spent").iterdir())) == 2
-    one = Costs({"openai:m": None}, Limits(calls=10))
+    one = Costs({"openai:m": None}, SpendingLimits(calls=10))
     one.begin(tmp_path)
     assert one.counts == {"openai:m": {"calls": 9, "input": 63}}
     with pytest.raises(BudgetSpent, match="all 10 calls"):

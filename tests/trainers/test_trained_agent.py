@@ -101,15 +101,15 @@ def test_another_environment_than_the_runs_is_told_once(trained, capsys):
     agent = TrainedAgent(str(out))
     capsys.readouterr()  # how loading went
     for same in (ARGUMENTS, ARGUMENTS | {"reward": "success"}):
-        agent.meets(TurnLimit(gym.make(full_id("Order"), **same), turns=2))
+        agent.warn_if_environment_differs(TurnLimit(gym.make(full_id("Order"), **same), turns=2))
     assert capsys.readouterr().err == ""
-    agent.meets(gym.make(full_id("Order"), size=3))
+    agent.warn_if_environment_differs(gym.make(full_id("Order"), size=3))
     (told,) = capsys.readouterr().err.splitlines()
     assert told == (
         "note: run was trained in another environment: size=2, not 3; max_generations=3, not 40; its own: "
         + last.removeprefix("evaluate it: ")
     )
-    agent.meets(gym.make(full_id("Order"), size=4))
+    agent.warn_if_environment_differs(gym.make(full_id("Order"), size=4))
     assert capsys.readouterr().err == ""
 
 

@@ -11,7 +11,7 @@ from agent_envs.base.jsonl_log import read_journal
 from agent_envs.core.env import core_of
 from agent_envs.core.registry import full_id
 from agent_envs.core.trajectory import Trajectory
-from benchmarks.sweeps import Cell, read_sweep, sweep_names, table_of
+from benchmarks.sweeps import SweepCell, read_sweep, sweep_names, table_of
 from trainers import veg
 from trainers.command_line import load_preset, parse, preset_names
 from trainers.grpo import GRPOSettings, train
@@ -165,7 +165,7 @@ def test_the_sweeps_have_the_tables_values():
 def test_a_table_has_a_column_for_each_way_to_measure():
     told = {"success": 0.5, "interval": [0.25, 0.75]}
     result = {"after": told, "after_with_feedback": told, "after_without": told | {"success": 0.25}}
-    assert table_of({Cell("0.1", "", (), "0"): result}).splitlines() == [
+    assert table_of({SweepCell("0.1", "", (), "0"): result}).splitlines() == [
         "| method | with feedback seed 0 | without seed 0 | with feedback mean of 1 seeds | without mean of 1 seeds |",
         "|---|---|---|---|---|",
         "| 0.1 | 50.0% [25.0%, 75.0%] | 25.0% [25.0%, 75.0%] | 50.0% (50.0% to 50.0%) | 25.0% (25.0% to 25.0%) |",

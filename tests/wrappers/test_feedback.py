@@ -76,7 +76,7 @@ def test_it_stays_in_the_conversation_and_in_the_record_with_its_author():
     last = [row["content"] for row in policy.seen[-1].messages if row["content"].startswith(FEEDBACK_MARK)]
     assert last == [f"Feedback: Advice {number}." for number in (1, 2, 3)]
     assert "[feedback] Feedback: Advice 2." in transcript(found.prompt, found.turns)
-    assert env.said == (found.prompt[-1], *(turn.observation[-1] for turn in found.turns[:-1]))
+    assert env.extra_messages == (found.prompt[-1], *(turn.observation[-1] for turn in found.turns[:-1]))
 
 
 def test_the_environment_itself_never_hears_of_it():
@@ -95,10 +95,10 @@ def test_snapshots_go_through_bytes_and_restore_the_conversation():
     env.step(COMPARE)
     moment = Snapshot.from_bytes(snapshot(env).to_bytes())
     expected = [env.step(COMPARE)[0] for _ in range(3)]
-    said = env.said
+    said = env.extra_messages
     other = advised()
     restore(other, moment)
-    assert [other.step(COMPARE)[0] for _ in range(3)] == expected and other.said == said
+    assert [other.step(COMPARE)[0] for _ in range(3)] == expected and other.extra_messages == said
     with pytest.raises(UsageError, match="other wrappers"):
         restore(advised(epsilon=0.4), moment)
     damaged = Snapshot(moment.spec_digest, moment.episode, moment.generator, (("x", 1), *moment.layers[1:]))
@@ -162,7 +162,7 @@ def test_record_turn_and_shown_serve_loops_of_ones_own():
     env = advised()
     _, info = env.reset(seed=0)
     assert shown_messages(env, info)[-1].author == "feedback"
-    assert record_turn(env, env.step(COMPARE)).observation[-1] == env.said[-1]
+    assert record_turn(env, env.step(COMPARE)).observation[-1] == env.extra_messages[-1]
 
 
 def test_built_in_agents_play_as_without_it():

@@ -97,7 +97,7 @@ def test_a_fork_has_the_same_future_and_a_branch_another_one():
     twin, *branches = fork(env), *(fork(env, branch=f"b{number}") for number in range(6))
     told = [env.step(COMPARE)[0] for env in (env, twin, *branches)]
     assert told[0] == told[1] and len(set(told)) == 7
-    assert env.said == twin.said and env.said[:2] == branches[0].said[:2]
+    assert env.extra_messages == twin.extra_messages and env.extra_messages[:2] == branches[0].extra_messages[:2]
     later = [env.step(COMPARE)[0] for env in (env, twin)]
     assert later[0] == later[1]
 

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from agent_envs import UsageError
 from agent_envs.base.messages import Message
 from agent_envs.base.serialization import canonical_json
-from agent_envs.wrappers.feedback_prompts import MOST_CONVERSATION, MOST_INSTRUCTIONS, bounded, divided, read_templates
+from agent_envs.wrappers.feedback_prompts import (
+    MOST_CONVERSATION,
+    MOST_INSTRUCTIONS,
+    newest_lines,
+    read_templates,
+    split_instructions,
+)
 from tests.examples import examples
 from tests.wrappers.advised import COMPARE, Spy
 from tests.wrappers.test_feedback_chat import advised
@@ -75,7 +81,7 @@ def test_a_conversation_that_has_not_begun_is_told_so():
     first = (Message("user", "All of it.", "environment"),)
     messages = read_templates("").messages("explore", first, (), "")
     assert "(nothing yet" in messages[1]["content"] and '"All of it."' in messages[0]["content"]
-    assert divided(first) == (first, ())
+    assert split_instructions(first) == (first, ())
 
 
 def test_tools_are_named_as_the_policy_is_offered_them():
@@ -96,21 +102,21 @@ def test_a_long_conversation_is_cut_old_observations_first_and_says_so():
     question = message("environment", "q" * 3000)
     talk = [question, message("tool", "a" * 5000), message("policy", "b" * 5000), message("tool", "c" * 5000)]
     whole = [one.content for one in talk]
-    assert [row["text"] for row in read(bounded(talk, 20_000))] == whole
-    assert [row["from"] for row in read(bounded(talk, 20_000))] == ["environment", "tool", "assistant", "tool"]
-    cut = [row["text"] for row in read(bounded(talk, 15_000))]
+    assert [row["text"] for row in read(newest_lines(talk, 20_000))] == whole
+    assert [row["from"] for row in read(newest_lines(talk, 20_000))] == ["environment", "tool", "assistant", "tool"]
+    cut = [row["text"] for row in read(newest_lines(talk, 15_000))]
     assert cut[1].startswith("a" * 1500) and cut[1].endswith(" characters are left out)")
     assert [cut[0], *cut[2:]] == [whole[0], *whole[2:]]
-    cut = [row["text"] for row in read(bounded(talk, 8_750))]
+    cut = [row["text"] for row in read(newest_lines(talk, 8_750))]
     assert cut[1] == "a" * 240 + " (cut: 4760 characters are left out)"
     assert cut[2].startswith("b" * 240) and len(cut[2]) < 350 and (cut[0], cut[3]) == (whole[0], whole[3])
-    cut = [row["text"] for row in read(bounded(talk, 5_000))]
+    cut = [row["text"] for row in read(newest_lines(talk, 5_000))]
     assert len(cut[0]) < 1_300 and cut[0].startswith("q" * 1250) and cut[3].startswith("c" * 2500)
 
 
 def test_a_long_message_of_the_environment_is_cut_to_what_is_left():
     talk = [message("environment", "Which?"), message("policy", "Look."), message("tool", "x" * 1_000_000)]
-    rows = bounded(talk, MOST_CONVERSATION)
+    rows = newest_lines(talk, MOST_CONVERSATION)
     assert MOST_CONVERSATION - 60 < len("\n".join(rows)) <= MOST_CONVERSATION
     assert [row["text"] for row in read(rows)[:2]] == ["Which?", "Look."]
     spy = Spy()
@@ -123,7 +129,7 @@ def test_a_long_message_of_the_environment_is_cut_to_what_is_left():
 def test_of_many_messages_the_oldest_are_left_out_and_counted():
     """2,000 messages of 300 characters were 548,000 once."""
     talk = [message("tool" if place % 2 else "policy", f"{place} " + "x" * 300) for place in range(2000)]
-    rows = read(bounded([message("environment", "What is asked."), *talk], MOST_CONVERSATION))
+    rows = read(newest_lines([message("environment", "What is asked."), *talk], MOST_CONVERSATION))
     assert rows[0] == {"from": "environment", "text": "What is asked."}
     shown = len(rows) - 2
     assert rows[1] == {"left_out": f"{2000 - shown} older messages"} and 60 < shown < 100
@@ -154,7 +160,7 @@ SAID = st.tuples(
 @given(st.lists(SAID, max_size=60), st.integers(4_000, 30_000))
 def test_what_is_sent_never_exceeds_the_limit_and_tells_what_is_missing(said, most):
     talk = [message(author, text * times) for author, text, times in said]
-    rows = bounded(talk, most)
+    rows = newest_lines(talk, most)
     whole = [{"from": "assistant" if m.author == "policy" else m.author, "text": m.content} for m in talk]
     assert len("\n".join(rows)) <= most
     if len("\n".join(map(canonical_json, whole))) < most:

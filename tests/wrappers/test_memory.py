@@ -10,7 +10,7 @@ from agent_envs.core.env import Outcome
 from agent_envs.core.trajectory import Trajectory, Turn, segments
 from agent_envs.rollout.policy import Reply
 from agent_envs.wrappers import Memory
-from agent_envs.wrappers.memory import acted
+from agent_envs.wrappers.memory import acting_text
 from tests.rows import each_row
 from tests.toy import ID, Guess
 
@@ -213,7 +213,7 @@ ACTED = [
 
 @each_row(("text", "parsed", "kept"), ACTED)
 def test_what_acts_is_what_was_parsed(text, parsed, kept):
-    assert acted(Turn(1, "", text, parsed, ()), ("compare", "answer", "tool_call")) == kept
+    assert acting_text(Turn(1, "", text, parsed, ()), ("compare", "answer", "tool_call")) == kept
 
 
 def test_the_tags_of_an_environment_act_in_it():

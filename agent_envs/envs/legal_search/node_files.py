@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent_envs.base.errors import DataMissing, UsageError
-from agent_envs.datasets.safe_rows import DOCUMENT_LIMIT_BYTES, Row, json_lines
+from agent_envs.datasets.safe_rows import DOCUMENT_LIMIT_BYTES, DataRow, json_lines
 from agent_envs.envs.legal_search.library import Library, Section
 from agent_envs.envs.legal_search.tools import citable
 
@@ -39,7 +39,7 @@ def make_library(name: str, sections: Iterable[Section], where: str) -> Library:
         raise UsageError(f"{where}: {error}") from None
 
 
-def _node(row: Row) -> Section:
+def _node(row: DataRow) -> Section:
     text = row.fields.get("text") or ""
     if not isinstance(text, str):
         raise row.fail("text", "a text")

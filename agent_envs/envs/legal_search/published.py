@@ -24,7 +24,7 @@ from zlib import crc32
 
 from agent_envs.base.errors import DataMissing, UsageError
 from agent_envs.datasets.catalogue import DATA_FOLDER_VARIABLE
-from agent_envs.datasets.safe_rows import DOCUMENT_LIMIT_BYTES, Row, json_lines
+from agent_envs.datasets.safe_rows import DOCUMENT_LIMIT_BYTES, DataRow, json_lines
 from agent_envs.envs.legal_search.library import Library, Section
 from agent_envs.envs.legal_search.node_files import (
     document,
@@ -59,7 +59,7 @@ def read_contracts(path: Path) -> Read:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: not JSON ({error})") from None
-    whole = Row(str(path), content)
+    whole = DataRow(str(path), content)
     if "data" in whole.fields:
         return _cuad(path, whole)
     if "tests" in whole.fields:
@@ -68,7 +68,7 @@ def read_contracts(path: Path) -> Read:
     raise UsageError(f'{path}: neither CUAD ("data") nor LegalBench-RAG ("tests"); its keys are {keys}')
 
 
-def _cuad(path: Path, whole: Row) -> Read:
+def _cuad(path: Path, whole: DataRow) -> Read:
     """Read contracts with SQuAD 2.0's fields; a question asks about one contract, so its name is put before it."""
     sections: list[Section] = []
     rows: list[LegalRow] = []
@@ -84,7 +84,7 @@ def _cuad(path: Path, whole: Row) -> Read:
     return make_library(path.stem, sections, str(path)), rows
 
 
-def _cuad_row(row: Row, title: str, text: str) -> LegalRow:
+def _cuad_row(row: DataRow, title: str, text: str) -> LegalRow:
     spans = []
     for answer in _rows(row, "answers", needed=False):
         answer.text("text")
@@ -97,7 +97,7 @@ def _cuad_row(row: Row, title: str, text: str) -> LegalRow:
     return _row(row.text("id"), kind, question, [(title, text, span) for span in spans])
 
 
-def _legalbench_rag(path: Path, whole: Row) -> Read:
+def _legalbench_rag(path: Path, whole: DataRow) -> Read:
     """Read a benchmark; its texts lie in the folder `corpus` beside it or beside its folder, as they are published."""
     folders = [path.parent / "corpus", path.parent.parent / "corpus"]
     folder = next((place for place in folders if place.is_dir()), None)
@@ -123,7 +123,7 @@ def _legalbench_rag(path: Path, whole: Row) -> Read:
     return make_library(path.stem, sections, str(path)), rows
 
 
-def _corpus_text(folder: Path, name: str, snippet: Row) -> str:
+def _corpus_text(folder: Path, name: str, snippet: DataRow) -> str:
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()):
         raise snippet.fail("file_path", "a path inside the folder of texts")
@@ -132,7 +132,7 @@ def _corpus_text(folder: Path, name: str, snippet: Row) -> str:
     return read_text(path)
 
 
-def _span(snippet: Row, text: str) -> tuple[int, int]:
+def _span(snippet: DataRow, text: str) -> tuple[int, int]:
     span = snippet.fields.get("span")
     numbers = span if isinstance(span, list) else []
     if len(numbers) != 2 or not all(type(place) is int for place in numbers) or not 0 <= numbers[0] < numbers[1]:
@@ -153,14 +153,14 @@ def _row(identity: str, kind: str, question: str, marked: list[tuple[str, str, t
     return LegalRow(identity, "test", kind, question, answers, "f1" if answers else "abstain", tuple(places), cluster)
 
 
-def _rows(row: Row, field: str, needed: bool = True) -> Iterator[Row]:
+def _rows(row: DataRow, field: str, needed: bool = True) -> Iterator[DataRow]:
     entries: Any = row.fields.get(field)
     if entries is None and not needed:
         return
     if not isinstance(entries, list):
         raise row.fail(field, "a list")
     for number, item in enumerate(entries, 1):
-        yield Row(f"{row.where}, {field} {number}", item)
+        yield DataRow(f"{row.where}, {field} {number}", item)
 
 
 def load_library(name: str) -> Library:
@@ -273,7 +273,7 @@ def unsound(row: LegalRow, library: Library) -> str:
     return "" if len(matches) == 1 else "its heading is not unique"
 
 
-def _dc_row(row: Row, split: str) -> LegalRow:
+def _dc_row(row: DataRow, split: str) -> LegalRow:
     """Return a question. What stands in `hidden_answers` is not read at all, so that it can show nowhere."""
     answerable = bool(row.fields.get("answerable"))
     sections = tuple(row.texts("support")) if answerable else ()
@@ -330,7 +330,7 @@ def _benchmark(path: Path, size: int, changed_ns: int) -> BenchmarkSource:
     return BenchmarkSource(path)
 
 
-def _question(row: Row) -> LegalRow:
+def _question(row: DataRow) -> LegalRow:
     return LegalRow(
         id=row.text("id"),
         split=row.text("split"),

@@ -12,7 +12,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import Call, Malformed, Say
 from agent_envs.base.serialization import canonical_json
-from agent_envs.core.conversation_view import Check, ConversationView, Participant, ViewEntry
+from agent_envs.core.conversation_view import ConversationView, Participant, ViewCheck, ViewEntry
 from agent_envs.core.env import TurnEnv
 from agent_envs.core.trajectory import Turn
 from agent_envs.envs.tau2.actions import without_thought
@@ -162,14 +162,14 @@ class _ViewBuilder:
         for text in _notes(last):
             yield ViewEntry("", "note", "", text[:1].upper() + text[1:] + ".", turn=last.index)
 
-    def checks(self) -> Iterator[Check]:
+    def checks(self) -> Iterator[ViewCheck]:
         if self.full is None or self.criteria is None:
-            yield Check("Criteria", "the task has none that can be read", "not known", None)
+            yield ViewCheck("Criteria", "the task has none that can be read", "not known", None)
         else:
             yield from self._changed("DB" in self.criteria.basis)
             yield from self._met(self.full, self.criteria, score_of(self.episode.turns[-1]).get(f"{NL_ASSERTION}*"))
 
-    def _changed(self, counts: bool) -> Iterator[Check]:
+    def _changed(self, counts: bool) -> Iterator[ViewCheck]:
         """Yield checks of the expected changes of the databases, and of changes that were not expected."""
         world, expected = self.dialogue.world, self.expected
         if expected is None:
@@ -182,7 +182,7 @@ class _ViewBuilder:
         others = ((f"{item.record} {item.text}", "not expected", False) for item in beside)
         yield from _compared("Other changes", "DB", counts, others)
 
-    def _met(self, full: Tau2Task, criteria: Criteria, grade: str | None) -> Iterator[Check]:
+    def _met(self, full: Tau2Task, criteria: Criteria, grade: str | None) -> Iterator[ViewCheck]:
         """Yield checks of assertions, actions, facts and judged expectations; no judge is called."""
         checks = evaluate(self.domain, full, self.dialogue.lines, self.dialogue.ended, self.core.rules.solo).checks
         actions = [f"{_NAMES[a.requestor]}: {a.name}({arguments_text(a.arguments)})" for a in criteria.actions or ()]
@@ -208,12 +208,14 @@ def _notes(last: Turn) -> list[str]:
     return [text for result in last.results if not result.call_id for text in result.content.split("\n") if text]
 
 
-def _compared(heading: str, component: str, counts: bool, rows: Iterable[tuple[str, str, bool | None]]) -> list[Check]:
+def _compared(
+    heading: str, component: str, counts: bool, rows: Iterable[tuple[str, str, bool | None]]
+) -> list[ViewCheck]:
     """Return a check for each text of a component, with the verdict in words, and whether it is good, where it counts."""
     group = f"{heading} ({component}, {'counts' if counts else 'does not count here'})"
-    checks = [Check(group, text, verdict, holds if counts else None) for text, verdict, holds in rows]
+    checks = [ViewCheck(group, text, verdict, holds if counts else None) for text, verdict, holds in rows]
     left = len(checks) - MOST_CHECKS
-    return checks if left <= 0 else [*checks[:MOST_CHECKS], Check(group, f"{left:,} more", "left out", None)]
+    return checks if left <= 0 else [*checks[:MOST_CHECKS], ViewCheck(group, f"{left:,} more", "left out", None)]
 
 
 def _by_record(diffs: tuple[Difference, ...]) -> dict[str, list[Difference]]:

@@ -30,7 +30,7 @@ from agent_envs.envs.tau2.users.scripted import CONSENTS, VERSION, ScriptedUser
 from agent_envs.services.chat import ChatModel
 from agent_envs.services.chat.named import judge_model
 from agent_envs.services.judges import Judge
-from agent_envs.services.recording import CallSite, Recording, asks_anew
+from agent_envs.services.recording import CallSite, Recording, calls_again
 
 # Tasks that are not generated, by the name that `tasks` gives them: from domain, compat, whether the policy is "workflow".
 SOURCES: dict[str, Callable[[str, str, bool], tuple[Domain, TaskSource]]] = {
@@ -218,7 +218,7 @@ class Tau2Env(TurnEnv):
         if dialogue.ended and not start.ended and self.partner is not None and self.partner.service:
             # The service's doing, not the task's.
             cause = f"{self.partner.service}: the conversation was over before the first turn ({dialogue.ended})"
-            raise EnvFault(cause, asks_anew(self.services.recording))
+            raise EnvFault(cause, calls_again(self.services.recording))
         if dialogue.ended:
             self._refuse(f"the conversation of task {task.id!r} is over before the first turn", "give it a longer one")
         return dialogue

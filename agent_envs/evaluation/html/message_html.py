@@ -11,7 +11,7 @@ from itertools import groupby
 
 from agent_envs.base.protocol import Malformed
 from agent_envs.base.terminal import MAX_CHARACTERS
-from agent_envs.core.conversation_view import Check, ConversationView, ViewEntry
+from agent_envs.core.conversation_view import ConversationView, ViewCheck, ViewEntry
 from agent_envs.core.trajectory import Trajectory, Turn, stretches
 
 FOLD = 1_200
@@ -25,21 +25,21 @@ _TAGGED = re.compile(rf"<({_NAMES})>.*?(?:</\1>|(?=<(?:{_NAMES})>)|\Z)", re.DOTA
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class TextPassage:
     """A text in pieces of (kind, text): those shown, those folded away, and what was cut off.
 
     `folded_size` counts the characters folded, `size` those of the whole text where some were cut off (else 0).
     """
 
-    shown: tuple[tuple[str, str], ...]
+    visible: tuple[tuple[str, str], ...]
     folded: tuple[tuple[str, str], ...]
     folded_size: int
     size: int
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What one action added to a growing text, in pieces of (kind, text); `fresh` is False where a fold cut it in two."""
+class StretchStep:
+    """The pieces, (kind, text), that one action added to a growing text; `fresh` is False where a fold cut it in two."""
 
     number: int
     action: str | int
@@ -54,39 +54,39 @@ class Stretch:
     `notes` are (kind, text): what finished calls and events there were, each once, with how often.
     """
 
-    shown: tuple[Step, ...]
-    folded: tuple[Step, ...]
+    visible: tuple[StretchStep, ...]
+    folded: tuple[StretchStep, ...]
     folded_size: int
     notes: tuple[tuple[str, str], ...]
 
 
-def passage(value: str | int, highlight: bool = False, most: int = MAX_CHARACTERS) -> Passage:
+def passage(value: str | int, highlight: bool = False, most: int = MAX_CHARACTERS) -> TextPassage:
     """Return a message's text in pieces: at most `most` characters, and action tags apart with `highlight`."""
     whole = str(value).strip("\n")
     text = whole[:most]
     cut = _fold(text)
-    shown, folded = _split(_tagged(text) if highlight else [("", text)], cut)
-    return Passage(shown, folded, len(text) - cut, len(whole) if len(whole) > len(text) else 0)
+    visible, folded = _split(_split_tags(text) if highlight else [("", text)], cut)
+    return TextPassage(visible, folded, len(text) - cut, len(whole) if len(whole) > len(text) else 0)
 
 
 def stretch(turns: Sequence[tuple[int, Turn]], most: int = MAX_CHARACTERS, names: Sequence[str] = ()) -> Stretch:
     """Return numbered turns of an episode with expanded actions as one text; at most `most` characters of each turn."""
-    steps = [Step(number, turn.action, _added(turn, most, names)) for number, turn in turns]
+    steps = [StretchStep(number, turn.action, _turn_pieces(turn, most, names)) for number, turn in turns]
     text = "".join(piece for step in steps for _, piece in step.pieces)
     cut = _fold(text)
-    shown, folded = list[Step](), list[Step]()
+    visible, folded = list[StretchStep](), list[StretchStep]()
     left = cut
     for step in steps:
         head, tail = _split(step.pieces, max(left, 0))
         if head or not (tail or folded):
-            shown.append(replace(step, pieces=head))
-        if tail or not shown or shown[-1].number != step.number:
+            visible.append(replace(step, pieces=head))
+        if tail or not visible or visible[-1].number != step.number:
             folded.append(replace(step, pieces=tail, fresh=not head))
         left -= sum(len(piece) for _, piece in step.pieces)
-    return Stretch(tuple(shown), tuple(folded), len(text) - cut, tuple(_notes([turn for _, turn in turns])))
+    return Stretch(tuple(visible), tuple(folded), len(text) - cut, tuple(_notes([turn for _, turn in turns])))
 
 
-def grouped(play: Trajectory, cut: int, left_out: int) -> list[list[tuple[int, Turn]]]:
+def group_turns(play: Trajectory, cut: int, left_out: int) -> list[list[tuple[int, Turn]]]:
     """Return numbered turns as they are shown together; behind turn `cut`, `left_out` turns are missing."""
     groups: list[list[tuple[int, Turn]]] = []
     numbers = iter(range(1, len(play.turns) + 1))
@@ -98,24 +98,24 @@ def grouped(play: Trajectory, cut: int, left_out: int) -> list[list[tuple[int, T
     return groups
 
 
-def _added(turn: Turn, most: int, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return what a turn adds: what was written, what the action appended, what was found, and refusals, each of a kind."""
+def _turn_pieces(turn: Turn, most: int, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return the pieces that a turn adds: the policy's text, what the action appended, results and refusals, each of a kind."""
     text = "".join(message.content for message in turn.observation)
     kind = "event" if isinstance(turn.parsed, Malformed) else "call"
     pieces: list[tuple[str, str]] = []
     for result in reversed(turn.results):
-        before, found, after = text.rpartition(result.content) if result.content else (text, "", "")
-        pieces = [("error" if result.error else "answer", found), (kind if after.strip() else "", after), *pieces]
+        before, answer, after = text.rpartition(result.content) if result.content else (text, "", "")
+        pieces = [("error" if result.error else "answer", answer), (kind if after.strip() else "", after), *pieces]
         text = before
     pieces.insert(0, (kind, text))
     if isinstance(turn.action, str):
         pieces.insert(0, ("", turn.action))
     elif not turn.observation:
-        known = 0 <= turn.action < len(names)
-        pieces.insert(0, ("call", f"[{names[turn.action] if known else f'action {turn.action}'}]"))
+        has_name = 0 <= turn.action < len(names)
+        pieces.insert(0, ("call", f"[{names[turn.action] if has_name else f'action {turn.action}'}]"))
     size = sum(len(piece) for _, piece in pieces)
-    kept = _split(pieces, most)[0]
-    return kept if size <= most else (*kept, ("event", f" [cut here: {size:,} characters in all] "))
+    head = _split(pieces, most)[0]
+    return head if size <= most else (*head, ("event", f" [cut here: {size:,} characters in all] "))
 
 
 def _notes(turns: Sequence[Turn]) -> Iterator[tuple[str, str]]:
@@ -130,17 +130,17 @@ def _split(
     pieces: Iterable[tuple[str, str]], cut: int
 ) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
     """Return pieces up to a place in their text, and the rest; without empty ones."""
-    shown, folded, at = [], [], 0
+    visible, folded, at = [], [], 0
     for kind, piece in pieces:
         head, tail = piece[: max(cut - at, 0)], piece[max(cut - at, 0) :]
-        shown += [(kind, head)] if head else []
+        visible += [(kind, head)] if head else []
         folded += [(kind, tail)] if tail else []
         at += len(piece)
-    return tuple(shown), tuple(folded)
+    return tuple(visible), tuple(folded)
 
 
 def _fold(text: str) -> int:
-    """Return where a text is folded: its length where it is not, else the end of a word or of the last line to be shown."""
+    """Return the length at which a text is folded: all of it, else up to the end of a word or of the last visible line."""
     cut = len(text)
     if cut > FOLD + FOLD_SLACK:
         space = max(text.rfind(mark, FOLD - FOLD_SLACK, FOLD) for mark in " \n")
@@ -153,13 +153,13 @@ def _fold(text: str) -> int:
     return cut
 
 
-def _tagged(text: str) -> Iterator[tuple[str, str]]:
+def _split_tags(text: str) -> Iterator[tuple[str, str]]:
     at = 0
-    for found in _TAGGED.finditer(text):
-        if found.start() > at:
-            yield "", text[at : found.start()]
-        yield TAGS[found.group(1)], found.group()
-        at = found.end()
+    for tag in _TAGGED.finditer(text):
+        if tag.start() > at:
+            yield "", text[at : tag.start()]
+        yield TAGS[tag.group(1)], tag.group()
+        at = tag.end()
     if at < len(text):
         yield "", text[at:]
 
@@ -181,7 +181,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """What one side did without another between; `column` says where it stands: left, right, or across both."""
+    """Consecutive entries of one side; `column` is its place: left, right, or across both."""
 
     name: str
     column: str
@@ -202,19 +202,19 @@ class ConversationPage:
             self._turns.setdefault(entry.turn, []).append(entry)
 
     def size(self, turns: Iterable[int], most: int) -> int:
-        """Return how many characters the entries of turns have, of each text at most `most`."""
-        shown = (entry for turn in turns for entry in self._turns.get(turn, [])[:MOST_ENTRIES])
-        return sum(min(len(entry.text), most) for entry in shown)
+        """Return the number of characters in the entries of turns, of each text at most `most`."""
+        entries = (entry for turn in turns for entry in self._turns.get(turn, [])[:MOST_ENTRIES])
+        return sum(min(len(entry.text), most) for entry in entries)
 
-    def spoken(self, turn: int) -> tuple[tuple[Voice, ...], int]:
-        """Return a turn's voices, and how many entries are left out behind them."""
-        found = self._turns.get(turn, [])
-        together = groupby(found[:MOST_ENTRIES], key=lambda entry: entry.participant)
+    def voices(self, turn: int) -> tuple[tuple[Voice, ...], int]:
+        """Return a turn's voices, and the number of entries left out behind them."""
+        entries = self._turns.get(turn, [])
+        together = groupby(entries[:MOST_ENTRIES], key=lambda entry: entry.participant)
         voices = (Voice(name, self._columns.get(name, "across"), tuple(_items(list(part)))) for name, part in together)
-        return tuple(voices), max(len(found) - MOST_ENTRIES, 0)
+        return tuple(voices), max(len(entries) - MOST_ENTRIES, 0)
 
-    def closing(self) -> tuple[tuple[tuple[str, tuple[Check, ...]], ...], int]:
-        """Return what the end was held against, by group, and how many checks are left out."""
+    def check_groups(self) -> tuple[tuple[tuple[str, tuple[ViewCheck, ...]], ...], int]:
+        """Return the checks of the end by group, and the number left out."""
         together = groupby(self.checks[:MOST_CHECKS], key=lambda check: check.group)
         return tuple((name, tuple(part)) for name, part in together), max(len(self.checks) - MOST_CHECKS, 0)
 

@@ -24,13 +24,13 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.terminal import MAX_CHARACTERS, visible
 from agent_envs.core.conversation_view import ConversationView
 from agent_envs.core.trajectory import Trajectory
-from agent_envs.evaluation.html.message_html import ConversationPage, grouped, passage, stretch
-from agent_envs.evaluation.html.rendered_states import AROUND, MOST_BYTES, data_url, fitting
+from agent_envs.evaluation.html.message_html import ConversationPage, group_turns, passage, stretch
+from agent_envs.evaluation.html.rendered_states import AROUND, MOST_BYTES, data_url, fit_pictures
 from agent_envs.evaluation.report.charts import (
     Bar,
     Cell,
     Curve,
-    Stack,
+    StackedBar,
     Table,
     bar_svg,
     curve_svg,
@@ -40,7 +40,7 @@ from agent_envs.evaluation.report.charts import (
 )
 
 __all__ = [
-    "Bar", "Cell", "Curve", "LinkedPages", "Page", "Picture", "RenderedTranscript", "Stack", "Table", "Transcript", "draw",
+    "Bar", "Cell", "Curve", "LinkedPages", "Page", "Picture", "RenderedTranscript", "StackedBar", "Table", "Transcript", "draw",
     "render", "visible", "write_page",
 ]  # fmt: skip
 
@@ -107,7 +107,7 @@ class RenderedTranscript:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a page shows, from top to bottom. A blank line in `intro` starts a paragraph; `links` stand above and below.
+    """The content of a page, from top to bottom. A blank line in `intro` starts a paragraph; `links` stand above and below.
 
     `tables` may have figures between them; those in `curves` follow.
     """
@@ -145,9 +145,9 @@ def write_page(path: Path, page: Page) -> None:
 def render(page: Page) -> bytes:
     """Return the bytes of a page. That its links lead somewhere is the caller's matter. Raises UsageError: as `write_page`."""
     _check(page)
-    drawn = [item if isinstance(item, RenderedTranscript) else draw(item) for item in page.transcripts]
-    images = bool(page.pictures) or any(item.picture_bytes for item in drawn)
-    html: str = _template("page.html").render(page=page, drawn=drawn, images=images, most=MAX_CHARACTERS)
+    transcripts = [item if isinstance(item, RenderedTranscript) else draw(item) for item in page.transcripts]
+    images = bool(page.pictures) or any(item.picture_bytes for item in transcripts)
+    html: str = _template("page.html").render(page=page, transcripts=transcripts, images=images, most=MAX_CHARACTERS)
     return html.encode("utf-8")
 
 
@@ -167,18 +167,18 @@ def draw(item: Transcript, most_bytes: int | None = None) -> RenderedTranscript:
         most_bytes -= AROUND  # the note that some are left out
     for characters, turns in levels:
         left_out = len(play.turns) - turns // 2 * 2 if len(play.turns) > turns else 0
-        groups = grouped(play, turns // 2, left_out)
+        groups = group_turns(play, turns // 2, left_out)
         numbers = [0, *(number for group in groups for number, _ in group)]
         if talk is not None and most_bytes is not None and turns and talk.size(numbers, characters) > most_bytes:
             continue  # what cannot fit need not be drawn
         how = {"item": item, "talk": talk, "badge_cell": _outcome(item), "groups": groups, "left_out": left_out,
                "cut": turns // 2, "most": characters}  # fmt: skip
-        html, size = _begun(how, None if (characters, turns) == levels[-1] else most_bytes)
+        html, size = _render_transcript(how, None if (characters, turns) == levels[-1] else most_bytes)
         if most_bytes is None or size <= most_bytes:
             break
     ends = [0, *(group[-1][0] for group in groups)]
     room = MOST_BYTES if most_bytes is None else most_bytes - size
-    pictures, missing = fitting(item.pictures, ends, room) if talk is None else ({}, 0)
+    pictures, missing = fit_pictures(item.pictures, ends, room) if talk is None else ({}, 0)
     if pictures or missing:
         html = _template("transcript.html").render(**how, pictures=pictures, missing=missing)
     # The template escaped every value; this is the one place where HTML made elsewhere enters a page.
@@ -188,8 +188,8 @@ def draw(item: Transcript, most_bytes: int | None = None) -> RenderedTranscript:
     )
 
 
-def _begun(how: dict[str, Any], most_bytes: int | None) -> tuple[str, int]:
-    """Return a transcript without pictures and its size; one that turns out to be too large is not drawn to its end."""
+def _render_transcript(how: dict[str, Any], most_bytes: int | None) -> tuple[str, int]:
+    """Render a transcript without pictures and return its size; stop once it is larger than `most_bytes`."""
     parts, size = list[str](), 0
     for part in _template("transcript.html").generate(**how, pictures={}, missing=0):
         parts.append(part)
@@ -314,8 +314,8 @@ class LinkedPages:
         with self._marker.open("a", encoding="ascii") as file_list:
             file_list.write(f"{name}\n")
         path.parent.mkdir(exist_ok=True)
-        with path.open("xb") as written:  # which follows no link
-            written.write(html)
+        with path.open("xb") as page_file:  # which follows no link
+            page_file.write(html)
         return path
 
     def _remove_old(self) -> None:

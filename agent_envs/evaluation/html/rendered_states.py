@@ -21,7 +21,7 @@ AROUND = 250  # bytes of HTML around a picture, or of the note that some are lef
 
 
 class Painter(TurnWrapper):
-    """Keep a picture of the state after the reset and after each turn, in `pictures`; "" where none is wanted or fits."""
+    """Draw the state after the reset and after each turn, in `pictures`; "" where none is needed or fits."""
 
     def __init__(self, env: gym.Env[Any, Any], turns: int) -> None:
         """Draw the first and the last states of an episode of so many turns, at most `MOST_PICTURES`."""
@@ -31,16 +31,16 @@ class Painter(TurnWrapper):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Reset, and begin anew."""
-        found = self.env.reset(seed=seed, options=options)
+        start = self.env.reset(seed=seed, options=options)
         self.pictures = []
         self._draw()
-        return found
+        return start
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take a turn."""
-        found = self.env.step(action)
+        transition = self.env.step(action)
         self._draw()
-        return found
+        return transition
 
     def _draw(self) -> None:
         core, picture, turn = self.turn_env(), "", len(self.pictures)
@@ -59,20 +59,22 @@ def draws(env: gym.Env[Any, Any]) -> bool:
 
 
 def data_url(svg: str) -> Markup:
-    """Return an SVG as a URL that holds it."""
+    """Return a data URL of an SVG."""
     return Markup("data:image/svg+xml;base64,") + base64.b64encode(svg.encode("utf-8", "replace")).decode("ascii")
 
 
-def fitting(pictures: Sequence[str], turns: Sequence[int], room: int) -> tuple[dict[int, Markup], int]:
-    """Return turn -> URL of the pictures that fit into so many bytes, from both ends, and how many of the turns lack one."""
+def fit_pictures(pictures: Sequence[str], turns: Sequence[int], room: int) -> tuple[dict[int, Markup], int]:
+    """Return turn -> URL of the pictures that fit into `room` bytes, from both ends, and the number of turns without one."""
     room = min(room, MOST_BYTES)
-    shown: dict[int, Markup] = {}
-    drawn = [turn for turn in turns if turn < len(pictures)]
-    for turn in (drawn[place // 2] if place % 2 == 0 else drawn[-1 - place // 2] for place in range(len(drawn))):
+    urls: dict[int, Markup] = {}
+    candidates = [turn for turn in turns if turn < len(pictures)]
+    for turn in (
+        candidates[place // 2] if place % 2 == 0 else candidates[-1 - place // 2] for place in range(len(candidates))
+    ):
         if pictures[turn]:
             url = data_url(pictures[turn])
             room -= len(url) + AROUND
             if room < 0:
                 break
-            shown[turn] = url
-    return shown, len(turns) - len(shown) if any(pictures) else 0
+            urls[turn] = url
+    return urls, len(turns) - len(urls) if any(pictures) else 0

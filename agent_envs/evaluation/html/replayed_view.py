@@ -30,7 +30,7 @@ FULL = "No pictures are shown: those of earlier transcripts fill the room that p
 
 @dataclass(frozen=True, slots=True)
 class ReplayedEpisode:
-    """What an episode's environment told: all sides, pictures, names of expanded actions, and why less than it could have."""
+    """The view of a replayed episode: all sides, pictures, names of expanded actions, and a note on missing parts."""
 
     conversation: ConversationView | None = None
     pictures: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class ReplayReader:
         return self._tasks.get(name, self._digests[name]) if self._env is not None else None
 
     def of(self, entry: Entry, trajectory: Trajectory, pictured: bool = True) -> ReplayedEpisode:
-        """Return what an environment tells of an episode; with `note` where it should have told more.
+        """Replay an episode and return its conversation and pictures; `note` says why some that there should be are not.
 
         Args:
             entry: the episode's.
@@ -76,19 +76,19 @@ class ReplayReader:
         self._turn_to(entry)
         if self._env is None or not trajectory.turns:
             return ReplayedEpisode()
-        told, drawn = companion(self._env, "conversation_view"), draws(self._env)
+        view_of, has_pictures = companion(self._env, "conversation_view"), draws(self._env)
         names = tuple(action.name for action in getattr(core_of(self._env), "expanded_actions", ()))
-        note = FULL if drawn and not pictured else ""
-        if told is None and (note or not drawn):
+        note = FULL if has_pictures and not pictured else ""
+        if view_of is None and (note or not has_pictures):
             return ReplayedEpisode(note=note, names=names)
-        env = Painter(self._env, len(trajectory.turns)) if drawn and pictured else self._env
+        env = Painter(self._env, len(trajectory.turns)) if has_pictures and pictured else self._env
         try:
             replay(env, trajectory)
-            conversation = _with_feedback(told(env), trajectory) if told is not None else None
+            conversation = _with_feedback(view_of(env), trajectory) if view_of is not None else None
         except (ReplayMismatch, EnvFault) as error:
-            return ReplayedEpisode(note=_reason(told is not None, " ".join(str(error).split())))
+            return ReplayedEpisode(note=_reason(view_of is not None, " ".join(str(error).split())))
         except NOT_HERE as error:
-            return ReplayedEpisode(note=_reason(told is not None, type(error).__name__))
+            return ReplayedEpisode(note=_reason(view_of is not None, type(error).__name__))
         return ReplayedEpisode(conversation, tuple(env.pictures) if isinstance(env, Painter) else (), note, names)
 
     def _turn_to(self, entry: Entry) -> None:
@@ -96,8 +96,8 @@ class ReplayReader:
             return
 
         def missing(why: str) -> None:
-            told = "questions, gold answers and what else only the environment knows are not all shown"
-            self.notes.setdefault(entry.label, f"{entry.label}: {told}, as {why}.")
+            lack = "questions, gold answers and what else only the environment knows are not all shown"
+            self.notes.setdefault(entry.label, f"{entry.label}: {lack}, as {why}.")
 
         self._entry, self._tasks, self._env = entry, EntryTasks(entry, missing), None
         self._digests = {task: content for task, content, _ in entry.tasks}
@@ -105,12 +105,12 @@ class ReplayReader:
             missing("its environment is not registered here")
         elif self._tasks.env is not None:
             try:
-                core_of(self._tasks.env).services = Services(self._recorded())
+                core_of(self._tasks.env).services = Services(self._open_recording())
                 self._env = self._tasks.env
             except NOT_HERE as error:
                 missing(f"the run's recorded answers cannot be read ({type(error).__name__})")
 
-    def _recorded(self) -> Recording:
+    def _open_recording(self) -> Recording:
         if self._recording is None:
             path = self._externals
             if not path.is_file():
@@ -121,14 +121,14 @@ class ReplayReader:
 
 
 def _with_feedback(view: ConversationView, trajectory: Trajectory) -> ConversationView:
-    """Return a conversation with what a wrapper's feedback said, across them, at the end of each turn."""
-    shown = [(0, trajectory.prompt)]
+    """Add a wrapper's feedback to a conversation, across both sides, at the end of each turn."""
+    messages_by_turn = [(0, trajectory.prompt)]
     for turn in trajectory.turns:
         news = turn.observation if turn.context == "append" else turn.observation[-1:]
-        shown.append((turn.index, news))
+        messages_by_turn.append((turn.index, news))
     more = [
         ViewEntry("", "note", message.content, turn=turn)
-        for turn, messages in shown
+        for turn, messages in messages_by_turn
         for message in messages
         if message.author == "feedback"
     ]

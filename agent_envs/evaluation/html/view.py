@@ -36,7 +36,7 @@ TEXTS = ("question", "answer", "gold")
 
 
 @dataclass(frozen=True, slots=True)
-class EpisodeRow:
+class ViewRow:
     """An episode as a row.
 
     Attributes:
@@ -90,22 +90,22 @@ def _write_site(run: Run, site: LinkedPages, most: int | None, progress: Progres
     with tempfile.TemporaryFile(dir=site.folder) as file:
         results = Spool(file)
         measures = Measures()
-        episodes = _ordered(_read(run, results, measures))
-        chosen = _chosen(episodes, most)
+        episodes = _sort_rows(_read(run, results, measures))
+        subset = _rows_with_transcripts(episodes, most)
         with ReplayReader(run.externals) as reader:
-            links = _write_transcripts(run, site, _transcripts(run, results, chosen, reader, progress), len(chosen))
-            rows = [replace(item, texts=_texts(run, item, reader), href=links.get(item.place, "")) for item in episodes]
-    numbers = measures.planned(run.suite, {item.key: item.numbers for item in episodes})
+            links = _write_transcripts(run, site, _transcripts(run, results, subset, reader, progress), len(subset))
+            rows = [replace(row, texts=_texts(run, row, reader), href=links.get(row.place, "")) for row in episodes]
+    numbers = measures.plan_numbers(run.suite, {row.key: row.numbers for row in episodes})
     notes = [*reader.notes.values(), *measures.notes.values()]
-    if len(chosen) < len(episodes):
-        count = f"{len(chosen):,} of {len(episodes):,} transcripts are written"
+    if len(subset) < len(episodes):
+        count = f"{len(subset):,} of {len(episodes):,} transcripts are written"
         notes.insert(0, f"{count}: from each entry those that stand first in its table. The other rows have no link.")
     return _write_index(run, site, rows, numbers, notes)
 
 
-def _texts(run: Run, item: EpisodeRow, reader: ReplayReader) -> tuple[str, str, str]:
-    task = reader.task(run.suite.entries[item.entry], item.numbers.task)
-    return (_short(task.question) if task else "", item.texts[1], _short("; ".join(task.gold)) if task else "")
+def _texts(run: Run, row: ViewRow, reader: ReplayReader) -> tuple[str, str, str]:
+    task = reader.task(run.suite.entries[row.entry], row.numbers.task)
+    return (_short(task.question) if task else "", row.texts[1], _short("; ".join(task.gold)) if task else "")
 
 
 def _short(text: str) -> str:
@@ -113,69 +113,69 @@ def _short(text: str) -> str:
     return line if len(line) <= LONGEST_TEXT else f"{line[:LONGEST_TEXT]}\u2026"
 
 
-def _read(run: Run, results: Spool, measures: Measures) -> list[EpisodeRow]:
+def _read(run: Run, results: Spool, measures: Measures) -> list[ViewRow]:
     labels = {entry.label: number for number, entry in enumerate(run.suite.entries)}
     places = {key: place for place, (key, *_) in enumerate(run.suite.episodes(), 1)}
-    found: dict[str, EpisodeRow] = {}
-    for played in run.rows():
+    rows: dict[str, ViewRow] = {}
+    for episode in run.rows():
         names = ("status", "fault", "usage", "attempts", "seconds", "agent_seconds")
-        row = {name: getattr(played.result, name) for name in names}
-        results.put(played.key, json.dumps({"key": "", **row, "trajectory": played.stored}))
-        numbers = played.numbers(measures)
-        turns = played.result.trajectory.turns
+        row = {name: getattr(episode.result, name) for name in names}
+        results.put(episode.key, json.dumps({"key": "", **row, "trajectory": episode.stored}))
+        numbers = episode.numbers(measures)
+        turns = episode.result.trajectory.turns
         last = turns[-1].parsed if turns else None
         texts = ("", _short(last.text) if isinstance(last, Answer) else "", "")
-        found[played.key] = EpisodeRow(played.key, places[played.key], labels[played.entry.label], numbers, texts)
-    return list(found.values())
+        rows[episode.key] = ViewRow(episode.key, places[episode.key], labels[episode.entry.label], numbers, texts)
+    return list(rows.values())
 
 
-def _ordered(episodes: list[EpisodeRow]) -> list[EpisodeRow]:
+def _sort_rows(episodes: list[ViewRow]) -> list[ViewRow]:
     """Return the episodes entry by entry, trials of a task together, the tasks with the fewest solved trials first."""
     wins: Counter[tuple[int, str]] = Counter()
-    for item in episodes:
-        wins[item.entry, item.numbers.task] += item.numbers.success
-    return sorted(episodes, key=lambda item: (item.entry, wins[item.entry, item.numbers.task], item.place))
+    for row in episodes:
+        wins[row.entry, row.numbers.task] += row.numbers.success
+    return sorted(episodes, key=lambda row: (row.entry, wins[row.entry, row.numbers.task], row.place))
 
 
-def _chosen(episodes: list[EpisodeRow], most: int | None) -> list[EpisodeRow]:
+def _rows_with_transcripts(episodes: list[ViewRow], most: int | None) -> list[ViewRow]:
     """Return those whose transcripts are shown: the first of each entry, as many from each as there is room for."""
     if most is None or most >= len(episodes):
         return episodes
-    seen: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     turn: dict[int, int] = {}
-    for item in episodes:
-        turn[item.place] = seen[item.entry]
-        seen[item.entry] += 1
-    kept = {item.place for item in sorted(episodes, key=lambda item: (turn[item.place], item.entry))[:most]}
-    return [item for item in episodes if item.place in kept]
+    for row in episodes:
+        turn[row.place] = counts[row.entry]
+        counts[row.entry] += 1
+    places = {row.place for row in sorted(episodes, key=lambda row: (turn[row.place], row.entry))[:most]}
+    return [row for row in episodes if row.place in places]
 
 
 def _transcripts(
-    run: Run, results: Spool, chosen: list[EpisodeRow], reader: ReplayReader, progress: Progress | None
-) -> Iterator[tuple[EpisodeRow, RenderedTranscript]]:
+    run: Run, results: Spool, subset: list[ViewRow], reader: ReplayReader, progress: Progress | None
+) -> Iterator[tuple[ViewRow, RenderedTranscript]]:
     wins, room = 0, PICTURE_BYTES
-    for number, item in enumerate(chosen, 1):
-        result = result_of(json.loads(results.get(item.key)), run.folder)[1]
-        entry = run.suite.entries[item.entry]
-        task = reader.task(entry, item.numbers.task)
-        seen = reader.of(entry, result.trajectory, pictured=room > 0)
-        drawn = draw(_transcript(run, item, result, task.gold if task else (), seen), BYTES_A_PAGE)
-        room -= drawn.picture_bytes
-        yield item, drawn
-        wins += item.numbers.success
+    for number, row in enumerate(subset, 1):
+        result = result_of(json.loads(results.get(row.key)), run.folder)[1]
+        entry = run.suite.entries[row.entry]
+        task = reader.task(entry, row.numbers.task)
+        view = reader.of(entry, result.trajectory, pictured=room > 0)
+        transcript = draw(_transcript(run, row, result, task.gold if task else (), view), BYTES_A_PAGE)
+        room -= transcript.picture_bytes
+        yield row, transcript
+        wins += row.numbers.success
         if progress is not None:
-            progress(number, len(chosen), wins)
+            progress(number, len(subset), wins)
 
 
 def _transcript(
-    run: Run, item: EpisodeRow, result: EpisodeResult, gold: tuple[str, ...], seen: ReplayedEpisode
+    run: Run, row: ViewRow, result: EpisodeResult, gold: tuple[str, ...], view: ReplayedEpisode
 ) -> Transcript:
-    numbers, several = item.numbers, run.suite.trials > 1
+    numbers, several = row.numbers, run.suite.trials > 1
     trial = f"{numbers.trial + 1} of {run.suite.trials}"
     parts = [numbers.entry] if len(run.suite.entries) > 1 else []
     title = ", ".join([*parts, numbers.task, *([f"trial {trial}"] if several else [])])
     meta = [
-        ("cluster", numbers.cluster), ("trial", trial), ("episode key", item.key), ("status", numbers.status),
+        ("cluster", numbers.cluster), ("trial", trial), ("episode key", row.key), ("status", numbers.status),
         ("valid actions", f"{numbers.valid} of {numbers.turns}"), ("tokens", usage_text(result.usage)),
         ("time", f"{result.seconds:.3f} s (agent {result.agent_seconds:.3f} s)"),
         ("failed attempts", str(len(result.attempts))),
@@ -185,13 +185,13 @@ def _transcript(
         lines.append(f"{numbers.outcome}: {result.fault[:2_000]}")
     if gold:
         meta.append(("gold answers", "; ".join(gold)))
-    note = "\n".join(filter(None, (*lines, seen.note)))
-    return Transcript(item.anchor, title, tuple(meta), result.trajectory, note, badge(numbers),
-                      seen.conversation, seen.pictures, seen.names)  # fmt: skip
+    note = "\n".join(filter(None, (*lines, view.note)))
+    return Transcript(row.anchor, title, tuple(meta), result.trajectory, note, badge(numbers),
+                      view.conversation, view.pictures, view.names)  # fmt: skip
 
 
 def _write_transcripts(
-    run: Run, site: LinkedPages, transcripts: Iterator[tuple[EpisodeRow, RenderedTranscript]], total: int
+    run: Run, site: LinkedPages, transcripts: Iterator[tuple[ViewRow, RenderedTranscript]], total: int
 ) -> dict[int, str]:
     """Write `pages/0001.html` and so on, and return the link from the index to each episode, by its place."""
     links: dict[int, str] = {}
@@ -202,26 +202,29 @@ def _write_transcripts(
         nonlocal number, before, size
         span = f"Transcripts {before + 1:,} to {before + len(batch):,} of {total:,}."
         page = Page(
-            f"{title_of(run)}, page {number}", f"{span} {ORDER}", transcripts=tuple(batch), links=_ways(number, last)
+            f"{title_of(run)}, page {number}",
+            f"{span} {ORDER}",
+            transcripts=tuple(batch),
+            links=_page_links(number, last),
         )
         site.write(f"pages/{number:04}.html", page)
         number, before, size = number + 1, before + len(batch), 0
         batch.clear()
 
-    for item, drawn in transcripts:
-        length = len(drawn.html.encode("utf-8"))
+    for row, transcript in transcripts:
+        length = len(transcript.html.encode("utf-8"))
         if batch and (len(batch) == TRANSCRIPTS_A_PAGE or size + length > BYTES_A_PAGE):
             write(last=False)
-        batch.append(drawn)
+        batch.append(transcript)
         size += length
-        links[item.place] = f"pages/{number:04}.html#{item.anchor}"
+        links[row.place] = f"pages/{number:04}.html#{row.anchor}"
     if batch:
         write(last=True)
     return links
 
 
-def _ways(number: int, last: bool) -> tuple[Cell, ...]:
-    """Return the links of a page that is one of several, beside the index."""
+def _page_links(number: int, last: bool) -> tuple[Cell, ...]:
+    """Return links to the index and to the neighbours of a page of transcripts."""
     ways = [Cell("index", "../index.html")]
     ways += [Cell("previous page", f"{number - 1:04}.html")] if number > 1 else []
     ways += [] if last else [Cell("next page", f"{number + 1:04}.html")]
@@ -229,7 +232,7 @@ def _ways(number: int, last: bool) -> tuple[Cell, ...]:
 
 
 def _write_index(
-    run: Run, site: LinkedPages, rows: list[EpisodeRow], numbers: list[EpisodeNumbers], notes: list[str]
+    run: Run, site: LinkedPages, rows: list[ViewRow], numbers: list[EpisodeNumbers], notes: list[str]
 ) -> Path:
     """Write the index; the rows of many episodes go to pages of their own, `episodes/0001.html` and so on."""
     suite, title = run.suite, title_of(run)
@@ -246,7 +249,7 @@ def _write_index(
     return site.write("index.html", page)
 
 
-def _episode_pages(run: Run, site: LinkedPages, rows: list[EpisodeRow]) -> tuple[list[Table], dict[int, str]]:
+def _episode_pages(run: Run, site: LinkedPages, rows: list[ViewRow]) -> tuple[list[Table], dict[int, str]]:
     places: dict[int, str] = {}
     cells: list[tuple[str | Cell, ...]] = []
     outcomes = sorted({row.numbers.outcome for row in rows}, key=list(FAILURES).index)
@@ -256,7 +259,7 @@ def _episode_pages(run: Run, site: LinkedPages, rows: list[EpisodeRow]) -> tuple
         linked = [replace(row, href=row.href and f"../{row.href}") for row in part]
         span = f"{start + 1:,} to {start + len(part):,}"
         page = Page(f"{title_of(run)}, episodes {span}", f"Of {len(rows):,} episodes.",
-                    tuple(episode_tables(run.suite, linked)), links=_ways(number, last))  # fmt: skip
+                    tuple(episode_tables(run.suite, linked)), links=_page_links(number, last))  # fmt: skip
         site.write(name, page)
         for row in part:
             places.setdefault(row.entry, f"{name}#entry-{row.entry + 1}")
@@ -269,21 +272,24 @@ def _episode_pages(run: Run, site: LinkedPages, rows: list[EpisodeRow]) -> tuple
 
 
 def badge(numbers: EpisodeNumbers) -> Cell:
-    """Return an outcome as a badge; what was not played to its end is neither good nor bad."""
+    """Return the badge of an outcome; an unfinished episode's is neither good nor bad."""
     tone = "odd" if numbers.outcome in UNPLAYED else "good" if numbers.success else "bad"
     return Cell(numbers.outcome, tone=tone)
 
 
 def run_facts(run: Run, result: Result) -> tuple[tuple[str, str], ...]:
-    """Return who played what, and what it took."""
-    identity, items = run.config.identity, result.summaries
-    planned, trials = sum(item.episodes for item in items), run.suite.trials
+    """Return the facts of a run by name: agent, suite, episodes, tokens, cost and time."""
+    identity, summaries = run.config.identity, result.summaries
+    planned, trials = sum(summary.episodes for summary in summaries), run.suite.trials
     tokens: Counter[str] = Counter()
-    for item in items:
-        tokens.update(item.usage)
-    known = result.cost_usd
+    for summary in summaries:
+        tokens.update(summary.usage)
+    cost = result.cost_usd
     advice = dict.fromkeys(entry.feedback.label for entry in run.suite.entries if entry.feedback is not None)
-    seconds, agent_seconds = sum(item.seconds for item in items), sum(item.agent_seconds for item in items)
+    seconds, agent_seconds = (
+        sum(summary.seconds for summary in summaries),
+        sum(summary.agent_seconds for summary in summaries),
+    )
     rows = [
         ("agent", identity.agent),
         ("agent's options", canonical_json(identity.agent_options) if identity.agent_options else "none"),
@@ -292,7 +298,7 @@ def run_facts(run: Run, result: Result) -> tuple[tuple[str, str], ...]:
         ("episodes", f"{planned:,}, {trials} a task{', a smoke run' if identity.smoke else ''}"),
         ("agent-envs", identity.package),
         ("tokens", usage_text(tokens)),
-        ("cost", "not known: no price" if known is None else f"{known:,.4f} USD" if known else "nothing"),
+        ("cost", "not known: no price" if cost is None else f"{cost:,.4f} USD" if cost else "nothing"),
         ("episode time", f"{seconds:,.1f} s (agent {agent_seconds:,.1f} s)"),
     ]
     return tuple(rows)
@@ -304,7 +310,7 @@ def usage_text(usage: Mapping[str, int]) -> str:
 
 
 def run_notes(result: Result, more: Iterable[str]) -> tuple[str, ...]:
-    """Return what a reader must know beside the numbers."""
+    """Return the notes that stand beside the numbers, at most `MOST_NOTES` of them."""
     lines = [*result.notes, *result_notes(result), *more]
     left = len(lines) - MOST_NOTES
     return tuple(lines[:MOST_NOTES]) + ((f"{left} more notes are left out.",) if left > 0 else ())
@@ -316,35 +322,40 @@ def summary_tables(
     """Return the tables and figures above the episodes; `places` has the link to each entry's episodes."""
     success, *tables = tables_of(result, numbers)
     linked = tuple((Cell(str(row[0]), places.get(n, "")), *row[1:]) for n, row in enumerate(success.rows))
-    return [replace(success, rows=linked), *tables, *curves_of(result.summaries, numbers), _played(suite)]
+    return [replace(success, rows=linked), *tables, *curves_of(result.summaries, numbers), _plan_table(suite)]
 
 
-def episode_tables(suite: Suite, rows: Sequence[EpisodeRow]) -> list[Table]:
-    """Return one table an entry, rows in their order; without columns of which nothing is known."""
-    groups: dict[int, list[EpisodeRow]] = {}
+def episode_tables(suite: Suite, rows: Sequence[ViewRow]) -> list[Table]:
+    """Return one table an entry, rows in their order; empty columns are left out."""
+    groups: dict[int, list[ViewRow]] = {}
     for row in rows:
         groups.setdefault(row.entry, []).append(row)
     several, tables = suite.trials > 1, list[Table]()
     for number, group in groups.items():
-        known = [n for n in range(len(TEXTS)) if any(row.texts[n] for row in group)]
+        columns = [n for n in range(len(TEXTS)) if any(row.texts[n] for row in group)]
         heads = (
-            "task", *(("trial",) if several else ()), *(TEXTS[n] for n in known), "outcome", "reward", "turns", "valid",
+            "task", *(("trial",) if several else ()), *(TEXTS[n] for n in columns), "outcome", "reward", "turns", "valid",
             "calls",
         )  # fmt: skip
-        cells = tuple(_episode(row, several, known) for row in group)
+        cells = tuple(_episode(row, several, columns) for row in group)
         caption = f"Episodes of {suite.entries[number].label}"
         tables.append(Table(caption, heads, cells, ORDER, f"entry-{number + 1}", heads.index("outcome")))
     return tables
 
 
-def _episode(row: EpisodeRow, several: bool, known: Sequence[int]) -> tuple[str | Cell, ...]:
-    item = row.numbers
-    name = (item.task, Cell(f"trial {item.trial + 1}", row.href)) if several else (Cell(item.task, row.href),)
-    counts = (f"{item.total_reward:.4g}".replace("-", "−"), str(item.turns), str(item.valid), str(item.calls))
-    return (*name, *(row.texts[n] for n in known), badge(item), *counts)
+def _episode(row: ViewRow, several: bool, columns: Sequence[int]) -> tuple[str | Cell, ...]:
+    numbers = row.numbers
+    name = (numbers.task, Cell(f"trial {numbers.trial + 1}", row.href)) if several else (Cell(numbers.task, row.href),)
+    counts = (
+        f"{numbers.total_reward:.4g}".replace("-", "−"),
+        str(numbers.turns),
+        str(numbers.valid),
+        str(numbers.calls),
+    )
+    return (*name, *(row.texts[n] for n in columns), badge(numbers), *counts)
 
 
-def _played(suite: Suite) -> Table:
+def _plan_table(suite: Suite) -> Table:
     columns = (
         ("entry", [entry.label for entry in suite.entries]),
         ("environment", [entry.env_id for entry in suite.entries]),

@@ -69,7 +69,7 @@ def points(item: Any, sign: int = 1) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
+class StackedBar:
     """Shares of a whole, as (number of its colour, share)."""
 
     parts: tuple[tuple[int, float], ...]
@@ -90,7 +90,7 @@ class Curve:
 
 
 def histogram(caption: str, x_label: str, groups: Mapping[str, Sequence[float]], step: float = 0.0) -> Curve | None:
-    """Return how many of each group's values lie where, as stairs over intervals of one width; None without values.
+    """Return a histogram of each group's values, as stairs over intervals of one width; None without values.
 
     `step`: the width is a multiple of it.
     """
@@ -129,7 +129,7 @@ def bar_svg(bar: Bar) -> str:
     return f'{head} width="{BAR_WIDTH}" height="{BAR_HEIGHT}">{"".join(parts)}</svg>'
 
 
-def stack_svg(stack: Stack) -> str:
+def stack_svg(stack: StackedBar) -> str:
     """Return shares beside each other on one line."""
     parts, at = [], 0.0
     for colour, share in stack.parts:
@@ -275,7 +275,7 @@ class Table:
 
     caption: str
     headers: tuple[str | Cell, ...]
-    rows: tuple[tuple[str | Cell | Rate | Bar | Stack, ...], ...]
+    rows: tuple[tuple[str | Cell | Rate | Bar | StackedBar, ...], ...]
     note: str = ""
     anchor: str = ""
     sift: int | None = None
@@ -286,10 +286,10 @@ class Table:
         return [next((cell.basis for cell in row if isinstance(cell, Rate)), "") for row in self.rows]
 
     def texts(self) -> tuple[list[str], list[list[str]]]:
-        """Return headers and rows in words; what a row's rates rest on stands once, in a last column, and drawings nowhere."""
-        drawn = {place for row in self.rows for place, cell in enumerate(row) if isinstance(cell, Bar | Stack)}
+        """Return headers and rows as text: the basis of a row's rates once, in a last column, and no drawings."""
+        drawings = {place for row in self.rows for place, cell in enumerate(row) if isinstance(cell, Bar | StackedBar)}
         heads, *rows = (
-            [text_of(cell) for place, cell in enumerate(row) if place not in drawn]
+            [text_of(cell) for place, cell in enumerate(row) if place not in drawings]
             for row in (self.headers, *self.rows)
         )
         if any(self.bases):

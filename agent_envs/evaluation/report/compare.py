@@ -9,10 +9,10 @@ from typing import Any
 from agent_envs.base.errors import UsageError
 from agent_envs.evaluation.runs.measures import EpisodeNumbers, Measures
 from agent_envs.evaluation.runs.run_folder import Run
-from agent_envs.evaluation.runs.summary import figure, known_interval, metric_names, rate_of
+from agent_envs.evaluation.runs.summary import figure, interval_or_none, metric_names, rate_of
 from agent_envs.evaluation.statistics.paired import Paired, compare_paired, holm
 from agent_envs.evaluation.statistics.rates import Rate
-from agent_envs.evaluation.suites.suite import Entry, named_changes
+from agent_envs.evaluation.suites.suite import Entry, describe_changes
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Contrast:
     metrics: dict[str, MetricContrast] = field(default_factory=dict)
 
     def verdict(self, first: str = "", second: str = "") -> str:
-        """Return what may be said, in words, of the two by their own names or by others."""
+        """Return the verdict in words, of the two by their own names or by others."""
         if self.adjusted >= 0.05:
             return "not distinguishable"
         return f"{second or self.second if self.paired.difference > 0 else first or self.first} is better"
@@ -83,15 +83,15 @@ def compare_runs(first: Run, second: Run) -> tuple[list[Contrast], list[str]]:
     pairs = list(zip(first.suite.entries, second.suite.entries, strict=False))
     if first.suite.digest() != second.suite.digest():
         same = len(first.suite.entries) == len(second.suite.entries) and all(a.tasks == b.tasks for a, b in pairs)
-        what = named_changes(first.suite.to_json(), second.suite.to_json())
+        what = describe_changes(first.suite.to_json(), second.suite.to_json())
         if not same:
             raise UsageError(f"these runs cannot be compared: their suites differ in {what}; play both on one suite")
         notes.append(f"the suites differ in {what}: this compares two settings on the same tasks, not two agents alone")
     measures = (Measures(), Measures())
     numbers = (_by_entry(first.numbers(measures[0])), _by_entry(second.numbers(measures[1])))
     drafts = [_contrast(one, names, (numbers[0][one.label], numbers[1][other.label])) for one, other in pairs]
-    told = dict.fromkeys(line for item in measures for line in item.notes.values())
-    return _adjusted(drafts), [*notes, *_left_out(numbers), *told]
+    lines = dict.fromkeys(line for side in measures for line in side.notes.values())
+    return _adjust(drafts), [*notes, *_missing_notes(numbers), *lines]
 
 
 def compare_entries(run: Run) -> tuple[list[Contrast], list[str]]:
@@ -113,27 +113,27 @@ def compare_entries(run: Run) -> tuple[list[Contrast], list[str]]:
     drafts = [
         _contrast(other, (base.label, other.label), (numbers[base.label], numbers[other.label])) for other in others
     ]
-    return _adjusted(drafts), [*_left_out((numbers,)), *measures.notes.values()]
+    return _adjust(drafts), [*_missing_notes((numbers,)), *measures.notes.values()]
 
 
 def _by_entry(numbers: Sequence[EpisodeNumbers]) -> dict[str, list[EpisodeNumbers]]:
-    return {entry: list(items) for entry, items in groupby(numbers, lambda item: item.entry)}  # in the suite's order
+    return {entry: list(rows) for entry, rows in groupby(numbers, lambda row: row.entry)}  # in the suite's order
 
 
 def _contrast(
     entry: Entry, names: tuple[str, str], sides: tuple[list[EpisodeNumbers], list[EpisodeNumbers]]
 ) -> Contrast:
     """Compare over the tasks that both sides played to the end: a fault is no failure of an agent."""
-    lacking = {item.task for side in sides for item in side if not item.played}
-    kept = [[item for item in side if item.task not in lacking] for side in sides]
-    if not kept[0]:
+    lacking = {row.task for side in sides for row in side if not row.complete}
+    both = [[row for row in side if row.task not in lacking] for side in sides]
+    if not both[0]:
         raise UsageError(f"{entry.label}: no task was played to its end by both; finish the runs with eval --resume")
     clusters = {task: cluster for task, _, cluster in entry.tasks if task not in lacking}
-    paired = compare_paired(_by_task(kept[0]), _by_task(kept[1]), clusters)
-    shared = [name for name in metric_names(kept[0]) if name in metric_names(kept[1])]
-    drafts = {name: _metric(_means(name, kept[0]), _means(name, kept[1]), clusters) for name in shared}
+    paired = compare_paired(_by_task(both[0]), _by_task(both[1]), clusters)
+    shared = [name for name in metric_names(both[0]) if name in metric_names(both[1])]
+    drafts = {name: _metric(_means(name, both[0]), _means(name, both[1]), clusters) for name in shared}
     metrics = {name: draft for name, draft in drafts.items() if draft is not None}
-    return Contrast(entry.label, *names, (rate_of(kept[0]), rate_of(kept[1])), paired, paired.p_value, metrics)
+    return Contrast(entry.label, *names, (rate_of(both[0]), rate_of(both[1])), paired, paired.p_value, metrics)
 
 
 def _metric(
@@ -144,31 +144,29 @@ def _metric(
         return None
     means = (fmean(first[task] for task in tasks), fmean(second[task] for task in tasks))
     differences = [second[task] - first[task] for task in tasks]
-    interval = known_interval(differences, [clusters[task] for task in tasks])
+    interval = interval_or_none(differences, [clusters[task] for task in tasks])
     return MetricContrast(means, fmean(differences), interval, len(tasks))
 
 
 def _means(name: str, side: Sequence[EpisodeNumbers]) -> dict[str, float]:
     """Return the mean over trials of each task whose every episode has a metric."""
-    lacking = {item.task for item in side if name not in item.metrics}
+    lacking = {row.task for row in side if name not in row.metrics}
     table: dict[str, list[float]] = {}
-    for item in side:
-        if item.task not in lacking:
-            table.setdefault(item.task, []).append(item.metrics[name])
+    for row in side:
+        if row.task not in lacking:
+            table.setdefault(row.task, []).append(row.metrics[name])
     return {task: fmean(values) for task, values in table.items()}
 
 
-def _by_task(items: Sequence[EpisodeNumbers]) -> dict[str, list[float]]:
-    return {task: [float(item.success) for item in side] for task, side in groupby(items, lambda item: item.task)}
+def _by_task(rows: Sequence[EpisodeNumbers]) -> dict[str, list[float]]:
+    return {task: [float(row.success) for row in side] for task, side in groupby(rows, lambda row: row.task)}
 
 
-def _adjusted(drafts: list[Contrast]) -> list[Contrast]:
+def _adjust(drafts: list[Contrast]) -> list[Contrast]:
     corrected = holm([draft.paired.p_value for draft in drafts])
     return [replace(draft, adjusted=p) for draft, p in zip(drafts, corrected, strict=True)]
 
 
-def _left_out(sides: Sequence[Mapping[str, Sequence[EpisodeNumbers]]]) -> list[str]:
-    lacking = {
-        (entry, item.task) for side in sides for entry, items in side.items() for item in items if not item.played
-    }
+def _missing_notes(sides: Sequence[Mapping[str, Sequence[EpisodeNumbers]]]) -> list[str]:
+    lacking = {(entry, row.task) for side in sides for entry, rows in side.items() for row in rows if not row.complete}
     return [f"{len(lacking)} tasks are left out: not every episode of theirs came to its end"] if lacking else []

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_envs.base.terminal import visible
-from agent_envs.evaluation.report.charts import Cell, Curve, Stack, Table, histogram
+from agent_envs.evaluation.report.charts import Cell, Curve, StackedBar, Table, histogram
 from agent_envs.evaluation.report.turn_limits import LimitRow, limit_rows
 from agent_envs.evaluation.runs.evaluate import Result, result_of_run
 from agent_envs.evaluation.runs.measures import FAILURES, EpisodeNumbers, Measures
@@ -24,17 +24,17 @@ DETECTABLE = (
 
 
 @dataclass(frozen=True)
-class Report:
+class RunReport:
     """The tables of a run, or of several, and notes that a reader must see.
 
-    `told` holds, as plain data, what families tell beside success: entry -> `strata` and `metrics`. `limits` are the rows of
-    a sweep over turn limits, `curves` the figures of one run.
+    `breakdowns` holds, as plain data, what families tell beside success: entry -> `strata` and `metrics`. `limits` are the rows
+    of a sweep over turn limits, `curves` the figures of one run.
     """
 
     title: str
     tables: tuple[Table, ...]
     notes: tuple[str, ...]
-    told: dict[str, dict[str, Any]] = field(default_factory=dict)
+    breakdowns: dict[str, dict[str, Any]] = field(default_factory=dict)
     limits: tuple[LimitRow, ...] = ()
     curves: tuple[Curve, ...] = ()
 
@@ -53,7 +53,7 @@ class Report:
         names = ("caption", "heads", "rows")
         tables = [dict(zip(names, (table.caption, *table.texts()), strict=True)) for table in self.tables]
         parts = {
-            name: {entry: row[name] for entry, row in self.told.items() if name in row}
+            name: {entry: row[name] for entry, row in self.breakdowns.items() if name in row}
             for name in ("strata", "metrics")
         }
         filled: dict[str, Any] = {name: table for name, table in parts.items() if table}
@@ -61,36 +61,36 @@ class Report:
         return {"title": self.title, "tables": tables, "notes": list(self.notes), **filled}
 
 
-def report_on(*runs: Run) -> Report:
+def report_on(*runs: Run) -> RunReport:
     """Return the report on a run, finished or not; of several runs, their tables as one, with a column for the agent."""
     names = agent_names(runs)
     drafts = [_report(run) for run in runs]
     limits = limit_rows([(name, run.suite, draft[1]) for name, run, draft in zip(names, runs, drafts, strict=True)])
     reports = [draft[0] for draft in drafts]
-    report = reports[0] if len(runs) == 1 else _joined(names, reports)
+    report = reports[0] if len(runs) == 1 else _join(names, reports)
     return replace(report, tables=(*report.tables, *limit_tables(limits)), limits=tuple(limits))
 
 
 def agent_names(runs: Sequence[Run]) -> list[str]:
-    """Return the agents of runs, with the folder where one plays twice, and numbered where that says nothing."""
+    """Return the names of runs' agents, with the folder of one that plays twice, numbered where even that is the same."""
     agents = [run.agent for run in runs]
     names = [f"{run.agent} ({run.folder.resolve().name})" if agents.count(run.agent) > 1 else run.agent for run in runs]
     return [f"{name}, {place}" if names.count(name) > 1 else name for place, name in enumerate(names, 1)]
 
 
-def _joined(names: Sequence[str], reports: Sequence[Report]) -> Report:
+def _join(names: Sequence[str], reports: Sequence[RunReport]) -> RunReport:
     pairs = list(zip(names, reports, strict=True))
     parts: dict[str, list[tuple[str, Table]]] = {}
     for name, table in ((name, table) for name, report in pairs for table in report.tables):
         parts.setdefault(table.caption, []).append((name, table))
     notes = tuple(f"{name}: {note}" for name, report in pairs for note in report.notes)
-    told = {f"{name}: {entry}": row for name, report in pairs for entry, row in report.told.items()}
+    breakdowns = {f"{name}: {entry}": row for name, report in pairs for entry, row in report.breakdowns.items()}
     title = " · ".join(dict.fromkeys(report.title for report in reports))
-    return Report(title, tuple(map(_merged, parts.values())), notes, told)
+    return RunReport(title, tuple(map(_merge_tables, parts.values())), notes, breakdowns)
 
 
-def _merged(parts: Sequence[tuple[str, Table]]) -> Table:
-    """Return tables of one caption as one; a column that a table has not is empty."""
+def _merge_tables(parts: Sequence[tuple[str, Table]]) -> Table:
+    """Merge tables of one caption; a cell of a column that a table lacks is empty."""
     heads = list(dict.fromkeys(head for _, table in parts for head in table.headers))
     rows = []
     for name, table in parts:
@@ -115,122 +115,128 @@ def limit_tables(rows: Sequence[LimitRow]) -> list[Table]:
 
 
 def title_of(run: Run) -> str:
-    """Return who played what."""
+    """Return a run's title: its agent, and the suite or the environments."""
     suite = run.suite
     names = list(dict.fromkeys(entry.env_id.rpartition("/")[2] for entry in suite.entries))
     what = f"{', '.join(names[:3])}{' and more' if len(names) > 3 else ''}" if suite.id == ADHOC else suite.name
     return f"{run.agent} on {what}"
 
 
-def _report(run: Run) -> tuple[Report, list[EpisodeNumbers]]:
+def _report(run: Run) -> tuple[RunReport, list[EpisodeNumbers]]:
     measures = Measures()
     result, numbers = result_of_run(run, measures)
-    items = result.summaries
+    summaries = result.summaries
     notes = [*result.notes, *result_notes(result), DETECTABLE]
     if result.settings.smoke:
         notes.append("a smoke run: only a part of the tasks was planned (-n); it cannot be packed or ranked")
     notes += measures.notes.values()
-    told = {item.entry: item.told() for item in items}
-    tables, curves = tables_of(result, numbers), curves_of(items, numbers)
-    return Report(title_of(run), tables, tuple(notes), told, curves=curves), numbers
+    breakdowns = {summary.entry: summary.breakdown() for summary in summaries}
+    tables, curves = tables_of(result, numbers), curves_of(summaries, numbers)
+    return RunReport(title_of(run), tables, tuple(notes), breakdowns, curves=curves), numbers
 
 
 def tables_of(result: Result, numbers: Sequence[EpisodeNumbers]) -> tuple[Table, ...]:
-    """Return success, trials, behaviour, how episodes ended, what feedback took, and what families tell."""
+    """Return the tables of success, trials, behaviour, outcomes, costs of feedback, and the families' own."""
     items = result.summaries
     first = [_success(result, numbers), *([_trials(items, numbers)] if result.suite.trials > 1 else [])]
     return (*first, _behaviour(items, numbers), _outcomes(items), *feedback_tables(items), *_families(items))
 
 
-def curves_of(items: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> tuple[Curve, ...]:
-    """Return pass^k, and how many episodes had so many turns and so high a return; of many entries together."""
-    groups = {item.entry: [row for row in numbers if row.entry == item.entry and row.played] for item in items}
+def curves_of(summaries: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> tuple[Curve, ...]:
+    """Return pass^k and histograms of turns and returns; entries are pooled where they are many."""
+    groups = {
+        summary.entry: [row for row in numbers if row.entry == summary.entry and row.complete] for summary in summaries
+    }
     curves = []
-    if len(items) > MOST_ENTRIES:
-        groups = {"all entries": [row for row in numbers if row.played]}
-    elif any(item.pass_hat for item in items):
-        rates = {item.entry: {1: item.success, **item.pass_hat} for item in items}
+    if len(summaries) > MOST_ENTRIES:
+        groups = {"all entries": [row for row in numbers if row.complete]}
+    elif any(summary.pass_hat for summary in summaries):
+        rates = {summary.entry: {1: summary.success, **summary.pass_hat} for summary in summaries}
         lines = tuple(
             (name, tuple((float(k), *rate.percent) for k, rate in row.items())) for name, row in rates.items()
         )
         curves.append(Curve("All of k trials succeed (pass^k)", "trials k", "tasks, %", lines))
     turns = {name: [float(row.turns) for row in rows] for name, rows in groups.items()}
     rewards = {name: [row.total_reward for row in rows] for name, rows in groups.items()}
-    drawn = (histogram("Turns", "of an episode", turns, 1.0), histogram("Returns", "of an episode", rewards))
-    return (*curves, *filter(None, drawn))
+    histograms = (histogram("Turns", "of an episode", turns, 1.0), histogram("Returns", "of an episode", rewards))
+    return (*curves, *filter(None, histograms))
 
 
 def result_notes(result: Result) -> list[str]:
-    """Return what is odd in a run's numbers, and what failed."""
-    notes = [line for item in result.summaries for line in item.warnings()]
-    for item in result.summaries:
-        notes += [f"{item.entry}: fault, {count} times: {cause[:500]}" for cause, count in item.fault_causes.items()]
+    """Return warnings about a run's numbers, and the causes of its faults."""
+    notes = [line for summary in result.summaries for line in summary.warnings()]
+    for summary in result.summaries:
+        notes += [
+            f"{summary.entry}: fault, {count} times: {cause[:500]}" for cause, count in summary.fault_causes.items()
+        ]
     return notes
 
 
-def feedback_tables(items: Sequence[Summary]) -> list[Table]:
-    """Return what the feedback of a run took: tokens times price, for an episode and for all."""
+def feedback_tables(summaries: Sequence[Summary]) -> list[Table]:
+    """Return the tokens and the cost of a run's feedback, for an episode and for all."""
     heads = ("entry", "calls", "tokens in", "of them cached", "tokens out", "USD an episode", "USD")
     rows = []
-    for item in items:
-        used = feedback_usage(item.usage)
+    for summary in summaries:
+        used = feedback_usage(summary.usage)
         if not used:
             continue
-        each = [f"{used.get(name, 0) / item.episodes:.2f}" for name in ("calls", "input", "cached", "output")]
-        cost = item.feedback_cost_usd
-        dollars = ("not known",) * 2 if cost is None else (f"{cost / item.episodes:.6f}", f"{cost:.4f}")
-        rows.append((item.entry, *each, *dollars))
+        each = [f"{used.get(name, 0) / summary.episodes:.2f}" for name in ("calls", "input", "cached", "output")]
+        cost = summary.feedback_cost_usd
+        dollars = ("not known",) * 2 if cost is None else (f"{cost / summary.episodes:.6f}", f"{cost:.4f}")
+        rows.append((summary.entry, *each, *dollars))
     return (
         [Table("Feedback: calls and tokens an episode, over the planned episodes", heads, tuple(rows))] if rows else []
     )
 
 
-def _families(items: Sequence[Summary]) -> list[Table]:
-    """Return what families tell beside success: success by each label of tasks, metrics, and metrics by each label.
+def _families(summaries: Sequence[Summary]) -> list[Table]:
+    """Return the tables of families: success by each label of tasks, metrics, and metrics by each label.
 
     A label with one value only would repeat the table of all tasks, and has none.
     """
-    labels = list(dict.fromkeys(label for item in items for label, rows in item.strata.items() if len(rows) > 1))
-    tables = [_rates_by_label(items, label) for label in labels]
-    if any(item.metrics for item in items):
-        tables += [_metrics(items), *(_metrics_by(items, label) for label in labels)]
+    labels = list(
+        dict.fromkeys(label for summary in summaries for label, rows in summary.strata.items() if len(rows) > 1)
+    )
+    tables = [_rates_by_label(summaries, label) for label in labels]
+    if any(summary.metrics for summary in summaries):
+        tables += [_metrics(summaries), *(_metrics_by(summaries, label) for label in labels)]
     return [table for table in tables if table.rows]
 
 
-def _rates_by_label(items: Sequence[Summary], label: str) -> Table:
+def _rates_by_label(summaries: Sequence[Summary], label: str) -> Table:
     rows = [
         (
-            item.entry, row.value, str(row.success.tasks), row.success,
+            summary.entry, row.value, str(row.success.tasks), row.success,
             "" if row.mean_return is None else f"{row.mean_return:.3f}",
         )
-        for item in items
-        for row in item.strata.get(label, ())
+        for summary in summaries
+        for row in summary.strata.get(label, ())
     ]  # fmt: skip
     return Table(
         f"Success by {label}", ("entry", label, "tasks", "success (95 % interval)", "mean return"), tuple(rows)
     )
 
 
-def _metrics(items: Sequence[Summary]) -> Table:
+def _metrics(summaries: Sequence[Summary]) -> Table:
     rows = [
         (
-            item.entry, name, _mean(metric.played), str(metric.played.episodes),
+            summary.entry, name, _mean(metric.overall), str(metric.overall.episodes),
             _mean(metric.solved), str(metric.solved.episodes),
             *map(figure, (metric.solved.p10, metric.solved.median, metric.solved.p90)),
         )
-        for item in items
-        for name, metric in item.metrics.items()
+        for summary in summaries
+        for name, metric in summary.metrics.items()
     ]  # fmt: skip
     heads = ("entry", "metric", "mean (95 % interval)", "ended", "mean, solved (95 % interval)", "solved", "p10, solved",
              "median, solved", "p90, solved")  # fmt: skip
     return Table("Metrics of all episodes that ended, and of the solved", heads, tuple(rows))
 
 
-def _metrics_by(items: Sequence[Summary], label: str) -> Table:
-    found = [(item.entry, row) for item in items for row in item.strata.get(label, ()) if row.metrics]
-    names = list(dict.fromkeys(name for _, row in found for name in row.metrics))
+def _metrics_by(summaries: Sequence[Summary], label: str) -> Table:
+    strata = [(summary.entry, row) for summary in summaries for row in summary.strata.get(label, ()) if row.metrics]
+    names = list(dict.fromkeys(name for _, row in strata for name in row.metrics))
     rows = [
-        (entry, row.value, str(row.ended), *(figure(row.metrics.get(name)) for name in names)) for entry, row in found
+        (entry, row.value, str(row.ended), *(figure(row.metrics.get(name)) for name in names)) for entry, row in strata
     ]
     return Table(
         f"Metrics by {label}, means over the episodes that ended", ("entry", label, "ended", *names), tuple(rows)
@@ -245,13 +251,13 @@ def _mean(spread: Spread) -> str:
 def _success(result: Result, numbers: Sequence[EpisodeNumbers]) -> Table:
     heads = ("entry", "split", "success (95 % interval)", "tasks x trials", "mean return", "cost, USD", "detectable")
     rows: list[tuple[str | Rate, ...]] = []
-    for item in result.summaries:
-        mine = [row for row in numbers if row.entry == item.entry]
+    for summary in result.summaries:
+        mine = [row for row in numbers if row.entry == summary.entry]
         wins, tasks, homes = [row.success for row in mine], [row.task for row in mine], [row.cluster for row in mine]
         rows.append((
-            item.entry, item.split, NO_RESULT if item.verdict == NO_RESULT else item.success,
-            f"{item.success.tasks} x {result.suite.trials}", f"{item.mean_return:.3f}",
-            "not known" if item.cost_usd is None else f"{item.cost_usd:.4f}",
+            summary.entry, summary.split, NO_RESULT if summary.verdict == NO_RESULT else summary.success,
+            f"{summary.success.tasks} x {result.suite.trials}", f"{summary.mean_return:.3f}",
+            "not known" if summary.cost_usd is None else f"{summary.cost_usd:.4f}",
             f"{100 * minimum_detectable(wins, tasks, homes):.1f}",
         ))  # fmt: skip
     if result.score is not None and len(result.summaries) > 1:
@@ -260,44 +266,46 @@ def _success(result: Result, numbers: Sequence[EpisodeNumbers]) -> Table:
     return Table("Success", heads, tuple(rows))
 
 
-def _trials(items: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> Table:
+def _trials(summaries: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> Table:
     heads = ("entry", "the same tasks again", "k", "pass^k", "pass@k")
     rows = []
-    for item in items:
-        mine = [row for row in numbers if row.entry == item.entry]
+    for summary in summaries:
+        mine = [row for row in numbers if row.entry == summary.entry]
         low, high = rerun_interval([float(row.success) for row in mine], [row.task for row in mine])
         again = f"[{100 * low:.1f}, {100 * high:.1f}] %"
         rows += [
-            (item.entry, again, str(k), rate.share, item.pass_at[k].share) for k, rate in item.pass_hat.items() if k > 1
+            (summary.entry, again, str(k), rate.share, summary.pass_at[k].share)
+            for k, rate in summary.pass_hat.items()
+            if k > 1
         ]
     return Table("Trials: all of k succeed (pass^k), any of k succeeds (pass@k)", heads, tuple(rows))
 
 
-def _behaviour(items: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> Table:
+def _behaviour(summaries: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> Table:
     heads = ("entry", "valid actions", "turns", "tool calls", "characters beside the action, a turn", "tokens in", "tokens out",
              "agent s a turn")  # fmt: skip
     rows = []
-    for item in items:
-        ended = [row for row in numbers if row.entry == item.entry and row.played]
+    for summary in summaries:
+        ended = [row for row in numbers if row.entry == summary.entry and row.complete]
         turns, valid = sum(row.turns for row in ended), sum(row.valid for row in ended)
         tokens = [sum(row.usage.get(name, 0) for row in ended) for name in ("input", "output")]
         rows.append((
-            item.entry, f"{100 * item.valid_actions:.1f} % ({valid} of {turns})", f"{item.mean_turns:.2f}",
-            f"{item.mean_calls:.2f}", f"{item.mean_prose:.0f}",
+            summary.entry, f"{100 * summary.valid_actions:.1f} % ({valid} of {turns})", f"{summary.mean_turns:.2f}",
+            f"{summary.mean_calls:.2f}", f"{summary.mean_prose:.0f}",
             *(f"{count / len(ended):.0f}" if count else "" for count in tokens),
             f"{sum(row.agent_seconds for row in ended) / max(turns, 1):.4f}",
         ))  # fmt: skip
     return Table("Behaviour, means over the episodes that ended", heads, tuple(rows))
 
 
-def _outcomes(items: Sequence[Summary]) -> Table:
-    kinds = [kind for kind in FAILURES if any(item.outcomes.get(kind) for item in items)]
+def _outcomes(summaries: Sequence[Summary]) -> Table:
+    kinds = [kind for kind in FAILURES if any(summary.outcomes.get(kind) for summary in summaries)]
     colours = {kind: list(FAILURES).index(kind) for kind in kinds}
     heads: list[str | Cell] = ["entry", *(Cell(kind, tone=f"k{n}") for kind, n in colours.items()), "retried", "shares"]
-    rows: tuple[tuple[str | Stack, ...], ...] = tuple(
-        (item.entry, *(str(item.outcomes.get(kind, 0)) for kind in kinds), str(item.retried),
-         Stack(tuple((n, item.outcomes.get(kind, 0) / item.episodes) for kind, n in colours.items())))
-        for item in items
+    rows: tuple[tuple[str | StackedBar, ...], ...] = tuple(
+        (summary.entry, *(str(summary.outcomes.get(kind, 0)) for kind in kinds), str(summary.retried),
+         StackedBar(tuple((n, summary.outcomes.get(kind, 0) / summary.episodes) for kind, n in colours.items())))
+        for summary in summaries
     )  # fmt: skip
     return Table("How the episodes ended", tuple(heads), rows, "Retried: after a fault.")
 
@@ -308,5 +316,5 @@ _MARKS = str.maketrans({
 
 
 def _cell(text: str) -> str:
-    """Return a text that Markdown shows as it is."""
+    """Escape a text for a cell of a Markdown table."""
     return visible(str(text)).translate(_MARKS)

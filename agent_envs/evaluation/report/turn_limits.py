@@ -53,13 +53,13 @@ def limit_rows(runs: Iterable[tuple[str, Suite, Sequence[EpisodeNumbers]]]) -> l
 
     A run is who played, what, and the numbers of every planned episode.
     """
-    played = [(*run, entry) for run in runs for entry in run[1].entries if entry.turn_limit is not None]
-    entries = [entry for *_, entry in played]
+    runs_by_entry = [(*run, entry) for run in runs for entry in run[1].entries if entry.turn_limit is not None]
+    entries = [entry for *_, entry in runs_by_entry]
     if len({entry.turn_limit for entry in entries}) < 2:
         return []
     rows = []
     for (agent, _, numbers, entry), subject, setting in zip(
-        played, _subjects(entries), _settings(entries), strict=True
+        runs_by_entry, _subjects(entries), _settings(entries), strict=True
     ):
         items = [item for item in numbers if item.entry == entry.label]
         rows.append(_row(subject, ", ".join(filter(None, (agent, setting))), entry, items))
@@ -77,7 +77,7 @@ def limit_curves(rows: Iterable[LimitRow]) -> tuple[Curve, ...]:
 
 
 def _curves(subject: str, rows: Sequence[LimitRow]) -> list[Curve]:
-    drawn: tuple[tuple[str, str, Callable[[LimitRow], Any]], ...] = (
+    panels: tuple[tuple[str, str, Callable[[LimitRow], Any]], ...] = (
         ("Accuracy", "solved", lambda row: row.success.percent),
         ("Abstention", 'answers that say "I don\'t know"', lambda row: row.abstained and row.abstained.percent),
         ("Wrong answers", "wrong without abstaining", lambda row: row.wrong.percent),
@@ -85,10 +85,10 @@ def _curves(subject: str, rows: Sequence[LimitRow]) -> list[Curve]:
     )
     lines: dict[str, list[Point]]
     curves = []
-    for title, label, value in drawn:
+    for title, label, value in panels:
         lines = {row.series: [] for row in rows}
-        for row, told in zip(rows, map(value, rows), strict=True):
-            lines[row.series] += [(float(row.free_turns), *told)] if told else []
+        for row, point in zip(rows, map(value, rows), strict=True):
+            lines[row.series] += [(float(row.free_turns), *point)] if point else []
         # A series without points stays in the legend, so that an agent has one colour in all figures.
         if any(lines.values()):
             series = tuple((name, tuple(line)) for name, line in lines.items())
@@ -97,30 +97,30 @@ def _curves(subject: str, rows: Sequence[LimitRow]) -> list[Curve]:
     return curves
 
 
-def _row(subject: str, series: str, entry: Entry, items: Sequence[EpisodeNumbers]) -> LimitRow:
-    known = metric_names(items)
-    abstained = [item.metrics.get("abstained", 0.0) for item in items]
+def _row(subject: str, series: str, entry: Entry, numbers: Sequence[EpisodeNumbers]) -> LimitRow:
+    names = metric_names(numbers)
+    abstained = [row.metrics.get("abstained", 0.0) for row in numbers]
     wrong = [
-        item.metrics.get("wrong", 0.0) if "wrong" in known else float(item.outcome == "wrong answer") for item in items
+        row.metrics.get("wrong", 0.0) if "wrong" in names else float(row.outcome == "wrong answer") for row in numbers
     ]
-    ended = [item for item in items if item.played]
-    turns = [float(item.turns) for item in ended]
+    complete = [row for row in numbers if row.complete]
+    turns = [float(row.turns) for row in complete]
     return LimitRow(
         subject, series, entry.turn_limit or 0,
-        rate_of(items), rate_of(items, abstained) if "abstained" in known else None, rate_of(items, wrong),
-        sum(turns) / len(turns) if turns else None, metric_interval(turns, ended) if turns else (None, None),
+        rate_of(numbers), rate_of(numbers, abstained) if "abstained" in names else None, rate_of(numbers, wrong),
+        sum(turns) / len(turns) if turns else None, metric_interval(turns, complete) if turns else (None, None),
     )  # fmt: skip
 
 
 def _subjects(entries: Sequence[Entry]) -> list[str]:
-    """Return what each entry is about; the same text exactly where the tasks are the same."""
+    """Return the subject of each entry; the same text exactly where the tasks are the same."""
     heads = [f"{entry.env_id.rpartition('/')[2]} {entry.split}" for entry in entries]
     tasks = [tuple(sorted(name for name, _, _ in entry.tasks)) for entry in entries]
     different: dict[str, list[Any]] = {}
     for head, names in zip(heads, tasks, strict=True):
         if names not in different.setdefault(head, []):
             different[head].append(names)
-    numbered = Counter({head: len(found) for head, found in different.items()})
+    numbered = Counter({head: len(task_sets) for head, task_sets in different.items()})
     return [
         head if numbered[head] == 1 else f"{head}, {len(names):,} tasks (set {different[head].index(names) + 1})"
         for head, names in zip(heads, tasks, strict=True)
@@ -128,22 +128,22 @@ def _subjects(entries: Sequence[Entry]) -> list[str]:
 
 
 def _settings(entries: Sequence[Entry]) -> list[str]:
-    """Return in which arguments and feedback entries of one environment differ, as text; "" where they do not."""
-    found = []
+    """Describe each entry by the arguments and feedback in which entries of its environment differ; "" where they do not."""
+    texts = []
     for entry in entries:
         peers = [other.arguments for other in entries if other.env_id == entry.env_id]
         names = sorted({name for arguments in peers for name in arguments})
-        varied = [name for name in names if len({_told(arguments, name) for arguments in peers}) > 1]
-        told = [f"{name}={_told(entry.arguments, name)}" for name in varied]
+        varied = [name for name in names if len({_argument_text(arguments, name) for arguments in peers}) > 1]
+        values = [f"{name}={_argument_text(entry.arguments, name)}" for name in varied]
         advised = {_advice(other) for other in entries if other.env_id == entry.env_id}
-        found.append(" ".join([*told, *([_advice(entry)] if len(advised) > 1 else [])]))
-    return found
+        texts.append(" ".join([*values, *([_advice(entry)] if len(advised) > 1 else [])]))
+    return texts
 
 
 def _advice(entry: Entry) -> str:
     return "feedback=none" if entry.feedback is None else entry.feedback.label
 
 
-def _told(arguments: Mapping[str, Any], name: str) -> str:
+def _argument_text(arguments: Mapping[str, Any], name: str) -> str:
     value = arguments.get(name, "default")
     return value if isinstance(value, str) else canonical_json(value)

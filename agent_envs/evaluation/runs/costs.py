@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from agent_envs.base.errors import UsageError
 from agent_envs.evaluation.runs.measures import EpisodeNumbers
-from agent_envs.evaluation.runs.run_folder import Prices, Settings
+from agent_envs.evaluation.runs.run_folder import RunPrices, Settings
 from agent_envs.evaluation.suites.suite import Feedback, Suite
 from agent_envs.rollout.episode_runner import Planned
 from agent_envs.services.chat import make_chat_model
@@ -32,10 +32,10 @@ MOST_LABEL = 400  # characters, of an entry
 EPISODES = 3  # where a suite has one entry; of several one each, and more where three are not reached so
 
 
-def feedback_named(
+def parse_feedback(
     names: str, epsilon: float | None, templates: str, options: Mapping[str, Any]
 ) -> tuple[Feedback | None, ...]:
-    """Return what `--feedback` names: one, or several that are compared, `none` among them for none.
+    """Return the feedback that `--feedback` names: one, or several that are compared, `none` among them for none.
 
     `epsilon` is how often it is to explore, None for the paper's default. Of chat models are `templates`, a folder with
     explore.md and exploit.md, "" for ours, and `options`.
@@ -51,17 +51,17 @@ def feedback_named(
         raise UsageError("--feedback-templates and --feedback-arg are for a chat model that --feedback names")
     explored = EPSILON if epsilon is None else epsilon
 
-    def told(name: str) -> Feedback | None:
+    def feedback_of(name: str) -> Feedback | None:
         if name == NONE:
             return None
         if name not in chats:
             return Feedback(model=name, epsilon=explored)
-        shown = read_templates(templates)
-        texts = shown.texts if templates else {}
-        return Feedback(model=name, epsilon=explored, templates=shown.digest, texts=texts, options=dict(options))
+        template_set = read_templates(templates)
+        texts = template_set.texts if templates else {}
+        return Feedback(model=name, epsilon=explored, templates=template_set.digest, texts=texts, options=dict(options))
 
     try:
-        return tuple(told(part) for part in parts) or (None,)
+        return tuple(feedback_of(part) for part in parts) or (None,)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise UsageError(f"--feedback {names}: {first['msg']}") from None
@@ -73,34 +73,35 @@ def with_feedback(suite: Suite, feedback: Sequence[Feedback | None]) -> Suite:
         return suite
     if len(feedback) > 1 or feedback[0] is None:
         raise UsageError("--suite takes one --feedback; play each in a run of its own, and compare the runs")
-    told = feedback[0]
-    longest = max(len(entry.label) for entry in suite.entries) + 1 + len(told.label)
+    advice = feedback[0]
+    longest = max(len(entry.label) for entry in suite.entries) + 1 + len(advice.label)
     if longest > MOST_LABEL:
         raise UsageError(f"--feedback: labels of entries would have {longest} characters, and may have {MOST_LABEL}")
     entries = tuple(
-        entry.model_copy(update={"feedback": told, "label": f"{entry.label} {told.label}"}) for entry in suite.entries
+        entry.model_copy(update={"feedback": advice, "label": f"{entry.label} {advice.label}"})
+        for entry in suite.entries
     )
     return suite.model_copy(update={"id": f"{suite.id[:31]}-feedback", "entries": entries})
 
 
 def feedback_models(suite: Suite) -> dict[str, str]:
     """Return the chat models that give feedback in a suite: name in the suite -> name of the model."""
-    told = {entry.feedback.model: entry.feedback.options for entry in suite.entries if entry.feedback is not None}
-    return {name: make_chat_model(name, **options).name for name, options in told.items() if is_chat_name(name)}
+    advisers = {entry.feedback.model: entry.feedback.options for entry in suite.entries if entry.feedback is not None}
+    return {name: make_chat_model(name, **options).name for name, options in advisers.items() if is_chat_name(name)}
 
 
 def feedback_prices(suite: Suite, table: PriceTable) -> dict[str, Price]:
     """Return the prices of a suite's feedback models, by their names in the suite; of those that have one."""
-    found = {name: table.price(name) for name in feedback_models(suite)}
-    return {name: price for name, price in found.items() if price is not None}
+    prices = {name: table.price(name) for name in feedback_models(suite)}
+    return {name: price for name, price in prices.items() if price is not None}
 
 
-def prices_of(suite: Suite, settings: Settings) -> Prices:
+def prices_of(suite: Suite, settings: Settings) -> RunPrices:
     """Return the prices that a table gives for a suite's models and its agent."""
     table = load_prices(Path(settings.prices) if settings.prices else None)
     model = settings.agent_options.get("model")  # of an agent over a chat model
     price = table.price(settings.agent) or (table.price(model) if isinstance(model, str) else None)
-    return Prices(price, feedback_prices(suite, table), table.date)
+    return RunPrices(price, feedback_prices(suite, table), table.date)
 
 
 def check_priced(suite: Suite, prices: Mapping[str, Price]) -> None:
@@ -121,7 +122,7 @@ def feedback_cost(usage: Mapping[str, int], feedback: Feedback | None, prices: M
 
 
 def recorded_counts(path: Path, models: Iterable[str], prefix: str = "") -> Counts:
-    """Return what the answers in a recording took, by the names of models that stand behind `prefix` in its ports."""
+    """Count the calls and tokens of a recording's answers, by the names of models that stand behind `prefix` in its ports."""
     counts: Counts = {name: Counter() for name in models}
     for row in read_answers(path) if path.exists() else ():
         for name, used in counts.items():
@@ -130,7 +131,7 @@ def recorded_counts(path: Path, models: Iterable[str], prefix: str = "") -> Coun
     return counts
 
 
-def asks_a_model(suite: Suite, settings: Settings, prices: Prices) -> bool:
+def uses_chat_model(suite: Suite, settings: Settings, prices: RunPrices) -> bool:
     """Return whether a chat model plays or gives feedback, as far as names and prices tell."""
     names = (settings.agent, str(settings.agent_options.get("model")))  # the second of an agent over a chat model
     return any(map(is_chat_name, names)) or prices.agent is not None or bool(feedback_models(suite))
@@ -141,20 +142,20 @@ def pilot_first(suite: Suite, plan: Sequence[Planned]) -> tuple[list[Planned], i
     each = math.ceil(EPISODES / len(suite.entries))
     entries = {key: entry.label for key, entry, *_ in suite.episodes()}
     pilot = []
-    for _, items in groupby(plan, key=lambda item: entries[item.key]):
-        pilot += [item for item in items if item.trial == 0][:each]
-    keys = {item.key for item in pilot}
-    return [*pilot, *(item for item in plan if item.key not in keys)], len(pilot)
+    for _, group in groupby(plan, key=lambda planned: entries[planned.key]):
+        pilot += [planned for planned in group if planned.trial == 0][:each]
+    keys = {planned.key for planned in pilot}
+    return [*pilot, *(planned for planned in plan if planned.key not in keys)], len(pilot)
 
 
 def estimate(suite: Suite, pilot: Sequence[tuple[EpisodeNumbers, float | None]], most_usd: float | None) -> str:
-    """Return in words what a suite takes if its episodes are like those of the pilot, entry by entry.
+    """Describe the cost and time of a suite if its episodes are like the pilot's, entry by entry.
 
     With each stands what it cost in US dollars, None where no price is known; `most_usd` is the run's limit.
     """
     sums = dict.fromkeys(("calls", "input", "output", "usd"), 0.0)
     for entry in suite.entries:
-        rows = [(item.usage, cost) for item, cost in pilot if item.entry == entry.label and item.played]
+        rows = [(item.usage, cost) for item, cost in pilot if item.entry == entry.label and item.complete]
         if not rows:
             return f"no estimate: no episode of the pilot came to its end in {entry.label}"
         for usage, cost in rows:

@@ -18,7 +18,6 @@ from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.jsonl_log import read_journal
 from agent_envs.core.env import core_of
 from agent_envs.evaluation.runs.costs import (
-    asks_a_model,
     check_priced,
     estimate,
     feedback_cost,
@@ -26,19 +25,20 @@ from agent_envs.evaluation.runs.costs import (
     pilot_first,
     prices_of,
     recorded_counts,
+    uses_chat_model,
 )
 from agent_envs.evaluation.runs.measures import EpisodeNumbers, Measures, numbers_of
 from agent_envs.evaluation.runs.run_folder import (
-    Played,
-    Prices,
     Run,
+    RunEpisode,
+    RunPrices,
     Settings,
     claim,
     open_run,
     same_identity,
     save_results,
 )
-from agent_envs.evaluation.runs.summary import Summary, averages_of, measured, score_of, summarise, total_cost
+from agent_envs.evaluation.runs.summary import Summary, averages_of, has_result, score_of, summarise, total_cost
 from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suites.plan import entry_env, notes_on, plan_of
 from agent_envs.evaluation.suites.suite import Suite
@@ -49,7 +49,7 @@ from agent_envs.rollout.run_many import run_many
 from agent_envs.services.chat.http import HttpChat
 from agent_envs.services.chat.named import FORMS, is_chat_name, make_chat_model
 from agent_envs.services.chat.prices import Price, check_limit, cost_of
-from agent_envs.services.chat.spending import Budget, Counts, Limits, RunBudgets
+from agent_envs.services.chat.spending import Budget, Counts, RunBudgets, SpendingLimits
 from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
 from agent_envs.wrappers.feedback_models import PORT, PREFIX
@@ -71,7 +71,7 @@ FREE = Price(input=0.0, output=0.0)
 
 @dataclass(frozen=True)
 class Result:
-    """What a run came to."""
+    """The results of a run."""
 
     suite: Suite
     settings: Settings
@@ -88,12 +88,13 @@ class Result:
     @property
     def cost_usd(self) -> float | None:
         """US dollars of all entries; None where a price is not known."""
-        return total_cost([item.cost_usd for item in self.summaries])
+        return total_cost([summary.cost_usd for summary in self.summaries])
 
     @property
     def averages(self) -> dict[str, Rate]:
         """The averages of the suite by name; none where nothing was measured."""
-        return averages_of(self.suite, [item.success for item in self.summaries]) if measured(self.summaries) else {}
+        rates = [summary.success for summary in self.summaries]
+        return averages_of(self.suite, rates) if has_result(self.summaries) else {}
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data: one entry flat, several under `entries`, with the suite's score where it has one."""
@@ -136,52 +137,52 @@ def evaluate(
         EnvFault: a chat model that the run needs does not answer.
     """
     # What cannot be is refused before there is a folder.
-    cast = _cast(suite, settings, policy, prices_of(suite, settings))
-    for entry in suite.entries if traits_of(cast.actor).text_only else ():
-        check_actions(cast.actor, core_of(entry_env(entry)))
+    setup = _set_up(suite, settings, policy, prices_of(suite, settings))
+    for entry in suite.entries if traits_of(setup.actor).text_only else ():
+        check_actions(setup.actor, core_of(entry_env(entry)))
     plan = plan_of(suite)
-    greet_models(suite, cast.actor)
+    greet_models(suite, setup.actor)
     if settings.notes is None:
         settings = replace(settings, notes=notes_on(suite))
-        cast = replace(cast, settings=settings)
-    run = claim(folder, suite, settings, cast.prices) if folder is not None else None
-    return _play(suite, plan, cast, run, progress, tell)
+        setup = replace(setup, settings=settings)
+    run = claim(folder, suite, settings, setup.prices) if folder is not None else None
+    return _play(suite, plan, setup, run, progress, tell)
 
 
 def resume(folder: Path, progress: Progress | None = None) -> Result:
-    """Go on with the run of a folder, as it was begun; a UsageError names what it rests on and has changed since."""
+    """Resume the run of a folder; a UsageError names changes since in files and code that it depends on."""
     run = open_run(folder)
     same_identity(run)
     config = run.config
-    if (kept := run.kept().load()) is not None:  # nothing is left to play
+    if (numbers := run.numbers_cache().load()) is not None:  # nothing is left to play
         if progress is not None:
-            progress(len(kept), len(kept), sum(item.success for item in kept), "")
-        outcome = result_from(run.suite, config.settings(), kept, config.prices)
+            progress(len(numbers), len(numbers), sum(row.success for row in numbers), "")
+        outcome = result_from(run.suite, config.settings(), numbers, config.prices)
         save_results(run, outcome.to_json())
         return outcome
-    cast = _cast(run.suite, config.settings(), None, config.prices)
-    greet_models(run.suite, cast.actor, lambda: not all(item.played for item in run.numbers()))
-    return _play(run.suite, plan_of(run.suite), cast, run, progress)
+    setup = _set_up(run.suite, config.settings(), None, config.prices)
+    greet_models(run.suite, setup.actor, lambda: not all(row.complete for row in run.numbers()))
+    return _play(run.suite, plan_of(run.suite), setup, run, progress)
 
 
 def greet_models(suite: Suite, actor: Policy, needed: Callable[[], bool] = lambda: True) -> None:
-    """See to it that every chat model that plays, advises, judges or is a user answers, where any is still `needed`."""
-    given = [(entry.feedback.model, entry.feedback.options) for entry in suite.entries if entry.feedback is not None]
-    given += [(value, {}) for entry in suite.entries for value in entry.arguments.values() if isinstance(value, str)]
-    models = {name: make_chat_model(name, **options) for name, options in given if is_chat_name(name)}
-    asked = [model for model in (*models.values(), getattr(actor, "model", None)) if isinstance(model, HttpChat)]
-    for model in asked if asked and needed() else ():
+    """Check that every chat model that plays, advises, judges or is a user answers, where any is still `needed`."""
+    pairs = [(entry.feedback.model, entry.feedback.options) for entry in suite.entries if entry.feedback is not None]
+    pairs += [(value, {}) for entry in suite.entries for value in entry.arguments.values() if isinstance(value, str)]
+    models = {name: make_chat_model(name, **options) for name, options in pairs if is_chat_name(name)}
+    chats = [model for model in (*models.values(), getattr(actor, "model", None)) if isinstance(model, HttpChat)]
+    for model in chats if chats and needed() else ():
         model.greet()
 
 
 @dataclass(frozen=True)
-class _Cast:
+class _EvaluationSetup:
     settings: Settings
     actor: Policy
-    prices: Prices
+    prices: RunPrices
 
 
-def _cast(suite: Suite, settings: Settings, policy: Policy | None, prices: Prices) -> _Cast:
+def _set_up(suite: Suite, settings: Settings, policy: Policy | None, prices: RunPrices) -> _EvaluationSetup:
     most = settings.max_cost_usd
     if most is not None:
         check_priced(suite, prices.feedback)
@@ -190,23 +191,23 @@ def _cast(suite: Suite, settings: Settings, policy: Policy | None, prices: Price
     actor = policy or make_agent(settings.agent, **settings.agent_options)
     if most is not None and isinstance(actor, ChatPolicy):  # a class of somebody's may be one
         check_limit(most, prices.agent, settings.agent)
-    return _Cast(settings, actor, prices)
+    return _EvaluationSetup(settings, actor, prices)
 
 
-def _with_budget(cast: _Cast, suite: Suite, run: Run | None) -> tuple[Policy, Services]:
+def _with_budget(setup: _EvaluationSetup, suite: Suite, run: Run | None) -> tuple[Policy, Services]:
     """Return the agent, and the services with its feedback models, under one limit in dollars, if there is one."""
-    actor, most, price = cast.actor, cast.settings.max_cost_usd, cast.prices.agent
+    actor, most, price = setup.actor, setup.settings.max_cost_usd, setup.prices.agent
     if most is None:
         return actor, Services()
     models = feedback_models(suite)
-    prices = {model: cast.prices.feedback[name] for name, model in models.items()}
+    prices = {model: setup.prices.feedback[name] for name, model in models.items()}
     charged = getattr(actor, "charged", None)
     payer = actor.name if charged is None else actor.model.name  # type: ignore[attr-defined]
     if price is not None:
         prices[payer] = price
     before = _spent_before(run, payer, models.values()) if run is not None else {}
     budget = Budget(
-        Limits(usd=most), prices, kept=run.folder / "spent.json" if run is not None else None, before=before
+        SpendingLimits(usd=most), prices, ledger=run.folder / "spent.json" if run is not None else None, before=before
     )
     if price is not None:
         actor = BudgetedPolicy(actor, budget) if charged is None else charged(budget)
@@ -214,7 +215,7 @@ def _with_budget(cast: _Cast, suite: Suite, run: Run | None) -> tuple[Policy, Se
 
 
 def _spent_before(run: Run, payer: str, models: Iterable[str]) -> Counts:
-    """Return what journal and recording tell of earlier parts of a run, some of which may have had no limit."""
+    """Return the calls and tokens of earlier parts of a run, some of which may have had no limit."""
     counts = recorded_counts(run.externals, models, PORT)
     for row in read_journal(run.log().path):
         used = {name: count for name, count in row.get("usage", {}).items() if not name.startswith(PREFIX)}
@@ -223,83 +224,85 @@ def _spent_before(run: Run, payer: str, models: Iterable[str]) -> Counts:
 
 
 def _play(
-    suite: Suite, plan: list[Planned], cast: _Cast, run: Run | None, progress: Progress | None, tell: Tell | None = None
-) -> Result:
-    settings, pilot = cast.settings, 0
+    suite: Suite, plan: list[Planned], setup: _EvaluationSetup, run: Run | None, progress: Progress | None,
+    tell: Tell | None = None,
+) -> Result:  # fmt: skip
+    settings, pilot = setup.settings, 0
     fresh = run is not None and not run.log().path.exists()
-    if (meets := getattr(cast.actor, "meets", None)) is not None:
+    if (warn := getattr(setup.actor, "warn_if_environment_differs", None)) is not None:
         for entry in suite.entries:
-            meets(entry_env(entry))
-    if asks_a_model(suite, settings, cast.prices):
+            warn(entry_env(entry))
+    if uses_chat_model(suite, settings, setup.prices):
         plan, pilot = pilot_first(suite, plan)
-    actor, services = _with_budget(cast, suite, run)
+    actor, services = _with_budget(setup, suite, run)
     measures, log = Measures(), None
     with ExitStack() as stack:
         if run is not None:
             log = replace(run.log(), recording=stack.enter_context(Recording(run.externals, "record")))
         episodes = partial(run_many, plan, actor, journal=log, services=services)
         if tell is not None and log is not None and 0 < pilot < len(plan):
-            tell(_estimated(suite, cast, plan[:pilot], episodes, progress))
-        played = stack.enter_context(closing(episodes(concurrency=settings.concurrency)))
-        found, gave_up = _watched(suite, played, measures, progress)
-    if run is not None and log is not None and (log.unfinished or len(found) < len(plan)):
+            tell(_estimate_from_pilot(suite, setup, plan[:pilot], episodes, progress))
+        results = stack.enter_context(closing(episodes(concurrency=settings.concurrency)))
+        by_key, gave_up = _watch(suite, results, measures, progress)
+    if run is not None and log is not None and (log.unfinished or len(by_key) < len(plan)):
         numbers = run.numbers(measures)  # with what earlier parts of the run spent and had to leave
     else:
-        numbers = measures.planned(suite, found)
-    outcome = replace(result_from(suite, settings, numbers, cast.prices), gave_up=gave_up)
+        numbers = measures.plan_numbers(suite, by_key)
+    outcome = replace(result_from(suite, settings, numbers, setup.prices), gave_up=gave_up)
     if run is not None:
         if run.externals.stat().st_size == 0:
             run.externals.unlink()
         save_results(run, outcome.to_json())
         if fresh:  # what an earlier part of the run wrote is read, and its sums checked, before it is kept
-            run.kept().keep(numbers, measures)
+            run.numbers_cache().keep(numbers, measures)
     return outcome
 
 
-def _watched(
+def _watch(
     suite: Suite, episodes: Episodes, measures: Measures, progress: Progress | None
 ) -> tuple[dict[str, EpisodeNumbers], bool]:
-    """Return the numbers of episodes as they end, and whether one and the same fault ended too many of them in a row."""
+    """Return the numbers of episodes as they end, and whether the same fault ended too many of them in a row."""
     places = {key: (entry, cluster, trial) for key, entry, _, cluster, trial in suite.episodes()}
-    found: dict[str, EpisodeNumbers] = {}
+    by_key: dict[str, EpisodeNumbers] = {}
     wins, faults = 0, list[str]()
     latest: deque[str] = deque(maxlen=FAULTS_IN_A_ROW)  # causes without their numbers; "" of what is no fault
-    for item, result in episodes:
-        found[item.key] = Played(item.key, *places[item.key], result).numbers(measures)
-        wins += found[item.key].success
+    for planned, result in episodes:
+        by_key[planned.key] = RunEpisode(planned.key, *places[planned.key], result).numbers(measures)
+        wins += by_key[planned.key].success
         faults += [result.fault] if result.status == "fault" else []
         latest.append(_COUNTS.sub("", result.fault) if result.status == "fault" else "")
         if progress is not None:
             more = f"{len(faults)} faults, the last: {faults[-1][:200]}" if faults else ""
-            progress(len(found), len(places), wins, more)
+            progress(len(by_key), len(places), wins, more)
         if len(latest) == FAULTS_IN_A_ROW and set(latest) == {latest[0]} != {""}:
-            return found, True
-    return found, False
+            return by_key, True
+    return by_key, False
 
 
-def _estimated(
-    suite: Suite, cast: _Cast, pilot: Sequence[Planned], play: Callable[..., Episodes], progress: Progress | None
-) -> str:
-    """Play a run's pilot, which its journal keeps, and return what it says of all."""
+def _estimate_from_pilot(
+    suite: Suite, setup: _EvaluationSetup, pilot: Sequence[Planned], play: Callable[..., Episodes],
+    progress: Progress | None,
+) -> str:  # fmt: skip
+    """Play a run's pilot, which its journal keeps, and return the estimate for all episodes."""
     places = {key: (entry, cluster, trial) for key, entry, _, cluster, trial in suite.episodes()}
-    keys = {item.key for item in pilot}
-    found: list[EpisodeNumbers] = []
-    with closing(play(concurrency=min(cast.settings.concurrency, len(pilot)))) as episodes:
-        for item, result in episodes:
-            if item.key in keys:
-                found.append(numbers_of(*places[item.key], result))
+    keys = {planned.key for planned in pilot}
+    numbers: list[EpisodeNumbers] = []
+    with closing(play(concurrency=min(setup.settings.concurrency, len(pilot)))) as episodes:
+        for planned, result in episodes:
+            if planned.key in keys:
+                numbers.append(numbers_of(*places[planned.key], result))
                 if progress is not None:
-                    progress(len(found), len(places), sum(row.success for row in found), "pilot")
-            if len(found) == len(keys):
+                    progress(len(numbers), len(places), sum(row.success for row in numbers), "pilot")
+            if len(numbers) == len(keys):
                 break
-    rows = zip(found, _costs(suite, found, cast.prices)[0], strict=True)
-    return estimate(suite, [*rows], cast.settings.max_cost_usd)
+    rows = zip(numbers, _costs(suite, numbers, setup.prices)[0], strict=True)
+    return estimate(suite, [*rows], setup.settings.max_cost_usd)
 
 
-def result_from(suite: Suite, settings: Settings, numbers: list[EpisodeNumbers], prices: Prices) -> Result:
-    """Return the result of every planned episode as numbers, in the order of the suite; `prices` are what tokens cost."""
+def result_from(suite: Suite, settings: Settings, numbers: list[EpisodeNumbers], prices: RunPrices) -> Result:
+    """Compute a result from the numbers of every planned episode, in the order of the suite, and the `prices` of tokens."""
     summaries = summarise(suite, numbers, *_costs(suite, numbers, prices))
-    complete = all(item.played for item in numbers)
+    complete = all(row.complete for row in numbers)
     return Result(suite, settings, summaries, score_of(suite, summaries), complete)
 
 
@@ -310,20 +313,20 @@ def result_of_run(run: Run, measures: Measures | None = None) -> tuple[Result, l
     return result_from(run.suite, config.settings(), numbers, config.prices), numbers
 
 
-def _costs(suite: Suite, numbers: Sequence[EpisodeNumbers], prices: Prices) -> tuple[list[float | None], ...]:
-    """Return what each episode cost, and the part of it for feedback."""
-    given = {entry.label: entry.feedback for entry in suite.entries}
-    advice = [feedback_cost(item.usage, given[item.entry], prices.feedback) for item in numbers]
-    return [_cost(item, prices.agent, more) for item, more in zip(numbers, advice, strict=True)], advice
+def _costs(suite: Suite, numbers: Sequence[EpisodeNumbers], prices: RunPrices) -> tuple[list[float | None], ...]:
+    """Return the cost of each episode, and the part of it for feedback."""
+    advisers = {entry.label: entry.feedback for entry in suite.entries}
+    advice = [feedback_cost(row.usage, advisers[row.entry], prices.feedback) for row in numbers]
+    return [_cost(row, prices.agent, more) for row, more in zip(numbers, advice, strict=True)], advice
 
 
-def _cost(item: EpisodeNumbers, price: Price | None, feedback: float | None) -> float | None:
-    """Return what an episode cost, the agent and its feedback together; None where a price is not known."""
+def _cost(row: EpisodeNumbers, price: Price | None, feedback: float | None) -> float | None:
+    """Return the cost of an episode, the agent and its feedback together; None where a price is not known."""
     if feedback is None:
         return None
     if price is not None:
-        return cost_of(price, item.usage) + feedback
-    return None if any(not name.startswith(PREFIX) for name in item.usage) else feedback
+        return cost_of(price, row.usage) + feedback
+    return None if any(not name.startswith(PREFIX) for name in row.usage) else feedback
 
 
 def make_agent(name: str, /, *, recording: Recording | None = None, **options: Any) -> Policy:

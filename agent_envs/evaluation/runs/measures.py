@@ -4,7 +4,7 @@
 companions of the environment's class (`register_companions`) and are computed when a run is read, from the same trajectories
 whether they were just played or come from a journal. Journals hold no tasks: those are fetched from the source of the entry's
 environment, which is made only where the class has such companions and a task is wanted. The numbers of a large run are kept
-in the cache folder (`KeptNumbers`) for as long as journal, settings and code are the same.
+in the cache folder (`NumbersCache`) for as long as journal, settings and code are the same.
 """
 
 import json
@@ -19,7 +19,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
 
-from agent_envs.base.caches import keep_rows, kept_rows, place_of
+from agent_envs.base.caches import load_rows, place_of, save_rows
 from agent_envs.base.errors import AgentEnvsError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import Answer, Call, Malformed, Say
@@ -52,7 +52,7 @@ LEAST = 1_000  # episodes: a smaller run is read in less than the start of a pro
 
 @dataclass(frozen=True, slots=True)
 class EpisodeNumbers:
-    """What counts of one planned episode."""
+    """The measures of one planned episode."""
 
     entry: str  # label of the suite's entry
     task: str
@@ -75,12 +75,12 @@ class EpisodeNumbers:
     metrics: dict[str, float] = field(default_factory=dict)  # as the family counts them; none before its end
 
     @property
-    def played(self) -> bool:
+    def complete(self) -> bool:
         """Whether the episode came to an end of its own."""
         return self.status not in UNPLAYED
 
 
-def missing(entry: Entry, task: str, cluster: str, trial: int) -> EpisodeNumbers:
+def unplayed_numbers(entry: Entry, task: str, cluster: str, trial: int) -> EpisodeNumbers:
     """Return the numbers of a planned episode that was not played."""
     return EpisodeNumbers(entry.label, task, cluster, trial, "missing", "missing")
 
@@ -100,7 +100,7 @@ def numbers_of(entry: Entry, cluster: str, trial: int, result: EpisodeResult) ->
 
 
 def tool_calls(turns: Iterable[Turn]) -> Counter[str]:
-    """Return how often each tool was carried out."""
+    """Count the calls of each tool that were carried out."""
     results = [item for turn in turns for item in turn.results]
     return Counter(item.name for item in results if item.call_id and not item.error)
 
@@ -111,7 +111,7 @@ def valid_turn(turn: Turn) -> bool:
 
 
 def outcome_of(result: EpisodeResult, success: bool) -> str:
-    """Return how an episode ended: a key of `FAILURES`."""
+    """Classify the end of an episode by a key of `FAILURES`."""
     if result.status in UNPLAYED:
         return result.status
     if success:
@@ -150,26 +150,26 @@ class Measures:
 
     def __init__(self) -> None:
         self.notes: dict[str, str] = {}
-        self._entries: dict[str, _Measured | None] = {}
+        self._entries: dict[str, _EntryMeasures | None] = {}
 
-    def told(self, entry: Entry, numbers: EpisodeNumbers, trajectory: Trajectory | None = None) -> EpisodeNumbers:
+    def annotate(self, entry: Entry, numbers: EpisodeNumbers, trajectory: Trajectory | None = None) -> EpisodeNumbers:
         """Return an episode's numbers with its labels, and where it came to its end with its metrics.
 
         A companion that fails, or returns something else than it should, is a RuntimeError that names the environment.
         """
         if entry.label not in self._entries:
-            self._entries[entry.label] = self._measured(entry)
-        measured = self._entries[entry.label]
-        return numbers if measured is None else measured.told(numbers, trajectory)
+            self._entries[entry.label] = self._measures_of(entry)
+        measures = self._entries[entry.label]
+        return numbers if measures is None else measures.annotate(numbers, trajectory)
 
-    def planned(self, suite: Suite, found: Mapping[str, EpisodeNumbers]) -> list[EpisodeNumbers]:
-        """Return the numbers of every planned episode in the order of the suite; what is not among `found` is missing."""
+    def plan_numbers(self, suite: Suite, numbers: Mapping[str, EpisodeNumbers]) -> list[EpisodeNumbers]:
+        """Return the numbers of every planned episode in the order of the suite; those not among `numbers` are missing."""
         return [
-            found.get(key) or self.told(entry, missing(entry, task, cluster, trial))
+            numbers.get(key) or self.annotate(entry, unplayed_numbers(entry, task, cluster, trial))
             for key, entry, task, cluster, trial in suite.episodes()
         ]
 
-    def _measured(self, entry: Entry) -> "_Measured | None":
+    def _measures_of(self, entry: Entry) -> "_EntryMeasures | None":
         # An id may carry a module to import; reading a run imports nothing that its files name.
         entry = entry.model_copy(update={"env_id": entry.env_id.rpartition(":")[2]})
         try:
@@ -179,18 +179,18 @@ class Measures:
             self.notes[entry.label] = f"{entry.label}: labels and metrics, if it has any, are not told, as {why}"
             return None
         labels, metrics = companion_of(env_class, "labels"), companion_of(env_class, "metrics")
-        return _Measured(entry, labels, metrics, self.notes) if labels or metrics else None
+        return _EntryMeasures(entry, labels, metrics, self.notes) if labels or metrics else None
 
 
 def class_of(entry: Entry) -> type:
-    """Return the class of an entry's environment (else `NOT_HERE` is raised); it is made only where no class is registered."""
+    """Return the class of an entry's environment (else raise `NOT_HERE`); it is made only where no class is registered."""
     creator: Any = gym.registry[full_id(entry.env_id)].entry_point
     if isinstance(creator, str):
         creator = load_env_creator(creator)
     return creator if isinstance(creator, type) else type(core_of(entry_env(entry)))
 
 
-class _Measured:
+class _EntryMeasures:
     """One entry whose environment has such companions."""
 
     def __init__(
@@ -198,49 +198,49 @@ class _Measured:
     ) -> None:
         self._entry, self._labels, self._metrics, self._notes = entry, labels, metrics, notes
         self._digests = {task: content for task, content, _ in entry.tasks}
-        self._known: dict[str, dict[str, str]] = {}
+        self._labels_by_task: dict[str, dict[str, str]] = {}
         self._equal: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
-        self._tasks = EntryTasks(entry, self._unknown)
+        self._tasks = EntryTasks(entry, self._note_missing)
         self._task = lru_cache(maxsize=MOST_TASKS)(lambda name: self._tasks.get(name, self._digests[name]))
 
-    def told(self, numbers: EpisodeNumbers, trajectory: Trajectory | None) -> EpisodeNumbers:
-        labels, metrics = self._known.get(numbers.task), dict[str, float]()
-        played = trajectory if self._metrics and numbers.played else None
-        if labels is None or played is not None:
+    def annotate(self, numbers: EpisodeNumbers, trajectory: Trajectory | None) -> EpisodeNumbers:
+        labels, metrics = self._labels_by_task.get(numbers.task), dict[str, float]()
+        record = trajectory if self._metrics and numbers.complete else None
+        if labels is None or record is not None:
             task = (trajectory and trajectory.task) or self._task(numbers.task)
             if task is None:
                 return numbers
             if labels is None:
-                known = self._asked(
+                fresh = self._call_companion(
                     "labels", self._labels, task, task.id, lambda value: isinstance(value, str), "texts"
                 )
                 # Ten thousand tasks have few different ones.
-                labels = self._known[numbers.task] = self._equal.setdefault(tuple(known.items()), known)
-            if played is not None:
-                metrics = self._metrics_of(replace(played, task=task), task)
+                labels = self._labels_by_task[numbers.task] = self._equal.setdefault(tuple(fresh.items()), fresh)
+            if record is not None:
+                metrics = self._metrics_of(replace(record, task=task), task)
         return replace(numbers, labels=labels, metrics=metrics)
 
     def _metrics_of(self, trajectory: Trajectory, task: Task) -> dict[str, float]:
         def number(value: Any) -> bool:
             return isinstance(value, int | float) and math.isfinite(value)
 
-        found = self._asked("metrics", self._metrics, trajectory, task.id, number, "finite numbers")
-        return {name: float(value) for name, value in found.items()}
+        values = self._call_companion("metrics", self._metrics, trajectory, task.id, number, "finite numbers")
+        return {name: float(value) for name, value in values.items()}
 
-    def _asked(
+    def _call_companion(
         self, kind: str, companion: Companion | None, subject: Any, task: str, fits: Callable[[Any], bool], what: str
     ) -> dict[str, Any]:
-        """Return what a companion tells, once it is by name what it should be."""
+        """Call a companion, and return its values by name; a RuntimeError where they are of another type."""
         head = f"{self._entry.env_id}: its {kind} companion, for task {task!r},"
         try:
-            found = companion(subject) if companion else {}
+            values = companion(subject) if companion else {}
         except Exception as error:
             raise RuntimeError(f"{head} failed: {type(error).__name__}: {error}") from error
-        if not isinstance(found, dict) or not all(isinstance(k, str) and fits(value) for k, value in found.items()):
-            raise RuntimeError(f"{head} returned {str(found)[:200]}; it returns {what} by name")
-        return found
+        if not isinstance(values, dict) or not all(isinstance(k, str) and fits(value) for k, value in values.items()):
+            raise RuntimeError(f"{head} returned {str(values)[:200]}; it returns {what} by name")
+        return values
 
-    def _unknown(self, why: str) -> None:
+    def _note_missing(self, why: str) -> None:
         label = self._entry.label
         self._notes.setdefault(label, f"{label}: not all labels and metrics are told, as {why}")
 
@@ -249,7 +249,7 @@ class EntryTasks:
     """The tasks of an entry, from the source of its environment, which is made when the first of them is asked for."""
 
     def __init__(self, entry: Entry, unknown: Callable[[str], None]) -> None:
-        self._entry, self._unknown = entry, unknown
+        self._entry, self._note_missing = entry, unknown
 
     def get(self, name: str, digest: str) -> Task | None:
         """Return a task of that content, None where there is none here."""
@@ -258,10 +258,10 @@ class EntryTasks:
         try:
             task = core_of(self.env).source.get(self._entry.split, name)
         except (KeyError, AgentEnvsError):
-            self._unknown("a task is not there")
+            self._note_missing("a task is not there")
             return None
         if task.digest != digest:
-            self._unknown("a task has another content here")
+            self._note_missing("a task has another content here")
             return None
         return task
 
@@ -272,14 +272,14 @@ class EntryTasks:
             return entry_env(self._entry)
         except NOT_HERE as error:
             # The message may name folders of this machine, and pages are passed on.
-            self._unknown(f"its environment cannot be made here ({type(error).__name__})")
+            self._note_missing(f"its environment cannot be made here ({type(error).__name__})")
             return None
 
 
 _NAMES = [field.name for field in fields(EpisodeNumbers)]
 
 
-class KeptNumbers:
+class NumbersCache:
     """The place of one run's numbers; none for a small run, nor for environments of others, whose code no digest covers."""
 
     def __init__(self, suite: Suite, identity: dict[str, object], journal: Path) -> None:
@@ -289,19 +289,19 @@ class KeptNumbers:
         self._path = place_of("numbers", suite.digest(), identity, self._content) if fits else None
 
     def load(self) -> list[EpisodeNumbers] | None:
-        """Return the numbers of every planned episode, None where they are not kept or do not fit the plan."""
-        rows = kept_rows(self._path) if self._path is not None else []
+        """Return the numbers of every planned episode, None where they are not in the cache or do not fit the plan."""
+        rows = load_rows(self._path) if self._path is not None else []
         try:
-            known = [dict(zip(_NAMES, row, strict=True)) for row in rows]
+            values = [dict(zip(_NAMES, row, strict=True)) for row in rows]
         except (TypeError, ValueError):
             return None
         planned = [[entry.label, *place] for _, entry, *place in self._suite.episodes()]
-        if any(misfit(EpisodeNumbers, row) for row in known) or [row[:4] for row in rows] != planned:
+        if any(misfit(EpisodeNumbers, row) for row in values) or [row[:4] for row in rows] != planned:
             return None
-        return [EpisodeNumbers(**row) for row in known]
+        return [EpisodeNumbers(**row) for row in values]
 
     def keep(self, numbers: list[EpisodeNumbers], measures: Measures) -> None:
-        """Keep the numbers of a run where everything is played and told, and the journal is still what was read."""
-        told = self._path is not None and not measures.notes and all(item.played for item in numbers)
-        if self._path is not None and told and sha256_file(self._journal) == self._content:
-            keep_rows(self._path, [[getattr(item, name) for name in _NAMES] for item in numbers])
+        """Store the numbers of a run whose episodes are all complete, if the journal has not changed since it was read."""
+        complete = self._path is not None and not measures.notes and all(item.complete for item in numbers)
+        if self._path is not None and complete and sha256_file(self._journal) == self._content:
+            save_rows(self._path, [[getattr(item, name) for name in _NAMES] for item in numbers])

@@ -29,7 +29,7 @@ from agent_envs.base.jsonl_log import Journal
 from agent_envs.base.serialization import canonical_json
 from agent_envs.base.strict_model import Strict
 from agent_envs.base.version import VERSION
-from agent_envs.evaluation.runs.measures import EpisodeNumbers, KeptNumbers, Measures, numbers_of
+from agent_envs.evaluation.runs.measures import EpisodeNumbers, Measures, NumbersCache, numbers_of
 from agent_envs.evaluation.suites import suite as suites
 from agent_envs.evaluation.suites.plan import Notes
 from agent_envs.rollout.episode_runner import EpisodeResult
@@ -44,7 +44,7 @@ CONFIG_SCHEMA: Literal["agent-envs/config@1"] = "agent-envs/config@1"
 
 @dataclass(frozen=True)
 class Settings:
-    """How a suite is played."""
+    """Settings of a run: agent, concurrency, prices and limits."""
 
     agent: str  # its name, see `agents.make_agent`
     agent_options: dict[str, Any] = dataclass_field(default_factory=dict)  # its arguments
@@ -57,8 +57,8 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Prices:
-    """What the tokens of a run cost: looked up once, before it begins, kept in its config.json and handed on."""
+class RunPrices:
+    """The token prices of a run: looked up once, before it begins, and kept in its config.json."""
 
     agent: Price | None = None  # the agent's price; None where it has none
     feedback: Mapping[str, Price] = dataclass_field(default_factory=dict)  # of its models, by their names in the suite
@@ -66,7 +66,7 @@ class Prices:
 
 
 class Identity(Strict):
-    """What must not change between the parts of one run."""
+    """The settings that must be equal in all parts of one run."""
 
     agent: str
     agent_options: dict[str, JsonValue]
@@ -91,20 +91,21 @@ class Config(Strict):
     notes: Notes = Notes()
 
     @property
-    def prices(self) -> Prices:
+    def prices(self) -> RunPrices:
         """The prices that the run began with."""
-        return Prices(self.price, self.feedback_prices, self.prices_date)
+        return RunPrices(self.price, self.feedback_prices, self.prices_date)
 
     def settings(self) -> Settings:
-        """Return the settings that were given."""
-        known = self.identity
+        """Return the settings with which the run began."""
+        identity = self.identity
         return Settings(
-            known.agent, dict(known.agent_options), self.concurrency, self.max_cost_usd, "", known.smoke, self.pack, self.notes
+            identity.agent, dict(identity.agent_options), self.concurrency, self.max_cost_usd, "", identity.smoke, self.pack,
+            self.notes,
         )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Played:
+class RunEpisode:
     """An episode of a run, with its place in the suite."""
 
     key: str
@@ -115,9 +116,9 @@ class Played:
     stored: Any = None  # its trajectory as the journal has it, where it comes from one
 
     def numbers(self, measures: Measures) -> EpisodeNumbers:
-        """Return what counts of it, labels and metrics included."""
+        """Return the numbers of the episode, labels and metrics included."""
         numbers = numbers_of(self.entry, self.cluster, self.trial, self.result)
-        return measures.told(self.entry, numbers, self.result.trajectory)
+        return measures.annotate(self.entry, numbers, self.result.trajectory)
 
 
 class Run:
@@ -140,7 +141,7 @@ class Run:
         """Return the journal, bound to the identity of the run."""
         return RunLog(self.folder / "journal.jsonl", {"identity": self.config.identity.model_dump(mode="json")})
 
-    def rows(self) -> Iterator[Played]:
+    def rows(self) -> Iterator[RunEpisode]:
         """Yield the finished episodes in the order of the journal, then those that only a fault or the budget ended.
 
         Raises:
@@ -153,9 +154,9 @@ class Run:
         head = next(journal, None)
         identity = self.config.identity.model_dump(mode="json")
         if head is not None and (not isinstance(head, dict) or head.get("identity") != identity):
-            known = head.get("identity") if isinstance(head, dict) else head
-            raise UsageError(f"{path} was written with another {suites.named_changes(known, identity) or 'head'}")
-        unfinished: dict[str, Played] = {}
+            stored = head.get("identity") if isinstance(head, dict) else head
+            raise UsageError(f"{path} was written with another {suites.describe_changes(stored, identity) or 'head'}")
+        unfinished: dict[str, RunEpisode] = {}
         finished: set[str] = set()
         for row in journal:
             key, result = result_of(row, path)
@@ -164,33 +165,35 @@ class Run:
             header = result.trajectory.header
             if (header.episode_key, header.task_id) != (key, tasks[key]):
                 raise UsageError(f"{path}: the row of episode {key} holds episode {header.episode_key}")
-            played = Played(key, *places[key], _together(unfinished.pop(key, None), result), row["trajectory"])
+            episode = RunEpisode(
+                key, *places[key], _with_earlier_parts(unfinished.pop(key, None), result), row["trajectory"]
+            )
             if result.status in UNFINISHED:
-                unfinished[key] = played
+                unfinished[key] = episode
             else:
                 finished.add(key)
-                yield played
+                yield episode
         yield from unfinished.values()
 
-    def sound_rows(self) -> Iterator[Played]:
+    def sound_rows(self) -> Iterator[RunEpisode]:
         """Yield what `rows` does, for what counts and is packed; refuses rewards that are not what their terms come to."""
-        for played in self.rows():
-            _check_sums(played.result, self.folder / "journal.jsonl")
-            yield played
+        for episode in self.rows():
+            _check_sums(episode.result, self.folder / "journal.jsonl")
+            yield episode
 
     def numbers(self, measures: Measures | None = None) -> list[EpisodeNumbers]:
-        """Return the numbers of every planned episode, in the order of the suite; those that were not played too."""
-        measures, kept = measures or Measures(), self.kept()
-        numbers = kept.load()
+        """Return the numbers of every planned episode, in the order of the suite, unplayed ones included."""
+        measures, cache = measures or Measures(), self.numbers_cache()
+        numbers = cache.load()
         if numbers is None:
-            found = {played.key: played.numbers(measures) for played in self.sound_rows()}
-            numbers = measures.planned(self.suite, found)
-            kept.keep(numbers, measures)
+            by_key = {episode.key: episode.numbers(measures) for episode in self.sound_rows()}
+            numbers = measures.plan_numbers(self.suite, by_key)
+            cache.keep(numbers, measures)
         return numbers
 
-    def kept(self) -> KeptNumbers:
-        """Return the place where the numbers of the journal as it is now are kept."""
-        return KeptNumbers(self.suite, self.config.identity.model_dump(mode="json"), self.folder / "journal.jsonl")
+    def numbers_cache(self) -> NumbersCache:
+        """Return the cache of the numbers of the journal as it is now."""
+        return NumbersCache(self.suite, self.config.identity.model_dump(mode="json"), self.folder / "journal.jsonl")
 
 
 class Spool:
@@ -223,17 +226,17 @@ def _check_sums(result: EpisodeResult, path: Path) -> None:
             )
 
 
-def _together(before: Played | None, result: EpisodeResult) -> EpisodeResult:
-    """Return a result with what earlier parts of the run spent on its episode."""
+def _with_earlier_parts(before: RunEpisode | None, result: EpisodeResult) -> EpisodeResult:
+    """Add the usage and attempts of earlier parts of the run to a result."""
     if before is None:
         return result
     old = before.result
     causes = (*old.attempts, old.fault) if old.status == "fault" else old.attempts
     # What feedback said is found again, and asked for once.
-    spent = {name: count for name, count in old.usage.items() if not name.startswith(PREFIX)}
+    usage = {name: count for name, count in old.usage.items() if not name.startswith(PREFIX)}
     return replace(
         result,
-        usage=dict(Counter(spent) + Counter(result.usage)),
+        usage=dict(Counter(usage) + Counter(result.usage)),
         attempts=(*causes, *result.attempts),
         seconds=old.seconds + result.seconds,
         agent_seconds=old.agent_seconds + result.agent_seconds,
@@ -241,7 +244,7 @@ def _together(before: Played | None, result: EpisodeResult) -> EpisodeResult:
 
 
 def identity_of(suite: suites.Suite, settings: Settings) -> Identity:
-    """Return what must stay equal of a suite and settings in this installation."""
+    """Return a run's identity: all of suite, settings and installation that must stay equal."""
     return Identity(
         agent=settings.agent, agent_options=settings.agent_options, agent_code=agent_code(settings.agent), package=VERSION,
         suite=suite.name, suite_digest=suite.digest(), smoke=settings.smoke,
@@ -264,8 +267,8 @@ def agent_code(name: str) -> str:
     return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
 
 
-def claim(folder: Path, suite: suites.Suite, settings: Settings, prices: Prices) -> Run:
-    """Return the run of a folder, which is made where it is missing.
+def claim(folder: Path, suite: suites.Suite, settings: Settings, prices: RunPrices) -> Run:
+    """Create or open the run of a folder.
 
     Raises:
         UsageError: the folder cannot be made, or holds a run of another configuration; the message names what differs.
@@ -298,7 +301,7 @@ def claim(folder: Path, suite: suites.Suite, settings: Settings, prices: Prices)
 
 
 def open_run(folder: Path) -> Run:
-    """Return the run that lies in a folder; raises UsageError where there is none, or its parts do not belong together."""
+    """Open the run in a folder; raises UsageError where there is none, or its parts do not belong together."""
     paths = [folder / "config.json", folder / "suite.json"]
     if not all(path.is_file() for path in paths):
         raise UsageError(f"{folder} is no folder of a run: it has no config.json and suite.json (eval --out makes one)")
@@ -318,7 +321,7 @@ def open_run(folder: Path) -> Run:
 def same_identity(run: Run) -> None:
     """Refuse to go on with a run whose agent or package is another one now."""
     now = identity_of(run.suite, run.config.settings())
-    what = suites.named_changes(run.config.identity.model_dump(mode="json"), now.model_dump(mode="json"))
+    what = suites.describe_changes(run.config.identity.model_dump(mode="json"), now.model_dump(mode="json"))
     if what:
         raise UsageError(f"{run.folder} cannot go on: {what} since it began; start a new run")
 

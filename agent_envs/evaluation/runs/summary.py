@@ -68,52 +68,55 @@ class Spread:
 class Metric:
     """A metric over the episodes that came to an end, and over those of them that were solved."""
 
-    played: Spread
+    overall: Spread
     solved: Spread
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
-        return {name: {**row, "interval": list(row["interval"])} for name, row in asdict(self).items()}
+        rows = (("played", asdict(self.overall)), ("solved", asdict(self.solved)))
+        return {name: {**row, "interval": list(row["interval"])} for name, row in rows}
 
 
-def rates_by_label(items: Sequence[EpisodeNumbers]) -> dict[str, tuple[LabelRate, ...]]:
+def rates_by_label(numbers: Sequence[EpisodeNumbers]) -> dict[str, tuple[LabelRate, ...]]:
     """Return the strata of each label, numbers in their order. A task without a label is in no stratum of it."""
     groups: dict[str, dict[str, list[EpisodeNumbers]]] = {}
-    for item in items:
-        for name, value in item.labels.items():
-            groups.setdefault(name, {}).setdefault(value, []).append(item)
+    for row in numbers:
+        for name, value in row.labels.items():
+            groups.setdefault(name, {}).setdefault(value, []).append(row)
     return {
-        name: tuple(_label_rate(value, rows) for value, rows in sorted(values.items(), key=lambda row: natural(row[0])))
+        name: tuple(
+            _label_rate(value, rows) for value, rows in sorted(values.items(), key=lambda pair: natural(pair[0]))
+        )
         for name, values in groups.items()
     }
 
 
-def metrics_of(items: Sequence[EpisodeNumbers]) -> dict[str, Metric]:
-    """Return each metric over all episodes that have it: all that came to an end, whatever became of them."""
+def metrics_of(numbers: Sequence[EpisodeNumbers]) -> dict[str, Metric]:
+    """Return each metric over all complete episodes that have it."""
     return {
-        name: Metric(spread_of(name, items), spread_of(name, [item for item in items if item.success]))
-        for name in metric_names(items)
+        name: Metric(spread_of(name, numbers), spread_of(name, [row for row in numbers if row.success]))
+        for name in metric_names(numbers)
     }
 
 
-def metric_names(items: Sequence[EpisodeNumbers]) -> list[str]:
+def metric_names(numbers: Sequence[EpisodeNumbers]) -> list[str]:
     """Return the names of the metrics of episodes, in the order of their first use."""
-    return list(dict.fromkeys(name for item in items for name in item.metrics))
+    return list(dict.fromkeys(name for row in numbers for name in row.metrics))
 
 
-def spread_of(name: str, items: Sequence[EpisodeNumbers]) -> Spread:
+def spread_of(name: str, numbers: Sequence[EpisodeNumbers]) -> Spread:
     """Return a metric over the episodes that have it; quantiles are interpolated linearly."""
-    rows = [item for item in items if name in item.metrics]
+    rows = [row for row in numbers if name in row.metrics]
     if not rows:
         return Spread(0)
-    values = [item.metrics[name] for item in rows]
+    values = [row.metrics[name] for row in rows]
     p10, median, p90 = (float(value) for value in np.percentile(values, (10, 50, 90)))
     return Spread(len(rows), _mean(values), metric_interval(values, rows), p10, median, p90)
 
 
 def metric_interval(values: Sequence[float], rows: Sequence[EpisodeNumbers]) -> tuple[float | None, float | None]:
-    """Return the interval of a metric's mean: a rate's for shares, and none below 0 for counts; as `known_interval` else."""
-    low, high = known_interval(values, [item.cluster for item in rows])
+    """Return the interval of a metric's mean: a rate's for shares, and none below 0 for counts; as `interval_or_none` else."""
+    low, high = interval_or_none(values, [row.cluster for row in rows])
     if low is None or min(values) < 0:
         return low, high
     if max(values) <= 1:
@@ -124,12 +127,12 @@ def metric_interval(values: Sequence[float], rows: Sequence[EpisodeNumbers]) -> 
 
 def rate_of(rows: Sequence[EpisodeNumbers], values: Sequence[float] | None = None) -> Rate:
     """Return the rate of success over episodes, or of other values, which are cut to [0, 1]."""
-    numbers = np.clip([float(item.success) for item in rows] if values is None else values, 0.0, 1.0).tolist()
-    return success_rate(numbers, [item.task for item in rows], [item.cluster for item in rows])
+    numbers = np.clip([float(row.success) for row in rows] if values is None else values, 0.0, 1.0).tolist()
+    return success_rate(numbers, [row.task for row in rows], [row.cluster for row in rows])
 
 
-def known_interval(values: Sequence[float], clusters: Sequence[str]) -> tuple[float | None, float | None]:
-    """Return the interval of a mean; (None, None) where one cluster or equal values say nothing about others."""
+def interval_or_none(values: Sequence[float], clusters: Sequence[str]) -> tuple[float | None, float | None]:
+    """Return the interval of a mean; (None, None) of one cluster or of equal values."""
     low, high = mean_interval(values, clusters)
     if not np.isfinite(low) or high - low <= 1e-9 * max(abs(low), abs(high)):
         return None, None
@@ -144,19 +147,19 @@ def figure(value: float | None, sign: str = "") -> str:
 
 
 def natural(text: str) -> tuple[Any, ...]:
-    """Return the key by which texts sort as people expect: numbers first, by value, and "size 2" before "size 10"."""
+    """Return a sort key for texts: numbers first, by value, and "size 2" before "size 10"."""
     if _NUMBER.fullmatch(text):
         return (0, float(text), text)
     parts = _DIGITS.split(text)
     return (1, tuple((part, 0.0) if at % 2 == 0 else ("", float(part)) for at, part in enumerate(parts)), text)
 
 
-def _label_rate(value: str, items: Sequence[EpisodeNumbers]) -> LabelRate:
-    ended = [item for item in items if item.played]
-    known = {name: [item.metrics[name] for item in ended if name in item.metrics] for name in metric_names(ended)}
-    means = {name: _mean(values) for name, values in known.items()}
-    mean_return = _mean([item.total_reward for item in ended]) if ended else None
-    return LabelRate(value, rate_of(items), len(ended), mean_return, means)
+def _label_rate(value: str, numbers: Sequence[EpisodeNumbers]) -> LabelRate:
+    complete = [row for row in numbers if row.complete]
+    metrics = {name: [row.metrics[name] for row in complete if name in row.metrics] for name in metric_names(complete)}
+    means = {name: _mean(values) for name, values in metrics.items()}
+    mean_return = _mean([row.total_reward for row in complete]) if complete else None
+    return LabelRate(value, rate_of(numbers), len(complete), mean_return, means)
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -218,24 +221,24 @@ class Summary:
         del row["strata"], row["metrics"]
         rate = row.pop("success")
         low, high = self.return_interval
-        known = math.isfinite(low) and low < high  # equal returns say nothing about the spread of others
-        row["return_interval"] = [low, high] if known else [None, None]
+        has_spread = math.isfinite(low) and low < high  # equal returns say nothing about the spread of others
+        row["return_interval"] = [low, high] if has_spread else [None, None]
         for name in ("pass_hat", "pass_at"):
             row[name] = {str(k): [item["value"], item["low"], item["high"]] for k, item in row[name].items()}
         counts = {"tasks": rate["tasks"], "clusters": rate["clusters"]}
         counts |= {"faults": self.faults, "unplayed": self.unplayed}
         keys = ("value", "low", "high") if self.verdict != NO_RESULT else ("none",) * 3
         value, *interval = (rate.get(key) for key in keys)
-        return {"success": value, "interval": interval, **row, **counts, **self.told()}
+        return {"success": value, "interval": interval, **row, **counts, **self.breakdown()}
 
-    def told(self) -> dict[str, Any]:
+    def breakdown(self) -> dict[str, Any]:
         """Return the strata and the metrics as plain data; without the one that there is none of."""
         strata = {name: [item.to_json() for item in rows] for name, rows in self.strata.items()}
         metrics = {name: item.to_json() for name, item in self.metrics.items()}
         return {name: table for name, table in (("strata", strata), ("metrics", metrics)) if table}
 
     def warnings(self) -> list[str]:
-        """Return what a reader of these numbers must know."""
+        """Return warnings to a reader of these numbers."""
         lines = []
         if self.valid_actions < FEW_VALID and self.mean_turns:
             lines.append(
@@ -259,60 +262,62 @@ def summarise(
     `costs` are US dollars, one a planned episode, None where no price is known; `advice` is the part paid for feedback.
     """
     groups: dict[str, list[tuple[EpisodeNumbers, Costs]]] = {entry.label: [] for entry in suite.entries}
-    for item, cost, part in zip(numbers, costs, advice, strict=True):
-        groups[item.entry].append((item, (cost, part)))
+    for row, cost, part in zip(numbers, costs, advice, strict=True):
+        groups[row.entry].append((row, (cost, part)))
     return tuple(_summary(entry, suite.trials, groups[entry.label]) for entry in suite.entries)
 
 
-def measured(summaries: Sequence[Summary]) -> bool:
+def has_result(summaries: Sequence[Summary]) -> bool:
     """Return whether any episode of a run came to an end."""
-    return any(item.verdict != NO_RESULT for item in summaries)
+    return any(summary.verdict != NO_RESULT for summary in summaries)
 
 
 def score_of(suite: Suite, summaries: Sequence[Summary]) -> Rate | None:
     """Return the suite's score, the weighted mean of its entries' success rates; None where unscored or without any result."""
-    if not suite.scored or not measured(summaries):
+    if not suite.scored or not has_result(summaries):
         return None
-    return weighted_rate([item.success for item in summaries], [entry.weight for entry in suite.entries])
+    return weighted_rate([summary.success for summary in summaries], [entry.weight for entry in suite.entries])
 
 
 def averages_of(suite: Suite, rates: Sequence[Rate]) -> dict[str, Rate]:
     """Return the averages of a suite by name, from the success rates of its entries."""
     of = dict(zip((entry.label for entry in suite.entries), rates, strict=True))
     averages = {}
-    for item in suite.averages:
-        labels = [label for label in of if label in item.weights]  # in the suite's order, whatever the file's is
-        averages[item.name] = weighted_rate([of[label] for label in labels], [item.weights[label] for label in labels])
+    for average in suite.averages:
+        labels = [label for label in of if label in average.weights]  # in the suite's order, whatever the file's is
+        averages[average.name] = weighted_rate(
+            [of[label] for label in labels], [average.weights[label] for label in labels]
+        )
     return averages
 
 
-def _summary(entry: Entry, trials: int, rows: list[tuple[EpisodeNumbers, Costs]]) -> Summary:
-    items = [item for item, _ in rows]
-    tasks, clusters = [item.task for item in items], [item.cluster for item in items]
-    wins = [float(item.success) for item in items]
+def _summary(entry: Entry, trials: int, priced: list[tuple[EpisodeNumbers, Costs]]) -> Summary:
+    numbers = [row for row, _ in priced]
+    tasks, clusters = [row.task for row in numbers], [row.cluster for row in numbers]
+    wins = [float(row.success) for row in numbers]
     ks = [k for k in POWERS if 1 < trials and k <= trials]
-    played = [item for item in items if item.played]
-    turns = sum(item.turns for item in played)
+    complete = [row for row in numbers if row.complete]
+    turns = sum(row.turns for row in complete)
     usage: Counter[str] = Counter()
-    for item in items:
-        usage.update(item.usage)
-    costs, advice = ([pair[place] for _, pair in rows] for place in (0, 1))
-    returns = [item.total_reward for item in played] or [0.0]
-    faults = Counter(item.fault for item in items if item.status == "fault")
+    for row in numbers:
+        usage.update(row.usage)
+    costs, advice = ([pair[place] for _, pair in priced] for place in (0, 1))
+    returns = [row.total_reward for row in complete] or [0.0]
+    faults = Counter(row.fault for row in numbers if row.status == "fault")
     return Summary(
         entry=entry.label, env_id=entry.env_id, split=entry.split, turn_limit=entry.turn_limit,
         success=success_rate(wins, tasks, clusters),
         pass_hat={k: pass_rate(pass_hat_k, wins, tasks, k, clusters) for k in ks},
         pass_at={k: pass_rate(pass_at_k, wins, tasks, k, clusters) for k in ks}, mean_return=sum(returns) / len(returns),
-        return_interval=mean_interval(returns, [item.cluster for item in played] or ["none"]), episodes=len(items),
-        outcomes=dict(sorted(Counter(item.outcome for item in items).items())), fault_causes=dict(faults.most_common(5)),
-        retried=sum(item.attempts > 0 for item in items), mean_turns=turns / max(len(played), 1),
-        valid_actions=sum(item.valid for item in played) / max(turns, 1),
-        mean_calls=sum(item.calls for item in played) / max(len(played), 1),
-        mean_prose=sum(item.prose for item in played) / max(turns, 1), usage=dict(sorted(usage.items())),
+        return_interval=mean_interval(returns, [row.cluster for row in complete] or ["none"]), episodes=len(numbers),
+        outcomes=dict(sorted(Counter(row.outcome for row in numbers).items())), fault_causes=dict(faults.most_common(5)),
+        retried=sum(row.attempts > 0 for row in numbers), mean_turns=turns / max(len(complete), 1),
+        valid_actions=sum(row.valid for row in complete) / max(turns, 1),
+        mean_calls=sum(row.calls for row in complete) / max(len(complete), 1),
+        mean_prose=sum(row.prose for row in complete) / max(turns, 1), usage=dict(sorted(usage.items())),
         cost_usd=total_cost(costs), feedback_cost_usd=total_cost(advice),
-        seconds=math.fsum(item.seconds for item in items), agent_seconds=math.fsum(item.agent_seconds for item in items),
-        strata=rates_by_label(items), metrics=metrics_of(items),
+        seconds=math.fsum(row.seconds for row in numbers), agent_seconds=math.fsum(row.agent_seconds for row in numbers),
+        strata=rates_by_label(numbers), metrics=metrics_of(numbers),
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.statistics.rates import clustered_variance, numbered, success_rate
+from agent_envs.evaluation.statistics.rates import clustered_variance, number_names, success_rate
 from agent_envs.evaluation.statistics.student import t_quantile, t_tail
 
 FEW_CLUSTERS = 30  # below it the t test leans on normality that outcomes of 0 and 1 do not have
@@ -49,7 +49,7 @@ def compare_paired(
 ) -> Paired:
     """Compare two agents on the same tasks; of each, task -> one number in [0, 1] a trial. Without clusters a task is its own.
 
-    The interval is that of `paired_interval`; where it widens, as clusters are alike, `detectable` is at least `_outright`'s.
+    The interval is that of `paired_interval`; where it widens, as clusters are alike, `detectable` is at least `_win_share`'s.
     The test of `detectable` is at 1 - level.
 
     Raises:
@@ -59,7 +59,7 @@ def compare_paired(
         raise UsageError(f"compare_paired: level lies in (0, 1), not {level}")
     tasks = _common_tasks(first, second, clusters)
     differences = _means(second, tasks) - _means(first, tasks)
-    homes = numbered([task if clusters is None else clusters[task] for task in tasks])
+    homes = number_names([task if clusters is None else clusters[task] for task in tasks])
     difference, low, high = paired_interval(differences, homes, level)
     error, sums, few = _spread(differences, homes, level)
     count = len(sums)
@@ -73,7 +73,7 @@ def compare_paired(
     unit = "tasks" if clusters is None or count == len(tasks) else "clusters of tasks"
     return Paired(
         difference, low, high, p_value, f"{method} over {count} {unit}", len(tasks), count,
-        _detectable(error, critical, count, _needed(level), few),
+        _detectable(error, critical, count, _fewest_signs(level), few),
     )  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def minimum_detectable(
     values: Sequence[float], tasks: Sequence[str], clusters: Sequence[str] | None = None, level: float = 0.95
 ) -> float:
-    """Return the smallest true difference to another agent that this design would find with 80 % power.
+    """Return the minimum detectable difference to another agent, at 80 % power.
 
     A plan from one run: the other agent is taken to vary between tasks as this one does, and the task means of the two not to
     correlate, which is cautious, as tasks that are hard for one agent are mostly hard for others; the paired comparison
@@ -132,11 +132,11 @@ def minimum_detectable(
         table.setdefault(task, []).append(value)
         home_of[task] = cluster
     names = sorted(table)
-    homes = numbered([home_of[name] for name in names])
+    homes = number_names([home_of[name] for name in names])
     error, sums, few = _spread(_means(table, names), homes, level)
     count = len(sums)
     critical = t_quantile((1 + level) / 2, max(count - 1, 1))
-    return _detectable(math.sqrt(2) * error, critical, count, _needed(level), few)
+    return _detectable(math.sqrt(2) * error, critical, count, _fewest_signs(level), few)
 
 
 def _common_tasks(
@@ -169,11 +169,11 @@ def _spread(
     error = math.sqrt(clustered_variance(values, homes)[0])
     means = (sums / np.bincount(homes)).round(9)
     others = len(means) - int(np.unique(means, return_counts=True)[1].max())  # than the commonest
-    return error, sums, others < _needed(level)
+    return error, sums, others < _fewest_signs(level)
 
 
-def _needed(level: float) -> int:
-    """Return how many differences of one sign a two-sided sign test needs to be significant."""
+def _fewest_signs(level: float) -> int:
+    """Return the number of differences of one sign from which a two-sided sign test is significant."""
     return math.ceil(math.log2(2 / (1 - level)))
 
 
@@ -186,16 +186,16 @@ def sign_flips(sums: NDArray[np.float64], alpha: float) -> tuple[float, str, flo
     infinite where no flip can be significant.
     """
     moving = sums[np.abs(sums) > 1e-9]
-    seen, drawn = abs(float(moving.sum())) * (1 - 1e-9) - 1e-9, len(moving) > EXACT_SIGNS
+    statistic, monte_carlo = abs(float(moving.sum())) * (1 - 1e-9) - 1e-9, len(moving) > EXACT_SIGNS
     totals = np.sort(_flipped_sums(moving))
-    hits = len(totals) - int(np.searchsorted(totals, seen))
-    p_value = (drawn + hits) / (drawn + len(totals))
-    allowed = math.floor(alpha * (drawn + len(totals))) - drawn
+    hits = len(totals) - int(np.searchsorted(totals, statistic))
+    p_value = (monte_carlo + hits) / (monte_carlo + len(totals))
+    allowed = math.floor(alpha * (monte_carlo + len(totals))) - monte_carlo
     short = float(totals[len(totals) - allowed - 1])
     above = totals[np.searchsorted(totals, short + 1e-9) :]
     ratio = ((short + float(above[0])) / 2) ** 2 / float((moving**2).sum()) if len(above) else math.inf
     critical = math.sqrt(ratio / (1 - ratio / len(sums))) if ratio < len(sums) else math.inf
-    return p_value, f"sign flips, {FLIPS:,} drawn," if drawn else "sign flips, exact,", critical
+    return p_value, f"sign flips, {FLIPS:,} drawn," if monte_carlo else "sign flips, exact,", critical
 
 
 def _flipped_sums(values: NDArray[np.float64]) -> NDArray[Any]:
@@ -205,8 +205,8 @@ def _flipped_sums(values: NDArray[np.float64]) -> NDArray[Any]:
         return np.abs(np.where(np.arange(2**count)[:, None] >> np.arange(count) & 1, -1.0, 1.0) @ values)
     generator, parts = random.Random(f"sign flips of {count} clusters"), []
     for _ in range(FLIPS // CHUNK):
-        drawn = np.frombuffer(generator.randbytes(CHUNK * count), dtype=np.uint8).reshape(CHUNK, count)
-        parts.append(np.abs(np.where(drawn & 1, -1.0, 1.0) @ values))
+        bits = np.frombuffer(generator.randbytes(CHUNK * count), dtype=np.uint8).reshape(CHUNK, count)
+        parts.append(np.abs(np.where(bits & 1, -1.0, 1.0) @ values))
     return np.concatenate(parts)
 
 
@@ -215,11 +215,11 @@ def _detectable(error: float, critical: float, clusters: int, needed: int, few: 
     if clusters < needed or math.isinf(critical):
         return 1.0
     usual = (critical + t_quantile(POWER, clusters - 1)) * error
-    return min(1.0, max(usual, _outright(clusters, needed) if few else 0.0))
+    return min(1.0, max(usual, _win_share(clusters, needed) if few else 0.0))
 
 
 @lru_cache(maxsize=256)
-def _outright(clusters: int, needed: int) -> float:
+def _win_share(clusters: int, needed: int) -> float:
     """Return the share of clusters won outright at which `needed` or more of these are won with 80 % power.
 
     It stands in for the spread where two runs hardly differ: such a difference is the smallest of that kind that the sign

@@ -21,7 +21,7 @@ FLAT_VARIANCE = 1e-24  # squared standard errors below this are rounding noise a
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A rate in [0, 1] with its interval, and what it rests on."""
+    """A rate in [0, 1] with its interval and the numbers of trials, tasks and clusters behind it."""
 
     value: float
     low: float
@@ -62,7 +62,9 @@ def success_rate(
     """
     numbers, home = _by_task(values, tasks, level, clusters)
     means = np.bincount(home, weights=numbers) / np.bincount(home)
-    return _rate(means, _homes(home, tasks if clusters is None else clusters), level, len(numbers), len(numbers))
+    return _rate(
+        means, _cluster_of_task(home, tasks if clusters is None else clusters), level, len(numbers), len(numbers)
+    )
 
 
 def weighted_rate(rates: Sequence[Rate], weights: Sequence[float]) -> Rate:
@@ -116,7 +118,7 @@ def mean_interval(values: Sequence[float], clusters: Sequence[str], level: float
     """
     numbers = _numbers(values, level, clusters=clusters)
     mean = float(numbers.mean())
-    variance, count = clustered_variance(numbers, numbered(clusters))
+    variance, count = clustered_variance(numbers, number_names(clusters))
     if count == 1:
         return -math.inf, math.inf
     half = _two_sided(level, count) * math.sqrt(variance)
@@ -141,7 +143,7 @@ def pass_rate(
             f"pass^k and pass@k: k={k}, but a task has {min(trials)} trials; 1 <= k <= trials of every task"
         )
     means = np.array([estimate(int(won), tried, k) for won, tried in zip(wins, trials, strict=True)])
-    labels = _homes(home, tasks if clusters is None else clusters)
+    labels = _cluster_of_task(home, tasks if clusters is None else clusters)
     return _rate(means, labels, level, len(numbers), sum(tried // k for tried in trials))
 
 
@@ -166,7 +168,7 @@ def clustered_variance(values: NDArray[np.float64], homes: NDArray[np.intp]) -> 
     return float((sums**2).sum()) / len(values) ** 2 * count / max(count - 1, 1), count
 
 
-def numbered(names: Sequence[str]) -> NDArray[np.intp]:
+def number_names(names: Sequence[str]) -> NDArray[np.intp]:
     """Return names of clusters or tasks as numbers from 0, in the order of the names."""
     return np.unique(np.asarray(names, dtype=object).astype(str), return_inverse=True)[1]
 
@@ -188,14 +190,14 @@ def _numbers(values: Sequence[float], level: float = 0.95, **labels: Sequence[An
 def _by_task(
     values: Sequence[float], tasks: Sequence[str], level: float, clusters: Sequence[str] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Return the checked numbers, and which task each belongs to."""
+    """Return the checked numbers, and the task of each."""
     numbers = _numbers(values, level, tasks=tasks, clusters=tasks if clusters is None else clusters)
     if numbers.min() < 0 or numbers.max() > 1:
         raise UsageError("success_rate: every value lies in [0, 1]; mean_interval takes unbounded ones")
-    return numbers, numbered(tasks)
+    return numbers, number_names(tasks)
 
 
-def _homes(task_of: NDArray[np.intp], clusters: Sequence[str]) -> list[str]:
+def _cluster_of_task(task_of: NDArray[np.intp], clusters: Sequence[str]) -> list[str]:
     """Return the cluster of each task."""
     homes: dict[int, str] = {}
     for task, cluster in zip(task_of.tolist(), clusters, strict=True):
@@ -207,7 +209,7 @@ def _homes(task_of: NDArray[np.intp], clusters: Sequence[str]) -> list[str]:
 def _rate(means: NDArray[np.float64], clusters: Sequence[str], level: float, trials: int, most: int) -> Rate:
     """Return the rate over tasks; `most` bounds its effective sample size, so that luck cannot make trials out of nothing."""
     value = min(max(float(means.mean()), 0.0), 1.0)
-    variance, count = clustered_variance(means, numbered(clusters))
+    variance, count = clustered_variance(means, number_names(clusters))
     low, high = 0.0, 1.0
     if count > 1:
         low, high = _wilson(value, _effective(value, variance, count, most), _two_sided(level, count))
@@ -215,7 +217,7 @@ def _rate(means: NDArray[np.float64], clusters: Sequence[str], level: float, tri
 
 
 def _effective(value: float, variance: float, clusters: int, most: int) -> float:
-    """Return how many independent trials would give this standard error."""
+    """Return the effective sample size: the number of independent trials that would give this standard error."""
     if variance < FLAT_VARIANCE or value in (0.0, 1.0):
         return float(clusters)
     return min(max(value * (1 - value) / variance, 1.0), float(most))

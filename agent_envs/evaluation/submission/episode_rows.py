@@ -19,7 +19,7 @@ from agent_envs.base.messages import Message
 from agent_envs.base.serialization import canonical_json, digest, sha256_text
 from agent_envs.base.strict_model import Strict
 from agent_envs.core.trajectory import Turn
-from agent_envs.evaluation.runs.run_folder import Played
+from agent_envs.evaluation.runs.run_folder import RunEpisode
 from agent_envs.evaluation.submission.models import SAFE_INTEGER, Count, Digest
 from agent_envs.evaluation.suites.suite import Hex, Name
 
@@ -98,7 +98,7 @@ class EpisodeRow(Strict):
     chain: Hex
 
     @model_validator(mode="after")
-    def _whole(self) -> "EpisodeRow":
+    def _check_turns(self) -> "EpisodeRow":
         ended = self.status in ("terminated", "truncated")
         if [turn.t for turn in self.turns] != list(range(1, len(self.turns) + 1)):
             raise ValueError("turns are numbered from 1")
@@ -158,19 +158,19 @@ def return_of(turns: Sequence[TurnRow]) -> float:
     return math.fsum(turn.reward for turn in turns) + 0.0
 
 
-def row_of(played: Played) -> EpisodeRow:
+def row_of(episode: RunEpisode) -> EpisodeRow:
     """Return an episode as a row, its chain computed; a ValidationError says what is beyond the format's limits."""
-    entry, result = played.entry, played.result
+    entry, result = episode.entry, episode.result
     trajectory, head = result.trajectory, result.trajectory.header
     turns = tuple(map(turn_row, trajectory.turns))
     row = EpisodeRow(
-        key=played.key,
+        key=episode.key,
         entry=entry.label,
         env=EnvRef(id=head.env_id, spec_digest=head.spec_digest, turn_limit=entry.turn_limit),
         task=head.task_id,
         task_digest=head.task_digest,
-        cluster=played.cluster,
-        trial=played.trial,
+        cluster=episode.cluster,
+        trial=episode.trial,
         seed=head.seed,
         status=result.status,  # type: ignore[arg-type]  # checked by the model
         prompt_sha256=messages_digest(trajectory.prompt) if trajectory.turns else "",

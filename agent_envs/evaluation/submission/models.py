@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from agent_envs.base.strict_model import Strict
-from agent_envs.base.terminal import one_line, shown_safely
+from agent_envs.base.terminal import one_line, safe_text
 from agent_envs.evaluation.suites.suite import Hex, Suite
 from agent_envs.services.chat.prices import Price
 
@@ -28,7 +28,7 @@ def _real_day(text: str) -> str:
     return text
 
 
-def _inside(path: str) -> str:
+def _check_path(path: str) -> str:
     if ".." in path or "//" in path or path.endswith("/"):
         raise ValueError("give a path inside the folder")
     return path
@@ -36,7 +36,7 @@ def _inside(path: str) -> str:
 
 Line = Annotated[str, Field(max_length=80), AfterValidator(one_line)]
 Label = Annotated[str, Field(min_length=1, max_length=80), AfterValidator(one_line)]
-Notes = Annotated[str, Field(max_length=2000), AfterValidator(shown_safely)]
+Notes = Annotated[str, Field(max_length=2000), AfterValidator(safe_text)]
 Url = Annotated[
     str, Field(max_length=300, pattern=r"^(https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[!#-&(-;=?-\[\]-_a-~]*)?)?$")
 ]
@@ -140,7 +140,7 @@ class Submission(Strict):
 class FileRow(Strict):
     """One file of a submission."""
 
-    path: Annotated[str, Field(pattern=PATH), AfterValidator(_inside)]
+    path: Annotated[str, Field(pattern=PATH), AfterValidator(_check_path)]
     bytes: Count
     sha256: Hex
 
@@ -156,7 +156,7 @@ class Manifest(Strict):
     files: Annotated[tuple[FileRow, ...], Field(min_length=1, max_length=10_000)]
 
     @model_validator(mode="after")
-    def _sorted(self) -> "Manifest":
+    def _check_order(self) -> "Manifest":
         paths = [row.path for row in self.files]
         if paths != sorted(set(paths)) or "manifest.json" in paths:
             raise ValueError("files are sorted by path, each once, without manifest.json")
@@ -169,8 +169,8 @@ def entry_folders(suite: Suite) -> dict[str, str]:
     for entry in suite.entries:
         stem = re.sub(r"[^a-z0-9]+", "-", entry.label.lower()).strip("-")[:60].strip("-") or "entry"
         names = itertools.chain([stem], (f"{stem}-{number}" for number in itertools.count(2)))
-        taken = set(folders.values())
-        folders[entry.label] = next(path for name in names if (path := f"episodes/{name}") not in taken)
+        paths = set(folders.values())
+        folders[entry.label] = next(path for name in names if (path := f"episodes/{name}") not in paths)
     return folders
 
 

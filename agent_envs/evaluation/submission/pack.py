@@ -19,7 +19,7 @@ from agent_envs.base.terminal import progress_bar
 from agent_envs.core.registry import companion_of
 from agent_envs.core.trajectory import Header, Trajectory
 from agent_envs.evaluation.runs.measures import class_of
-from agent_envs.evaluation.runs.run_folder import Played, Run, Spool, open_run
+from agent_envs.evaluation.runs.run_folder import Run, RunEpisode, Spool, open_run
 from agent_envs.evaluation.submission import models
 from agent_envs.evaluation.submission.episode_rows import AttemptRow, ExternalRow, ShardWriter, row_of, row_text
 from agent_envs.evaluation.submission.provenance import read_about, submission_of
@@ -62,12 +62,12 @@ def pack_run(
     run = open_run(folder)
     if run.config.identity.smoke:
         raise UsageError(f"{folder} is a smoke run (-n): it holds a part of its tasks, and cannot be packed")
-    if shown := _shown_gold(run):
-        raise UsageError(f"{folder} cannot be packed: {shown}")
+    if leak := _gold_leak(run):
+        raise UsageError(f"{folder} cannot be packed: {leak}")
     scan = SecretScan(allow)
-    told, report = read_about(about)
-    submission = submission_of(run, told, reference=_privileged(run))
-    target = _free(target)
+    answers, report = read_about(about)
+    submission = submission_of(run, answers, reference=_privileged(run))
+    target = _check_target(target)
     draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         with ExitStack() as stack:
@@ -91,7 +91,7 @@ def pack_run(
 
 
 class _Packing:
-    """One packing: what is read of a run, and the files that become of it."""
+    """One packing: the run that is read, and the files that are written."""
 
     def __init__(self, run: Run, draft: Path, scan: SecretScan, stack: ExitStack) -> None:
         self._run, self._draft, self._scan = run, draft, scan
@@ -103,11 +103,11 @@ class _Packing:
     def take_episodes(self) -> None:
         """Read the journal once and spool a row for every episode that is in it."""
         plan = dict(places_of(self._run.suite))
-        for played in self._run.sound_rows():
-            if played.key in self._episodes.places:
-                raise UsageError(f"{self._run.folder}: episode {played.key} is there twice")
-            self._episodes.put(played.key, _row(_checked(played, plan[played.key].header)))
-            self._outcomes[played.result.status] += 1
+        for episode in self._run.sound_rows():
+            if episode.key in self._episodes.places:
+                raise UsageError(f"{self._run.folder}: episode {episode.key} is there twice")
+            self._episodes.put(episode.key, _row(_check_header(episode, plan[episode.key].header)))
+            self._outcomes[episode.result.status] += 1
         self._outcomes["missing"] = len(plan) - self._outcomes.total()
 
     def refuse_incomplete(self) -> None:
@@ -132,9 +132,11 @@ class _Packing:
         lines = ((labels[key], self._episodes.get(key).encode()) for key in keys)
         with progress_bar(f"replaying {self._run.folder}", quiet=not jobs) as tell:
             progress = (lambda checked, wins: tell(checked, len(keys), wins)) if tell is not None else None
-            found = check_all(lines, how, sha256_file(path) if path is not None else "", progress=progress)
-        wrong = [f"episode {key}: {item.findings[0]}" for key, item in zip(keys, found, strict=True) if item.findings]
-        if unknown := wrong or [item.unknown for item in found if item.unknown]:
+            checks = check_all(lines, how, sha256_file(path) if path is not None else "", progress=progress)
+        wrong = [
+            f"episode {key}: {check.findings[0]}" for key, check in zip(keys, checks, strict=True) if check.findings
+        ]
+        if unknown := wrong or [check.unknown for check in checks if check.unknown]:
             what = "not what their actions give" if wrong else "not to be replayed here (--no-replay packs them)"
             count = f"{len(unknown)} of {len(keys)}"
             raise UsageError(f"{self._run.folder}: {count} episodes are {what}: {'; '.join(unknown[:3])}")
@@ -146,10 +148,10 @@ class _Packing:
             raise UsageError(f"submission.json would be larger than {models.MOST_META_BYTES:,} bytes: shorten --about")
         # A contact is given in order to be published; all else in it is searched.
         contact = submission.submitter.contact.replace("@", " ")
-        shown = submission.model_copy(
+        without_contact = submission.model_copy(
             update={"submitter": submission.submitter.model_copy(update={"contact": contact})}
         )
-        self._text("submission.json", text, models.file_text(shown))
+        self._text("submission.json", text, models.file_text(without_contact))
         self._text("suite.json", suite_text(self._run.suite))
         if report:
             self._text("report.md", report)
@@ -162,25 +164,25 @@ class _Packing:
                 for key, place in places:
                     if key not in self._episodes.places:
                         nothing = EpisodeResult(Trajectory(place.header, (), ()), "missing")
-                        self._episodes.put(key, _row(Played(key, place.entry, place.cluster, place.trial, nothing)))
+                        self._episodes.put(key, _row(RunEpisode(key, place.entry, place.cluster, place.trial, nothing)))
                     self._shard_line(writer, self._episodes.get(key))
 
     def write_attempts(self) -> None:
         """Write every attempt at every episode, in the order of the suite."""
-        found: dict[str, list[tuple[str, str]]] = {}
+        attempts: dict[str, list[tuple[str, str]]] = {}
         journal = read_journal(self._run.log().path)
         next(journal, None)
         for row in journal:
             failed = [("fault", cause) for cause in row["attempts"]]
-            found.setdefault(row["key"], []).extend([*failed, (row["status"], row["fault"])])
+            attempts.setdefault(row["key"], []).extend([*failed, (row["status"], row["fault"])])
         with (self._draft / "attempts.jsonl").open("wb") as file:
             number = 0
             for key, _, _, _, _ in self._run.suite.episodes():
-                for attempt, (status, cause) in enumerate(found.get(key, ()), start=1):
+                for attempt, (status, cause) in enumerate(attempts.get(key, ()), start=1):
                     number += 1
                     cause = cause[:MOST_CAUSE].encode("utf-8", "replace").decode()  # no halves of characters
                     line = row_text(AttemptRow(key=key, attempt=attempt, status=status, cause=cause))  # type: ignore[arg-type]
-                    self._scan.look("attempts.jsonl", number, line)
+                    self._scan.scan_line("attempts.jsonl", number, line)
                     file.write(line.encode() + b"\n")
 
     def write_externals(self) -> None:
@@ -200,7 +202,7 @@ class _Packing:
 
     def _text(self, name: str, text: str, searched: str = "") -> None:
         for number, line in enumerate((searched or text).splitlines(), start=1):
-            self._scan.look(name, number, line)
+            self._scan.scan_line(name, number, line)
         (self._draft / name).write_bytes(text.encode())
 
     def _shard_line(self, writer: ShardWriter, line: str) -> None:
@@ -210,7 +212,7 @@ class _Packing:
                 f"{self._run.folder}: more than {MOST_BYTES:,} characters of rows; the format takes no more"
             )
         path, number = writer.write(line)
-        self._scan.look(path.relative_to(self._draft).as_posix(), number, line)
+        self._scan.scan_line(path.relative_to(self._draft).as_posix(), number, line)
 
 
 def _privileged(run: Run) -> bool:
@@ -219,9 +221,9 @@ def _privileged(run: Run) -> bool:
     return run.agent == "solver" or (isinstance(head, dict) and head.get("privileged") is not False)
 
 
-def _shown_gold(run: Run) -> str:
-    """Return where an environment of a run shows the gold, as noted when it began or as told now; "" where none does."""
-    found = list(run.config.notes.shows_gold)
+def _gold_leak(run: Run) -> str:
+    """Return a note on an environment of a run that shows the gold, by its config or as it is now; "" where none does."""
+    notes = list(run.config.notes.shows_gold)
     for entry in run.suite.entries:
         # An id may carry a module to import; packing a run imports nothing that its files name.
         plain = entry.model_copy(update={"env_id": entry.env_id.rpartition(":")[2]})
@@ -229,30 +231,30 @@ def _shown_gold(run: Run) -> str:
             note = gold_note(entry_env(plain)) if companion_of(class_of(plain), "shows_gold") else ""
         except NOT_HERE:
             continue  # not known here: what was noted stands
-        found += [f"{entry.label}: {note}"] if note else []
-    return next(iter(found), "")
+        notes += [f"{entry.label}: {note}"] if note else []
+    return next(iter(notes), "")
 
 
-def _checked(played: Played, planned: Header) -> Played:
-    """Return an episode whose header is the planned one; those that were not played carry no task of their own."""
-    found = played.result.trajectory
-    if not found.turns:
-        return replace(played, result=replace(played.result, trajectory=replace(found, header=planned)))
-    if found.header != planned:
-        names = [name for name in Header.__match_args__ if getattr(found.header, name) != getattr(planned, name)]
-        raise UsageError(f"episode {played.key} was played with another {', '.join(names)} than planned")
-    return played
+def _check_header(episode: RunEpisode, planned: Header) -> RunEpisode:
+    """Check that an episode's header is the planned one; an unplayed episode, which has none, gets it."""
+    trajectory = episode.result.trajectory
+    if not trajectory.turns:
+        return replace(episode, result=replace(episode.result, trajectory=replace(trajectory, header=planned)))
+    if trajectory.header != planned:
+        names = [name for name in Header.__match_args__ if getattr(trajectory.header, name) != getattr(planned, name)]
+        raise UsageError(f"episode {episode.key} was played with another {', '.join(names)} than planned")
+    return episode
 
 
-def _row(played: Played) -> str:
+def _row(episode: RunEpisode) -> str:
     try:
-        return row_text(row_of(played))
+        return row_text(row_of(episode))
     except ValidationError as error:
-        raise UsageError(f"episode {played.key} cannot be packed: {first_fault(error)}") from None
+        raise UsageError(f"episode {episode.key} cannot be packed: {first_fault(error)}") from None
 
 
-def _free(target: Path) -> Path:
-    """Return the absolute path of a directory where nothing is, or an empty one, and whose parent is there."""
+def _check_target(target: Path) -> Path:
+    """Check that a directory is new or empty and has a parent, and return its absolute path."""
     target = Path(os.path.abspath(target))
     try:
         if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):

@@ -22,8 +22,8 @@ from agent_envs.services.chat.named import PROVIDERS
 
 _SAMPLING = ("temperature", "top_p", "max_tokens", "reasoning_effort")
 _GIT_SECONDS = 10
-ASKED = ("agent.scaffold", "agent.multi_attempt", "submitter.name", "submitter.contact", "licence", "training.on_suite_train",
-         "training.on_suite_test")  # fmt: skip
+QUESTIONS = ("agent.scaffold", "agent.multi_attempt", "submitter.name", "submitter.contact", "licence",
+             "training.on_suite_train", "training.on_suite_test")  # fmt: skip
 _ADDRESS = re.compile(r"@(?=https?://)")  # a model's name may hold an @ of its own
 
 
@@ -47,7 +47,7 @@ def about_template() -> str:
 
 
 def read_about(path: Path | None) -> tuple[About, str]:
-    """Return what a file tells and the text of its report, both as the format wants them; nothing for None."""
+    """Read an --about file and the text of its report, both as the format wants them; nothing for None."""
     if path is None:
         return About(format="agent-envs/about@1"), ""
     try:
@@ -58,9 +58,9 @@ def read_about(path: Path | None) -> tuple[About, str]:
 
 
 def unanswered(packed: Path) -> list[str]:
-    """Return the fields of a submission's directory that only a person can fill (with --about) and nobody has."""
+    """Return the empty fields of a submission that only a person can fill, with --about."""
     submission = schema.Submission.model_validate_json((packed / "submission.json").read_text(encoding="utf-8"))
-    answers = {name: attrgetter(name)(submission) for name in ASKED}
+    answers = {name: attrgetter(name)(submission) for name in QUESTIONS}
     for number, model in enumerate(submission.models):
         answers[f"models.{number}.revision"] = model.revision
         answers[f"models.{number}.weights"] = model.weights.removeprefix("unknown")
@@ -73,22 +73,22 @@ def submission_of(run: Run, about: About, *, reference: bool) -> schema.Submissi
     Raises:
         UsageError: a name of the run does not fit the format; the message says what to put into --about.
     """
-    known = run.config.identity
+    identity = run.config.identity
     commit = _git("rev-parse", "HEAD")
     agent = about.agent.model_dump() | {
-        "name": about.agent.name or _public_name(known.agent),
+        "name": about.agent.name or _public_name(identity.agent),
         "kind": "reference" if reference else "agent",
-        "code_commit": about.agent.code_commit or (commit if known.agent_code else ""),
-        "code_sha256": known.agent_code,
-        "options": known.agent_options,
+        "code_commit": about.agent.code_commit or (commit if identity.agent_code else ""),
+        "code_sha256": identity.agent_code,
+        "options": identity.agent_options,
     }
     try:
-        models = about.models or (*_models(known.agent, known.agent_options), *_advisers(run))
+        models = about.models or (*_models(identity.agent, identity.agent_options), *_advisers(run))
         return schema.Submission(
-            suite=schema.SuiteRef(id=run.suite.id, version=run.suite.version, digest=known.suite_digest),
+            suite=schema.SuiteRef(id=run.suite.id, version=run.suite.version, digest=identity.suite_digest),
             agent=schema.AgentInfo(**agent), models=models, submitter=about.submitter, date=about.date or _last_played(run),
-            licence=about.licence, training=about.training, harness=_harness(known.package, commit),
-            hardware=about.hardware, prices=_prices(run, known.agent, models),
+            licence=about.licence, training=about.training, harness=_harness(identity.package, commit),
+            hardware=about.hardware, prices=_prices(run, identity.agent, models),
         )  # fmt: skip
     except ValidationError as error:
         raise UsageError(f"{run.folder} cannot be packed as it is: {first_fault(error)}; --about may say it") from None
@@ -110,17 +110,19 @@ def _models(agent: str, options: dict[str, Any]) -> tuple[schema.ModelInfo, ...]
 
 def _advisers(run: Run) -> tuple[schema.ModelInfo, ...]:
     """Return the models that give feedback in a run."""
-    told = {entry.feedback.model: entry.feedback.options for entry in run.suite.entries if entry.feedback is not None}
-    rows = [model.model_copy(update={"role": "feedback"}) for item in told.items() for model in _models(*item)]
+    advisers = {
+        entry.feedback.model: entry.feedback.options for entry in run.suite.entries if entry.feedback is not None
+    }
+    rows = [model.model_copy(update={"role": "feedback"}) for item in advisers.items() for model in _models(*item)]
     return tuple(rows)
 
 
 def _prices(run: Run, agent: str, models: tuple[schema.ModelInfo, ...]) -> schema.Prices:
-    found = {_public_name(name).partition(":")[2]: price for name, price in run.config.feedback_prices.items()}
+    prices = {_public_name(name).partition(":")[2]: price for name, price in run.config.feedback_prices.items()}
     if run.config.price is not None:
         name = next((model.name for model in models if model.role == "agent"), _public_name(agent))
-        found[name] = run.config.price
-    return schema.Prices(date=run.config.prices_date if found else "", models=found)
+        prices[name] = run.config.price
+    return schema.Prices(date=run.config.prices_date if prices else "", models=prices)
 
 
 def _harness(package: str, commit: str) -> schema.Harness:
@@ -143,7 +145,7 @@ def _last_played(run: Run) -> str:
 
 
 def _git(*arguments: str) -> str:
-    """Return what git says of the working directory; "" where there is no git or no repository."""
+    """Run git in the working directory and return its output; "" where there is no git or no repository."""
     try:
         ran = subprocess.run(
             ["git", *arguments], capture_output=True, text=True, timeout=_GIT_SECONDS, check=False

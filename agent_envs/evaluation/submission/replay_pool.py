@@ -33,7 +33,7 @@ Line = tuple[str, bytes]  # label of the entry, and the line without its end
 
 @dataclass(frozen=True)
 class Replaying:
-    """How rows are replayed."""
+    """The settings of a replay."""
 
     suite: Suite  # that they are rows of
     externals: Path | None = None  # recorded answers of outside services, a journal; None where there are none
@@ -44,14 +44,14 @@ class Replaying:
 
 
 def check_lines(lines: Iterable[Line], how: Replaying) -> Iterator[tuple[int, Checked]]:
-    """Yield (number from 0, what a replay makes of the line), in the order in which they are checked."""
+    """Replay lines and yield (number from 0, result), in the order in which they are checked."""
     if how.jobs:
         work = (suite_text(how.suite), how.externals, how.flags)
         with contextlib.closing(BoundedProcesses(how.jobs, how.seconds, _checker, *work)) as processes:
-            for number, found in processes.run(lines):
-                if isinstance(found, Lost):
-                    found = Checked(unknown=f"its replay is not known: {found.why}")
-                yield number, found
+            for number, checked in processes.run(lines):
+                if isinstance(checked, Lost):
+                    checked = Checked(unknown=f"its replay is not known: {checked.why}")
+                yield number, checked
         return
     with _replayer(how) as replayer:
         for number, (label, line) in enumerate(lines):
@@ -60,39 +60,39 @@ def check_lines(lines: Iterable[Line], how: Replaying) -> Iterator[tuple[int, Ch
             yield number, checked
 
 
-class Memory:
-    """What was checked before, by the sha256 of the line; good for one suite and one set of recorded answers."""
+class Checks:
+    """Results of earlier replays, by the sha256 of the line; good for one suite and one set of recorded answers."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Checked] = {}
+        self._checks: dict[str, Checked] = {}
 
     def check(self, lines: Iterable[Line], how: Replaying) -> Iterator[tuple[int, Checked]]:
         """Yield as `check_lines` does, without replaying again what is known."""
-        given: list[tuple[int, str]] = []
-        known: deque[tuple[int, Checked]] = deque()
+        pending: list[tuple[int, str]] = []
+        hits: deque[tuple[int, Checked]] = deque()
 
         def unknown() -> Iterator[Line]:
             for number, (label, line) in enumerate(lines):
                 name = sha256(label.encode() + b"\0" + line).hexdigest()
-                if name in self._known:
-                    known.append((number, self._known[name]))
+                if name in self._checks:
+                    hits.append((number, self._checks[name]))
                 else:
-                    given.append((number, name))
+                    pending.append((number, name))
                     yield label, line
 
         for place, checked in check_lines(unknown(), how):
-            number, name = given[place]
+            number, name = pending[place]
             if not checked.unknown:  # it may be known another time
                 self._keep(name, checked)
             yield number, checked
-        yield from known
+        yield from hits
 
     def _keep(self, name: str, checked: Checked) -> None:
-        self._known[name] = checked
+        self._checks[name] = checked
 
 
-class Ledger(Memory):
-    """A memory in an append-only file, which a killed process leaves behind.
+class Ledger(Checks):
+    """Results of replays in an append-only file, which a killed process leaves behind.
 
     It lies in the cache folder, where no submission can lay one, under a name that says what was checked and with what.
     """
@@ -111,7 +111,7 @@ class Ledger(Memory):
         rows = read_journal(self.path)
         if next(rows, None) is None:
             self._journal.append(head)
-        self._known = {row["line"]: Checked(**row["checked"], findings=tuple(row["findings"])) for row in rows}
+        self._checks = {row["line"]: Checked(**row["checked"], findings=tuple(row["findings"])) for row in rows}
 
     def close(self, *, finished: bool = False) -> None:
         """Release the file, and remove it when nothing is left to go on with."""
@@ -149,23 +149,23 @@ def _replayer(how: Replaying) -> Iterator[RowReplayer]:
 
 
 def check_all(
-    lines: Iterable[Line], how: Replaying, what: str, memory: Memory | None = None, progress: Progress | None = None
+    lines: Iterable[Line], how: Replaying, what: str, memory: Checks | None = None, progress: Progress | None = None
 ) -> list[Checked]:
-    """Return what a replay makes of every line, in their order, and tell `progress` (checked, successes) on the way.
+    """Replay every line and return the results in their order; `progress` is told (checked, successes) on the way.
 
     In processes, a killed check goes on: `what` is a digest of what is checked, outside answers included; else from `memory`.
     """
     ledger = Ledger(what, how) if how.jobs else None
-    found: dict[int, Checked] = {}
+    checks: dict[int, Checked] = {}
     wins, finished = 0, False
     try:
-        for number, item in (ledger or memory or Memory()).check(lines, how):
-            found[number] = item
-            wins += item.success
+        for number, checked in (ledger or memory or Checks()).check(lines, how):
+            checks[number] = checked
+            wins += checked.success
             if progress is not None:
-                progress(len(found), wins)
+                progress(len(checks), wins)
         finished = True
     finally:
         if ledger is not None:
             ledger.close(finished=finished and not how.keep)
-    return [found[number] for number in range(len(found))]
+    return [checks[number] for number in range(len(checks))]

@@ -19,7 +19,7 @@ from agent_envs.core.episode import border_notes
 from agent_envs.core.registry import companion
 from agent_envs.core.snapshot import fork
 from agent_envs.core.trajectory import Header, Trajectory, Turn
-from agent_envs.evaluation.runs.run_folder import Played
+from agent_envs.evaluation.runs.run_folder import RunEpisode
 from agent_envs.evaluation.submission.episode_rows import EpisodeRow, chain_of, row_of, row_text
 from agent_envs.evaluation.suites.plan import NOT_HERE, entry_env
 from agent_envs.evaluation.suites.suite import Entry, Suite, changes, first_fault, seed_of
@@ -35,7 +35,7 @@ _CUT = re.compile(r"action cut to ([0-9]{1,9}) of ([0-9]{1,15}) characters")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A planned episode: where it stands in the suite, and the header that its record must have."""
+    """A planned episode: its place in the suite, and the header that its record must have."""
 
     entry: Entry
     cluster: str
@@ -45,7 +45,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Checked:
-    """What a replay makes of one row. Numbers are the replay's, never the row's."""
+    """The result of replaying one row. Numbers are the replay's, never the row's."""
 
     key: str = ""  # of the episode; "" where the row cannot be read
     status: str = ""  # as in the row; `terminated` and `truncated` are as replayed
@@ -69,12 +69,12 @@ def places_of(suite: Suite) -> Iterator[tuple[str, Place]]:
                 yield key, Place(entry, cluster, trial, header)
 
 
-class _Wrong(Exception):
-    """A row that no replay can give; the message names the field."""
+class _RowFault(Exception):
+    """A fault of the row: no replay gives it; the message names the field."""
 
 
-class _NotHere(Exception):
-    """Something that a replay needs is not there, or is another one here."""
+class _ReplayUnavailable(Exception):
+    """A part that a replay needs is missing here, or is another version."""
 
 
 @dataclass
@@ -90,7 +90,7 @@ class RowReplayer:
         self._places = dict(places_of(self.suite))
 
     def check(self, label: str, line: bytes) -> Checked:
-        """Return what a replay makes of a line of the episodes of the entry with this label."""
+        """Replay a line of the episodes of the entry with this label."""
         try:
             row = EpisodeRow.model_validate_json(line)
         except (ValidationError, RecursionError) as error:
@@ -100,39 +100,39 @@ class RowReplayer:
         if place is None or place.entry.label != label:
             why = "is not planned" if place is None else f"belongs to entry {place.entry.label}"
             return Checked(row.key, findings=(f"key: episode {row.key} {why}",))
-        known = Checked(row.key, row.status, actions=digest([turn.action for turn in row.turns]) if row.turns else "")
+        outcome = Checked(row.key, row.status, actions=digest([turn.action for turn in row.turns]) if row.turns else "")
         try:
-            again, by_solver = self._again(row, place)
-        except _Wrong as wrong:
-            return replace(known, findings=(str(wrong),))
-        except _NotHere as lack:
-            return replace(known, unknown=str(lack))
+            again, by_solver = self._replay_row(row, place)
+        except _RowFault as wrong:
+            return replace(outcome, findings=(str(wrong),))
+        except _ReplayUnavailable as lack:
+            return replace(outcome, unknown=str(lack))
         findings: list[str] = []
         if row_text(again).encode() != line:
             findings = _differences(row, again) or ["the line is not in canonical form"]
-        played = bool(again.turns)
+        has_turns = bool(again.turns)
         return replace(
-            known,
-            success=played and place.entry.solved_by(again.result.success, again.result.total),
+            outcome,
+            success=has_turns and place.entry.solved_by(again.result.success, again.result.total),
             total=again.result.total,
             turns=len(again.turns),
             by_solver=by_solver,
             findings=tuple(findings[:MOST_FINDINGS]),
         )
 
-    def _again(self, row: EpisodeRow, place: Place) -> tuple[EpisodeRow, bool]:
+    def _replay_row(self, row: EpisodeRow, place: Place) -> tuple[EpisodeRow, bool]:
         head = replace(place.header)
         result, by_solver = EpisodeResult(Trajectory(head, (), ()), row.status), False
         if row.turns:
             result, by_solver = self.play(row, place)
         result = replace(result, usage=dict(row.usage), seconds=row.seconds, agent_seconds=row.agent_seconds)
         try:
-            return row_of(Played(row.key, place.entry, place.cluster, place.trial, result)), by_solver
+            return row_of(RunEpisode(row.key, place.entry, place.cluster, place.trial, result)), by_solver
         except ValidationError as error:
-            raise _Wrong(f"replayed, it is no row: {first_fault(error)}") from None
+            raise _RowFault(f"replayed, it is no row: {first_fault(error)}") from None
 
     def play(self, row: EpisodeRow, place: Place) -> tuple[EpisodeResult, bool]:
-        """Return the episode that a row's actions give, and whether they are the solver's; it raises where none can be."""
+        """Replay a row's actions and return the episode, and whether they are the solver's; raises if it cannot."""
         where, served = "reset", self._served()
         try:
             env = self._env(place.entry)
@@ -143,21 +143,21 @@ class RowReplayer:
             for old in row.turns:
                 where = f"turns.{old.t - 1}"
                 if turns and (turns[-1].terminated or turns[-1].truncated):
-                    raise _Wrong(f"{where}: the episode ended before it, in turn {turns[-1].index}")
+                    raise _RowFault(f"{where}: the episode ended before it, in turn {turns[-1].index}")
                 if solving is not None and _choice(solving, env) != old.action:
                     solving = None
                 step = env.step(old.action)
                 info = step[4]
                 new = record_turn(env, step)
                 turns.append(replace(new, events=_border(old.events, old.action) + new.events))
-        except (_Wrong, _NotHere):
+        except (_RowFault, _ReplayUnavailable):
             raise
         # A stranger's text may meet an error of ours: then this row is not verified, and the others are.
         except Exception as error:  # noqa: BLE001
-            raise _judged(error, place.entry.label, where, self._served() > served) from None
+            raise _classify(error, place.entry.label, where, self._served() > served) from None
         last = turns[-1]
         if not (last.terminated or last.truncated):
-            raise _Wrong(f"turns: the episode goes on after turn {last.index}, the last in the row")
+            raise _RowFault(f"turns: the episode goes on after turn {last.index}, the last in the row")
         success = bool(info.get("success", False))
         trajectory = Trajectory(place.header, prompt, tuple(turns), None, success)
         return EpisodeResult(trajectory, "terminated" if last.terminated else "truncated"), solving is not None
@@ -172,11 +172,11 @@ class RowReplayer:
                 seed=head.seed, options={"task": head.task_id, "split": head.split, "episode_key": head.episode_key}
             )
         except UsageError as error:
-            raise _NotHere(f"{place.entry.label}: {one_line(str(error))}") from None
+            raise _ReplayUnavailable(f"{place.entry.label}: {one_line(str(error))}") from None
         fresh = core_of(env).episode.header
         for name in ("spec_digest", "task_digest"):
             if getattr(fresh, name) != getattr(head, name):
-                raise _NotHere(
+                raise _ReplayUnavailable(
                     f"{place.entry.label}: {name} of task {head.task_id!r} is another one in this installation"
                 )
         return shown_messages(env, info)
@@ -188,21 +188,21 @@ class RowReplayer:
             try:
                 env = entry_env(plain)
             except NOT_HERE as error:
-                raise _NotHere(f"{entry.label}: {one_line(str(error))}") from None
+                raise _ReplayUnavailable(f"{entry.label}: {one_line(str(error))}") from None
             core_of(env).services = self.services
             self._envs[entry.label] = env
         return self._envs[entry.label]
 
 
-def _judged(error: Exception, label: str, where: str, served: bool) -> _Wrong | _NotHere:
-    """Return what an error in a replay says: of the row, of a recorded answer that was served, or of this installation."""
+def _classify(error: Exception, label: str, where: str, served: bool) -> _RowFault | _ReplayUnavailable:
+    """Classify an error in a replay: one of the row, of a recorded answer that was served, or of this installation."""
     lacking = isinstance(error, MissingExtra | DataMissing)
     if isinstance(error, NotRecorded) or (served and not lacking):
-        return _Wrong(f"{where}: externals: {one_line(str(error))}")
+        return _RowFault(f"{where}: externals: {one_line(str(error))}")
     if isinstance(error, UsageError):
-        return _Wrong(f"{where}.action: {one_line(str(error))}")
+        return _RowFault(f"{where}.action: {one_line(str(error))}")
     kind = "" if isinstance(error, AgentEnvsError) else f"{type(error).__name__}: "
-    return _NotHere(f"{label}, {where}: {kind}{one_line(str(error))}")
+    return _ReplayUnavailable(f"{label}, {where}: {kind}{one_line(str(error))}")
 
 
 def _differences(row: EpisodeRow, again: EpisodeRow) -> list[str]:
@@ -210,8 +210,8 @@ def _differences(row: EpisodeRow, again: EpisodeRow) -> list[str]:
     old, new = row.model_dump(mode="json"), again.model_dump(mode="json")
     stale = ["chain: it is not that of the row"] if chain_of(row) != row.chain else []
     del old["chain"], new["chain"]
-    found = changes(new, old)
-    return [*stale, *(f"{name} (replayed -> in the row)" for name in found)]
+    names = changes(new, old)
+    return [*stale, *(f"{name} (replayed -> in the row)" for name in names)]
 
 
 def _border(events: tuple[str, ...], action: str | int) -> tuple[str, ...]:
@@ -221,7 +221,7 @@ def _border(events: tuple[str, ...], action: str | int) -> tuple[str, ...]:
         cut = _CUT.fullmatch(note)
         fits = isinstance(action, str) and (len(action) == int(cut[1]) < int(cut[2]) if cut else "?" in action)
         if not fits or notes.count(note) > 1:
-            raise _Wrong(f"events: {note[:100]!r} cannot be true of this action")
+            raise _RowFault(f"events: {note[:100]!r} cannot be true of this action")
     return notes
 
 

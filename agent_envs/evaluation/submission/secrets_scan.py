@@ -48,7 +48,7 @@ def kinds_in(text: str) -> list[str]:
     ]
 
 
-def unescaped(text: str) -> str:
+def unescape(text: str) -> str:
     r"""Return JSON text with its escapes undone as far as the search needs it: `\nsk-` must not look like one word."""
     if "\\" not in text:
         return text
@@ -57,7 +57,7 @@ def unescaped(text: str) -> str:
 
 
 class SecretScan:
-    """Gathers what is found, line by line, so that one refusal names it all; the secrets themselves are never kept."""
+    """Collects the kinds of secrets line by line, so that one refusal names them all; the secrets themselves are never kept."""
 
     def __init__(self, allow: Sequence[str] = ()) -> None:
         unknown = sorted(set(allow) - set(KINDS))
@@ -67,9 +67,9 @@ class SecretScan:
         self._counts: Counter[str] = Counter()
         self._places: list[str] = []
 
-    def look(self, place: str, line: int, text: str) -> None:
+    def scan_line(self, place: str, line: int, text: str) -> None:
         """Search one line of JSON or plain text that is to be published."""
-        for kind in kinds_in(unescaped(text)):
+        for kind in kinds_in(unescape(text)):
             if kind not in self._allow:
                 self._counts[kind] += 1
                 if len(self._places) < MOST_NAMED:

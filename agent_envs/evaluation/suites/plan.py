@@ -26,7 +26,7 @@ QUIET_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Choice:
-    """What a person asks for: one environment, over the values of one argument or over turn limits where these are given."""
+    """A person's choice: one environment, over the values of one argument or over turn limits where these are given."""
 
     env_id: str  # an id, short or full
     arguments: dict[str, Any] = field(default_factory=dict)  # of the environment
@@ -91,7 +91,7 @@ def first_tasks(suite: Suite, limit: int | None) -> Suite:
 
 
 def playable_part(suite: Suite) -> tuple[Suite, list[str]]:
-    """Return a suite without the entries that need what is not installed, and a line on each of those; something is left."""
+    """Return a suite without the entries that need packages not installed here, and a line on each of those."""
     left, lacking = [], []
     for entry in suite.entries:
         try:
@@ -114,11 +114,11 @@ def choose_split(choice: Choice, splits: tuple[str, ...]) -> str:
 def tasks_of(core: TurnEnv, split: str, limit: int | None) -> tuple[tuple[str, str, str], ...]:
     """Return (id, digest, cluster) of the first `limit` tasks of a split, or of all."""
     size = core.source.size(split)
-    most, tell, begun = size if limit is None else min(limit, size), stage_lines(core.env_id), time.monotonic()
+    most, tell, start = size if limit is None else min(limit, size), stage_lines(core.env_id), time.monotonic()
     rows: dict[str, tuple[str, str, str]] = {}
     for index in range(most):
         task = core.source.get(split, index)
-        if time.monotonic() - begun > QUIET_SECONDS:  # worlds of Crafter take 40 ms each
+        if time.monotonic() - start > QUIET_SECONDS:  # worlds of Crafter take 40 ms each
             tell("tasks drawn", (index + 1) / most)
         # A generated world with fewer questions than asked for repeats them.
         rows.setdefault(task.id, (task.id, task.digest, task.cluster or task.id))
@@ -126,51 +126,51 @@ def tasks_of(core: TurnEnv, split: str, limit: int | None) -> tuple[tuple[str, s
 
 
 def ceiling_note(env: gym.Env[Any, Any], split: str, tasks: Sequence[str] | None = None) -> str:
-    """Return how many of a split's tasks cannot succeed under the environment's arguments, and why; "" where all can.
+    """Return a note on the tasks of a split that cannot succeed under the environment's arguments; "" where all can.
 
     `tasks` are the ids of those that are played; None for all of the split.
     """
     try:
-        lost = _told_by(env, "out_of_reach", {}, split)
+        lost = _call_companion(env, "out_of_reach", {}, split)
     except UsageError as error:
         return f"the ceiling is not known: {error}"
-    played = None if tasks is None else frozenset(tasks)
-    reasons = Counter(reason for name, reason in lost.items() if played is None or name in played)
+    ids = None if tasks is None else frozenset(tasks)
+    reasons = Counter(reason for name, reason in lost.items() if ids is None or name in ids)
     count = core_of(env).source.size(split) if tasks is None else len(tasks)
-    told = " and ".join(f"{number} of {count} tasks {reason}" for reason, number in reasons.items())
-    return told and f"{told}: the ceiling is {100 * (1 - reasons.total() / count):.1f} %"
+    summary = " and ".join(f"{number} of {count} tasks {reason}" for reason, number in reasons.items())
+    return summary and f"{summary}: the ceiling is {100 * (1 - reasons.total() / count):.1f} %"
 
 
 def gold_note(env: gym.Env[Any, Any]) -> str:
-    """Return that an environment's arguments show the gold, and how; "" where they do not."""
+    """Return a note on the way in which an environment's arguments show the gold; "" where they do not."""
     try:
-        reason = _told_by(env, "shows_gold", "")
+        reason = _call_companion(env, "shows_gold", "")
     except UsageError as error:
         return f"whether the gold is shown is not known: {error}"
     return reason and f"the gold is shown, {reason}: a diagnosis, and no score of an agent"
 
 
-def _told_by(env: gym.Env[Any, Any], kind: str, nothing: Any, *more: Any) -> Any:
-    """Return what a companion tells, text or texts by name; `nothing`, which is of its type, where there is none.
+def _call_companion(env: gym.Env[Any, Any], kind: str, nothing: Any, *more: Any) -> Any:
+    """Call a companion and return its text, or texts by name; `nothing`, which is of its type, where there is none.
 
     Raises:
         UsageError: it failed or told something else; a stranger's companion ends no run.
     """
     try:
         look = companion(env, kind)
-        found = look(env, *more) if look else nothing
-        rows = found.items() if isinstance(found, dict) else [(found,)]
-        if type(found) is not type(nothing) or not all(isinstance(part, str) for row in rows for part in row):
-            raise TypeError(f"it returned {found!r}")
+        answer = look(env, *more) if look else nothing
+        rows = answer.items() if isinstance(answer, dict) else [(answer,)]
+        if type(answer) is not type(nothing) or not all(isinstance(part, str) for row in rows for part in row):
+            raise TypeError(f"it returned {answer!r}")
     except Exception as error:
         what = " ".join(f"{type(error).__name__}: {error}".split())
         raise UsageError(f"the companion {kind} of {core_of(env).env_id} failed: {what[:300]}") from error
-    return found
+    return answer
 
 
 @dataclass(frozen=True)
 class Notes:
-    """What is known of a suite before it is played: by entry, that the gold is shown, and which tasks cannot succeed."""
+    """Notes on a suite before it is played, by entry: the gold is visible, tasks cannot succeed."""
 
     shows_gold: tuple[str, ...] = ()
     ceilings: tuple[str, ...] = ()
@@ -188,8 +188,8 @@ def notes_on(suite: Suite) -> Notes:
         env = entry_env(entry)
         gold[entry.label] = gold_note(env)
         reach[entry.label] = ceiling_note(env, entry.split, [name for name, _, _ in entry.tasks])
-    told = [tuple(f"{label}: {note}" for label, note in found.items() if note) for found in (gold, reach)]
-    return Notes(*told)
+    lines = [tuple(f"{label}: {note}" for label, note in by_label.items() if note) for by_label in (gold, reach)]
+    return Notes(*lines)
 
 
 def plan_of(suite: Suite) -> list[Planned]:
@@ -224,23 +224,23 @@ def plan_of(suite: Suite) -> list[Planned]:
 
 def entry_env(entry: Entry) -> gym.Env[Any, Any]:
     """Return the environment of an entry, its turn limit and its feedback around it; files of runs may name any arguments."""
-    env, turns = _made(entry), entry.turn_limit
+    env, turns = _make_env(entry), entry.turn_limit
     if turns is not None:
         env = ForcedAnswer(env, free_turns=turns) if core_of(env).answer_tags[0] else TurnLimit(env, turns=turns)
     if entry.feedback is None:
         return env
-    told = entry.feedback
-    made = VerbalFeedback(
-        env, feedback=told.model, epsilon=told.epsilon, templates=told.texts or "", options=told.options
+    adviser = entry.feedback
+    wrapper = VerbalFeedback(
+        env, feedback=adviser.model, epsilon=adviser.epsilon, templates=adviser.texts or "", options=adviser.options
     )
-    if made.templates != told.templates:
+    if wrapper.templates != adviser.templates:
         raise UsageError(
-            f"{entry.label}: its feedback was asked for with templates {told.templates}, and these are {made.templates}"
+            f"{entry.label}: its feedback was asked for with templates {adviser.templates}, and these are {wrapper.templates}"
         )
-    return made
+    return wrapper
 
 
-def _made(entry: Entry) -> gym.Env[Any, Any]:
+def _make_env(entry: Entry) -> gym.Env[Any, Any]:
     arguments: dict[str, Any] = dict(entry.arguments)
     try:
         return gym.make(full_id(entry.env_id), **arguments)

@@ -54,7 +54,7 @@ class Feedback(Strict):
     options: dict[str, JsonValue] = {}
 
     @model_validator(mode="after")
-    def _keyless(self) -> "Feedback":
+    def _refuse_key(self) -> "Feedback":
         if "api_key_env" in self.options:
             # A suite may be a stranger's, and names the server too.
             raise ValueError("options name no key: it comes from OPENAI_API_KEY or ANTHROPIC_API_KEY")
@@ -62,11 +62,11 @@ class Feedback(Strict):
 
     @property
     def label(self) -> str:
-        """What an entry's label tells of it."""
+        """The description of the feedback in an entry's label."""
         changed = f" templates={self.templates}" if self.texts else ""
         options = canonical_json(self.options)
-        chosen = f" options={options if len(options) <= 80 else digest(options)[:12]}" if self.options else ""
-        return f"feedback={self.model} epsilon={self.epsilon:g}{changed}{chosen}"
+        settings = f" options={options if len(options) <= 80 else digest(options)[:12]}" if self.options else ""
+        return f"feedback={self.model} epsilon={self.epsilon:g}{changed}{settings}"
 
 
 class Entry(Strict):
@@ -98,8 +98,8 @@ class Entry(Strict):
     tasks: Annotated[tuple[tuple[Name, Hex, Name], ...], Field(min_length=1)]
 
     @model_serializer(mode="wrap")
-    def _as_ever(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Write an entry without feedback as before there was any: digests of suites stay what they are."""
+    def _omit_new_fields(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write an entry without the field `feedback` where there is none, as before: digests of suites stay the same."""
         row: dict[str, Any] = write(self)
         return row if self.feedback is not None else {name: row[name] for name in row if name != "feedback"}
 
@@ -145,8 +145,8 @@ class Suite(Strict):
     entries: Annotated[tuple[Entry, ...], Field(min_length=1)]
 
     @model_serializer(mode="wrap")
-    def _as_ever(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Write a suite without a canary or averages as before there were any: digests stay what they are."""
+    def _omit_new_fields(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write a suite without empty `canary` and `averages`, as before these fields: digests stay the same."""
         row: dict[str, Any] = write(self)
         return {name: row[name] for name in row if row[name] or name not in ("canary", "averages")}
 
@@ -218,7 +218,7 @@ def first_fault(error: ValidationError, whole: str = "the row") -> str:
 
 def suite_names() -> list[str]:
     """Return the suites that come with the package."""
-    return sorted(item.name.removesuffix(".json") for item in _shipped().iterdir() if item.name.endswith(".json"))
+    return sorted(file.name.removesuffix(".json") for file in _suite_folder().iterdir() if file.name.endswith(".json"))
 
 
 def load_suite(name: str) -> Suite:
@@ -229,7 +229,7 @@ def load_suite(name: str) -> Suite:
     """
     stem, _, version = name.partition("@")
     if re.fullmatch(r"[a-z0-9_-]+", stem) and stem in suite_names():
-        suite = read_suite((_shipped() / f"{stem}.json").read_text(encoding="utf-8"), stem)
+        suite = read_suite((_suite_folder() / f"{stem}.json").read_text(encoding="utf-8"), stem)
         if version not in ("", suite.version, suite.version.partition(".")[0]):
             raise UsageError(f"suite {stem} has version {suite.version} in this installation, not {version}")
         return suite
@@ -254,7 +254,7 @@ def suite_text(suite: Suite) -> str:
 
 
 def changes(old: Any, new: Any, place: str = "") -> list[str]:
-    """Return what differs between two JSON values, in words, in their order; long lists by their lengths."""
+    """Return the differences between two JSON values, in words, in their order; long lists by their lengths."""
     if isinstance(old, dict) and isinstance(new, dict):
         names = [*old, *(name for name in new if name not in old)]
         return [line for name in names for line in changes(old.get(name), new.get(name), f"{place}.{name}".lstrip("."))]
@@ -267,11 +267,11 @@ def changes(old: Any, new: Any, place: str = "") -> list[str]:
     return [f"{place} ({_short(old)} -> {_short(new)})"]
 
 
-def named_changes(old: Any, new: Any) -> str:
+def describe_changes(old: Any, new: Any) -> str:
     """Return the first differences as one text."""
-    found = changes(old, new)
-    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-    return ", ".join(found[:3]) + more
+    differences = changes(old, new)
+    more = f" and {len(differences) - 3} more" if len(differences) > 3 else ""
+    return ", ".join(differences[:3]) + more
 
 
 def _short(value: Any) -> str:
@@ -279,5 +279,5 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _shipped() -> Any:
+def _suite_folder() -> Any:
     return files(__package__)

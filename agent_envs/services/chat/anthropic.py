@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from agent_envs.base.errors import MissingExtra
 from agent_envs.base.messages import ToolCall
-from agent_envs.services.chat.conversation import Spoken, clean, conversation, read_native_call
+from agent_envs.services.chat.conversation import ChatTurn, clean, conversation, read_native_call
 from agent_envs.services.chat.http import HttpChat, member
 from agent_envs.services.chat.model import ChatReply, ChatRequest
 
@@ -91,14 +91,14 @@ class AnthropicChat(HttpChat):
     def body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the JSON body of a request."""
         turns = conversation(request)
-        told = [turn for turn in turns if turn.role == "system" and turn.text]
-        system, messages = _system(told), _messages(turns)
+        system_turns = [turn for turn in turns if turn.role == "system" and turn.text]
+        system, messages = _system(system_turns), _messages(turns)
         if not messages:  # the format demands a message of the user
-            system, messages = "", _messages([Spoken("user", "\n\n".join(turn.text for turn in told))])
-        given, effort = request.temperature, self.options.reasoning_effort
+            system, messages = "", _messages([ChatTurn("user", "\n\n".join(turn.text for turn in system_turns))])
+        temperature, effort = request.temperature, self.options.reasoning_effort
         return {
             "model": self.model, "max_tokens": self.options.max_tokens or request.max_tokens, "messages": messages,
-            "system": system or None, "temperature": self.options.temperature if given is None else given,
+            "system": system or None, "temperature": self.options.temperature if temperature is None else temperature,
             "top_p": self.options.top_p, "output_config": {"effort": effort} if effort else None,
             "stop_sequences": [text for text in request.stop if text.strip()] or None,
             "tools": [_tool(tool["function"]) for tool in request.tools] or None,
@@ -152,14 +152,14 @@ def _tool(function: dict[str, Any]) -> dict[str, Any]:
     return {"name": function["name"], "description": function.get("description", ""), "input_schema": schema}
 
 
-def _system(told: list[Spoken]) -> str | list[dict[str, Any]]:
-    """Return what the system says as one text, or as blocks where one of them ends a prefix for the cache."""
-    if not any(turn.cached for turn in told):
-        return "\n\n".join(turn.text for turn in told)
-    return [block for turn in told for block in _blocks(turn)]
+def _system(turns: list[ChatTurn]) -> str | list[dict[str, Any]]:
+    """Return the system messages as one text, or as blocks where one of them ends a prefix for the cache."""
+    if not any(turn.cached for turn in turns):
+        return "\n\n".join(turn.text for turn in turns)
+    return [block for turn in turns for block in _blocks(turn)]
 
 
-def _messages(turns: list[Spoken]) -> list[dict[str, Any]]:
+def _messages(turns: list[ChatTurn]) -> list[dict[str, Any]]:
     """Return messages of alternating roles; the format refuses texts without anything in them."""
     messages: list[dict[str, Any]] = []
     for turn in turns:
@@ -174,7 +174,7 @@ def _messages(turns: list[Spoken]) -> list[dict[str, Any]]:
     return messages
 
 
-def _blocks(turn: Spoken) -> list[dict[str, Any]]:
+def _blocks(turn: ChatTurn) -> list[dict[str, Any]]:
     if turn.role == "tool":
         return [{"type": "tool_result", "tool_use_id": turn.call_id, "content": turn.text}]
     # Five minutes, anew with every use. A prefix below the model's least length is read as if it were not marked.

@@ -22,7 +22,7 @@ _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "assistant
 
 
 @dataclass(frozen=True)
-class Spoken:
+class ChatTurn:
     """One message. `calls` is the assistant's; `call_id` a tool's; `cached` ends a prefix that is worth a cache."""
 
     role: Role
@@ -32,33 +32,33 @@ class Spoken:
     cached: bool = False
 
 
-def conversation(request: ChatRequest) -> list[Spoken]:
+def conversation(request: ChatRequest) -> list[ChatTurn]:
     """Return the messages of a request with native calls and results in pairs, under ids that are unique in it."""
-    turns: list[Spoken] = []
-    named = 0
-    for head, results in _blocks([_spoken(message) for message in request.messages]):
+    turns: list[ChatTurn] = []
+    count = 0
+    for head, results in _blocks([_chat_turn(message) for message in request.messages]):
         native = _native(head) if request.tools and head is not None else None
-        wanted = [call.id for call in native.calls] if native else []
-        if native is None or not wanted or not set(wanted) <= {result.call_id for result in results}:
+        call_ids = [call.id for call in native.calls] if native else []
+        if native is None or not call_ids or not set(call_ids) <= {result.call_id for result in results}:
             if head is not None:
                 text = "\n".join(part for part in (head.text, ToolCallProtocol.render(head.calls)) if part)
                 turns.append(replace(head, text=text, calls=()))
-            turns += [Spoken("user", result.text) for result in results]
+            turns += [ChatTurn("user", result.text) for result in results]
             continue
         # Nine letters and digits: the narrowest form that a server demands of ids.
-        ids = {old: f"call{named + number:05d}" for number, old in enumerate(wanted)}
-        named += len(wanted)
+        ids = {old: f"call{count + number:05d}" for number, old in enumerate(call_ids)}
+        count += len(call_ids)
         turns.append(replace(native, calls=tuple(replace(call, id=ids[call.id]) for call in native.calls)))
-        answers: dict[str, Spoken] = {}
-        surplus: list[Spoken] = []
+        answers: dict[str, ChatTurn] = {}
+        extra_turns: list[ChatTurn] = []
         for result in results:
             if result.call_id in ids and result.call_id not in answers:
                 answers[result.call_id] = result
             else:
-                surplus.append(Spoken("user", result.text))
-        turns += [replace(answers[old], call_id=ids[old]) for old in wanted]
-        turns += surplus
-    return [*turns, Spoken("user", f"Begin your reply with {clean(request.prefill)}")] if request.prefill else turns
+                extra_turns.append(ChatTurn("user", result.text))
+        turns += [replace(answers[old], call_id=ids[old]) for old in call_ids]
+        turns += extra_turns
+    return [*turns, ChatTurn("user", f"Begin your reply with {clean(request.prefill)}")] if request.prefill else turns
 
 
 def read_native_call(call_id: str, name: str | None, arguments: Any) -> ToolCall | str:
@@ -86,18 +86,18 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _spoken(message: dict[str, Any]) -> Spoken:
+def _chat_turn(message: dict[str, Any]) -> ChatTurn:
     role = _ROLES.get(message["role"], "user")
     rows = message.get("tool_calls") or ()
     calls = tuple(ToolCall(row["id"], row["function"]["name"], row["function"]["arguments"]) for row in rows)
     content = clean(message.get("content") or "")
-    return Spoken(role, content, calls, message.get("tool_call_id", ""), message.get("cached") is True)
+    return ChatTurn(role, content, calls, message.get("tool_call_id", ""), message.get("cached") is True)
 
 
-def _blocks(rows: list[Spoken]) -> Iterator[tuple[Spoken | None, list[Spoken]]]:
+def _blocks(rows: list[ChatTurn]) -> Iterator[tuple[ChatTurn | None, list[ChatTurn]]]:
     """Yield each message that is no result, with the results right behind it; results at the start stand behind None."""
-    head: Spoken | None = None
-    results: list[Spoken] = []
+    head: ChatTurn | None = None
+    results: list[ChatTurn] = []
     for row in rows:
         if row.role == "tool":
             results.append(row)
@@ -109,7 +109,7 @@ def _blocks(rows: list[Spoken]) -> Iterator[tuple[Spoken | None, list[Spoken]]]:
         yield head, results
 
 
-def _native(head: Spoken) -> Spoken | None:
+def _native(head: ChatTurn) -> ChatTurn | None:
     """Return an assistant's message with its calls apart from its text; None where it holds none that can be sent."""
     if head.role != "assistant":
         return None
@@ -117,7 +117,7 @@ def _native(head: Spoken) -> Spoken | None:
         parsed = ToolCallProtocol().parse(head.text)
         if not isinstance(parsed, Call):
             return None
-        head = Spoken("assistant", _prose(head.text), parsed.calls)
+        head = ChatTurn("assistant", _prose(head.text), parsed.calls)
     # A name that the policy made up may hold what a service refuses; an id that repeats cannot be answered.
     sound = all(_NAME.fullmatch(call.name) for call in head.calls)
     return head if sound and len({call.id for call in head.calls}) == len(head.calls) else None

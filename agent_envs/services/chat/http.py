@@ -15,7 +15,7 @@ from agent_envs.services.http import HttpClient, TransportFault, http_parts
 LEAST_SECRET = 8  # characters: a shorter one stands in ordinary words
 MOST_TOKENS = 10**9  # a count beyond it is a server's mistake
 # Told with 429, as limits of rate are: the account's money or allowance is spent, and no waiting helps.
-_SPENT = ("enforced_spend_limit_reached", "insufficient_quota")
+_QUOTA_CODES = ("enforced_spend_limit_reached", "insufficient_quota")
 T = TypeVar("T")
 
 
@@ -101,18 +101,18 @@ class HttpChat(Uncopied):
         body = {**self.body(request), **self.options.extra}
         sent = {name: value for name, value in body.items() if value is not None}
         try:
-            return self._hidden(self._read(self.post(sent, seconds), request))
+            return self._hide_key(self._read(self.post(sent, seconds), request))
         except EnvFault as fault:
             quoted = bool(self._key) and self._key in fault.cause  # a server may quote the key that it refused
-            lasting = fault.retryable and any(code in fault.cause for code in _SPENT)
+            lasting = fault.retryable and any(code in fault.cause for code in _QUOTA_CODES)
             if not (quoted or lasting):
                 raise
             cause = fault.cause.replace(self._key, "(key)") if quoted else fault.cause
-            told = EnvFault(cause, fault.retryable and not lasting, fault.wait_seconds)
-            told.usage = fault.usage
-            raise told from None
+            clean_fault = EnvFault(cause, fault.retryable and not lasting, fault.wait_seconds)
+            clean_fault.usage = fault.usage
+            raise clean_fault from None
 
-    def _hidden(self, reply: ChatReply) -> ChatReply:
+    def _hide_key(self, reply: ChatReply) -> ChatReply:
         """Return a reply without the key, which a server may echo: replies are recorded, shown and packed."""
         if len(self._key) < LEAST_SECRET:
             return reply
@@ -161,8 +161,8 @@ class HttpChat(Uncopied):
         error = answer.get("error") if isinstance(answer, dict) else None
         # Hidden before it is cut, because a key that is cut would not be found.
         text = str(error).replace(self._key, "(key)") if self._key else str(error)
-        told = f": {text[:200]}" if error else ""
-        return EnvFault(f"{self.name}: the answer {what}{told}")
+        detail = f": {text[:200]}" if error else ""
+        return EnvFault(f"{self.name}: the answer {what}{detail}")
 
     def close(self) -> None:
         """Close the connections."""
@@ -171,8 +171,8 @@ class HttpChat(Uncopied):
 
 def member(value: Any, name: str, kind: type[T]) -> T | None:
     """Return a field of a JSON object if it is there and of the kind."""
-    found = value.get(name) if isinstance(value, dict) else None
-    return found if isinstance(found, kind) else None
+    field = value.get(name) if isinstance(value, dict) else None
+    return field if isinstance(field, kind) else None
 
 
 def token_counts(usage: Any, places: Mapping[str, tuple[str, ...]]) -> dict[str, int]:

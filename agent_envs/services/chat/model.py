@@ -49,7 +49,7 @@ class ChatOptions:
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """What a model is asked: plain chat messages, tool schemas, and how to sample.
+    """A request to a model: plain chat messages, tool schemas, and how to sample.
 
     Attributes:
         messages: dicts with `role` and `content`; an assistant's tool calls stand in its content, in the canonical text. With
@@ -86,7 +86,7 @@ class ChatRequest:
 
 @dataclass(frozen=True)
 class ChatReply:
-    """What it said.
+    """A model's reply.
 
     Attributes:
         text: without the tool calls; calls whose arguments are no JSON object stand in it as they were written.

@@ -23,8 +23,8 @@ def is_chat_name(name: str) -> bool:
 
 def is_chat_model(value: Any) -> bool:
     """Return whether an object is a chat model, or a port before one."""
-    asked = getattr(value, "complete", None) or isinstance(value, ExternalPort)
-    return isinstance(getattr(value, "name", None), str) and bool(asked) and not isinstance(value, type)
+    completes = getattr(value, "complete", None) or isinstance(value, ExternalPort)
+    return isinstance(getattr(value, "name", None), str) and bool(completes) and not isinstance(value, type)
 
 
 def judge_model(owner: str, judge: Any, argument: str = "judge") -> ChatModel | None:
@@ -56,7 +56,7 @@ def make_chat_model(name: str, **options: Any) -> HttpChat:
     provider, _, rest = name.partition(":")
     model, at, url = _split(rest)
     if not is_chat_name(name) or not model or (at and not url):
-        raise UsageError(f"chat model {shown(name)!r} is unknown; the forms are {', '.join(FORMS)}")
+        raise UsageError(f"chat model {hide_password(name)!r} is unknown; the forms are {', '.join(FORMS)}")
     unknown = sorted(set(options) - set(OPTIONS))
     if unknown:
         raise UsageError(
@@ -68,7 +68,7 @@ def make_chat_model(name: str, **options: Any) -> HttpChat:
     return _MAKERS[provider](model, url, key_variable=variable, options=ChatOptions(**options))
 
 
-def shown(name: str) -> str:
+def hide_password(name: str) -> str:
     """Return a name without what may be a password in its URL."""
     head, at, tail = name.partition("://")
     return f"{head}{at}...@{tail.rpartition('@')[2]}" if "@" in tail else name

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.serialization import canonical_json
-from agent_envs.services.chat.conversation import Spoken, clean, conversation, read_native_call
+from agent_envs.services.chat.conversation import ChatTurn, clean, conversation, read_native_call
 from agent_envs.services.chat.http import HttpChat, member
 from agent_envs.services.chat.model import ChatReply, ChatRequest
 
@@ -130,15 +130,15 @@ class OpenAIText(OpenAIChat):
     def read(self, answer: Any, request: ChatRequest) -> ChatReply:
         """Return the reply in the first choice, the prefill before it. Raises EnvFault: there is no choice or no text in it."""
         choices = member(answer, "choices", list)
-        written = member(choices[0], "text", str) if choices else None
-        if not choices or written is None:
+        content = member(choices[0], "text", str) if choices else None
+        if not choices or content is None:
             raise self.malformed("has no choices with a text", answer)
-        text = written + _met_stop(choices[0], written, request)
+        text = content + _met_stop(choices[0], content, request)
         text = f"{request.prefill}{text}" if request.prefill else text.lstrip()
         return ChatReply(clean(text), (), self.usage(answer), member(choices[0], "finish_reason", str) or "")
 
 
-def _message(turn: Spoken) -> dict[str, Any]:
+def _message(turn: ChatTurn) -> dict[str, Any]:
     if turn.role == "tool":
         return {"role": "tool", "tool_call_id": turn.call_id, "content": turn.text}
     if not turn.calls:

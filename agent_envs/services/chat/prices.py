@@ -64,11 +64,11 @@ def load_prices(path: str | Path | None = None) -> PriceTable:
 
 def cost_of(price: Price, usage: Mapping[str, int]) -> float:
     """Return US dollars for counted tokens. `cached` and `cache_write` are parts of `input`; `reasoning` of `output`."""
-    cached, written = usage.get("cached", 0), usage.get("cache_write", 0)
-    plain = max(usage.get("input", 0) - cached - written, 0)
+    cached, cache_write = usage.get("cached", 0), usage.get("cache_write", 0)
+    plain = max(usage.get("input", 0) - cached - cache_write, 0)
     dollars = plain * price.input + usage.get("output", 0) * price.output
     dollars += cached * (price.input if price.cached is None else price.cached)
-    dollars += written * (price.input if price.cache_write is None else price.cache_write)
+    dollars += cache_write * (price.input if price.cache_write is None else price.cache_write)
     return dollars / 1e6
 
 

@@ -27,7 +27,7 @@ Charged = Callable[[ChatModel, "Budget"], ChatModel]  # puts a model behind a bu
 
 
 @dataclass(frozen=True)
-class Limits:
+class SpendingLimits:
     """The most that may be spent: calls, each attempt being one, and US dollars; 0 for no limit."""
 
     calls: int = 0
@@ -35,14 +35,14 @@ class Limits:
 
 
 class Budget(Uncopied):
-    """What calls of chat models took, and may still take. Shared by threads, and by models that have one limit together."""
+    """Usage and limits of calls of chat models. Shared by threads, and by models that have one limit together."""
 
     def __init__(
         self,
-        limits: Limits = Limits(),  # noqa: B008 - it is frozen
+        limits: SpendingLimits = SpendingLimits(),  # noqa: B008 - it is frozen
         prices: "Mapping[str, Price] | None" = None,
         *,
-        kept: Path | None = None,
+        ledger: Path | None = None,
         before: Mapping[str, Mapping[str, int]] | None = None,
     ) -> None:
         """Begin with nothing spent, or go on.
@@ -50,12 +50,12 @@ class Budget(Uncopied):
         Args:
             limits: the most that may be spent.
             prices: of models, by their names; one without a price costs no dollars.
-            kept: the file that holds what is spent, one writer's at a time; a UsageError where it holds something else.
+            ledger: the file that holds what is spent, one writer's at a time; a UsageError where it holds something else.
             before: what is known to be spent from elsewhere: of each count the larger one holds.
         """
         self.limits, self.prices = limits, dict(prices or {})
-        self._kept, self._lock = kept, threading.Lock()
-        self._counts = read_spent(kept) if kept is not None and kept.exists() else {}
+        self._ledger, self._lock = ledger, threading.Lock()
+        self._counts = read_spent(ledger) if ledger is not None and ledger.exists() else {}
         for name, counts in (before or {}).items():
             self._counts[name] = self._counts.get(name, Counter()) | Counter(counts)
         self._keep()
@@ -75,8 +75,8 @@ class Budget(Uncopied):
             most, calls = self.limits, sum(counts["calls"] for counts in self._counts.values())
             if most.calls and calls >= most.calls:
                 raise BudgetSpent(f"{name}: all {most.calls} calls of max_calls are made")
-            if most.usd and (spent := self._dollars(self._counts)) >= most.usd:
-                raise BudgetSpent(f"{name}: {spent:.4f} of {most.usd:.4f} USD are spent")
+            if most.usd and (dollars := self._dollars(self._counts)) >= most.usd:
+                raise BudgetSpent(f"{name}: {dollars:.4f} of {most.usd:.4f} USD are spent")
             self._counts.setdefault(name, Counter())["calls"] += 1
             self._keep()
 
@@ -108,12 +108,12 @@ class Budget(Uncopied):
         return sum(cost_of(self.prices[name], used) for name, used in counts.items() if name in self.prices)
 
     def _keep(self) -> None:
-        if self._kept is None:
+        if self._ledger is None:
             return
-        self._kept.parent.mkdir(parents=True, exist_ok=True)
-        part = self._kept.with_suffix(".part")
+        self._ledger.parent.mkdir(parents=True, exist_ok=True)
+        part = self._ledger.with_suffix(".part")
         part.write_text(canonical_json({"schema": SPENT_SCHEMA, "counts": self._counts}), encoding="utf-8")
-        os.replace(part, self._kept)
+        os.replace(part, self._ledger)
 
 
 class Metered:
@@ -124,7 +124,7 @@ class Metered:
         self._model, self._budget = model, budget
 
     def __getattr__(self, name: str) -> Any:
-        """Return what a model may have beside: settings, `require_key`, `close`."""
+        """Return an attribute of the model itself: settings, `require_key`, `close`."""
         if name.startswith("_"):  # of a copy, which asks before it has a model
             raise AttributeError(name)
         return getattr(self._model, name)
@@ -150,7 +150,7 @@ class RunBudgets(Uncopied):
     def __init__(self, totals: Mapping[str, Budget] | None = None) -> None:
         """Take what all calls of a model pay from besides, by the names of models."""
         self._totals, self._lock = {} if totals is None else totals, threading.Lock()
-        self._budgets: dict[tuple[str, Limits], Budget] = {}
+        self._budgets: dict[tuple[str, SpendingLimits], Budget] = {}
 
     def __call__(self, model: ChatModel, own: Budget) -> ChatModel:
         """Return a model behind the run's budgets; the first environment's own becomes that of those alike."""
@@ -161,7 +161,7 @@ class RunBudgets(Uncopied):
 
 
 def read_spent(path: Path) -> Counts:
-    """Return what the file of a budget holds; raises UsageError where it is no such file."""
+    """Read the counts in the file of a budget; raises UsageError where it is no such file."""
     try:
         row = json.loads(path.read_bytes())
         if row["schema"] != SPENT_SCHEMA:

@@ -22,7 +22,7 @@ from agent_envs.services.http.faults import (
     Admit,
     Kind,
     TransportFault,
-    parsed,
+    parse_json,
     place_of,
     refusal,
     secrets_of,
@@ -90,14 +90,14 @@ class HttpClient(Uncopied):
         exchange = _Exchange(place, ends, self.max_bytes)
         scheme, host = request.url.scheme.decode(), request.url.host.decode()
         try:
-            with self._connections().used(scheme, host, seconds) as pool:
+            with self._connections().lend(scheme, host, seconds) as pool:
                 if self.admit is not None and isinstance(pool, httpcore.HTTPProxy):
-                    self.admit(host, request.url.port or _PORTS[scheme], _known_here(host, ends))
+                    self.admit(host, request.url.port or _PORTS[scheme], _resolve_host(host, ends))
                 return exchange.run(pool, request)
         except TimeoutError:
             raise TransportFault(f"{place}: no whole answer within {seconds:.3g} s", "busy") from None
         except httpcore.TimeoutException as error:
-            raise TransportFault(f"{place}: no whole answer within {seconds:.3g} s", exchange.late(error)) from None
+            raise TransportFault(f"{place}: no whole answer within {seconds:.3g} s", exchange.kind(error)) from None
 
     def json(
         self, method: str, url: str, *, seconds: float, headers: Mapping[str, str] | None = None, json: Any = None
@@ -113,7 +113,7 @@ class HttpClient(Uncopied):
         if not 200 <= reply.status < 300:
             raise refusal(reply.status, reply.headers, reply.body, place, url, secrets_of(url, headers or {}))
         try:
-            return parsed(reply.body)
+            return parse_json(reply.body)
         except (ValueError, RecursionError) as error:
             why = f"answered {reply.status} with a body that is not sound JSON ({type(error).__name__})"
             raise EnvFault(f"{place}: {why}") from None
@@ -124,8 +124,8 @@ class HttpClient(Uncopied):
 
     def _connections(self) -> Connections:
         # setdefault is atomic: two threads that come first at once get the same one, and the other was never opened.
-        known = self._open.get(os.getpid())
-        return known or self._open.setdefault(os.getpid(), Connections(self.name, self.connections, self.admit))
+        connections = self._open.get(os.getpid())
+        return connections or self._open.setdefault(os.getpid(), Connections(self.name, self.connections, self.admit))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel to another process without connections."""
@@ -151,17 +151,17 @@ class _Exchange:
         errors = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError)
         self._proxied = isinstance(pool, httpcore.HTTPProxy)
         try:
-            return self._tried(pool, request)
+            return self._send_once(pool, request)
         except errors as error:
             if not self._stale(error):
                 raise transport_fault(error, self._place, self._answered, self._proxied) from None
         try:
-            return self._tried(pool, request)
+            return self._send_once(pool, request)
         except errors as error:
             raise transport_fault(error, self._place, self._answered, self._proxied) from None
 
-    def late(self, error: Exception) -> Kind:
-        """Return what a timeout was about."""
+    def kind(self, error: Exception) -> Kind:
+        """Classify a timeout: of the proxy, the resolver or the exchange itself."""
         import httpcore
 
         from agent_envs.services.http.deadline import NameTimeout
@@ -183,7 +183,7 @@ class _Exchange:
         elif event == "http11.receive_response_headers.complete":
             self._answered = True
 
-    def _tried(self, pool: "httpcore.ConnectionPool", request: "httpcore.Request") -> HttpReply:
+    def _send_once(self, pool: "httpcore.ConnectionPool", request: "httpcore.Request") -> HttpReply:
         # The content of a request is a stream of bytes that may be read again.
         request.extensions = self._extensions
         response = pool.handle_request(request)
@@ -249,8 +249,8 @@ def _request(place: str, method: str, url: str, headers: dict[str, str], json: A
     try:
         sound = httpx.URL(url)
         fields = [("Host", sound.netloc.decode("ascii"))]
-        given = {name.lower() for name in headers}
-        fields += [(name, value) for name, value in DEFAULT_HEADERS.items() if name.lower() not in given]
+        names = {name.lower() for name in headers}
+        fields += [(name, value) for name, value in DEFAULT_HEADERS.items() if name.lower() not in names]
         fields += headers.items()
         if body is not None or method in ("POST", "PUT", "PATCH"):
             fields.append(("Content-Length", str(len(body or b""))))
@@ -261,7 +261,7 @@ def _request(place: str, method: str, url: str, headers: dict[str, str], json: A
         raise UsageError(f"{place}: the URL or a header of the request is not legal HTTP") from None
 
 
-def _known_here(host: str, ends: float) -> list[str]:
+def _resolve_host(host: str, ends: float) -> list[str]:
     """Return the addresses of a host that a proxy will resolve: behind one, a machine often knows no names itself."""
     import httpcore
 

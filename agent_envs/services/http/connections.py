@@ -35,7 +35,7 @@ class Connections:
         self._pools: dict[tuple[bool, str], httpcore.ConnectionPool] = {}
 
     @contextmanager
-    def used(self, scheme: str, host: str, seconds: float) -> "Iterator[httpcore.ConnectionPool]":
+    def lend(self, scheme: str, host: str, seconds: float) -> "Iterator[httpcore.ConnectionPool]":
         """Lend the pool for a host once a connection is free.
 
         The pool itself has no limit: one that makes callers wait may keep a connection for a caller who gave up.
@@ -77,14 +77,14 @@ class Connections:
         origin = f"{scheme}://{host}"
         if origin not in self._proxies:
             # What httpx does, too: http_proxy, https_proxy, all_proxy, no_proxy and the system's settings.
-            known = {} if urllib.request.proxy_bypass(host) else urllib.request.getproxies()
-            self._proxies[origin] = known.get(scheme) or known.get("all") or ""
+            proxies = {} if urllib.request.proxy_bypass(host) else urllib.request.getproxies()
+            self._proxies[origin] = proxies.get(scheme) or proxies.get("all") or ""
         key = (scheme == "https", self._proxies[origin])
         if key not in self._pools:
-            self._pools[key] = self._opened(*key)
+            self._pools[key] = self._open_pool(*key)
         return self._pools[key]
 
-    def _opened(self, secure: bool, proxy: str) -> "httpcore.ConnectionPool":
+    def _open_pool(self, secure: bool, proxy: str) -> "httpcore.ConnectionPool":
         import httpcore
 
         from agent_envs.services.http.deadline import DeadlineBackend

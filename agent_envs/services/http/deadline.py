@@ -15,7 +15,7 @@ from typing import Any
 
 import httpcore
 
-from agent_envs.services.http.faults import Admit, no_way_out
+from agent_envs.services.http.faults import Admit, is_unroutable
 
 # A slow reader frees its buffer bit by bit; between two pieces the clock is read.
 WRITE_BYTES = 16_384
@@ -43,20 +43,20 @@ class DeadlineBackend(httpcore.NetworkBackend):
         """Connect to the first address that answers; each has an equal share of the time."""
         ends = _moment(timeout)
         try:
-            addresses = resolve(host, port, _left(ends, httpcore.ConnectTimeout))
+            addresses = resolve(host, port, _seconds_left(ends, httpcore.ConnectTimeout))
         except OSError as error:
             raise httpcore.ConnectError(str(error)) from error
         if self._admit is not None:
             self._admit(host, port, addresses)
         failure: Exception = httpcore.ConnectError("the name has no address")
         for number, address in enumerate(addresses):
-            share = _left(ends, httpcore.ConnectTimeout) / (len(addresses) - number)
+            share = _seconds_left(ends, httpcore.ConnectTimeout) / (len(addresses) - number)
             try:
                 stream = httpcore.SyncBackend().connect_tcp(address, port, share, local_address, socket_options)
                 return _DeadlineStream(stream)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 # A server that refuses says more than an address that this machine has no way to.
-                failure = failure if number and no_way_out(error) else error
+                failure = failure if number and is_unroutable(error) else error
         raise failure
 
 
@@ -65,11 +65,11 @@ class _DeadlineStream(httpcore.NetworkStream):
         self._stream = stream
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, _left(_moment(timeout), httpcore.ReadTimeout))
+        return self._stream.read(max_bytes, _seconds_left(_moment(timeout), httpcore.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         for start in range(0, len(buffer), WRITE_BYTES):
-            left = _left(_moment(timeout), httpcore.WriteTimeout)
+            left = _seconds_left(_moment(timeout), httpcore.WriteTimeout)
             self._stream.write(buffer[start : start + WRITE_BYTES], left)
 
     def close(self) -> None:
@@ -78,7 +78,7 @@ class _DeadlineStream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        left = _left(_moment(timeout), httpcore.ConnectTimeout)
+        left = _seconds_left(_moment(timeout), httpcore.ConnectTimeout)
         return _DeadlineStream(self._stream.start_tls(ssl_context, server_hostname, left))
 
     def get_extra_info(self, info: str) -> Any:
@@ -90,7 +90,7 @@ def _moment(timeout: float | None) -> float:
     return time.monotonic() if timeout is None else timeout
 
 
-def _left(ends: float, late: type[Exception]) -> float:
+def _seconds_left(ends: float, late: type[Exception]) -> float:
     left = ends - time.monotonic()
     if left <= 0.0:
         raise late("the deadline is over")
@@ -108,19 +108,19 @@ def resolve(host: str, port: int, seconds: float) -> list[str]:
         return [str(ipaddress.ip_address(host))]
     except ValueError:
         pass  # a name
-    found: queue.SimpleQueue[list[str] | OSError] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[list[str] | OSError] = queue.SimpleQueue()
 
     def look_up() -> None:
         try:
             infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            found.put(list(dict.fromkeys(str(info[4][0]) for info in infos)))
+            answers.put(list(dict.fromkeys(str(info[4][0]) for info in infos)))
         except (OSError, UnicodeError) as error:
-            found.put(error if isinstance(error, OSError) else socket.gaierror(str(error)))
+            answers.put(error if isinstance(error, OSError) else socket.gaierror(str(error)))
 
     # The resolver knows no deadline; a thread that is late is left behind.
     threading.Thread(target=look_up, name=f"resolve {host}", daemon=True).start()
     try:
-        answer = found.get(timeout=seconds)
+        answer = answers.get(timeout=seconds)
     except queue.Empty:
         raise NameTimeout("the name was not resolved in time") from None
     if isinstance(answer, OSError):

@@ -45,7 +45,7 @@ class TransportFault(EnvFault):
 
 
 def place_of(name: str, method: str, url: str) -> str:
-    """Return how messages name a request: no query, no user, no header; raises UsageError where the URL is none."""
+    """Return a request's name in messages, without query, user and header; raises UsageError where the URL is none."""
     try:
         parts = urlsplit(url)
         port = "" if parts.port is None else f":{parts.port}"
@@ -65,18 +65,18 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, place: str, ur
     """Return the fault of an answer whose status is not 200 to 299; `secrets` are hidden where the body repeats them."""
     if 300 <= status < 400:
         return EnvFault(f"{place}: answered {status}{_target(url, headers.get('location', ''))}", retryable=False)
-    said = ""
+    quote = ""
     if 400 <= status < 500:
         text = visible(body[: 20 * QUOTED_CHARACTERS].decode("utf-8", "replace"))
         for secret in secrets:
             text = text.replace(secret, "[hidden]")
-        said = one_line(text)
+        quote = one_line(text)
     retryable = status in RETRYABLE_STATUSES or status >= 500
-    return EnvFault(f"{place}: answered {status}{said and ': '}{said}", retryable, wait_seconds_of(headers))
+    return EnvFault(f"{place}: answered {status}{quote and ': '}{quote}", retryable, wait_seconds_of(headers))
 
 
 def wait_seconds_of(headers: Mapping[str, str]) -> float:
-    """Return what `Retry-After` asks for, in seconds; 0 where it is missing, past or not sound."""
+    """Return the seconds that `Retry-After` asks for; 0 where it is missing, past or not sound."""
     value = headers.get("retry-after", "").strip()
     try:
         seconds = float(value)
@@ -99,7 +99,7 @@ def secrets_of(url: str, headers: Mapping[str, str]) -> list[str]:
 
 
 def transport_fault(error: Exception, place: str, answered: bool, proxied: bool = False) -> Exception:
-    """Return what an exchange that came to no answer means for the caller."""
+    """Return the caller's error for an exchange that came to no answer."""
     import httpcore
 
     sign = sign_of(error)
@@ -129,10 +129,10 @@ def _no_connection(error: Exception, proxied: bool) -> Kind:
         return "proxy" if str(error).startswith(("407", "429")) else "tunnel"
     if proxied:
         return "proxy"
-    return "network" if no_way_out(error) else "connect"
+    return "network" if is_unroutable(error) else "connect"
 
 
-def no_way_out(error: BaseException) -> bool:
+def is_unroutable(error: BaseException) -> bool:
     """Return whether a connection failed because this machine has no way to the address."""
     below: BaseException | None = error
     while below is not None and getattr(below, "errno", None) not in _NO_WAY_OUT:
@@ -151,7 +151,7 @@ def sign_of(error: BaseException) -> BaseException | None:
     return None
 
 
-def parsed(body: bytes) -> Any:
+def parse_json(body: bytes) -> Any:
     """Return the value of a JSON text.
 
     Raises:

@@ -19,7 +19,7 @@ from agent_envs.evaluation.runs.evaluate import evaluate, make_agent, resume
 from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.rollout.chat_policy import ChatPolicy
-from agent_envs.rollout.policy import checked_replies
+from agent_envs.rollout.policy import check_replies
 from agent_envs.wrappers import ForcedAnswer, Memory, TurnLimit
 
 SORT = "agent_envs/SortExpA-v0"
@@ -81,7 +81,7 @@ def test_runs_go_on_after_a_cut_journal(tmp_path, agent):
             two.strata,
             two.metrics,
         )
-    assert whole.summaries[0].metrics["comparisons"].played.episodes == 6
+    assert whole.summaries[0].metrics["comparisons"].overall.episodes == 6
 
 
 def test_agents_that_only_write_are_refused_before_anything_is_made(tmp_path):
@@ -118,8 +118,8 @@ def test_run_many_refuses_them_too(batch):
 @pytest.mark.parametrize("action", [None, True, np.True_, 1.0, b"x", ["a"]])
 def test_replies_hold_a_text_or_an_id(action):
     with pytest.raises(UsageError, match="agent mine: an action is a text or the id"):
-        checked_replies("mine", [Reply(action)], 1)
-    kept = checked_replies("mine", [Reply(np.int64(3)), Reply("x"), Reply(2)], 3)
+        check_replies("mine", [Reply(action)], 1)
+    kept = check_replies("mine", [Reply(np.int64(3)), Reply("x"), Reply(2)], 3)
     assert [reply.action for reply in kept] == [3, "x", 2] and type(kept[0].action) is int
 
 

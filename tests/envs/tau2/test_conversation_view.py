@@ -8,7 +8,7 @@ import gymnasium as gym
 import pytest
 
 import agent_envs
-from agent_envs.core.conversation_view import Check, ConversationView, ViewEntry
+from agent_envs.core.conversation_view import ConversationView, ViewCheck, ViewEntry
 from agent_envs.core.registry import companion
 from agent_envs.envs.tau2.database import frozen
 from agent_envs.envs.tau2.scoring import result_of
@@ -156,7 +156,7 @@ def test_failed_calls_unexpected_changes_and_missed_ones_are_named():
         over = terminated or truncated
     told = lanes_of(env)
     assert [entry.error for entry in told.entries if entry.kind in ("call", "result")] == [True, True, False, False]
-    verdicts: dict[str, list[Check]] = {}
+    verdicts: dict[str, list[ViewCheck]] = {}
     for check in told.checks:
         verdicts.setdefault(check.verdict, []).append(check)
     assert any("status: pending \u2192 cancelled" in check.text for check in verdicts["not reached"])

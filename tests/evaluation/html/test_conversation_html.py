@@ -14,7 +14,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import Journal, read_journal
 from agent_envs.base.messages import Message
 from agent_envs.base.serialization import canonical_json
-from agent_envs.core.conversation_view import Check, ConversationView, Participant, ViewEntry
+from agent_envs.core.conversation_view import ConversationView, Participant, ViewCheck, ViewEntry
 from agent_envs.core.env import Episode, Outcome
 from agent_envs.evaluation.html.message_html import LONGEST_HEAD, MOST_CHECKS, MOST_ENTRIES, ConversationPage
 from agent_envs.evaluation.html.page import Page, Transcript, draw, render
@@ -60,7 +60,9 @@ def told(env: gym.Env[Any, Any]) -> ConversationView:
     for turn in core.episode.turns:
         call = ViewEntry("agent", "call", "guess", f'text="{turn.action}"', turn=turn.index)
         entries += [call, ViewEntry("agent", "result", "guess", f"turn {turn.index}", turn=turn.index)]
-    return ConversationView(SIDES, tuple(entries), (("score", "1"),), (Check("Expected", "the number", "found", True),))
+    return ConversationView(
+        SIDES, tuple(entries), (("score", "1"),), (ViewCheck("Expected", "the number", "found", True),)
+    )
 
 
 register_companions(Told, solver=solver, conversation_view=told)
@@ -110,21 +112,21 @@ def test_what_a_side_does_without_another_between_stands_together() -> None:
         ViewEntry("agent", "words", text="Next.", turn=2),
     )
     talk = ConversationPage(ConversationView(SIDES, entries))
-    first, second, third = talk.spoken(1)[0]
+    first, second, third = talk.voices(1)[0]
     assert [(voice.name, voice.column) for voice in (first, second, third)] == [
         ("agent", "left"), ("customer", "right"), ("", "across")
     ]  # fmt: skip
     assert [item.entry.kind for item in first.items] == ["words", "call", "change"]
     assert first.items[1].result == entries[2] and first.items[1].head == "a=1"
     assert second.items[0].result is None and len(second.items[0].head) == LONGEST_HEAD + 1
-    assert [voice.name for voice in talk.spoken(2)[0]] == ["agent"] and talk.spoken(3)[0] == ()
+    assert [voice.name for voice in talk.voices(2)[0]] == ["agent"] and talk.voices(3)[0] == ()
 
 
 def test_a_turn_and_the_checks_are_bounded_and_say_so() -> None:
     entries = tuple(ViewEntry(("agent", "customer")[n % 2], "words", text=str(n)) for n in range(MOST_ENTRIES + 7))
-    checks = tuple(Check("g", str(n), "held", True) for n in range(MOST_CHECKS + 3))
+    checks = tuple(ViewCheck("g", str(n), "held", True) for n in range(MOST_CHECKS + 3))
     talk = ConversationPage(ConversationView(SIDES, entries, checks=checks))
-    (voices, more), (groups, unchecked) = talk.spoken(0), talk.closing()
+    (voices, more), (groups, unchecked) = talk.voices(0), talk.check_groups()
     assert (len(voices), more) == (MOST_ENTRIES, 7)
     assert [len(part) for _, part in groups] == [MOST_CHECKS] and unchecked == 3
     page = Reader(draw(_transcript(ConversationView(SIDES, entries, checks=checks))).html)
@@ -154,7 +156,7 @@ def everywhere(text: str) -> ConversationView:
                 ViewEntry(side, "note", text, "", True, turn),
                 ViewEntry(side, "note", "", text, turn=turn),
             ]
-    checks = tuple(Check(text, text, text, holds) for holds in (True, False, None))
+    checks = tuple(ViewCheck(text, text, text, holds) for holds in (True, False, None))
     return ConversationView(sides, tuple(entries), ((text, text),), checks)
 
 

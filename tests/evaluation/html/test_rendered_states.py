@@ -20,7 +20,7 @@ from agent_envs.evaluation.html import rendered_states as pictures
 from agent_envs.evaluation.html import replayed_view as view_lanes
 from agent_envs.evaluation.html import view
 from agent_envs.evaluation.html.page import Page, Transcript, draw, render, write_page
-from agent_envs.evaluation.html.rendered_states import Painter, data_url, draws, fitting
+from agent_envs.evaluation.html.rendered_states import Painter, data_url, draws, fit_pictures
 from agent_envs.evaluation.html.view import write_view
 from agent_envs.evaluation.runs.evaluate import evaluate
 from agent_envs.evaluation.runs.run_folder import Settings
@@ -187,14 +187,14 @@ def transcript(pictures: tuple[str, ...], turns: int = 2, text: str = "word") ->
 def test_pictures_that_do_not_fit_are_left_out_from_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = tuple(svg_of(turn) for turn in range(10))
     size = len(data_url(rows[0])) + pictures.AROUND
-    found, missing = fitting(rows, range(10), 3 * size)
+    found, missing = fit_pictures(rows, range(10), 3 * size)
     assert (sorted(found), missing) == ([0, 1, 9], 7)
     assert found[9] == data_url(rows[9])
-    assert fitting(rows, range(10), 10 * size) == ({turn: data_url(rows[turn]) for turn in range(10)}, 0)
-    assert fitting(rows, range(10), 0) == ({}, 10) and fitting((), range(10), 10**9) == ({}, 0)
-    assert fitting(("", ""), range(2), 10**9) == ({}, 0) and fitting((rows[0], ""), range(2), 10**9)[1] == 1
+    assert fit_pictures(rows, range(10), 10 * size) == ({turn: data_url(rows[turn]) for turn in range(10)}, 0)
+    assert fit_pictures(rows, range(10), 0) == ({}, 10) and fit_pictures((), range(10), 10**9) == ({}, 0)
+    assert fit_pictures(("", ""), range(2), 10**9) == ({}, 0) and fit_pictures((rows[0], ""), range(2), 10**9)[1] == 1
     monkeypatch.setattr(pictures, "MOST_BYTES", size)
-    assert fitting(rows, range(10), 10**9)[1] == 9
+    assert fit_pictures(rows, range(10), 10**9)[1] == 9
 
 
 def test_a_transcript_keeps_its_bytes_and_says_what_is_left_out() -> None:

@@ -9,7 +9,7 @@ import pytest
 from agent_envs import EnvFault, Reply, UsageError
 from agent_envs.evaluation.report.charts import Table
 from agent_envs.evaluation.report.compare import compare_entries, compare_runs
-from agent_envs.evaluation.report.report import Report, report_on, result_of_run
+from agent_envs.evaluation.report.report import RunReport, report_on, result_of_run
 from agent_envs.evaluation.runs.evaluate import evaluate
 from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
@@ -87,7 +87,7 @@ def test_faults_are_told_with_their_cause(tmp_path):
 
 
 def test_markdown_shows_what_strangers_wrote_as_it_stands():
-    text = Report(EVIL, (Table(EVIL, (EVIL,), ((EVIL,),)),), (EVIL,)).markdown()
+    text = RunReport(EVIL, (Table(EVIL, (EVIL,), ((EVIL,),)),), (EVIL,)).markdown()
     assert "<script" not in text and "[x](" not in text and "\x1b" not in text
     assert len(re.findall(r"^#", text, flags=re.M)) == 2
     (row,) = [line for line in text.splitlines() if line.startswith("| ") and "---" not in line][1:]

@@ -98,7 +98,7 @@ def test_several_agents_share_figures_and_tables(place):
     assert table.rows[2][3].startswith("62.5 % [") and "n=" not in table.rows[2][3] and table.rows[2][-1] == "6.00"
     assert tables["Success"].headers[:2] == ("agent", "entry") and len(tables["Success"].rows) == 6
     assert {note.partition(":")[0] for note in report.notes} == {"careful", "bold"}
-    assert list(report.told) == [f"{name}: free_turns={free}" for name in ("careful", "bold") for free in LIMITS]
+    assert list(report.breakdowns) == [f"{name}: free_turns={free}" for name in ("careful", "bold") for free in LIMITS]
     found = report.to_json()["turn_limits"][2]
     assert found["success"]["value"] == 0.625 and found["abstained"]["n"] == 8 and len(found["wrong"]["interval"]) == 2
 

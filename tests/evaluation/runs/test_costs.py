@@ -15,7 +15,7 @@ from agent_envs.core.env import shown_messages
 from agent_envs.evaluation.html.view import write_view
 from agent_envs.evaluation.report.compare import compare_entries
 from agent_envs.evaluation.report.report import report_on
-from agent_envs.evaluation.runs.costs import feedback_named, with_feedback
+from agent_envs.evaluation.runs.costs import parse_feedback, with_feedback
 from agent_envs.evaluation.runs.evaluate import evaluate, result_of_run, resume
 from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.submission.episode_rows import messages_digest
@@ -42,7 +42,7 @@ MODEL = "anthropic:claude-sonnet-4"
 
 
 def suite_of(names, limit=3, epsilon=0.5, templates="", **options):
-    feedback = feedback_named(names, epsilon, templates, options)
+    feedback = parse_feedback(names, epsilon, templates, options)
     return adhoc_suite(Choice("SearchQA", SMALL, limit=limit, feedback=feedback))
 
 
@@ -91,13 +91,13 @@ def test_an_entry_without_feedback_is_written_as_ever():
 
 def test_a_shipped_suite_with_feedback_is_another_suite():
     core = load_suite("core")
-    told = with_feedback(core, feedback_named("scripted:good", 0.5, "", {}))
+    told = with_feedback(core, parse_feedback("scripted:good", 0.5, "", {}))
     assert told.id == "core-feedback" and told.digest() != core.digest()
     assert all(entry.label.endswith("feedback=scripted:good epsilon=0.5") for entry in told.entries)
     assert {key for key, *_ in told.episodes()}.isdisjoint({key for key, *_ in core.episodes()})
     assert with_feedback(core, (None,)) is core
     with pytest.raises(UsageError, match="--suite takes one --feedback"):
-        with_feedback(core, feedback_named("none,scripted:good", 0.5, "", {}))
+        with_feedback(core, parse_feedback("none,scripted:good", 0.5, "", {}))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_what_cannot_be_asked_for(names, more, message):
                 Choice(
                     "SearchQA",
                     limit=1,
-                    feedback=feedback_named(names, 0.5, *({"templates": "", "options": {}} | more).values()),
+                    feedback=parse_feedback(names, 0.5, *({"templates": "", "options": {}} | more).values()),
                 )
             ).entries[0]
         )
@@ -248,7 +248,7 @@ def chatting():
 @needs("[anthropic]")
 def test_what_is_packed_shows_the_feedback_and_replays_without_it(serve, tmp_path, monkeypatch):
     name = f"{MODEL}@{serve(adviser())}"
-    choice = Choice("Sort", {}, "test", None, 1, None, (), feedback_named(name, 0.5, "", {}))
+    choice = Choice("Sort", {}, "test", None, 1, None, (), parse_feedback(name, 0.5, "", {}))
     suite = adhoc_suite(choice)
     suite = suite.model_copy(
         update={"entries": tuple(e.model_copy(update={"tasks": e.tasks[:3]}) for e in suite.entries)}
@@ -274,7 +274,7 @@ def test_what_is_packed_shows_the_feedback_and_replays_without_it(serve, tmp_pat
 
 @needs("[anthropic]")
 def test_a_conversation_in_two_lanes_shows_feedback_across_them(serve, tmp_path):
-    told = feedback_named(f"{MODEL}@{serve(adviser())}", 0.5, "", {})
+    told = parse_feedback(f"{MODEL}@{serve(adviser())}", 0.5, "", {})
     suite = adhoc_suite(Choice("Tau2Retail", {}, "test", 1, feedback=told))
     evaluate(suite, Settings("solver"), folder=tmp_path / "run")
     asked = len(list(read_answers(tmp_path / "run" / "externals.jsonl")))
@@ -287,7 +287,7 @@ def test_a_conversation_in_two_lanes_shows_feedback_across_them(serve, tmp_path)
 
 def test_turn_limits_with_and_without_are_lines_of_their_own(tmp_path):
     choice = Choice(
-        "SearchQA", SMALL, "test", 2, turn_limits=(0, 1), feedback=feedback_named("none,scripted:good", 0.1, "", {})
+        "SearchQA", SMALL, "test", 2, turn_limits=(0, 1), feedback=parse_feedback("none,scripted:good", 0.1, "", {})
     )
     suite = adhoc_suite(choice)
     assert [entry.label for entry in suite.entries][:2] == [

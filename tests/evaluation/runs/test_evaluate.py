@@ -10,10 +10,10 @@ from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.messages import ToolCall, ToolResult
 from agent_envs.base.protocol import Answer, Call, Malformed, Say
 from agent_envs.core.trajectory import Header, Trajectory, Turn
-from agent_envs.evaluation.runs.costs import feedback_named, with_feedback
+from agent_envs.evaluation.runs.costs import parse_feedback, with_feedback
 from agent_envs.evaluation.runs.evaluate import FAULTS_IN_A_ROW, evaluate, greet_models, result_from, resume
-from agent_envs.evaluation.runs.measures import FAILURES, missing, numbers_of
-from agent_envs.evaluation.runs.run_folder import Prices, Settings, open_run
+from agent_envs.evaluation.runs.measures import FAILURES, numbers_of, unplayed_numbers
+from agent_envs.evaluation.runs.run_folder import RunPrices, Settings, open_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, plan_of
 from agent_envs.evaluation.suites.suite import Average, Entry, Suite
 from agent_envs.rollout.episode_runner import EpisodeResult
@@ -62,10 +62,10 @@ def summary_of(rows, trials=1, **settings):
     entry = entry_of(*{(task, cluster): None for task, cluster, _, _ in rows})
     suite = Suite(id="s", version="1.0", trials=trials, entries=(entry,))
     numbers = [
-        numbers_of(entry, cluster, trial, result) if result else missing(entry, task, cluster, trial)
+        numbers_of(entry, cluster, trial, result) if result else unplayed_numbers(entry, task, cluster, trial)
         for task, cluster, trial, result in rows
     ]
-    return result_from(suite, Settings("someone", **settings), numbers, Prices())
+    return result_from(suite, Settings("someone", **settings), numbers, RunPrices())
 
 
 def test_numbers_by_hand():
@@ -154,9 +154,18 @@ def test_outcomes():
     assert outcome("truncated", turns=lost) == "unreadable"
     assert outcome("terminated", turns=(turn(1, parsed=Call(())),)) == "not achieved"
     assert outcome("fault") == "fault" and outcome("budget") == "budget"
-    assert missing(entry, "a", "w", 0).outcome == "missing"
+    assert unplayed_numbers(entry, "a", "w", 0).outcome == "missing"
     assert not numbers_of(entry, "w", 0, played("a", [1.0], True, "fault")).success  # a fault is never a success
-    named = {"solved", "wrong answer", "out of turns", "unreadable", "not achieved", "fault", "budget", "missing"}
+    named = {
+        "solved",
+        "wrong answer",
+        "out of turns",
+        "unreadable",
+        "not achieved",
+        "fault",
+        "budget",
+        "missing",
+    }
     assert set(FAILURES) == named
 
 
@@ -268,7 +277,7 @@ def test_resume_needs_nothing_else(tmp_path):
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join(lines[:4]) + lines[4][:40])
     (folder / "results.json").unlink()
-    assert sum(item.played for item in open_run(folder).numbers()) == 3
+    assert sum(item.complete for item in open_run(folder).numbers()) == 3
     assert untimed(resume(folder)) == untimed(whole) and (folder / "results.json").exists()
     assert journal.read_bytes().startswith(b"".join(lines[:4]))
 
@@ -384,7 +393,7 @@ def test_nothing_is_begun_where_a_chat_model_does_not_answer(tmp_path):
     with pytest.raises(EnvFault, match=r"openai:m@http://127.0.0.1:9/v1: .*does the server run") as caught:
         evaluate(small(), Settings(NOWHERE), folder=tmp_path / "run")
     assert not caught.value.retryable and not (tmp_path / "run").exists()
-    advised = with_feedback(small(), feedback_named(NOWHERE, None, "", {}))
+    advised = with_feedback(small(), parse_feedback(NOWHERE, None, "", {}))
     with pytest.raises(EnvFault, match="does the server run"):
         evaluate(advised, Settings("null"))
     user = Suite(

@@ -29,7 +29,7 @@ def test_a_finished_run_is_reported_and_resumed_without_its_rows(folder, monkeyp
     monkeypatch.setattr(run_folder, "read_rows", unread)
     assert resume(folder).to_json() == result_of_run(open_run(folder))[0].to_json() == whole.to_json()
     assert open_run(folder).numbers() == numbers
-    monkeypatch.setattr(measures.KeptNumbers, "load", lambda self: None)
+    monkeypatch.setattr(measures.NumbersCache, "load", lambda self: None)
     monkeypatch.undo()
     monkeypatch.setenv("AGENT_ENVS_CACHE", str(folder.parent / "empty"))
     assert open_run(folder).numbers() == numbers
@@ -41,10 +41,10 @@ def test_another_journal_or_a_small_run_is_read_itself(folder, monkeypatch):
     journal = folder / "journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join(lines[:-1]) + lines[-1][:-2])
-    assert sum(item.played for item in open_run(folder).numbers()) == 3
+    assert sum(item.complete for item in open_run(folder).numbers()) == 3
     resume(folder)
     assert len(list((cache_dir() / "numbers").iterdir())) == 1  # its first rows were not checked as numbers are
-    assert all(item.played for item in open_run(folder).numbers())
+    assert all(item.complete for item in open_run(folder).numbers())
     assert len(list((cache_dir() / "numbers").iterdir())) == 2
     monkeypatch.setattr(measures, "LEAST", 1_000)
     monkeypatch.setattr(run_folder, "read_rows", unread)
@@ -67,7 +67,7 @@ def spoiled(path):
         b"\xff" * 200,
     )
     yield data.replace(b"true", b"false", 1) if b"true" in data else data.replace(b"false", b"true", 1)
-    yield caches._sealed(path.with_name("of-another-package.json"), data[68:-1])
+    yield caches._seal(path.with_name("of-another-package.json"), data[68:-1])
     rows = json.loads(data)[1]
     others = [
         [],
@@ -92,13 +92,13 @@ def spoiled(path):
     }
     others += [[[*row[:at], value, *row[at + 1 :]] for row in rows] for at, value in
                ((measures._NAMES.index(name), value) for name, value in wrong.items())]  # fmt: skip
-    yield from (caches._sealed(path, json.dumps(other).encode()) for other in others)
+    yield from (caches._seal(path, json.dumps(other).encode()) for other in others)
 
 
 def test_a_file_of_kept_numbers_that_is_not_as_it_was_written_is_not_believed(folder):
     evaluate(small(limit=4), Settings("random"), folder=folder)
     (path,) = (cache_dir() / "numbers").iterdir()
-    kept, numbers = open_run(folder).kept(), open_run(folder).numbers()
+    kept, numbers = open_run(folder).numbers_cache(), open_run(folder).numbers()
     assert kept.load() == numbers
     for text in [*spoiled(path)]:
         path.write_bytes(text)
@@ -116,7 +116,7 @@ def test_a_journal_that_grew_while_it_was_read_is_not_kept_under_its_earlier_con
     journal, numbers = folder / "journal.jsonl", open_run(folder).numbers()
     whole = journal.read_bytes()
     journal.write_bytes(whole[: whole[:-1].rindex(b"\n") + 1])
-    earlier = open_run(folder).kept()
+    earlier = open_run(folder).numbers_cache()
     journal.write_bytes(whole)
     earlier.keep(numbers, measures.Measures())
     assert [*path.parent.iterdir()] == [path]

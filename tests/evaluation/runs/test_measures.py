@@ -141,7 +141,9 @@ def test_metrics_by_hand(tmp_path):
     assert row["metrics"]["odd"]["played"]["episodes"] == 3 and row["metrics"]["even"]["solved"]["episodes"] == 2
     assert row["metrics"]["odd"]["played"]["interval"] == [None, None]  # equal numbers say nothing about others
     (again,) = result_of_run(open_run(tmp_path))[0].summaries
-    assert {name: again.told()[name] for name in ("strata", "metrics")} == {n: row[n] for n in ("strata", "metrics")}
+    assert {name: again.breakdown()[name] for name in ("strata", "metrics")} == {
+        n: row[n] for n in ("strata", "metrics")
+    }
     json.dumps(row, allow_nan=False)
 
 
@@ -180,14 +182,14 @@ def test_the_tables_of_a_report(tmp_path):
 
 def test_a_run_that_went_on_tells_the_same(tmp_path):
     suite = adhoc_suite(Choice("measured/Told-v0", limit=8, trials=3))
-    whole = evaluate(suite, Settings("heuristic", concurrency=4), folder=tmp_path).summaries[0].told()
+    whole = evaluate(suite, Settings("heuristic", concurrency=4), folder=tmp_path).summaries[0].breakdown()
     assert whole["metrics"]["hints"]["played"]["episodes"] == 24
     for rows in (24, 13, 0):
         cut(tmp_path, rows)
         result, _ = result_of_run(open_run(tmp_path))
-        assert (result.summaries[0].told() == whole) is (rows == 24)
-        assert resume(tmp_path).summaries[0].told() == whole
-        assert report_on(open_run(tmp_path)).told == {LABEL: whole}
+        assert (result.summaries[0].breakdown() == whole) is (rows == 24)
+        assert resume(tmp_path).summaries[0].breakdown() == whole
+        assert report_on(open_run(tmp_path)).breakdowns == {LABEL: whole}
         assert json.loads((tmp_path / "results.json").read_text())["strata"] == whole["strata"]
 
 
@@ -202,7 +204,7 @@ def test_missing_and_faulty_episodes_are_failures_of_their_strata_and_no_metrics
     assert (nine.success.value, nine.success.trials, nine.mean_return, nine.metrics) == (0.0, 2, None, {})
     assert [item.success.trials for item in summary.strata["parity"]] == [3, 3]
     hints = summary.metrics["hints"]
-    assert (hints.played.episodes, hints.solved.episodes, hints.played.mean) == (4, 4, 1.5)
+    assert (hints.overall.episodes, hints.solved.episodes, hints.overall.mean) == (4, 4, 1.5)
     assert (nine.success.tasks, nine.ended) == (2, 0)
     _, size, _, _, by_size = report_on(open_run(tmp_path)).tables[3:]
     assert size.rows[1][1:] == ("9", "2", nine.success, "") and [row[1] for row in by_size.rows] == ["2", "10"]

@@ -7,7 +7,7 @@ import pytest
 
 from agent_envs import UsageError, register_companions
 from agent_envs.evaluation.html.replayed_view import ReplayReader
-from agent_envs.evaluation.runs.measures import Measures, missing
+from agent_envs.evaluation.runs.measures import Measures, unplayed_numbers
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, entry_env
 from tests.toy import Guess, sampler, solver
 
@@ -39,8 +39,8 @@ def test_what_a_constructor_raises_is_one_error_and_readers_go_on(fault):
         entry_env(entry)
     measures = Measures()
     task, _, cluster = entry.tasks[0]
-    numbers = missing(entry, task, cluster, 0)
-    assert measures.told(entry, numbers) == numbers
+    numbers = unplayed_numbers(entry, task, cluster, 0)
+    assert measures.annotate(entry, numbers) == numbers
     with ReplayReader(Path("none")) as reader:
         assert reader.task(entry, task) is None
     for notes in (measures.notes, reader.notes):

@@ -7,16 +7,16 @@ import pytest
 from agent_envs.base.errors import EnvFault
 from agent_envs.evaluation.runs.costs import (
     EPISODES,
-    asks_a_model,
     estimate,
-    feedback_named,
+    parse_feedback,
     pilot_first,
     prices_of,
+    uses_chat_model,
     with_feedback,
 )
 from agent_envs.evaluation.runs.evaluate import evaluate, resume
 from agent_envs.evaluation.runs.measures import EpisodeNumbers
-from agent_envs.evaluation.runs.run_folder import Prices, Settings, open_run
+from agent_envs.evaluation.runs.run_folder import RunPrices, Settings, open_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, plan_of
 from agent_envs.evaluation.suites.suite import Suite
 from agent_envs.rollout.chat_policy import ChatPolicy
@@ -147,9 +147,9 @@ def test_a_finished_run_greets_no_model(tmp_path, monkeypatch):
 def test_who_asks_a_model():
     def asks(agent, suite=None, **options):
         settings = Settings(agent, options)
-        return asks_a_model(suite or small(), settings, prices_of(suite or small(), settings))
+        return uses_chat_model(suite or small(), settings, prices_of(suite or small(), settings))
 
     assert asks(MODEL) and asks("openai:mine@http://127.0.0.1:9/v1") and asks("baseline:react", model="openai:mine")
     assert not asks("random") and not asks("mine:Agent", model=3)
-    assert asks("null", with_feedback(small(), feedback_named("openai:mine@http://127.0.0.1:9/v1", None, "", {})))
-    assert not asks_a_model(small(), Settings("mine:Agent"), Prices())
+    assert asks("null", with_feedback(small(), parse_feedback("openai:mine@http://127.0.0.1:9/v1", None, "", {})))
+    assert not uses_chat_model(small(), Settings("mine:Agent"), RunPrices())

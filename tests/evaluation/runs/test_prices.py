@@ -11,7 +11,7 @@ from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.rollout.policy import CompanionPolicy, PolicyTraits
 from agent_envs.services.chat.prices import Price, PriceTable, cost_of, load_prices
-from agent_envs.services.chat.spending import Budget, Limits
+from agent_envs.services.chat.spending import Budget, SpendingLimits
 from benchmarks.agents import Instant
 
 
@@ -54,7 +54,7 @@ def test_a_file_that_is_no_table(text, tmp_path):
 
 
 def test_a_budget_is_shared_by_threads():
-    budget = Budget(Limits(usd=1.0), {"m": Price(input=1.0, output=0.0)})
+    budget = Budget(SpendingLimits(usd=1.0), {"m": Price(input=1.0, output=0.0)})
     threads = [threading.Thread(target=lambda: [budget.pay("m", {"input": 10}) for _ in range(1000)]) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -68,7 +68,7 @@ def test_a_budget_is_shared_by_threads():
 
 
 def test_a_limited_agent_is_the_agent():
-    limited = BudgetedPolicy(CompanionPolicy("solver"), Budget(Limits(usd=1.0)))
+    limited = BudgetedPolicy(CompanionPolicy("solver"), Budget(SpendingLimits(usd=1.0)))
     assert (limited.name, limited.batch, limited.traits) == ("solver", 1, PolicyTraits(needs_env=True, privileged=True))
 
 

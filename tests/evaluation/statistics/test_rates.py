@@ -20,7 +20,7 @@ from agent_envs.evaluation.statistics.rates import (
     weighted_rate,
 )
 from benchmarks.coverage import cover
-from benchmarks.coverage_cases import Case, cases
+from benchmarks.coverage_cases import CoverageCase, cases
 from tests.rows import each_row
 
 
@@ -105,7 +105,7 @@ def test_coverage_is_near_nominal() -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in cases("quick") if case.gated], ids=lambda case: case.name)
-def test_coverage_of_the_benchmarks_rates(case: Case) -> None:
+def test_coverage_of_the_benchmarks_rates(case: CoverageCase) -> None:
     ours = cover(case, 400, "quick")["ours"]["coverage"]
     assert 0.917 <= ours <= 0.995  # three standard errors of 400 simulations below 95 %
 

@@ -9,7 +9,7 @@ from agent_envs.base.protocol import Answer, Malformed
 from agent_envs.core.trajectory import Header, Trajectory, Turn
 from agent_envs.evaluation.runs.costs import prices_of
 from agent_envs.evaluation.runs.evaluate import make_agent
-from agent_envs.evaluation.runs.run_folder import Played, Settings, claim
+from agent_envs.evaluation.runs.run_folder import RunEpisode, Settings, claim
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, plan_of
 from agent_envs.evaluation.suites.suite import Entry, seed_of
 from agent_envs.rollout.episode_runner import EpisodeResult
@@ -78,7 +78,7 @@ def synthetic(turns=2, *, action="<answer>x</answer>", key="00112233445566ff", u
     result = EpisodeResult(
         Trajectory(header, prompt, tuple(rows), None, True), "terminated", usage=usage or {"input": 7}
     )
-    return Played(key, entry, "world-1", 0, result)
+    return RunEpisode(key, entry, "world-1", 0, result)
 
 
 def gzipped(data, level=6):

@@ -49,12 +49,12 @@ def test_secrets_are_found_wherever_they_stand(kind, text):
     for place in (text, f"({text})", f"say {text}, then"):
         assert kinds_in(place) == [kind]
     scan = SecretScan()
-    scan.look("a/b.gz", 7, line)
+    scan.scan_line("a/b.gz", 7, line)
     with pytest.raises(UsageError, match=f"a/b.gz, line 7: {kind}") as error:
         scan.refuse()
     assert text not in str(error.value)
     allowed = SecretScan([kind])
-    allowed.look("a/b.gz", 7, line)
+    allowed.scan_line("a/b.gz", 7, line)
     allowed.refuse()
 
 

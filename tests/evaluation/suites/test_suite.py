@@ -24,8 +24,8 @@ from agent_envs.evaluation.suites.plan import (
 )
 from agent_envs.evaluation.suites.suite import (
     changes,
+    describe_changes,
     load_suite,
-    named_changes,
     read_suite,
     seed_of,
     suite_names,
@@ -51,7 +51,7 @@ def test_the_shipped_suites_are_what_they_would_be_today():
     generated = ["babyai", "calc-bench", "core", "demo", "legal", "sorting", "tool-reasoning"]
     assert suite_names() == sorted([*generated, *DATA_SUITES])
     today = core_suite()
-    moved = named_changes(suite.to_json(), today.to_json())
+    moved = describe_changes(suite.to_json(), today.to_json())
     assert suite == today, f"core is another one now, {moved}: make suites, and a line under Scores in the CHANGELOG"
     rows = [row for row in TABLE if row.name in CORE]  # a new id is not among them before somebody enters it
     assert not any(row.twin for row in rows) and len(rows) == len(CORE) == 16
@@ -337,7 +337,7 @@ def test_the_predicate_of_success():
 def test_changes_are_named():
     assert changes({"a": 1, "b": [1, 2]}, {"a": 1, "b": [1, 3]}) == ["b[1] (2 -> 3)"]
     assert changes({"a": [1]}, {"a": [1, 2], "c": {}}) == ["a (1 -> 2 of them)", "c (None -> {})"]
-    assert changes([1], [1]) == [] and named_changes(dict.fromkeys("abcde", 1), {}).endswith("and 2 more")
+    assert changes([1], [1]) == [] and describe_changes(dict.fromkeys("abcde", 1), {}).endswith("and 2 more")
 
 
 def test_drawing_many_tasks_tells_how_far_it_is_once_it_takes_long(monkeypatch):

@@ -21,7 +21,7 @@ from agent_envs.rollout.episode_runner import Planned
 from agent_envs.rollout.run_many import run_many
 from agent_envs.services.chat import ChatReply, ChatRequest, OpenAIChat, ScriptedChat, ask, chat_port
 from agent_envs.services.chat.prices import Price, cost_of
-from agent_envs.services.chat.spending import Budget, Limits, Metered, RunBudgets, read_spent
+from agent_envs.services.chat.spending import Budget, Metered, RunBudgets, SpendingLimits, read_spent
 from agent_envs.services.recording import CallSite
 from agent_envs.wrappers import VerbalFeedback
 from tests.servers import FaultServer
@@ -62,7 +62,7 @@ def dollars(budget):
 
 def priced(url, usd=0.50, **more):
     model = OpenAIChat("m", url)
-    return model, Budget(Limits(usd=usd), {model.name: DEAR}, **more)
+    return model, Budget(SpendingLimits(usd=usd), {model.name: DEAR}, **more)
 
 
 def test_each_attempt_is_paid_and_none_begins_beyond_the_limit():
@@ -115,7 +115,7 @@ def test_a_reply_that_does_not_count_in_whole_numbers_is_refused_under_a_limit_a
 def test_models_of_somebody_else_count_in_whole_numbers_too(usage):
     model = ScriptedChat(lambda request: ChatReply("x", usage=usage), "own")
     with pytest.raises(UsageError, match="own: a reply counts no tokens"):
-        Metered(model, Budget(Limits(usd=1.0))).complete(ASKED)
+        Metered(model, Budget(SpendingLimits(usd=1.0))).complete(ASKED)
 
 
 def test_a_failed_attempt_that_counts_in_text_is_refused_and_one_that_counts_nothing_is_not():
@@ -135,7 +135,7 @@ def test_a_failed_attempt_that_counts_in_text_is_refused_and_one_that_counts_not
 
 def test_two_budgets_of_one_model_count_apart():
     model = ScriptedChat(lambda request: "x", "m")
-    one, other = (Metered(model, Budget(Limits(calls=1))) for _ in range(2))
+    one, other = (Metered(model, Budget(SpendingLimits(calls=1))) for _ in range(2))
     assert one.complete(ASKED).text == other.complete(ASKED).text == "x"
     for metered in (one, other):
         with pytest.raises(BudgetSpent, match="m: all 1 calls of max_calls are made"):
@@ -143,7 +143,7 @@ def test_two_budgets_of_one_model_count_apart():
 
 
 def test_a_limit_on_calls_is_exact_over_threads():
-    budget, made = Budget(Limits(calls=100)), []
+    budget, made = Budget(SpendingLimits(calls=100)), []
     model = Metered(ScriptedChat(lambda request: made.append(1) or "x", "m"), budget)
 
     def play(_):
@@ -176,9 +176,9 @@ def test_environments_of_a_run_share_the_limit_that_their_spec_names(concurrency
 def test_a_total_of_the_run_holds_beside_the_limits_of_environments():
     made = []
     model = ScriptedChat(lambda request: made.append(1) or "x", "m")
-    total = Budget(Limits(calls=3))
+    total = Budget(SpendingLimits(calls=3))
     charged = RunBudgets({"m": total})
-    one, other = (charged(model, Budget(Limits(calls=2))) for _ in range(2))
+    one, other = (charged(model, Budget(SpendingLimits(calls=2))) for _ in range(2))
     free = charged(model, Budget())
     one.complete(ASKED)
     other.complete(ASKED)
@@ -191,7 +191,7 @@ def test_a_total_of_the_run_holds_beside_the_limits_of_environments():
 
 
 def test_a_metered_model_can_be_copied_and_pays_from_the_same_budget():
-    metered = Metered(ScriptedChat(lambda request: "x", "m"), Budget(Limits(calls=1)))
+    metered = Metered(ScriptedChat(lambda request: "x", "m"), Budget(SpendingLimits(calls=1)))
     copy.copy(metered).complete(ASKED)
     with pytest.raises(BudgetSpent):
         copy.deepcopy(metered).complete(ASKED)
@@ -200,23 +200,23 @@ def test_a_metered_model_can_be_copied_and_pays_from_the_same_budget():
 def test_a_file_keeps_what_is_spent_as_it_is_paid(tmp_path):
     path = tmp_path / "run" / "spent.json"
     model = ScriptedChat(lambda request: ChatReply("x", usage={"input": 100, "output": 20, "calls": 1}), "m")
-    Metered(model, Budget(kept=path)).complete(ASKED)
+    Metered(model, Budget(ledger=path)).complete(ASKED)
     assert read_spent(path) == {"m": {"calls": 1, "input": 100, "output": 20}}
     budget = Budget(
-        Limits(usd=0.2), {"m": DEAR}, kept=path, before={"m": {"input": 120, "output": 3}, "n": {"input": 1}}
+        SpendingLimits(usd=0.2), {"m": DEAR}, ledger=path, before={"m": {"input": 120, "output": 3}, "n": {"input": 1}}
     )
     assert budget.counts == {"m": {"calls": 1, "input": 120, "output": 20}, "n": {"input": 1}}
     Metered(model, budget).complete(ASKED)
-    assert Budget(kept=path).counts == budget.counts
+    assert Budget(ledger=path).counts == budget.counts
     with pytest.raises(BudgetSpent):
-        Metered(model, Budget(Limits(usd=0.2), {"m": DEAR}, kept=path)).complete(ASKED)
+        Metered(model, Budget(SpendingLimits(usd=0.2), {"m": DEAR}, ledger=path)).complete(ASKED)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"schema": "x"}', '{"schema": "agent-envs/spent@1", "counts": {"m": 3}}'])
 def test_a_file_of_something_else_is_refused(tmp_path, text):
     (tmp_path / "spent.json").write_text(text)
     with pytest.raises(UsageError, match=r"spent\.json does not say what was spent"):
-        Budget(kept=tmp_path / "spent.json")
+        Budget(ledger=tmp_path / "spent.json")
 
 
 def test_what_an_evaluation_spent_before_a_kill_counts_after(tmp_path):

@@ -12,7 +12,7 @@ Beside them, `wishes.json` has the words that name each kind of wish, and `phone
 
 from importlib import import_module
 
-from agent_envs.envs.tau2.heuristics.desk import Desk, Turn
+from agent_envs.envs.tau2.heuristics.desk import Desk, DeskTurn
 from agent_envs.envs.tau2.users import customer
 from agent_envs.rollout.policy import Request
 
@@ -31,5 +31,5 @@ def act(request: Request) -> str:
     try:
         rules.serve(desk)
         desk.close()
-    except Turn as turn:
+    except DeskTurn as turn:
         return str(turn)

@@ -1,6 +1,6 @@
 """`Desk` is the loop that all domains share: it finds the wish in hand, and makes one turn about it.
 
-What a wish still needs ends the turn at once, by raising `Turn`: a call that looks something up, a question, a proposal, a
+What a wish still needs ends the turn at once, by raising `DeskTurn`: a call that looks something up, a question, a proposal, a
 refusal. A domain's plan reads from top to bottom as if everything were known.
 """
 
@@ -26,11 +26,11 @@ _ANEW = re.compile(r"(?i)\W*no\W+(?:but )?i (?:want|need|would)\b")  # an answer
 _MOST_TIMES = 3  # that the same is said about a wish
 
 
-class Turn(Exception):
+class DeskTurn(Exception):
     """Raised to end the turn with words."""
 
 
-class Act(Turn):
+class Act(DeskTurn):
     """Raised to end the turn with calls."""
 
 
@@ -99,7 +99,7 @@ class Desk:
         change = self.changed()
         if change and change.failed:
             words = f"{SORRY} that cannot be done: {change.content.removeprefix('Error: ')}. {words}"
-        raise Turn(f"It is done. {words}" if change and not change.failed else words)
+        raise DeskTurn(f"It is done. {words}" if change and not change.failed else words)
 
     def close(self, words: str = "") -> NoReturn:
         """End the turn, and the wish with it."""

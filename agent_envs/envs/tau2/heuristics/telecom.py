@@ -10,7 +10,7 @@ from functools import partial
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from agent_envs.envs.tau2.heuristics.desk import SORRY, Act, Desk, Turn, plans, sentences
+from agent_envs.envs.tau2.heuristics.desk import SORRY, Act, Desk, DeskTurn, plans, sentences
 from agent_envs.envs.tau2.heuristics.reading import Row, calling, matches, mentions, names
 from agent_envs.envs.tau2.telecom import TODAY
 from agent_envs.envs.tau2.turn_taking import AGENT_STOP, DONE
@@ -50,9 +50,9 @@ def serve(desk: Desk) -> None:
                 desk.serve(kind)
             except Act:
                 raise
-            except Turn as turn:
+            except DeskTurn as turn:
                 words.append(str(turn))
-    raise Turn(f"{' '.join(words)} {AGENT_STOP}" if words else calling((DONE, {})))
+    raise DeskTurn(f"{' '.join(words)} {AGENT_STOP}" if words else calling((DONE, {})))
 
 
 def _customer(desk: Desk) -> Row:

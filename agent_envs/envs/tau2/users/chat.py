@@ -33,7 +33,7 @@ from agent_envs.envs.tau2.users.persona import MANNERS
 from agent_envs.rollout.episode_runner import turn_seed
 from agent_envs.services.chat import ChatModel, ChatPort, ChatReply, ChatRequest, ask, chat_port, make_chat_model
 from agent_envs.services.chat.conversation import clean
-from agent_envs.services.recording import Recording, asks_anew
+from agent_envs.services.recording import Recording, calls_again
 
 MAX_TOKENS = 1024
 LONGEST = 100_000  # characters of a message
@@ -123,7 +123,7 @@ class ChatPartner(Uncopied):
             line = read(self._ask(port, again, scene, 1, lambda answer: _serves(scene, read(answer))))
         if isinstance(line, Malformed):
             why = f"{self.service}: no readable message in two replies: {line.reason}"
-            raise EnvFault(why, asks_anew(scene.recording))
+            raise EnvFault(why, calls_again(scene.recording))
         return line, scene.memory
 
     def _ask(
