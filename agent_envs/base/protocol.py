@@ -16,6 +16,7 @@ from agent_envs.base.messages import ToolCall
 from agent_envs.base.serialization import canonical_json, state_type
 
 MAX_CALL_CHARACTERS = 100_000
+_CALL_KEYS = frozenset(("name", "arguments", "id", "type"))
 _Tag = tuple[str, str, str]  # a name, and how its tag opens and closes
 
 
@@ -79,8 +80,7 @@ class TagProtocol:
         """Return the first complete action of the text, else its last unclosed one, else Malformed."""
         tag = _first_tag(text, self._tags)
         if tag is None:
-            names = " or ".join(f"<{name}>...</{name}>" for name in (*self.tools, self.answer))
-            return Malformed(f"no action found: write {names}")
+            return Malformed(f"it has no {_names(*self.tools, self.answer)} tag")
         _, name, body, _ = tag
         if name == self.answer:
             return Answer(body.strip())
@@ -121,8 +121,7 @@ class MarkedAnswerProtocol:
             return _tag_call(self.tools[tag[1]], tag[2].strip())
         if place >= 0:
             return Answer(answer)
-        names = " or ".join(f"<{name}>...</{name}>" for name in self.tools)
-        return Malformed(f"no action found: write {names}, or the answer after {self.mark}")
+        return Malformed(f"it has no {_names(*self.tools)} tag, and no answer behind {self.mark}")
 
     @cached_property
     def _tags(self) -> tuple[_Tag, ...]:
@@ -141,6 +140,10 @@ def marked_answer(text: str, mark: str = "####") -> tuple[int, str]:
 def _mark_pattern(mark: str) -> re.Pattern[str]:
     # Possessive repeats: no backtracking, so a megabyte of signs stays linear.
     return re.compile(re.escape(mark) + r"([-+($ \t]*+\.?[0-9][^\n]{0,2000})")
+
+
+def _names(*tags: str) -> str:
+    return " or ".join(f"<{tag}>" for tag in tags)
 
 
 def _tags(*names: str) -> tuple[_Tag, ...]:
@@ -222,7 +225,7 @@ class LabelProtocol:
         """Return Say with the first line after the last label, or Malformed."""
         places = self.places(text)
         if not places:
-            return Malformed(f"no action found: end with {self.label} and the action")
+            return Malformed(f'no line begins with "{self.label}"')
         lines = text[places[-1] + len(self.label) :].strip().splitlines()
         return Say(lines[0].strip()) if lines else Malformed(f"nothing stands after {self.label}")
 
@@ -241,8 +244,8 @@ def read_call(body: str, call_id: str) -> ToolCall | Malformed:
     if len(body) > MAX_CALL_CHARACTERS:
         return Malformed(f"the tool call is longer than {MAX_CALL_CHARACTERS} characters")
     try:
-        value: Any = json.loads(body, parse_constant=_no_constant)
-        if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+        value: Any = json.loads(body, parse_constant=no_constant)
+        if not isinstance(value, dict) or not isinstance(value.get("name"), str) or not _CALL_KEYS.issuperset(value):
             return Malformed('a tool call is {"name": "...", "arguments": {...}}')
         arguments = value.get("arguments", {})
         if not isinstance(arguments, dict):
@@ -251,9 +254,12 @@ def read_call(body: str, call_id: str) -> ToolCall | Malformed:
         texts = (value["name"], canonical_json(arguments))
         name, body = (text.encode("utf-8", "replace").decode("utf-8") for text in texts)
         return ToolCall(call_id, name, body)
-    except (ValueError, RecursionError) as error:
-        return Malformed(f"the tool call is not valid JSON: {type(error).__name__}")
+    except json.JSONDecodeError as error:
+        return Malformed(f"the tool call is not valid JSON at character {error.pos + 1}")
+    except (ValueError, RecursionError):
+        return Malformed("the tool call is not valid JSON: a number in it is none, or it is nested too deeply")
 
 
-def _no_constant(name: str) -> None:
+def no_constant(name: str) -> None:
+    """Refuse NaN and the infinities, which Python's reader of JSON takes."""
     raise ValueError(f"{name} is not JSON")

@@ -52,7 +52,7 @@ class Row:
         return self.entry.split(".")[2]
 
 
-_CALCULATOR = {"reward": ("em", "numeric", "em_format", "released"), "env_prompt": (True, False),
+_CALCULATOR = {"reward": ("em", "exact", "numeric", "em_format", "released"), "env_prompt": (True, False),
                "decimal_point": (True, False), "protocol": ("tags", "json")}  # fmt: skip
 _TAU2 = {
     "tasks": ("generated",),
@@ -102,7 +102,7 @@ TABLE: tuple[Row, ...] = (
         variants={
             "tasks": ("world",),
             "retriever": ("bm25", "random", "empty", "oracle"),
-            "reward": ("em", "em_format", "f1"),
+            "reward": ("em", "exact", "em_format", "f1"),
             "observation_format": ("search_r1", "skyrl_json"),
             "protocol": ("tags", "json"),
             "vocabulary": ("open", "closed"),

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
 
+from agent_envs.grading.dressed_numbers import plain_number
+
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _ABSTAINS = re.compile(r"(unknown|unanswerable|i (dont|don’t|do not) know\b.*)", re.S)  # after normalisation
@@ -44,6 +46,15 @@ def exact_match(prediction: str, golds: Iterable[str]) -> bool:
         elif gold.strip() and gold.strip().lower() == prediction.strip().lower():
             return True
     return False
+
+
+def same_answer(prediction: str, golds: Iterable[str]) -> bool:
+    """Return whether the prediction matches a gold exactly, or both are the same number, however the prediction is dressed."""
+    golds = tuple(golds)
+    if exact_match(prediction, golds):
+        return True
+    value = plain_number(prediction)
+    return value is not None and any(value == plain_number(gold) for gold in golds if gold[:1] in "-.0123456789")
 
 
 def says_unknown(answer: str) -> bool:

@@ -37,7 +37,7 @@ class NativeTags:
             return parsed
         argument_of = dict((*self.tags.tools.values(), ANSWER[:2]))
         parsed = (
-            _CALLS.parse(text) if opening else protocol.Malformed(f"no action found: call {' or '.join(argument_of)}")
+            _CALLS.parse(text) if opening else protocol.Malformed(f"it calls no tool: call {' or '.join(argument_of)}")
         )
         if not isinstance(parsed, protocol.Call):
             return parsed

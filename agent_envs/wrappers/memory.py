@@ -47,7 +47,8 @@ class Memory(TurnWrapper):
         pairs = _pairs(info["messages"])
         # Feedback is news too: it is not what a task stands on.
         news = len(wrapper_messages(self.env))
-        standing = len(pairs) - news if self.standing is None else self.standing
+        core = self.turn_env()
+        standing = len(pairs) - news if self.standing is None else self.standing + core.example_messages
         first = ((_NOBODY, *pairs[standing:]),) if self.standing is not None or news else ()
         self.state = (pairs[:standing], first)
         return observation, self._rebuild(info)

@@ -49,12 +49,14 @@ class ExternalEnvironment:
         name: as `info["active"]`, the tag of the text face, and tool results call it.
         desc: the text that entering it appends to the history.
         actions: name -> the text that the action appends to the history, in the order of their ids.
+        example: on the text face, a text that it takes.
         usage: on the text face, a sentence on what it does with the text that it is given.
     """
 
     name: str
     desc: str
     usage = ""
+    example = ""
     actions: Mapping[str, str]
 
     def available(self, state: Latent) -> bool:

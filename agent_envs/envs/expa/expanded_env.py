@@ -14,6 +14,7 @@ import numpy as np
 from gymnasium.spaces import Discrete, OneOf
 
 from agent_envs.base.arguments import whole_number
+from agent_envs.base.dialects import THOUGHTS
 from agent_envs.base.messages import Message, ToolResult, Utterance
 from agent_envs.base.protocol import Malformed, Say
 from agent_envs.base.serialization import state_type
@@ -88,6 +89,10 @@ class ExpandedActionEnv(TurnEnv):
             parts.append(turn.action if isinstance(turn.action, str) and isinstance(turn.parsed, Say) else "")
             parts += [message.content for message in turn.observation]
         return "".join(parts)
+
+    def form_reminder(self) -> str:
+        """Return no reminder: text has no form here."""
+        return ""
 
     def legal_actions(self) -> tuple[int, ...]:
         """Return the ids of the expanded actions that are legal now, in order."""
@@ -210,12 +215,14 @@ def both_faces(
 
     def face(suffix: str, doc: str, base: type[TurnEnv], limit: str) -> Any:
         spoken = {} if suffix else {"protocol": "tags"}
-        defaults: dict[str, Any] = {**choices, **spoken, limit: limits[limit], "render_mode": None}
+        form = {"examples": 0, "thoughts": THOUGHTS[0], "strict": False}
+        defaults: dict[str, Any] = {**choices, **spoken, limit: limits[limit], **form, "render_mode": None}
 
         def __init__(self: Any, **arguments: Any) -> None:
             """Set up the tasks and the reward; see the class for the arguments."""
             values = {name: arguments.pop(name, default) for name, default in defaults.items()}
             self.render_mode, most = values.pop("render_mode"), values.pop(limit)
+            self.take_form(*map(values.pop, form))
             self.play_tasks(source(**arguments), most, **values)
 
         added = [

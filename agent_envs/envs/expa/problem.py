@@ -59,7 +59,7 @@ def policy_language(trajectory: Trajectory) -> str:
     """
     if isinstance(trajectory.last.parsed, Answer):
         return str(trajectory.last.action)
-    parts = [str(turn.action) if isinstance(turn.parsed, Say) else "\n" for turn in trajectory.turns]
+    parts = [turn.parsed.text if isinstance(turn.parsed, Say) else "\n" for turn in trajectory.turns]
     return "".join(parts)
 
 

@@ -61,6 +61,9 @@ class TagEnv(TurnEnv):
             self.tools = self.native.schemas
         else:
             self.written, self.stop = self._tags, self._tags.stop
+        if environments:
+            first = environments[0]
+            self.example_turn = self.spoken(f"<{first.name}>{first.example}</{first.name}>")
         self._by_name = {environment.name: environment for environment in environments}
 
     def _begin(self, task: Task, key: str) -> tuple[TagState, tuple[Message, ...]]:
@@ -76,13 +79,17 @@ class TagEnv(TurnEnv):
         else:
             assert isinstance(parsed, Malformed)
             why = parsed.reason if self.problem.described else f"finish with {self.problem.finish}"
-            message = Message("user", f"Your turn held no action: {why}.", "environment")
+            message = Message("user", self.teach(episode, why), "environment")
             outcome = Outcome(episode.state, parsed, (message,), events=(f"malformed: {parsed.reason}",))
         return self.problem.with_success(episode, action, outcome, self.max_turns)
 
     def spoken(self, text: str, prefill: str = "") -> str:
         """Return a turn that is written in tags as this environment's protocol has it, unless it begins in a given way."""
         return self.native.write(text) if self.native and not prefill else text
+
+    def restate(self, episode: Episode) -> str:
+        """Return the question."""
+        return episode.task.question
 
     def _called(self, state: TagState, call: Call) -> Outcome:
         name = call.calls[0].name

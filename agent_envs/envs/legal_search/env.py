@@ -161,10 +161,14 @@ class LegalSearch(TurnEnv):
         page_chars: int = 4000,
         weights: dict[str, float] | None = None,
         world: dict[str, Any] | None = None,
+        examples: int = 0,
+        thoughts: str = "skip",
+        strict: bool = False,
         render_mode: str | None = None,
     ) -> None:
         """Set up the source, the engines, the reward and the limits; see the class for the arguments."""
         self.render_mode = render_mode
+        self.take_form(examples, thoughts, strict)
         check_engines(semantic=semantic, keyword=keyword)
         if protocol not in tools.PROTOCOLS:
             raise UsageError(f"LegalSearch: protocol={protocol!r}; the protocols are {' and '.join(tools.PROTOCOLS)}")
@@ -196,6 +200,10 @@ class LegalSearch(TurnEnv):
         for engine in self._names:
             self._engine(engine, task)
         return LegalState(), (Message("user", f"{self._before}{task.question}{self._after}", "environment"),)
+
+    def restate(self, episode: Episode) -> str:
+        """Return the question."""
+        return f"Question: {episode.task.question}"
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
         parsed, wish = tools.read_turn(action, self.protocol)

@@ -17,7 +17,7 @@ from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
 from agent_envs.datasets.world import WorldConfig
 from agent_envs.envs.search_qa.scoring import make_reward
 from agent_envs.envs.search_qa.tasks import QuestionSource, Scenario, WorldSource, published
-from agent_envs.grading.text_answers import exact_match
+from agent_envs.grading.text_answers import exact_match, same_answer
 from agent_envs.tools.native_tags import PROTOCOLS, NativeTags, replied
 from agent_envs.tools.retrieval import build
 from agent_envs.tools.web import WEB_FORMS
@@ -44,10 +44,6 @@ _WORDS = {
     ),
     "json": ("call answer", "say what to look for", "unknown."),
 }
-_NO_ACTION = (
-    "Your turn held no action. Write <search>your query</search> to look something up, "
-    "or <answer>your answer</answer> to finish."
-)
 
 
 @state_type
@@ -92,7 +88,8 @@ class SearchQA(TurnEnv):
         `search(query)`, through the tag. The results' passage ids are typed results of the turn.
 
     Reward:
-        `em` (default): 1 for an exact match after normalisation. `em_format`: every outcome of Search-R1 v0.3 (correct 1, or
+        `em` (default): 1 for an exact match after normalisation, a number by its value (`€20`, `**20**`, `20 USD`); `exact`:
+        by its text, as in the papers. `em_format`: every outcome of Search-R1 v0.3 (correct 1, or
         0.8 in a broken format; wrong 0.2 in a sound format, else 0.1; none 0), with the released rule `retrieval_score`
         switched off by default; it reads tags, and is refused without. `f1`: word overlap. Only text that the policy wrote
         counts: a gold answer in a retrieved passage earns nothing.
@@ -113,7 +110,7 @@ class SearchQA(TurnEnv):
             ask (a URL without a path gets `/retrieve`, AGENT_ENVS_RETRIEVER_TOKEN holds its token, if it has one). A server
             that fails is an EnvFault and no reward. `agent-envs serve-retriever` is such a server. Or the web: `serper`,
             `brave`, `searxng@URL` (see docs/web.md).
-        reward: `em`, `em_format` or `f1`.
+        reward: `em`, `exact`, `em_format` or `f1`.
         observation_format: `search_r1` or `skyrl_json`.
         protocol: `tags` or `json`.
         max_generations: turns in an episode, >= 1.
@@ -129,6 +126,7 @@ class SearchQA(TurnEnv):
     """
 
     answer_tags = ("<answer>", "</answer>")
+    outside_arguments = ("tasks", "corpus", "retriever")
     source: QuestionSource
 
     def __init__(
@@ -146,10 +144,14 @@ class SearchQA(TurnEnv):
         retrieval_score: float = 0.0,
         world: dict[str, Any] | None = None,
         corpus: str = "auto",
+        examples: int = 0,
+        thoughts: str = "skip",
+        strict: bool = False,
         render_mode: str | None = None,
     ) -> None:
         """Set up the source, the reward and the limits; see the class for the arguments."""
         self.render_mode = render_mode
+        self.take_form(examples, thoughts, strict)
         choice("SearchQA", "observation_format", observation_format, FORMATS)
         self._native = choice("SearchQA", "protocol", protocol, PROTOCOLS) == "json"
         if self._native and reward == "em_format":
@@ -172,6 +174,7 @@ class SearchQA(TurnEnv):
         else:
             self.stop, self.written = _PROTOCOL.stop, _PROTOCOL
         self._words = _WORDS[protocol]
+        self.example_turn = self.spoken("<search>who painted the ceiling of the old town hall</search>")
         before, _, after = (
             _PROMPTS[protocol]
             .safe_substitute(
@@ -186,7 +189,8 @@ class SearchQA(TurnEnv):
         self._retriever_name = retriever
         self._remote = remote
         self._built: build.Built | None = None
-        self.reward_spec = make_reward(reward, retrieval_score)
+        self._equal = exact_match if strict or reward == "exact" else same_answer
+        self.reward_spec = make_reward(reward, retrieval_score, self._equal)
 
     def _begin(self, task: Task, key: str) -> tuple[SearchState, tuple[Message, ...]]:
         self._retriever_of(task)
@@ -196,13 +200,18 @@ class SearchQA(TurnEnv):
     def _advance(self, episode: Episode, action: str) -> Outcome:
         parsed = (NATIVE if self._native else _PROTOCOL).parse(action)
         if isinstance(parsed, Answer):
-            success = exact_match(parsed.text, episode.task.gold)
+            success = self._equal(parsed.text, episode.task.gold)
             return Outcome(episode.state, parsed, terminated=True, success=success)
         if isinstance(parsed, Call):
             return self._search(episode, parsed)
         reason = parsed.reason if isinstance(parsed, Malformed) else "no action found"
-        text = f"Your turn held no action: {reason}." if self._native else _NO_ACTION
-        return Outcome(episode.state, parsed, (_explain(text),), events=(f"malformed: {reason}",))
+        return Outcome(
+            episode.state, parsed, (_explain(self.teach(episode, reason)),), events=(f"malformed: {reason}",)
+        )
+
+    def restate(self, episode: Episode) -> str:
+        """Return the question."""
+        return f"Question: {episode.task.question}"
 
     def _search(self, episode: Episode, call: Call) -> Outcome:
         query = _CANONICAL.raw_decode(call.calls[0].arguments)[0]["query"]

@@ -7,6 +7,8 @@ release pays 0.2 for a sound format without an answer, which cannot be: a sound 
 """
 
 import re
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from agent_envs.base.arguments import choice, number
 from agent_envs.base.errors import UsageError
@@ -17,36 +19,39 @@ from agent_envs.grading.text_answers import contains_answer_characters, exact_ma
 
 STRUCTURE_SCORE = 0.2  # structure_format_score of the v0.3 launch script
 FINAL_SCORE = 0.1  # final_format_score of the same script
-REWARDS = ("em", "em_format", "f1")
+REWARDS = ("em", "exact", "em_format", "f1")
+Equal = Callable[[str, Sequence[str]], bool]
 _TAG = re.compile(r"</?(?:think|search|information|answer)>")
 
 
-def make_reward(name: str, retrieval_score: float) -> RewardSpec:
+def make_reward(name: str, retrieval_score: float, equal: Equal = exact_match) -> RewardSpec:
     """Return a reward spec.
 
     Args:
-        name: `em`, `em_format` or `f1`.
+        name: `em`, `exact`, `em_format` or `f1`.
         retrieval_score: the released rule's bonus for a wrong answer in a sound format when the text of a search result
             holds a gold answer as a run of characters; 0 switches it off, as the release does.
+        equal: how an answer is compared with the gold answers.
     """
     choice("SearchQA", "reward", name, REWARDS)
     if retrieval_score and name != "em_format":
         raise UsageError(f"SearchQA: retrieval_score={retrieval_score!r} has no meaning with reward={name!r}")
-    if name == "em":
-        term = Term("exact_match", 0.0, 1.0, "1 if the answer equals a gold answer after normalisation", _exact)
-        return RewardSpec("em", (term,), (0.0, 1.0))
+    exact = partial(_exact, equal=equal)
+    term = Term("exact_match", 0.0, 1.0, "1 if the answer equals a gold answer after normalisation", exact)
+    if name in ("em", "exact"):
+        return RewardSpec(name, (term,), (0.0, 1.0))
     if name == "f1":
         term = Term("f1", 0.0, 1.0, "best F1 of the answer's words against a gold answer", _f1)
         return RewardSpec("f1", (term,), (0.0, 1.0))
     number("SearchQA", "retrieval_score", retrieval_score, 0, 1 - STRUCTURE_SCORE)
     terms = [
-        Term("exact_match", 0.0, 1.0, "1 if the answer equals a gold answer after normalisation", _exact),
+        term,
         Term(
             "format",
             -STRUCTURE_SCORE,
             STRUCTURE_SCORE,
             "-0.2 correct but broken; 0.2 wrong but sound; 0.1 both",
-            _format,
+            partial(_format, exact=exact),
         ),
     ]
     if retrieval_score:
@@ -54,7 +59,7 @@ def make_reward(name: str, retrieval_score: float) -> RewardSpec:
             Term(
                 "retrieval_score", 0.0, retrieval_score,
                 "released rule: wrong, sound, and a gold answer stands in a passage that was retrieved",
-                lambda trajectory: retrieval_score * _retrieved(trajectory),
+                lambda trajectory: retrieval_score * _retrieved(trajectory, exact),
             )
         )  # fmt: skip
     return RewardSpec("em_format", tuple(terms), (0.0, 1.0))
@@ -84,7 +89,7 @@ def metrics(trajectory: Trajectory) -> dict[str, float]:
     """Return whether the answer abstains ("unknown", "I don't know"), and whether it is wrong without abstaining."""
     answer = _answer(trajectory)
     abstained = answer is not None and says_unknown(answer)
-    wrong = answer is not None and not abstained and not exact_match(answer, _gold(trajectory))
+    wrong = answer is not None and not abstained and not trajectory.success
     return {"abstained": float(abstained), "wrong": float(wrong)}
 
 
@@ -98,9 +103,9 @@ def _gold(trajectory: Trajectory) -> tuple[str, ...]:
     return trajectory.task.gold
 
 
-def _exact(trajectory: Trajectory) -> float:
+def _exact(trajectory: Trajectory, equal: Equal) -> float:
     answer = _answer(trajectory)
-    return float(answer is not None and exact_match(answer, _gold(trajectory)))
+    return float(answer is not None and equal(answer, _gold(trajectory)))
 
 
 def _f1(trajectory: Trajectory) -> float:
@@ -108,17 +113,17 @@ def _f1(trajectory: Trajectory) -> float:
     return 0.0 if answer is None else token_f1(answer, _gold(trajectory))
 
 
-def _format(trajectory: Trajectory) -> float:
+def _format(trajectory: Trajectory, exact: Callable[[Trajectory], float]) -> float:
     if _answer(trajectory) is None:
         return 0.0
     sound = sound_format(trajectory)
-    if _exact(trajectory):
+    if exact(trajectory):
         return 0.0 if sound else -STRUCTURE_SCORE
     return STRUCTURE_SCORE if sound else FINAL_SCORE
 
 
-def _retrieved(trajectory: Trajectory) -> bool:
-    if _answer(trajectory) is None or _exact(trajectory) or not sound_format(trajectory):
+def _retrieved(trajectory: Trajectory, exact: Callable[[Trajectory], float]) -> bool:
+    if _answer(trajectory) is None or exact(trajectory) or not sound_format(trajectory):
         return False
     results = (result for turn in trajectory.turns for result in turn.results if not result.error)
     return any(contains_answer_characters(result.content, _gold(trajectory)) for result in results)

@@ -53,6 +53,8 @@ class Tau2Env(TurnEnv):
     """Base of the three domains; `page.md` is the part of their pages that they share."""
 
     domain: ClassVar[str] = ""
+    example_agent = "heuristic"
+    outside_arguments = ("tasks", "user", "agent", "judge", "persona", "policy", "guidelines", "plan")
     source: TaskSource
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -80,6 +82,9 @@ class Tau2Env(TurnEnv):
         max_agent_turns: int = 100,
         max_steps: int = 200,
         max_errors: int = 10,
+        examples: int = 0,
+        thoughts: str = "skip",
+        strict: bool = False,
         render_mode: str | None = None,
     ) -> None:
         """Set up the source, the rules, the other side and the reward; see the class for the arguments.
@@ -89,6 +94,7 @@ class Tau2Env(TurnEnv):
             DataMissing: the official data is not on this machine.
         """
         self.render_mode = render_mode
+        self.take_form(examples, thoughts, strict)
         name = type(self).__name__
         choice(name, "tasks", tasks, ("generated", *SOURCES))
         choice(name, "side", side, SIDES)
@@ -222,6 +228,14 @@ class Tau2Env(TurnEnv):
         if dialogue.ended:
             self._refuse(f"the conversation of task {task.id!r} is over before the first turn", "give it a longer one")
         return dialogue
+
+    def restate(self, episode: Episode) -> str:
+        """Return the form of a turn: the task is in the words of the other side."""
+        return "As in the example, call a tool, or write to the other side." if self.examples else ""
+
+    def form_reminder(self) -> str:
+        """Return no reminder: the last message is the other side's."""
+        return ""
 
     def _extras(self, episode: Episode) -> dict[str, Any]:
         return {"unconsented_changes": self._unconsented(episode.task, episode.state)}

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol
 import gymnasium as gym
 
 from agent_envs.base.arguments import choice, whole_number
+from agent_envs.base.dialects import action_name
 from agent_envs.base.errors import Unsolvable, UsageError
 from agent_envs.base.messages import Message
 from agent_envs.base.protocol import LabelProtocol, Malformed, Say
@@ -173,6 +174,7 @@ class TextGame(TurnEnv):
         self._on_invalid = choice(name, "on_invalid", on_invalid, ON_INVALID)
         self._role = choice(name, "prompt_role", prompt_role, PROMPT_ROLES)
         self._numbers = numbered(name, game.actions)
+        self.example_turn = self.say(game.default)
 
     def drawing(self) -> str:
         """Return the state as plain text, for a person at a terminal."""
@@ -195,6 +197,18 @@ class TextGame(TurnEnv):
             return None, Malformed(f"{_short(parsed.text)!r} is no action; name one of {names}")
         return number, parsed
 
+    def _tolerate(self, episode: Episode, text: str) -> tuple[str, tuple[str, ...]]:
+        """Take the longest action name with which the line behind the label begins, where the line is none as it stands."""
+        line = PROTOCOL.parse(text)
+        if not isinstance(line, Say) or self.action_of(text)[0] is not None:
+            return text, ()
+        name = action_name(line.text, self._numbers)
+        return (
+            (f"{PROTOCOL.label} {name}", (f"tolerated: {_short(line.text)!r} was read as {name}",))
+            if name
+            else (text, ())
+        )
+
     def _begin(self, task: Task, key: str) -> tuple[Any, tuple[Message, ...]]:
         state = self.game.begin(task, self._limit)
         slots = {
@@ -207,6 +221,10 @@ class TextGame(TurnEnv):
         text = re.sub("|".join(map(re.escape, slots)), lambda slot: slots[slot[0]], self.game.prompt.strip())
         instructions = Message("system" if self._role == "system" else "user", text, "environment")
         return state, (instructions, _observation(self.game.describe(state)))
+
+    def restate(self, episode: Episode) -> str:
+        """Return the goal."""
+        return f"Your goal is to {self.game.goal(episode.state)}."
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
         number, parsed = self.action_of(action)
@@ -221,7 +239,7 @@ class TextGame(TurnEnv):
         moved = game.move(state, game.default if number is None else number)
         index = len(episode.turns) + 1
         truncated = not moved.terminated and (moved.truncated or index >= game.limit(moved.state))
-        notes = (f"No valid action was found: {events[0]}. Instead you did: {performed.name}.",) if events else ()
+        notes = (f"{self.teach(episode, events[0])}\nInstead you did: {performed.name}.",) if events else ()
         lines = (*notes, *moved.notes, game.describe(moved.state))
         facts = TurnFacts(performed.name, bool(events), moved.reward, moved.progress, moved.success)
         return Outcome(

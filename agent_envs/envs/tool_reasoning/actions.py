@@ -101,7 +101,7 @@ class Actions:
             if boxed(text) is not None:
                 return Answer(text.strip()), ()
             names = ", ".join(self.offered)
-            return Malformed(f"no action found: call a tool ({names}) or write <answer>...</answer>"), ()
+            return Malformed(f"it calls no tool ({names}) and has no <answer> tag"), ()
         parsed = _CALLS.parse(text)
         if not isinstance(parsed, Call):
             return parsed, ()

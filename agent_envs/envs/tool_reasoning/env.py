@@ -1,5 +1,6 @@
 """The tool-integrated reasoning environment asks a question and offers search, browse and Python."""
 
+import json
 from collections.abc import Sequence
 from importlib.resources import files
 from string import Template
@@ -122,6 +123,7 @@ class ToolReasoning(TurnEnv):
     """
 
     answer_tags = ("<answer>", "</answer>")
+    outside_arguments = ("tasks", "path", "corpus", "needs", "levels", "retriever", "browse", "reader")
     source: ReasoningSource
 
     def __init__(
@@ -150,6 +152,9 @@ class ToolReasoning(TurnEnv):
         page_tokens: int = 6000,
         output_chars: int = 4000,
         cpu_seconds: float = 5.0,
+        examples: int = 0,
+        thoughts: str = "skip",
+        strict: bool = False,
         render_mode: str | None = None,
     ) -> None:
         """Set up the source, the tools, the reward and the limits; see the class for the arguments.
@@ -162,6 +167,7 @@ class ToolReasoning(TurnEnv):
         What only a live run needs (the sandbox, keys) the first reset misses, because a replay does without it.
         """
         self.render_mode = render_mode
+        self.take_form(examples, thoughts, strict)
         check.check_names(protocol=protocol, sandbox=sandbox, equality=equality, browse=browse)
         check.check_retriever(retriever)
         whole_numbers(
@@ -187,6 +193,9 @@ class ToolReasoning(TurnEnv):
         self.tools, self.stop = self.actions.schemas, self.actions.stop
         self.written = None if self.tools else self.actions.tags
         self._prompt = self._filled(protocol, sandbox)
+        if self.offered:
+            (text,) = json.loads(_EXAMPLES[self.offered[0]])["arguments"].values()
+            self.example_turn = self.actions.rendered(self.offered[0], text)
         self.reward_spec = make_reward(reward)
         hosts = check.hosts(private_hosts)
         reading = judge_model("ToolReasoning", reader, "reader")
@@ -222,6 +231,10 @@ class ToolReasoning(TurnEnv):
         after = f"\nThe way to the answer starts at {start}{after}" if start else after
         return ToolReasoningState(), (Message("user", f"{before}{task.question}{after}", "environment"),)
 
+    def restate(self, episode: Episode) -> str:
+        """Return the question."""
+        return f"Question: {episode.task.question}"
+
     def _advance(self, episode: Episode, action: str) -> Outcome:
         parsed, wishes = self.actions.read(action)
         if isinstance(parsed, Answer):
@@ -237,7 +250,7 @@ class ToolReasoning(TurnEnv):
         if not wishes:
             reason = parsed.reason if isinstance(parsed, Malformed) else "no action found"
             events.append(f"malformed: {reason}")
-            messages = [Message("user", f"\nYour turn held no action: {reason}.\n", "environment")]
+            messages = [Message("user", f"\n{self.teach(episode, reason)}\n", "environment")]
         if last:
             results.append(ended("out of turns"))
         return Outcome(state, parsed, tuple(messages), tuple(results), tuple(events))

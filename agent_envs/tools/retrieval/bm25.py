@@ -8,6 +8,7 @@ gives rank-bm25's scores, which are kept in float64, as theirs are.
 
 import math
 import re
+import unicodedata
 from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -47,7 +48,7 @@ def reweigh(matrix: dict[str, Any], documents: int) -> None:
 
 Scores: TypeAlias = NDArray[np.float64]
 
-TOKENIZER = "word-lower-1"
+TOKENIZER = "word-fold-1"
 STOP_WORDS = tuple(
     "a an and are as at be been by did do does for from had has have in is it its of on or that the to was were what "
     "which who with".split()
@@ -63,6 +64,7 @@ QUICK_POSTINGS = 4_000_000  # up to here in the types that add up most quickly, 
 SHARED_SMALL = 64  # indexes of small corpora that a process keeps
 
 _WORD = re.compile(r"\w+")
+_WIDE = {0xFF01 + place: 0x21 + place for place in range(94)} | {0x3000: 0x20}  # full-width forms of ASCII
 _SCALE = 10.0**DECIMALS
 
 
@@ -87,9 +89,17 @@ class BM25Settings:
 
 
 def tokenize(text: str, stop_words: Sequence[str] | frozenset[str] = STOP_WORDS) -> list[str]:
-    """Return the lower-cased words of a text in their order, without the stop words; nothing is stemmed."""
+    """Return the case-folded words of a text in their order, without the stop words; nothing is stemmed."""
     stop = frozenset(stop_words)
-    return [word for word in _WORD.findall(text.lower()) if word not in stop]
+    return [word for word in _WORD.findall(_folded(text)) if word not in stop]
+
+
+def _folded(text: str) -> str:
+    """Fold the case of a text, where it is not ASCII with composed accents, narrow letters and `İ` as `i`."""
+    if text.isascii():
+        return text.lower()
+    composed = unicodedata.normalize("NFC", text.translate(_WIDE)).casefold()
+    return unicodedata.normalize("NFC", composed.replace("i\u0307", "i"))
 
 
 def query_terms(query: str, stop_words: Sequence[str] | frozenset[str] = STOP_WORDS) -> dict[str, int]:

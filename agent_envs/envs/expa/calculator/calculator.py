@@ -26,7 +26,8 @@ class Calculator(ExternalEnvironment):
 
     name = "calculator"
     desc = " calculate "
-    usage = "Compute an expression of numbers, + - * / and brackets, such as (31-4)*2."
+    example = "(31-4)*2"
+    usage = f"Compute an expression of numbers, + - * / and brackets, such as {example}."
 
     def __init__(self, decimal_point: bool = True) -> None:
         """Take `decimal_point`: whether there is a button for the decimal point; the text face reads decimals either way."""

@@ -5,12 +5,13 @@ from typing import Any
 
 from agent_envs.base.arguments import flag
 from agent_envs.base.messages import Message
+from agent_envs.core.env import Episode
 from agent_envs.core.trajectory import Task, TaskSource
 from agent_envs.envs.expa.calculator.arithmetic import ArithmeticSource
 from agent_envs.envs.expa.calculator.calculator import Calculator
 from agent_envs.envs.expa.calculator.count import CountSource
 from agent_envs.envs.expa.calculator.countdown import CountdownSource
-from agent_envs.envs.expa.calculator.scoring import MARK, calc_solved, make_calc_reward
+from agent_envs.envs.expa.calculator.scoring import MARK, calc_solved, make_calc_reward, plain_answer
 from agent_envs.envs.expa.calculator.word_problems import calc_bench_source, scaled_source
 from agent_envs.envs.expa.expanded_env import ExpandedActionEnv, both_faces
 from agent_envs.envs.expa.generated import CalcData
@@ -57,9 +58,15 @@ class CalculatorText(TagEnv):
         words = self.words_of(protocol)
         self.play_problem(calc_problem(type(self).__name__, source, words, **choices), max_generations, MARK)
 
+    def _tolerate(self, episode: Episode, text: str) -> tuple[str, tuple[str, ...]]:
+        return super()._tolerate(episode, text) if self.native else plain_answer(text, episode.task)
+
 
 class CalculatorExpanded(ExpandedActionEnv):
     """Base of the calculator tasks with expanded actions."""
+
+    def _tolerate(self, episode: Episode, text: str) -> tuple[str, tuple[str, ...]]:
+        return plain_answer(text, episode.task)
 
     def play_tasks(self, source: TaskSource, max_actions: int, **choices: Any) -> None:
         """Play a source; `choices` are `reward`, `env_prompt` and `decimal_point`."""

@@ -14,11 +14,12 @@ from agent_envs.core.trajectory import Task, Trajectory
 from agent_envs.envs.expa.calculator.countdown import check
 from agent_envs.envs.expa.generated import CalcData
 from agent_envs.envs.expa.problem import ended, policy_language, task_of
+from agent_envs.grading.dressed_numbers import asks_per_cent, plain_marked_numbers
 from agent_envs.grading.text_answers import parse_number, without_thousands
 
 MARK = "####"
 FORMAT_SCORE = 0.1
-CALC_REWARDS = ("em", "numeric", "em_format", "released")
+CALC_REWARDS = ("em", "exact", "numeric", "em_format", "released")
 RELEASED_TOLERANCE = Fraction(1, 100_000)  # of the released Countdown checker
 # The release also takes a number on the next line, and one that begins with a comma; here an answer has one form for all.
 _RELEASED_NUMBER = re.compile(r"####[ \t]?(-?\.?[0-9][0-9.,]*)")
@@ -27,41 +28,56 @@ _RELEASED_LINE = re.compile(r"####([^\n]*)")
 
 def calc_solved(trajectory: Trajectory) -> bool:
     """Return whether the answer behind the last `####` is the task's: the text of the number, or a right expression."""
-    return ended(trajectory) and _exact(marked_answer(_policy_text(trajectory))[1], task_of(trajectory))
+    return ended(trajectory) and _exact(marked_answer(_answer_text(trajectory))[1], task_of(trajectory))
+
+
+def plain_answer(text: str, task: Task) -> tuple[str, tuple[str, ...]]:
+    """Rewrite a turn's dressed numbers behind the mark, but for a task whose answer is an expression; return events."""
+    if task.data.kind == "countdown":
+        return text, ()
+    return plain_marked_numbers(text, MARK, per_cent=asks_per_cent(task.question))
+
+
+def _answer_text(trajectory: Trajectory) -> str:
+    """Return the policy's answer behind the mark, as it was read; without a typed one, all its language."""
+    parsed = trajectory.last.parsed
+    return f"{MARK} {parsed.text}" if isinstance(parsed, Answer) else policy_language(trajectory)
 
 
 def _policy_text(trajectory: Trajectory) -> str:
-    """Return the policy's text; a native call that answers reads as an answer behind the mark."""
-    last = trajectory.last
-    return (
-        f"{MARK} {last.parsed.text}"
-        if isinstance(last.parsed, Answer) and last.results
-        else policy_language(trajectory)
-    )
+    """Return the policy's text as it wrote it; a native call that answers reads as an answer behind the mark."""
+    return _answer_text(trajectory) if trajectory.last.results else policy_language(trajectory)
 
 
 def make_calc_reward(env: str, name: str) -> RewardSpec:
-    """Return a reward of the calculator tasks."""
+    """Return a reward of the calculator tasks; `exact` is `em` on the text as it was written, dressed numbers being wrong."""
     if choice(env, "reward", name, CALC_REWARDS) == "numeric":
         doc = "1 if the answer behind the last #### has the value of the task's answer, however it is written"
-        return RewardSpec(name, (_last_only("numeric", doc, _numeric),), (0.0, 1.0))
+        return RewardSpec(name, (_last_only("numeric", doc, _numeric, text_of=_answer_text),), (0.0, 1.0))
     if name == "released":
         doc = "1 by the released checkers: numbers as floats, Countdown within 1e-5 behind the first ####"
         return RewardSpec(name, (_last_only("released", doc, _released),), (0.0, 1.0))
     doc = "1 if the answer behind the last #### is the task's answer: the same number as text, or a right expression"
-    exact = _last_only("exact_match", doc, lambda text, task: _exact(marked_answer(text)[1], task))
-    if name == "em":
+    text_of = _policy_text if name == "exact" else _answer_text
+    exact = _last_only("exact_match", doc, lambda text, task: _exact(marked_answer(text)[1], task), text_of=text_of)
+    if name in ("em", "exact"):
         return RewardSpec(name, (exact,), (0.0, 1.0))
     doc = f"{FORMAT_SCORE} for a wrong answer in a sound format: one ####, in the last line"
     sound = _last_only("format", doc, _format, FORMAT_SCORE)
     return RewardSpec(name, (exact, sound), (0.0, 1.0))
 
 
-def _last_only(name: str, doc: str, value: Callable[[str, Task], float], high: float = 1.0) -> Term:
+def _last_only(
+    name: str,
+    doc: str,
+    value: Callable[[str, Task], float],
+    high: float = 1.0,
+    text_of: Callable[[Trajectory], str] = _policy_text,
+) -> Term:
     """Return a term that is paid at the episode's end, on what the policy wrote."""
 
     def paid(trajectory: Trajectory) -> float:
-        return float(value(_policy_text(trajectory), task_of(trajectory))) if ended(trajectory) else 0.0
+        return float(value(text_of(trajectory), task_of(trajectory))) if ended(trajectory) else 0.0
 
     return Term(name, 0.0, high, doc, paid)
 

@@ -55,6 +55,7 @@ class Compare(PairEnvironment):
 
     name = "compare"
     desc = " compare"
+    example = "A, B"
     usage = "Tell which of two items has the smaller number; write both, such as A, B."
 
     def step(self, state: Latent, action: str) -> tuple[str, Latent, bool]:
@@ -73,6 +74,7 @@ class Swap(PairEnvironment):
 
     name = "swap"
     desc = " swap"
+    example = "A, B"
     usage = "Let two items change places, and show the new order; write both, such as A, B."
 
     def legal(self, state: Latent) -> Collection[str]:

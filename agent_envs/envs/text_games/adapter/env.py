@@ -178,6 +178,9 @@ class TextAdapter(TextGame):
         picture: Callable[[AnyEnv], str] | None = None,
         drawing: Callable[[AnyEnv], str] | None = None,
         copy_env: CopyEnv | None = _DEEP,
+        examples: int = 0,
+        thoughts: str = "skip",
+        strict: bool = False,
         render_mode: str | None = None,
     ) -> None:
         """Take the environment, and the words.
@@ -203,12 +206,16 @@ class TextAdapter(TextGame):
             picture: `picture(env)` returns an SVG.
             drawing: `drawing(env)` returns lines for a terminal.
             copy_env: returns an independent copy (see `sharing`); None: never copied, forks are replayed from the seed.
+            examples: worked turns before the task, 0 to 2.
+            thoughts: `skip`, or `count`: text inside `<think>...</think>` is read like any other.
+            strict: whether an action name that more words follow is invalid.
             render_mode: `ansi`, or `svg` where there is a picture.
 
         Raises:
             UsageError: an argument does not fit the environment; the message names both.
         """
         self.render_mode = render_mode
+        self.take_form(examples, thoughts, strict)
         extra = dict(env_arguments or {})
         make, probe, name = maker(gym_env, extra)
         most = _most_turns(name, probe, max_turns)

@@ -96,10 +96,14 @@ class BabaIsAI(TextGame):
         reward: str = "binary",
         on_invalid: str = "default",
         prompt_role: str = "system",
+        examples: int = 0,
+        thoughts: str = "skip",
+        strict: bool = False,
         render_mode: str | None = None,
     ) -> None:
         """Set up the tasks and the reward; see the class for the arguments."""
         self.render_mode = render_mode
+        self.take_form(examples, thoughts, strict)
         choice("BabaIsAI", "kind", kind, (MIXED, *KINDS))
         game, source = BabaGame(), _source(kind)
         self.play_game(game, source, max_turns=max_turns, reward=reward, on_invalid=on_invalid, prompt_role=prompt_role)

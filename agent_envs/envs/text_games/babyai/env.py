@@ -92,10 +92,14 @@ class BabyAI(TextGame):
         reward: str = "binary",
         on_invalid: str = "default",
         prompt_role: str = "system",
+        examples: int = 0,
+        thoughts: str = "skip",
+        strict: bool = False,
         render_mode: str | None = None,
     ) -> None:
         """Set up the tasks and the reward; see the class for the arguments."""
         self.render_mode = render_mode
+        self.take_form(examples, thoughts, strict)
         choice("BabyAI", "kind", kind, (MIXED, *KINDS))
         whole_number("BabyAI", "distractors", distractors, 0, MOST_DISTRACTORS)
         if not isinstance(level, str):

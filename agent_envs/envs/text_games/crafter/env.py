@@ -177,10 +177,14 @@ class Crafter(TextGame):
         reward: str = "binary",
         on_invalid: str = "default",
         prompt_role: str = "system",
+        examples: int = 0,
+        thoughts: str = "skip",
+        strict: bool = False,
         render_mode: str | None = None,
     ) -> None:
         """Set up the goal and its tasks; see the class for the arguments."""
         self.render_mode = render_mode
+        self.take_form(examples, thoughts, strict)
         choice("Crafter", "goal", goal, GOALS)
         if max_turns is not None:
             whole_number("Crafter", "max_turns", max_turns, high=MOST_STEPS)
