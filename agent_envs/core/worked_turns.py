@@ -55,14 +55,20 @@ def _play(env: Any, count: int) -> tuple[Message, ...]:
             added = 1
         else:
             added = _act(twin, agent, count - turns, task_messages)
-        native = twin.tools and not any(isinstance(turn.parsed, Call | Answer) for turn in twin.episode.turns)
-        if native and place + 1 < MOST_TASKS:
-            continue  # words alone do not show the form of a call
+        if place + 1 < MOST_TASKS and not _shows_form(twin):
+            continue
         messages += task_messages
         turns += added
         if turns >= count:
             break
     return tuple(messages)
+
+
+def _shows_form(twin: Any) -> bool:
+    """Return whether an episode shows the form of a turn: no call failed, and where there are tools one is called."""
+    turns = twin.episode.turns
+    failed = any(result.error for turn in turns for result in turn.results)
+    return not failed and (not twin.tools or any(isinstance(turn.parsed, Call | Answer) for turn in turns))
 
 
 def _written(twin: Any, agent: Any) -> list[Message]:
@@ -84,7 +90,7 @@ def _act(twin: Any, agent: Any, most: int, messages: list[Message]) -> int:
 
 
 def opened(episode: Any, words: str, restated: str) -> list[Message]:
-    """Return the messages that open a task: words, with its goal where its prompt has none, and the prompt but for instructions."""
+    """Return the messages that open a task: words, with its goal where the prompt lacks it, and the prompt's own messages."""
     rest = [message for message in episode.prompt if message.role != "system"]
     goal = "" if any(restated in message.content for message in rest) else restated
     return [Message("user", f"{words} {goal}".strip(), "environment"), *rest]

@@ -13,6 +13,7 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _ABSTAINS = re.compile(r"(unknown|unanswerable|i (dont|don’t|do not) know\b.*)", re.S)  # after normalisation
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
+_PLAIN_NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?", re.ASCII)
 _SIGNED_MONEY = re.compile(r"^([-+]) ?\$ ?")
 # A whole part in groups of three. "0,125" is a decimal comma, "1,23,456" and "12,34" are lists or slips.
 _GROUPED = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])", re.ASCII)
@@ -49,12 +50,19 @@ def exact_match(prediction: str, golds: Iterable[str]) -> bool:
 
 
 def same_answer(prediction: str, golds: Iterable[str]) -> bool:
-    """Return whether the prediction matches a gold exactly, or both are the same number, however the prediction is dressed."""
-    golds = tuple(golds)
-    if exact_match(prediction, golds):
-        return True
+    """Return whether the prediction equals a gold: as a number where the gold is one and nothing else, else by exact match.
+
+    `20 USD` and `**20**` are 20, and `20 %` is not; a gold such as "50 Cent" is no number.
+    """
     value = plain_number(prediction)
-    return value is not None and any(value == plain_number(gold) for gold in golds if gold[:1] in "-.0123456789")
+    for gold in golds:
+        number = plain_number(gold) if _PLAIN_NUMBER.fullmatch(gold.strip()) else None
+        if number is not None and (value == number or "%" in prediction):
+            if value == number:
+                return True
+        elif exact_match(prediction, (gold,)):
+            return True
+    return False
 
 
 def says_unknown(answer: str) -> bool:

@@ -1,0 +1,131 @@
+"""Turns as models write them are read, or stay malformed, as tables say that somebody wrote who had not read the readers."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent_envs.base.dialects import action_name, canonical_calls, outside_thoughts, without_placeholders
+from agent_envs.base.protocol import (
+    Answer,
+    Call,
+    LabelProtocol,
+    Malformed,
+    MarkedAnswerProtocol,
+    Parsed,
+    Say,
+    TagProtocol,
+    ToolCallProtocol,
+)
+from agent_envs.grading.dressed_numbers import asks_per_cent, plain_marked_numbers, plain_number
+from agent_envs.grading.text_answers import same_answer
+from agent_envs.tools.retrieval.bm25 import tokenize
+
+TABLES = Path(__file__).parents[1] / "tables"
+TAGS = {
+    "searchqa": TagProtocol({"search": ("search", "query")}),
+    "toolreasoning": TagProtocol({name: (name, "text") for name in ("search", "browse", "python")}),
+}
+MARKED = MarkedAnswerProtocol({"calculator": ("calculator", "text")})
+
+
+def rows(name):
+    """Return the rows of a table."""
+    return [json.loads(line) for line in (TABLES / f"{name}.jsonl").read_text("utf-8").splitlines()]
+
+
+def read(row, *, strict=False):
+    """Return the typed action of a row's turn, read by its family's protocol as an environment reads it."""
+    text, _ = outside_thoughts(row["text"])
+    family = row["family"]
+    if family in TAGS:
+        protocol = TAGS[family]
+        return protocol.parse(text if strict else without_placeholders(text, (*protocol.tools, protocol.answer)))
+    if family == "arithmetic":
+        plain = plain_marked_numbers(text, "####", per_cent=asks_per_cent(row.get("question", "")))[0]
+        return MARKED.parse(text if strict else plain)
+    if family == "calls":
+        return ToolCallProtocol().parse(text if strict else canonical_calls(text)[0])
+    line = LabelProtocol().parse(text)
+    if not isinstance(line, Say):
+        return line
+    exact = line.text.strip().lower()
+    name = (exact if exact in row["actions"] else None) if strict else action_name(line.text, row["actions"])
+    return Malformed("no name") if name is None else Say(name)
+
+
+def meant(row, parsed: Parsed):
+    """Return a typed action in the form in which the table says what was meant; None for none."""
+    if row["family"] == "arithmetic" and isinstance(parsed, Answer):
+        # What is no number is an answer that is wrong, and no number that was read.
+        return plain_number(parsed.text, per_cent=asks_per_cent(row.get("question", "")))
+    if isinstance(parsed, Answer):
+        return {"action": "answer", "argument": parsed.text}
+    if not isinstance(parsed, Call):
+        return parsed.text if isinstance(parsed, Say) and row["family"] == "game" else None
+    calls = [[call.name, json.loads(call.arguments)] for call in parsed.calls]
+    return calls if row["family"] == "calls" else {"action": calls[0][0], "argument": next(iter(calls[0][1].values()))}
+
+
+def test_what_models_write_is_read_as_it_was_meant():
+    """Of 200 rows, thoughts, numbers, calls, labels and searches alike."""
+    table = rows("turns_tolerated")
+    assert len(table) == 200
+    for row in table:
+        if row["family"] == "search":
+            assert (set(tokenize(row["query"])) <= set(tokenize(row["document"]))) == row["meant"], row
+        elif row["family"] == "text-answer":
+            assert same_answer(row["text"], [row["gold"]]) == row["meant"], row
+        else:
+            assert meant(row, read(row)) == row["meant"], row
+
+
+def test_prose_refusals_and_garbled_turns_stay_malformed():
+    """None of 300 rows is an action."""
+    table = rows("turns_malformed")
+    assert len(table) == 300
+    for row in table:
+        parsed = read(row)
+        assert isinstance(parsed, Malformed) or (row["family"] == "calls" and isinstance(parsed, Say)), (row, parsed)
+
+
+def test_what_is_strictly_right_is_read_alike_strictly_and_tolerantly():
+    """A tolerance changes no turn that has the documented form."""
+    compared = 0
+    for row in rows("turns_tolerated"):
+        if row["family"] not in ("search", "text-answer") and row["strict"] == "valid" and row["meant"] is not None:
+            strict = meant(row, read(row, strict=True))
+            compared += strict is not None
+            assert strict in (row["meant"], None), row
+    assert compared >= 45
+
+
+@pytest.mark.parametrize(
+    ("text", "outside", "is_open"),
+    [
+        ("<think>a</think>b", "b", False),
+        ("a<think>b</think>c", "a c", False),
+        ("a <THINKING>b</thinking> c", "a  c", False),
+        ("prompted thought</think>act", "act", False),
+        ("<think>a<think>b</think>c</think>d", "d", False),
+        ("act <think>cut", "act ", True),
+        ("no thought", "no thought", False),
+    ],
+)
+def test_thoughts_are_taken_out(text, outside, is_open):
+    """Wherever they stand, closed or not."""
+    assert outside_thoughts(text) == (outside, is_open)
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["<think>", "</think>", "<think>a</think>b", "#### 1. A\n", "#### (", '<tool_call>{"name":', "{", ",", "<a> your "],
+)
+def test_readers_return_on_long_hostile_texts(part):
+    """Each returns, on parts that invite backtracking, in 400,000 characters; a quadratic one would take minutes."""
+    text = part * (400_000 // len(part))
+    outside_thoughts(text)
+    canonical_calls(text)
+    plain_marked_numbers(text, "####")
+    without_placeholders(text, ["a"])
+    action_name(text, ["go"])
