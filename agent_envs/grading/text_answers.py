@@ -52,15 +52,13 @@ def exact_match(prediction: str, golds: Iterable[str]) -> bool:
 def same_answer(prediction: str, golds: Iterable[str]) -> bool:
     """Return whether the prediction equals a gold: as a number where the gold is one and nothing else, else by exact match.
 
-    `20 USD` and `**20**` are 20, and `20 %` is not; a gold such as "50 Cent" is no number.
+    `20 USD` and `**20**` are 20; `20 %` and `2.0` are not, though a match without punctuation takes them for it. A gold such as "50 Cent" is no number.
     """
     value = plain_number(prediction)
     for gold in golds:
         number = plain_number(gold) if _PLAIN_NUMBER.fullmatch(gold.strip()) else None
-        if number is not None and (value == number or "%" in prediction):
-            if value == number:
-                return True
-        elif exact_match(prediction, (gold,)):
+        by_value = number is not None and (value is not None or "%" in prediction)
+        if (value == number) if by_value else exact_match(prediction, (gold,)):
             return True
     return False
 
