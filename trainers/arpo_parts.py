@@ -164,6 +164,7 @@ def chance_of(node: BranchNode, settings: BranchingSettings) -> float:
 
 
 def _function(rule: str) -> Callable[[BranchNode], float]:
+    """Import the branching rule that `callable:MODULE:FUNCTION` names; UsageError where it cannot be imported."""
     _, module, name = f"{rule}::".split(":")[:3]
     try:
         function: Callable[[BranchNode], float] = getattr(import_module(module), name)
@@ -390,6 +391,7 @@ def shared_once(rows: Sequence[TrainRow], episodes: Sequence[Trajectory]) -> lis
 
 
 def _only(row: TrainRow, mask: Sequence[bool], advantages: Sequence[float]) -> TrainRow:
+    """Copy a row so that only the tokens of `mask` are trained: the others lose mark, logprob and turn."""
     sequence = row.sequence
     logprobs = tuple(value if mine else 0.0 for value, mine in zip(sequence.logprobs, mask, strict=True))
     turns = tuple(turn if mine else 0 for turn, mine in zip(sequence.turns, mask, strict=True))

@@ -147,6 +147,7 @@ def _prompt(sequence: TokenSequence) -> tuple[int, ...]:
 
 
 def _check(index: int, row: TrainRow, first: TrainRow) -> None:
+    """Raise UsageError where a row is empty, its columns differ in length, or it lacks a column that the first row has."""
     sequence = row.sequence
     length = len(sequence.ids)
     if length == 0:
@@ -169,6 +170,7 @@ def _check(index: int, row: TrainRow, first: TrainRow) -> None:
 
 
 def _pad(rows: list[TrainRow], indices: tuple[int, ...], pad_id: int) -> MicroBatch:
+    """Put the rows of one micro-batch into tensors, padded on the right to the longest row."""
     sequences = [row.sequence for row in rows]
     length = max(len(sequence.ids) for sequence in sequences)
 

@@ -260,6 +260,7 @@ def _build(kind: Any, table: Any, where: str) -> Any:
 
 
 def _value(hint: Any, value: Any, where: str) -> Any:
+    """Convert a preset's JSON value to the type of a setting's hint; UsageError names the setting if it does not fit."""
     if dataclasses.is_dataclass(hint):
         return _build(hint, value, where)
     origin, parts = typing.get_origin(hint), typing.get_args(hint)

@@ -207,6 +207,7 @@ class EnginePolicy:
         self._engine.forget()
 
     def _begin(self, request: Request) -> "_Turn":
+        """Prepare the next turn: new messages join the conversation, or a new one opens; forced tokens follow the prompt."""
         history = self._histories.get(request.origin)
         if history is None or request.turn == 1 or request.context == "replace":
             if history is None or request.turn == 1:
@@ -232,6 +233,7 @@ class EnginePolicy:
         return _Turn(history, prefix, prefill_ids, request.prefill, request.turn, forced_prefix=forced)
 
     def _end(self, turn: "_Turn") -> Reply:
+        """Append the sampled tokens to the conversation and return the reply; only tokens of a prefill count as not sampled."""
         turn.history.conversations[-1].append_sampled(turn.ids, turn.logprobs, turn.number)
         forced = turn.forced_prefix
         text = turn.history.last_text = turn.prefill + self._chat.decode((*forced.ids, *turn.ids))

@@ -266,6 +266,7 @@ class Evaluator:
         return summaries
 
     def _measure(self, specs: Specs, split: str, tasks: int, name: str) -> EvaluationResult | None:
+        """Measure the player on tasks of a split in the main process, while the others wait and get None."""
         measurement = None
         with one_budget():
             if tasks and self._accelerator.is_main_process:

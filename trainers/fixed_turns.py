@@ -152,6 +152,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         self._rows = {number: LaneTurns(lane) for number, lane in zip(numbers, lanes, strict=True)}
 
     def _resume(self, state: Mapping[str, Any]) -> Lane:
+        """Restore a lane from its saved state: its episode is stepped again and its conversation is put back."""
         item = Planned(**state["item"])
         lane = Lane(item, self._lockstep.environment(item.spec), fault=state["fault"])
         if state["walk"] is not None:
@@ -206,6 +207,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
             self._policy.restore(row.lane.origin, self._policy.conversation_state(row.lane.origin))
 
     def _begin_next(self) -> None:
+        """Begin the next trial of each lane whose episode is over, and release the old one."""
         over = [(number, row) for number, row in self._rows.items() if row.lane.over]
         for _, row in over:
             self._lockstep.drop([row.lane])
@@ -231,6 +233,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         return self._policy.bootstrap_tokens(lane.walk.ahead())[-self._max_context :]
 
     def _points(self, steps: Sequence[RecordedTurn], bootstraps: dict[str, tuple[int, ...]]) -> list[DataPoint]:
+        """Build the data points of the recorded turns; only an origin's last turn, if not terminated, has bootstrap tokens."""
         points = []
         for place, step in enumerate(steps):
             last = place + 1 == len(steps) or steps[place + 1].origin != step.origin
@@ -252,6 +255,7 @@ def state_before(ids: Sequence[int], end: int) -> TokenSequence:
 
 
 def _stats(points: Sequence[DataPoint]) -> dict[str, float]:
+    """Compute the metrics of a batch: mean reward, valid actions, ended episodes, empty turns and token counts."""
     turns = [point.turn for point in points]
     over = sum(turn.terminated or turn.truncated for turn in turns)
     lengths = [sum(point.sequence.trained) for point in points if not point.empty]

@@ -272,6 +272,7 @@ class TrainingRun:
         return self._spending.paid(gather_object([self._spending.counts]))
 
     def _evaluate(self) -> dict[str, float]:
+        """Measure the validation tasks unless this step is measured, and keep the weights if they are the best."""
         points = self._evaluator.validation() if self._state["unmeasured"] else {}
         self._state["unmeasured"] = False
         if "eval/success" in points and self._settings.evaluation.keep_best:
@@ -297,6 +298,7 @@ class TrainingRun:
         return float(self._state["cpu_seconds"]) + self.parts.processes.sums([time.process_time()])[0]
 
     def _save(self) -> None:
+        """Save a checkpoint in the main process, while the others wait, and forget the step's spending records."""
         state = {
             **self._state,
             "memory": self.memory,
@@ -314,6 +316,7 @@ class TrainingRun:
         return digest([sorted(self.parts.chat.tokenizer.get_vocab().items()), self.parts.chat.template])
 
     def _resume(self) -> bool:
+        """Restore the last checkpoint and return whether there was one; UsageError if its tokenizer differs."""
         saved = self._checkpoints.load(self.parts.bare, self.parts.optimiser)
         if saved is None:
             return False

@@ -293,6 +293,7 @@ def update(rows: list[TrainRow], run: TrainingRun, settings: VerlogSettings) -> 
     """Take one gradient step of the policy on rows and return its metrics."""
 
     def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Compute each token's PPO loss with the entropy bonus, and the metrics of ratios and entropies."""
         with run.parts.accelerator.autocast():
             inputs = run.parts.model, micro, run.parts.temperature
             logprobs, entropies = token_logprobs(*inputs, entropy_grad=settings.entropy != 0)

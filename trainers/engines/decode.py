@@ -115,6 +115,7 @@ def _only(scores: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
 
 
 def _nucleus(scores: torch.Tensor, top_p: float) -> torch.Tensor:
+    """Mask the scores outside top-p: the smallest set of likeliest tokens whose probability reaches `top_p` remains."""
     ordered, order = scores.sort(dim=-1, descending=True, stable=True)
     probs = ordered.softmax(-1, dtype=torch.float64)
     before = probs.cumsum(-1) - probs  # what the likelier tokens hold
@@ -147,6 +148,7 @@ class StopTexts:
         return any(text in tail for text in stop)
 
     def _with(self, character: str) -> frozenset[int]:
+        """Return the ids of tokens whose text may hold a character, kept by character; UsageError for an empty stop text."""
         if not character:
             raise UsageError("stop: an empty text is everywhere; leave it out")
         if character not in self._lasts:
@@ -156,6 +158,7 @@ class StopTexts:
         return self._lasts[character]
 
     def _token_texts(self) -> list[str]:
+        """Decode every token of the vocabulary once, as it reads behind another; UsageError without a tokenizer."""
         if self._tokenizer is None:
             raise UsageError("stop texts need a tokenizer: give one to HFEngine")
         if not self._texts:
@@ -337,6 +340,7 @@ class Decoding:
         return ended
 
     def _is_end(self, row: DecodeRow, token: int) -> bool:
+        """Set the row's finish where a token ends it (`eos`, `stop`), and return whether the row has ended."""
         if token in self._ends:
             row.finish = "eos"
         elif self._stops.complete(row.ids, row.prefix.stop):

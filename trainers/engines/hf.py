@@ -95,6 +95,7 @@ class HFEngine:
         return [Generated(tuple(row.ids), tuple(row.logprobs), tuple(row.entropies), row.finish) for row in rows]
 
     def _generate(self, rows: list[DecodeRow], sampling: Sampling) -> None:
+        """Prefill the rows from their sessions' caches, and decode them until each has ended."""
         for row in rows:
             session = row.prefix.session
             row.cache, row.shared = self._sessions.longest(session, row.prefix.ids)

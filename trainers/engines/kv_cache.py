@@ -76,6 +76,7 @@ class SlotCache(Cache):
         return self._read_views[at], self._read_views[at + 1]
 
     def _allocate(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Allocate one tensor for keys and values of all layers, shaped like the first ones; they must have one shape."""
         rows, heads, _, dim = keys.shape
         if keys.shape != values.shape:
             raise UsageError(f"keys {tuple(keys.shape)} and values {tuple(values.shape)} differ: use VLLMEngine")
@@ -205,6 +206,7 @@ def only_at(mlp: torch.nn.Module | None, places: torch.Tensor) -> Iterator[None]
         return (inputs[0].flatten(0, 1).index_select(0, places).unsqueeze(0),)
 
     def widen(module: torch.nn.Module, inputs: object, output: Any) -> Any:
+        """Put the outputs at the packed places back into the full shape, with zeros elsewhere (a forward hook)."""
         if not shapes:
             return output
         rows, tokens, width = shapes.pop()

@@ -186,6 +186,7 @@ def _pass(group: list[DecodeRow]) -> _Pass:
 
 
 def _place(row: DecodeRow, source: DecodeRow, each: _Pass, valid: torch.Tensor) -> None:
+    """Set the columns of a row's cached and fresh tokens, right-aligned at the border, and mark them as valid."""
     columns = len(valid)
     border = columns - each.fresh_width
     row.old = (border - source.cache_length, border)

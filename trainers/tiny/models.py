@@ -97,6 +97,7 @@ def _pattern(bodies: Sequence[str], word: str) -> str:
 
 
 def _fast(backend: Tokenizer) -> PreTrainedTokenizerFast:
+    """Wrap a tokenizers backend as a transformers tokenizer with the padding, start and end tokens."""
     backend.add_special_tokens([PAD, START, END])
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,
@@ -172,6 +173,7 @@ def _random_model(shape: dict[str, Any], seed: int) -> LlamaForCausalLM:
 
 @torch.no_grad()
 def _start_as_copier(model: Qwen2ForCausalLM) -> None:
+    """Initialise the weights so that attention finds equal tokens and the head predicts the token it copied."""
     for layer in model.model.layers:
         attention = layer.self_attn
         attention.k_proj.weight.copy_(attention.q_proj.weight)  # (hidden, hidden)

@@ -289,6 +289,7 @@ class Conversation:
             raise UsageError("the turn is closed: observe() what followed it before the policy speaks again")
 
     def _extend(self, ids: Sequence[int], trained: Sequence[bool], logprobs: Sequence[float], turn: int) -> None:
+        """Append tokens with their marks, logprobs and turn; tokens that are not trained get zeros."""
         if not len(ids) == len(trained) == len(logprobs):
             raise UsageError(f"{len(ids)} tokens came with {len(trained)} marks and {len(logprobs)} logprobs")
         self.ids += ids

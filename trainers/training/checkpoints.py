@@ -220,6 +220,7 @@ class Checkpoints:
         return sorted(folders, key=lambda path: path.name, reverse=True)
 
     def _sound(self, prefix: str) -> Iterator[Checkpoint]:
+        """Yield the readable checkpoints in order; a damaged one is reported on stderr and skipped."""
         for path in self._folders(prefix):
             try:
                 yield _read_checkpoint(path)
@@ -309,6 +310,7 @@ def _random_state() -> dict[str, Any]:
 
 
 def _set_random_state(state: dict[str, Any]) -> None:
+    """Restore the generators of torch, CUDA (where there is one) and Python."""
     torch.set_rng_state(state["torch"])
     if state["cuda"] and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(state["cuda"])

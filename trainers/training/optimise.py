@@ -225,6 +225,7 @@ def _mean(name: str, values: list[float], processes: int) -> float:
 
 
 def _of_processes(own: Mapping[str, float], rule: Callable[[str, list[float], int], float]) -> dict[str, float]:
+    """Gather every process's stats, and reduce each by its extreme (`max`, `min`) or by `rule`."""
     processes = gather_object([dict(own)])
     stats: dict[str, float] = {}
     for name in dict.fromkeys(name for row in processes for name in row):

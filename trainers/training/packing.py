@@ -152,6 +152,7 @@ def packed_states(bare: Any, decoder: Any, packing: Packing) -> torch.Tensor:
 
     @contextmanager
     def packing_now() -> Iterator[None]:
+        """Switch the model to packed attention and a packed MLP for a while."""
         before = config._attn_implementation
         config._attn_implementation = NAME
         try:
@@ -174,6 +175,8 @@ def _layers_again(decoder: Any, around: Callable[[], AbstractContextManager[None
     functions = [layer._gradient_checkpointing_func for layer in layers]
 
     def checkpointing(before: Callable[..., Any], layer: Callable[..., Any], *inputs: Any) -> Any:
+        """Checkpoint a layer so that its recomputation in the backward pass runs inside `around()`, too."""
+
         def run(*values: Any) -> Any:
             with around():
                 return layer(*values)
@@ -264,6 +267,7 @@ def _obstacle(bare: Any, decoder: Any, config: Any) -> str:
 
 
 def _exact(bare: Any, decoder: Any) -> bool:
+    """Check on three small rows that packed hidden states equal the model's own, up to rounding."""
     ids = torch.tensor([[1, 2, 3, 4, 5, 6], [1, 2, 3, 5, 4, 2], [1, 2, 0, 0, 0, 0]], device=bare.device)
     attention = torch.tensor([[1] * 6, [1] * 6, [1, 1, 0, 0, 0, 0]], device=bare.device)
     trained = torch.zeros_like(ids, dtype=torch.bool)

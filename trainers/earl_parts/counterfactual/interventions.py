@@ -134,6 +134,7 @@ class _Episode:
     """A branch of an episode, from the start of a stretch of language on."""
 
     def __init__(self, words: ExpandedChat, env: gym.Env[Any, Any], trajectory: Trajectory) -> None:
+        """Take over the turns before the environment's state, and the entropies of the next turn if it was begun."""
         core = core_of(env)
         assert isinstance(core, ExpandedActionEnv)
         self._words, self._env, self._core, self._prompt = words, env, core, trajectory.prompt

@@ -159,6 +159,7 @@ class _Player:
     """One episode of the player with flaws."""
 
     def __init__(self, flaws: ExpandedFlaws, seed: int, env: gym.Env[Any, Any]) -> None:
+        """Set up the player with its generators, seeded by episode; a silent one plans a guessed answer and `end` at once."""
         core = core_of(env)
         if not isinstance(core, ExpandedActionEnv):
             raise UsageError(
@@ -177,6 +178,7 @@ class _Player:
             self._planned = [text, END] if text else [END]
 
     def _strategy(self, rng: random.Random) -> Moves | None:
+        """Choose the moves of a sorting strategy: None for the solver's, a fixed order, or an algorithm drawn by weight."""
         data, flaws = self._core.episode.task.data, self._flaws
         if flaws.strategy == "solver":
             return None

@@ -167,6 +167,7 @@ class ExpandedPlayer:
         return max(0, min(self._new, self._context - prompt))
 
     def _opened(self, plan: Sequence[Planned], starts: Mapping[str, StartState]) -> dict[str, WalkingEpisode]:
+        """Begin each planned episode on its own environment, or on a given start state; return them by episode key."""
         env_counts: dict[str, int] = {}
         episodes = {}
         for item in plan:

@@ -162,6 +162,7 @@ class ExpandedChat:
         return tokens.sequence()
 
     def _record(self, tokens: ExpandedTokens, turn: Turn, legal: tuple[int, ...]) -> None:
+        """Append a recorded turn to the tokens: text token by token, an action as one decision with what it appended."""
         if isinstance(turn.parsed, Malformed):
             tokens.append_context(self.observation_tokens(turn.observation))
             return
@@ -359,6 +360,7 @@ class WalkingEpisode:
             self._step(Reply(END))
 
     def _step(self, reply: Reply) -> Turn:
+        """Step the environment with a reply, record the turn, and note whether the episode is over and solved."""
         step = self._env.step(reply.action)
         turn = record_turn(self._env, step, reply)
         self._turns.append(turn)
