@@ -89,6 +89,7 @@ def in_tags(conversation: Iterable[tuple[str, str]], around: str) -> list[str]:
 
 
 def _tagged(text: str) -> str:
+    """Convert a native call of one text to its tag; any other text stays."""
     parsed = _CALLS.parse(text)
     if not isinstance(parsed, protocol.Call):
         return text

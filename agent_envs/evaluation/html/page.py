@@ -217,6 +217,7 @@ def _check(page: Page) -> None:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
+    """Build the Jinja environment with its filters, once a process; undefined names raise."""
     environment = Environment(
         loader=PackageLoader("agent_envs", "evaluation/html"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, finalize=_finalize,
@@ -244,6 +245,7 @@ def _template(name: str) -> Any:
 
 @pass_context
 def _finalize(context: Context, value: Any) -> Any:
+    """Escape a template's value for the page: `Markup` stays, longer texts are cut at the page's limit, all is made visible."""
     if isinstance(value, Markup):
         return value
     text = str(value)
@@ -319,6 +321,7 @@ class LinkedPages:
         return path
 
     def _remove_old(self) -> None:
+        """Remove the pages of an earlier view by its marker file; UsageError if the folder holds anything but a view."""
         if not self._marker.is_file():
             raise UsageError(f"{self.folder} is not empty and holds no pages of an earlier view: choose another folder")
         names = self._marker.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -92,6 +92,7 @@ class ReplayReader:
         return ReplayedEpisode(conversation, tuple(env.pictures) if isinstance(env, Painter) else (), note, names)
 
     def _turn_to(self, entry: Entry) -> None:
+        """Open an entry's environment and tasks in place of the last one's; what is missing becomes a note, not an error."""
         if entry is self._entry:
             return
 
@@ -111,6 +112,7 @@ class ReplayReader:
                 missing(f"the run's recorded answers cannot be read ({type(error).__name__})")
 
     def _open_recording(self) -> Recording:
+        """Open the run's recording for replay, once; an empty one where the run recorded nothing."""
         if self._recording is None:
             path = self._externals
             if not path.is_file():

@@ -139,6 +139,7 @@ def _contrast(
 def _metric(
     first: Mapping[str, float], second: Mapping[str, float], clusters: Mapping[str, str]
 ) -> MetricContrast | None:
+    """Compare a metric's task means of two agents on their common tasks, or return None if there are none."""
     tasks = [task for task in first if task in second]
     if not tasks:
         return None

@@ -155,6 +155,7 @@ def natural(text: str) -> tuple[Any, ...]:
 
 
 def _label_rate(value: str, numbers: Sequence[EpisodeNumbers]) -> LabelRate:
+    """Compute the success, mean return and mean metrics of the episodes with one value of a label."""
     complete = [row for row in numbers if row.complete]
     metrics = {name: [row.metrics[name] for row in complete if name in row.metrics] for name in metric_names(complete)}
     means = {name: _mean(values) for name, values in metrics.items()}
@@ -292,6 +293,7 @@ def averages_of(suite: Suite, rates: Sequence[Rate]) -> dict[str, Rate]:
 
 
 def _summary(entry: Entry, trials: int, priced: list[tuple[EpisodeNumbers, Costs]]) -> Summary:
+    """Summarise the episodes of an entry; returns and turns are means over those that ended, success over all."""
     numbers = [row for row, _ in priced]
     tasks, clusters = [row.task for row in numbers], [row.cluster for row in numbers]
     wins = [float(row.success) for row in numbers]

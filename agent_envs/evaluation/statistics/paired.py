@@ -142,6 +142,7 @@ def minimum_detectable(
 def _common_tasks(
     first: Mapping[str, Sequence[float]], second: Mapping[str, Sequence[float]], clusters: Mapping[str, str] | None
 ) -> list[str]:
+    """Return the sorted tasks of two agents; UsageError where one lacks a task, there is none, or one has no cluster."""
     if first.keys() != second.keys():
         odd = sorted(first.keys() ^ second.keys())
         more = f" and {len(odd) - NAMED_TASKS} more" if len(odd) > NAMED_TASKS else ""

@@ -174,6 +174,7 @@ def number_names(names: Sequence[str]) -> NDArray[np.intp]:
 
 
 def _numbers(values: Sequence[float], level: float = 0.95, **labels: Sequence[Any]) -> NDArray[np.float64]:
+    """Convert values to an array after checks: finite, at least one, as many as each label has, a level in (0, 1)."""
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1 or not numbers.size:
         raise UsageError("statistics: give at least one value")

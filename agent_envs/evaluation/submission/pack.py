@@ -94,6 +94,7 @@ class _Packing:
     """One packing: the run that is read, and the files that are written."""
 
     def __init__(self, run: Run, draft: Path, scan: SecretScan, stack: ExitStack) -> None:
+        """Set up the packing with a spool file for episodes; outcomes and characters are counted on the way."""
         self._run, self._draft, self._scan = run, draft, scan
         self._stack = stack
         self._episodes = self._spool()
@@ -206,6 +207,7 @@ class _Packing:
         (self._draft / name).write_bytes(text.encode())
 
     def _shard_line(self, writer: ShardWriter, line: str) -> None:
+        """Write a row to a shard and scan it for secrets; UsageError once all rows are longer than the format allows."""
         self._bytes += len(line)
         if self._bytes > MOST_BYTES:
             raise UsageError(
@@ -266,6 +268,7 @@ def _check_target(target: Path) -> Path:
 
 
 def _write_manifest(draft: Path, replayed: bool) -> str:
+    """Write the manifest of all files with sizes and digests, and return its own sha256."""
     paths = sorted(path.relative_to(draft).as_posix() for path in draft.rglob("*") if path.is_file())
     rows = tuple(
         models.FileRow(path=path, bytes=(draft / path).stat().st_size, sha256=sha256_file(draft / path))

@@ -100,6 +100,7 @@ def _public_name(agent: str) -> str:
 
 
 def _models(agent: str, options: dict[str, Any]) -> tuple[schema.ModelInfo, ...]:
+    """Return the model that a chat agent's name stands for, with its sampling options; nothing for other agents."""
     service, _, model = _public_name(agent).partition(":")
     if service not in PROVIDERS or not model:
         return ()
@@ -118,6 +119,7 @@ def _advisers(run: Run) -> tuple[schema.ModelInfo, ...]:
 
 
 def _prices(run: Run, agent: str, models: tuple[schema.ModelInfo, ...]) -> schema.Prices:
+    """Collect the prices of the agent's model and of feedback models, dated only if there are any."""
     prices = {_public_name(name).partition(":")[2]: price for name, price in run.config.feedback_prices.items()}
     if run.config.price is not None:
         name = next((model.name for model in models if model.role == "agent"), _public_name(agent))
@@ -126,6 +128,7 @@ def _prices(run: Run, agent: str, models: tuple[schema.ModelInfo, ...]) -> schem
 
 
 def _harness(package: str, commit: str) -> schema.Harness:
+    """Describe this installation: package, commit and its changes, Python, platform, digest of all packages."""
     return schema.Harness(
         agent_envs=package,
         git_commit=commit,
@@ -156,6 +159,7 @@ def _git(*arguments: str) -> str:
 
 
 def _small_text(path: Path) -> str:
+    """Read a text file of a person's notes; UsageError if it is too large or unreadable."""
     try:
         if path.stat().st_size > schema.MOST_META_BYTES:
             raise UsageError(f"--about: {path} is larger than {schema.MOST_META_BYTES:,} bytes")

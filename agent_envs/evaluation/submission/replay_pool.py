@@ -72,6 +72,7 @@ class Checks:
         hits: deque[tuple[int, Checked]] = deque()
 
         def unknown() -> Iterator[Line]:
+            """Yield the lines without a kept check, and note for each line whether it is a hit or pending."""
             for number, (label, line) in enumerate(lines):
                 name = sha256(label.encode() + b"\0" + line).hexdigest()
                 if name in self._checks:
@@ -139,6 +140,7 @@ def _checker(text: str, externals: Path | None, flags: bool) -> Iterator[Callabl
 
 @contextlib.contextmanager
 def _replayer(how: Replaying) -> Iterator[RowReplayer]:
+    """Open a replayer of a suite over its recorded answers; an empty recording where there are none."""
     with contextlib.ExitStack() as stack:
         path = how.externals
         if path is None:

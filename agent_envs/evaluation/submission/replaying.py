@@ -121,6 +121,7 @@ class RowReplayer:
         )
 
     def _replay_row(self, row: EpisodeRow, place: Place) -> tuple[EpisodeRow, bool]:
+        """Replay a row into a new row, and return whether a solver gave its actions; `_RowFault` where the result is no row."""
         head = replace(place.header)
         result, by_solver = EpisodeResult(Trajectory(head, (), ()), row.status), False
         if row.turns:
@@ -166,6 +167,7 @@ class RowReplayer:
         return self.services.recording.served if self.services.recording is not None else 0
 
     def _reset(self, env: gym.Env[Any, Any], place: Place) -> tuple[Any, ...]:
+        """Reset to a row's task and return the prompt's messages; `_ReplayUnavailable` if spec or task differ here."""
         head = place.header
         try:
             _, info = env.reset(
@@ -182,6 +184,7 @@ class RowReplayer:
         return shown_messages(env, info)
 
     def _env(self, entry: Entry) -> gym.Env[Any, Any]:
+        """Return the entry's environment, made once; `_ReplayUnavailable` if it cannot be made here."""
         if entry.label not in self._envs:
             # An id may carry a module to import; a replay imports nothing that a file names.
             plain = entry.model_copy(update={"env_id": entry.env_id.rpartition(":")[2]})
@@ -226,6 +229,7 @@ def _border(events: tuple[str, ...], action: str | int) -> tuple[str, ...]:
 
 
 def _choice(solver: Any, env: gym.Env[Any, Any]) -> str | int | None:
+    """Ask a solver for its action in a fork of the environment; None if it raises."""
     try:
         choice: str | int = solver(fork(env))
         return choice

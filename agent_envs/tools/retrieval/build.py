@@ -278,6 +278,7 @@ def _outside(name: str, recording: Recording | None) -> Retriever | None:
 
 
 def _indexed(name: str, corpus: Corpus, folder: Path, progress: Progress | None) -> Retriever:
+    """Make a retriever over a corpus's index by name; BM25 for any other name."""
     if name == "rank_bm25":
         return RankBM25Retriever(corpus, progress=progress)
     if name == "static":

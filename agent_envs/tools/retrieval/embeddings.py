@@ -95,6 +95,7 @@ def vectors_folder(corpus: Corpus, encoder: Encoder, cache_dir: Path) -> Path:
 
 
 def _compute(corpus: Corpus, encoder: Encoder, folder: Path, progress: Progress | None) -> Vectors | None:
+    """Compute and install a corpus's vectors; after a kill the sound blocks on disk are kept and the rest computed."""
     unfinished = folder.parent / f".{folder.name}.blocks"
     try:
         with unfinished.open("a+b") as file:
@@ -131,6 +132,7 @@ def write_rows(path: Path, dtype: str, shape: tuple[int, ...], blocks: Iterable[
 
 
 def _blocks(corpus: Corpus, encoder: Encoder, start: int, progress: Progress | None) -> Iterator[Vectors]:
+    """Encode the passages from a row on, and yield their vectors block by block."""
     for first in range(start, len(corpus), encoder.block):
         last = min(first + encoder.block, len(corpus))
         yield encoder.encode([passage_text(corpus, row) for row in range(first, last)])

@@ -61,6 +61,7 @@ class _Connection(H11Protocol):
         return self.cycle is not None and not (self.cycle.response_complete or self.cycle.more_body)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the clock; with too many connections the longest waiting one is closed."""
         super().connection_made(transport)
         self._since = time.monotonic()
         self._close_in(REQUEST_SECONDS + LINGER_SECONDS)
@@ -69,6 +70,7 @@ class _Connection(H11Protocol):
             min(waiting, key=lambda one: one._since).transport.close()  # this one, where all the others are at work
 
     def data_received(self, data: bytes) -> None:
+        """Stop the clock once a request is complete, and start it for a new one."""
         super().data_received(data)
         if self._at_work:
             self._stop_clock()
@@ -81,6 +83,7 @@ class _Connection(H11Protocol):
         return self._at_work
 
     def on_response_complete(self) -> None:
+        """Restart the clock for the next request, or close a connection that its client has half closed."""
         super().on_response_complete()
         self._since = time.monotonic()
         if self._half_closed:
@@ -217,6 +220,7 @@ class RetrieverServer:
         return {"result": [[wire_document(hit.passage) for hit in hits] for hits in results]}, len(results)
 
     def _check_sender(self, request: Request) -> None:
+        """Refuse a request with a wrong Host, the Origin of another site, or a wrong token (400, 403, 401)."""
         hosts = request.headers.getlist("host")
         if len(hosts) != 1:
             raise HTTPException(400, "one Host header is needed")

@@ -84,6 +84,7 @@ def build_index(kind: str, vectors: Vectors) -> Any:
 
 
 def _empty(faiss: Any, kind: str, width: int, rows: int) -> Any:
+    """Make an empty FAISS index of a kind: flat, sq8, hnsw, or else IVF cells in number by the rows."""
     product = faiss.METRIC_INNER_PRODUCT
     if kind == "flat":
         return faiss.IndexFlatIP(width)
@@ -153,6 +154,7 @@ def get_vector_index(
 
 
 def _built(kind: str, vectors: Vectors, ask: Ask, progress: Progress | None) -> VectorIndex:
+    """Build an index over the vectors; an approximate kind has its recall measured and reported on stderr."""
     if progress is not None:
         progress(kind, 0.0)
     index = VectorIndex(build_index(kind, vectors))
@@ -167,6 +169,7 @@ def _built(kind: str, vectors: Vectors, ask: Ask, progress: Progress | None) -> 
 
 
 def _open(folder: Path, about: Mapping[str, Any]) -> VectorIndex | None:
+    """Load an index from its folder; None if manifest, file or shape do not fit."""
     manifest = read_manifest(folder, about, (INDEX,))
     if manifest is None:
         return None

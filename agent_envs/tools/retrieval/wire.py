@@ -96,6 +96,7 @@ def read_hits(answer: Any, top_k: int, name: str) -> tuple[Hit, ...]:
 
 
 def _hit(row: Any, where: str, name: str) -> Hit:
+    """Read a hit in either form, with `title` and `text` or with `contents`; a malformed or too long one raises."""
     if not isinstance(row, dict):
         raise _malformed(name, f"{where} is no object")
     document = row.get("document", row)
@@ -115,6 +116,7 @@ def _hit(row: Any, where: str, name: str) -> Hit:
 
 
 def _identity(document: dict[str, Any], title: str, text: str, where: str, name: str) -> str:
+    """Return a document's id, or a digest of its title and text where it has none; a malformed id raises."""
     identity = document.get("id")
     if identity is None:
         return sha256_text(f'"{title}"\n{text}')[:16]

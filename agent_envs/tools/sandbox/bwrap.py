@@ -58,6 +58,7 @@ class BwrapBackend:
         return BwrapInterpreter(fork_server, fork_server.take(), spec)
 
     def _fork_server(self, preload: bool, packages: tuple[str, ...]) -> ForkServer:
+        """Return the fork server for these packages; a dead one is replaced."""
         with self._lock:
             fork_server = self._fork_servers.get((preload, packages))
             if fork_server is not None and not fork_server.alive():
@@ -88,6 +89,7 @@ class BwrapInterpreter:
     """One session's process."""
 
     def __init__(self, fork_server: ForkServer, child: Child, spec: SandboxSpec) -> None:
+        """Start the session's process with its settings, and stop it until there is a cell; EnvFault if it does not start."""
         self._fork_server, self._child, self._reaped = fork_server, child, False
         settings = {"seed": spec.seed, "memory_mb": spec.limits.memory_mb, "recursion": spec.limits.recursion}
         try:
@@ -176,6 +178,7 @@ class _CellExchange:
     """One cell sent, its answer and its output received, each within a cap."""
 
     def __init__(self, child: Child, code: str, limits: Limits) -> None:
+        """Frame the cell with a nonce that its answer must repeat."""
         self._cells, self._printed = child.cells, child.printed
         self._most = limits.output_bytes
         self._nonce = secrets.token_hex(16)

@@ -64,6 +64,7 @@ class Starter:
         return result
 
     def _serve(self) -> None:
+        """Run the orders of other threads, one after the other, and hand back results and errors."""
         while True:
             work, answer = self._orders.get()
             result = error = None
@@ -111,6 +112,7 @@ class ForkServer:
         self._drop_errors()
 
     def _greet(self, preload: list[str]) -> None:
+        """Send settings to the fork server and wait until it is ready; UsageError without user namespaces, else EnvFault."""
         settings = {
             "filter": base64.b64encode(filter_program()).decode(), "packages": PACKAGES, "preload": preload,
         }  # fmt: skip
@@ -172,6 +174,7 @@ class ForkServer:
         return Child(int(answer["pid"]), *files)
 
     def _ask(self, order: dict[str, Any], files: int) -> tuple[Any, list[int]]:
+        """Send an order, and return the answer and the file descriptors that came with it; EnvFault if the server is lost."""
         try:
             self._control.send(json.dumps(order).encode())
             room = socket.CMSG_SPACE(files * array.array("i").itemsize)

@@ -144,6 +144,8 @@ def _stop_calendar() -> None:
 
 
 def _before(real: Any, methods: dict[str, Any]) -> Any:
+    """Subclass a datetime class with other methods; instances stay of the real class, and `isinstance` still holds."""
+
     def new(cls: Any, *values: Any, **keywords: Any) -> Any:
         return real(*values, **keywords) if cls is front else real.__new__(cls, *values, **keywords)
 
@@ -220,6 +222,7 @@ class CellSession:
             os._exit(71)
 
     def _answer(self, code: str, nonce: str, most: int) -> None:
+        """Run a cell and send its framed answer; one that is out of memory gets an answer made beforehand."""
         # Made before the cell runs: there may be no memory for it afterwards.
         out_of_memory = framed({"nonce": nonce, "status": "memory", "value": "", "error": "MemoryError"})
         sys.stdout = sys.stderr = self._output
@@ -233,6 +236,7 @@ class CellSession:
         _write(frame)
 
     def _run(self, code: str, most: int) -> dict[str, str]:
+        """Execute a cell and return status, the value of its last expression, and the error it raised."""
         value = ""
         try:
             tree = ast.parse(code, "<cell>")
@@ -260,6 +264,7 @@ class _OutputStream(io.TextIOWrapper):
     """Printed text, handed on in pieces: the host ends a cell that prints too much before all of it is copied."""
 
     def write(self, text: str, /) -> int:
+        """Write a long text piece by piece."""
         if not isinstance(text, str) or len(text) <= PIECE:
             return super().write(text)
         return sum(
@@ -288,6 +293,7 @@ def _receive() -> Any:
 
 
 def _read(size: int) -> bytes:
+    """Read exactly `size` bytes from the host; the process exits where the host has closed the socket."""
     parts = []
     while size:
         part = os.read(CELLS, min(size, 1 << 16))

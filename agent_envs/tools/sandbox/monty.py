@@ -161,6 +161,7 @@ class MontyBackend:
             raise EnvFault(f"sandbox monty: no worker: {error}") from error
 
     def _workers(self, package: Any) -> Any:
+        """Open the pool of workers at first use; EnvFault if they do not start."""
         with self._lock:
             if self._pool is None:
                 try:
@@ -193,6 +194,7 @@ class MontyInterpreter:
     """One session of one worker."""
 
     def __init__(self, package: Any, session: Any, watchdog: Watchdog) -> None:
+        """Take over a session of a worker; EnvFault if the worker has no process."""
         self._package, self._session, self._watchdog = package, session, watchdog
         pid = session.worker_pid
         if pid is None:
@@ -227,6 +229,7 @@ class MontyInterpreter:
         return ExecResult(status, printed.text(), value, error, printed.full, cpu_ms)
 
     def _feed(self, code: str, limits: Limits, printed: "_OutputBuffer") -> str:
+        """Run a cell and return the value of its last expression; where that does not parse apart, the cell runs as a whole."""
         split = split_last(code)
         if split is not None:
             before, last = split

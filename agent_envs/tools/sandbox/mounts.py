@@ -133,6 +133,7 @@ def _packages(more: tuple[str, ...]) -> dict[str, str]:
 
 
 def _folders(name: str, extra: str) -> dict[str, str]:
+    """Map a package's place in the sandbox to its folder here, with its `.libs`; MissingExtra if it is not installed."""
     spec = find_spec(name)
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtra(name, extra, "the sandbox bwrap")
@@ -178,6 +179,7 @@ def _compiled(folder: Path) -> Iterator[Path]:
 
 
 def _trace(program: str, preload: list[str]) -> str:
+    """Return the dynamic linker's trace of a program's libraries, or "" if it cannot be run."""
     environment = {"LD_TRACE_LOADED_OBJECTS": "1", "LD_PRELOAD": " ".join(preload)}
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         return subprocess.run(

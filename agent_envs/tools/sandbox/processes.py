@@ -184,6 +184,7 @@ class Watchdog:
                 self._watches = [other for other in self._watches if other[1] is not watch]
 
     def _look(self) -> None:
+        """Check each watched run when it is due, and wait until the next is."""
         while True:
             with self._changed:
                 now = time.monotonic()

@@ -78,6 +78,7 @@ class Session:
         self._begin()
 
     def _begin(self) -> None:
+        """Create the lock and the live interpreter of this process, which another thread ends when the session is forgotten."""
         self._pid, self._lock = os.getpid(), threading.RLock()
         self._live = LiveInterpreter(self._pool.interpreters)
         # A session may be forgotten anywhere, in the middle of our own work too: so another thread ends its interpreter.
@@ -166,6 +167,7 @@ class Session:
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
+        """Hold the session for one cell; UsageError if it is closed."""
         self._adopt()
         with self._lock:
             if self._closed:
@@ -174,6 +176,7 @@ class Session:
         self._pool.interpreters.wake()
 
     def _save(self) -> None:
+        """Save the interpreter once for each state; too large a save is dropped, and a dead interpreter needs none."""
         interpreter = self._live.interpreter
         if interpreter is None or self._tried_cells == len(self._cells):
             return
@@ -271,6 +274,7 @@ class SessionCache:
         return result, after
 
     def _take(self, key: str) -> Session | None:
+        """Return an idle session with this record, or None; it leaves the cache."""
         with self._lock:
             sessions = self._idle.get(key)
             if not sessions:
@@ -282,6 +286,7 @@ class SessionCache:
             return session
 
     def _put(self, key: str, session: Session) -> None:
+        """Add an idle session, and close those unused for longest beyond the bound."""
         old = []
         with self._lock:
             self._idle.setdefault(key, []).append(session)

@@ -81,6 +81,7 @@ class Lines:
     """White space collapses into the widest gap that was asked for. `full`: more than a page may hold came."""
 
     def __init__(self) -> None:
+        """Set up an empty text: no gap, mark or table row is open."""
         self.as_it_is = self.full = False
         self._parts: list[str] = []
         self._length = self._gap = 0
@@ -129,6 +130,7 @@ class Lines:
         return bounded(_EMPTY_LINES.sub("\n\n", sound("".join(self._parts))))
 
     def _append(self, text: str) -> None:
+        """Append a word with the widest gap and the mark before it; a table cell stays on one line."""
         if self._cells > 1 and not self._words_in_cell and self._gap > SPACE:
             self._gap = SPACE  # a paragraph begins the cell
         self._lines_in_cell = self._lines_in_cell or (self._words_in_cell and self._gap > SPACE)
