@@ -92,6 +92,7 @@ def write_for_hub(hub: str, env_id: str, out: Path, arguments: Mapping[str, Any]
 
 
 def _write_package(name: str, out: Path | None, kind: str) -> list[str]:
+    """Write a new package with an environment, and return what to run next; UsageError before anything is overwritten."""
     snake = _snake(name)
     if snake in sys.stdlib_module_names or find_spec(snake) is not None:
         raise UsageError(f"new {name}: a module {snake!r} is there already, here or installed; take another name")
@@ -117,6 +118,7 @@ def _write_package(name: str, out: Path | None, kind: str) -> list[str]:
 
 
 def _write_family(name: str, family: Path) -> list[str]:
+    """Write a new family into a checkout and enter it in the registry; UsageError for a name that is taken."""
     snake, place = _snake(name), family.absolute()
     root, package = place.parents[2] if len(place.parents) > 2 else place, place.name
     registry, listed = (root / "agent_envs" / part for part in ("core/registry.py", "envs/__init__.py"))

@@ -69,6 +69,7 @@ class Journal(contextlib.AbstractContextManager["Journal"]):
 
     @contextlib.contextmanager
     def _disk_faults(self) -> Iterator[None]:
+        """Turn errors of the disk into an AgentEnvsError that says how to go on."""
         try:
             yield
         except OSError as error:
@@ -80,6 +81,7 @@ class Journal(contextlib.AbstractContextManager["Journal"]):
 
 
 def _open_journal(path: Path) -> IO[bytes]:
+    """Open a journal for appending; UsageError for a link, another kind of file or an unwritable place."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_symlink():
@@ -161,6 +163,7 @@ def _verify_line(line: bytes) -> tuple[bytes] | None:
 
 
 def _sound_row(line: bytes) -> tuple[Any] | None:
+    """Return a line's row in a tuple, or None if it is cut or its checksum is wrong; an older form is read, too."""
     if not line.endswith(b"\n"):
         return None
     try:

@@ -170,6 +170,7 @@ def decode_state(value: Any, texts: Sequence[str] = ()) -> Any:
 
 
 def _decode(value: Any, texts: Sequence[str]) -> Any:
+    """Decode stored JSON to values; ValueError for a bare list, which no state is stored as."""
     if type(value) in _SCALAR:
         return value
     if isinstance(value, list):
@@ -190,6 +191,7 @@ def _decode(value: Any, texts: Sequence[str]) -> Any:
 
 
 def _construct(value: dict[str, Any], texts: Sequence[str]) -> Any:
+    """Construct a registered type from its stored fields; ValueError for an unknown type or unfit fields."""
     cls = _TYPES.get(value["$type"])
     if cls is None:
         raise ValueError(

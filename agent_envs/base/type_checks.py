@@ -33,6 +33,7 @@ def attribute_fits(cls: type, name: str, value: Any) -> bool:
 
 @cache
 def _checks(cls: Any) -> dict[str, tuple[frozenset[type], Fits, str]]:
+    """Build the check, exact types and type name of each field that can be checked; {} if hints do not resolve."""
     try:
         hints = get_type_hints(cls)
     except (NameError, TypeError, AttributeError, SyntaxError):  # names that only the class's own scope knows
@@ -49,6 +50,7 @@ def _checks(cls: Any) -> dict[str, tuple[frozenset[type], Fits, str]]:
 
 @cache
 def _attribute(cls: type, name: str) -> Fits | None:
+    """Return the check of an annotated attribute, of the first class that annotates it, or None."""
     for base in cls.__mro__:
         if name in inspect.get_annotations(base):
             try:
@@ -91,6 +93,7 @@ def _fits(hint: Any) -> Fits | None:
 
 
 def _tuple_fits(parts: tuple[Any, ...]) -> Fits:
+    """Build the check of a tuple: any length with one type, or a fixed length."""
     if len(parts) == 2 and parts[1] is Ellipsis:
         each = _fits(parts[0])
         if each is None:

@@ -100,6 +100,7 @@ def check_info(subject: EnvUnderTest) -> str:
 
 
 def _check_info(observation: Any, info: dict[str, Any], moment: str) -> None:
+    """Check that observation, info and messages have the documented keys and types of this moment."""
     if not isinstance(observation, str):
         raise CheckFailed(f"the observation at {moment} is a {type(observation).__name__}, not a str")
     moments = {"reset": ("always", "reset"), "step": ("always", "step"), "end": ("always", "step", "end")}[moment]
@@ -157,6 +158,7 @@ def check_refusals(subject: EnvUnderTest) -> str:
 
 
 def _refused(call: Callable[[], Any], env_id: str, what: str) -> None:
+    """Check that a call raises a UsageError that names the environment."""
     try:
         call()
     except UsageError as error:

@@ -231,6 +231,7 @@ def play(env: gym.Env[Any, Any], script: Script, start: int = 0) -> list[str]:
 
 
 def _jsonable(value: Any) -> Any:
+    """Convert numpy values for JSON; TypeError for anything else that JSON has no form for."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.generic):

@@ -63,6 +63,7 @@ class _ForkServer:
     """A process that forks one for each job."""
 
     def __init__(self, hash_seed: str) -> None:
+        """Start the process with a hash seed, and end it with this one."""
         self.owner, self._lock = os.getpid(), Lock()
         self._process = subprocess.Popen(
             [*COMMAND, "fork"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
@@ -180,6 +181,7 @@ def _forked(text: str, answers: IO[str]) -> None:
 
 
 def _serve() -> None:
+    """Answer the jobs on standard input, a line each; what an environment prints is discarded."""
     answers = os.fdopen(os.dup(1), "w")
     jobs = os.fdopen(os.dup(0))
     nothing = os.open(os.devnull, os.O_RDWR)

@@ -43,6 +43,7 @@ def check_solver(subject: EnvUnderTest) -> str:
 
 
 def _mean_return(subject: EnvUnderTest, env: gym.Env[Any, Any], policy: Policy, must_succeed: bool = False) -> float:
+    """Play every task and return the mean return; with `must_succeed`, CheckFailed names a task that fails."""
     total = 0.0
     for task in range(subject.tasks):
         result = run_episode(env, policy, seed=task, task=task, split=subject.split)
@@ -87,6 +88,7 @@ def planting(core: TurnEnv, bait: str) -> Iterator[None]:
     advance = core._advance
 
     def baited(episode: Episode, action: Any) -> Outcome:
+        """Advance the episode, and append the bait to observation and results alone."""
         outcome = advance(episode, action)
         messages = tuple(
             dataclasses.replace(message, content=message.content + bait) for message in outcome.observation

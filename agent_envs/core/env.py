@@ -202,6 +202,7 @@ class TurnEnv(gym.Env[str, Any]):
         return legal_text(action)
 
     def _pick(self, task: int | str | Task | None, split: str) -> Task:
+        """Choose a task by index, id or chance; a Task is taken as it is. UsageError for an unknown split or task."""
         if isinstance(task, Task):
             return task
         if split not in self.source.splits:
@@ -257,6 +258,7 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
 
 def _check_options(env: TurnEnv, options: dict[str, Any]) -> dict[str, Any]:
+    """Check the options of a reset: known names, and an episode key that is a text."""
     for name in options:
         if name not in RESET_OPTIONS:
             env._refuse(f"unknown reset option {name!r}", f"the options are {', '.join(RESET_OPTIONS)}")
@@ -301,6 +303,7 @@ def _constructor_arguments(
 
 
 def _info(env: TurnEnv, episode: Episode) -> dict[str, Any]:
+    """Build the info of an episode's newest turn, or of its prompt before the first turn."""
     turns = episode.turns
     messages, events = (turns[-1].observation, turns[-1].events) if turns else (episode.prompt, ())
     return {

@@ -214,6 +214,7 @@ class TrajectoryTree:
     """
 
     def __init__(self, header: Header, prompt: tuple[Message, ...]) -> None:
+        """Start a tree without branches from a header and a prompt."""
         self.root = replace(header, episode_key="", branch="")
         self.prompt = _shared_prompt(prompt)
         self.nodes: dict[str, Node] = {}
@@ -318,6 +319,7 @@ def transcript(prompt: tuple[Message, ...], turns: tuple[Turn, ...]) -> str:
 
 
 def _as_one_text(turns: tuple[Turn, ...]) -> str:
+    """Join actions and what the environment appended into one text; the environment's runs stand in ⟪⟫."""
     pieces = list[tuple[bool, str]]()
     for turn in turns:
         appended = "".join(message.content for message in turn.observation)

@@ -48,6 +48,7 @@ class Session:
         self._start()
 
     def _start(self) -> None:
+        """Reset the record of the episode: texts, tools, history, rewards and end."""
         self.info, self.text = Row(), ""
         self.tools: list[Row] = []
         self.history: list[Row] = []
@@ -108,6 +109,7 @@ class Session:
         return keyed_env
 
     def _env_of(self, keyed_env: KeyedEnv | None, row: Mapping[str, Any]) -> KeyedEnv:
+        """Return the environment that a row names, with its key: the last one if they are the same, else a new one."""
         if not (name := row.get("env_id") or self.env_id):
             raise UsageError("Session: no environment; give Session(env_id), or a row of task_rows")
         kwargs = row.get("env_kwargs")
@@ -138,6 +140,7 @@ class Session:
         return self._record_messages(info)
 
     def _record_step(self, action: str | int, step: tuple[Any, ...]) -> list[Row]:
+        """Record a step's reward, end and action, and return its messages."""
         _, reward, terminated, truncated, info = step
         self.rewards.append(float(reward))
         self.end = "terminated" if terminated else "truncated" if truncated else ""
@@ -147,6 +150,7 @@ class Session:
         return self._record_messages(info)
 
     def _record_messages(self, info: Row) -> list[Row]:
+        """Record the messages of an info, with the prefill as a request in words where the session has no prefills."""
         self.info, messages = info, list(info["messages"])
         if info["prefill"] and messages and not (self.prefills or self.end):
             text = f"{messages[-1]['content']}\n\nBegin your reply with {info['prefill']}"
@@ -156,6 +160,7 @@ class Session:
         return messages
 
     async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Run a call in a thread with a deadline; EnvFault after it, and the environment is abandoned to its thread."""
         future = asyncio.get_running_loop().run_in_executor(_THREADS, call, *arguments)
         try:
             return await asyncio.wait_for(future, self.deadline_seconds)
@@ -270,6 +275,8 @@ class TokenRecord:
         self.logprobs += [0.0] * len(ids)
 
     def _until_stop(self, ids: list[int]) -> list[int]:
+        """Cut tokens behind the first stop text."""
+
         def has_stop(length: int) -> bool:  # a longer beginning holds what a shorter one holds
             text = self.tokenizer.decode(ids[:length], skip_special_tokens=False)
             return any(end in text for end in self.session.info["stop"])

@@ -159,6 +159,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
         return env
 
     def _replies(self, lanes: Sequence[Lane]) -> list[Reply]:
+        """Ask the policy for all lanes at once, and charge each lane with the whole time and its own usage."""
         requests = [lane.walk.request() for lane in lanes if lane.walk is not None]
         actor = lanes[0].actor or self._policy
         with self._asking:

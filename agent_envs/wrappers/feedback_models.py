@@ -162,6 +162,7 @@ class ChatFeedback(Uncopied):
         return shared(self._replies, key, lambda: self._ask_model(port, request, site), REMEMBERED)
 
     def _ask_model(self, port: ChatPort, request: ChatRequest, site: CallSite) -> FeedbackReply:
+        """Ask the model for feedback, a second time if its reply is empty, and return text and usage; then EnvFault."""
         reply = ask(port, request, site)
         text, usage = readable(reply.text), _count_call(reply)
         if not text:
@@ -175,6 +176,7 @@ class ChatFeedback(Uncopied):
         return text, dict(usage)
 
     def _port_now(self, moment: Moment) -> ChatPort:
+        """Return the port of this moment's recording and budget; it is made anew only where either has changed."""
         cache_entry, recording, charged = self._port, moment.recording, moment.charged
         if cache_entry is None or cache_entry[0] is not recording or cache_entry[1] is not charged:
             model = (charged or Metered)(self._model, self.budget)
@@ -213,6 +215,7 @@ def make_feedback_model(
 
 
 def _scripted(env: gym.Env[Any, Any], quality: str) -> ScriptedFeedback:
+    """Make an environment's scripted feedback of a quality; UsageError if either does not exist."""
     name = core_of(env).env_id
     if quality not in QUALITIES:
         names = ", ".join(SCRIPTED + one for one in QUALITIES)

@@ -101,6 +101,7 @@ def _ours() -> Templates:
 
 
 def _check_texts(texts: Mapping[str, Any], where: str) -> Templates:
+    """Check the templates of both modes for their slots and return them; UsageError for missing or unknown ones."""
     if sorted(texts) != sorted(MODES) or not all(isinstance(text, str) for text in texts.values()):
         raise UsageError(f"VerbalFeedback: templates: give the texts of {' and '.join(MODES)}, and nothing else")
     for mode, text in texts.items():

@@ -53,6 +53,7 @@ class Facts:
     """Draws all entities, then every relation, then hides some facts."""
 
     def __init__(self, rng: random.Random, namer: names.Namer, passages: int, short: bool) -> None:
+        """Draw the entities by their shares of passages, museums for the rest, and then all relations."""
         self.rng = rng
         self._namer = namer
         self.entities: dict[str, list[Entity]] = {}
@@ -69,6 +70,7 @@ class Facts:
         self._works()
 
     def _entity(self, kind: str, row: int) -> Entity:
+        """Make an entity of a kind with a new name; trades of people and companies take turns."""
         namer, rng = self._namer, self.rng
         if kind == "person":
             return Entity(kind, namer.person(), TRADES[row % len(TRADES)])
@@ -92,6 +94,7 @@ class Facts:
         return self.rng.choice(pool)
 
     def _people(self) -> None:
+        """Draw each person's dates, places and spouse; a teacher is always older, so that chains have an end."""
         rng, people = self.rng, self.entities["person"]
         years = sorted(rng.randint(FIRST_YEAR, LAST_YEAR - 60) for _ in people)
         order = rng.sample(people, len(people))
@@ -108,6 +111,7 @@ class Facts:
                 order[other].facts["spouse"] = order[one]
 
     def _places(self) -> None:
+        """Draw each city's region, year and mayor; the first cities are the regions' capitals."""
         rng, regions, cities = self.rng, self.entities["region"], self.entities["city"]
         for row, city in enumerate(cities):
             city.facts["region"] = regions[row] if row < len(regions) else rng.choice(regions)
@@ -125,6 +129,7 @@ class Facts:
                 return city
 
     def _organisations(self) -> None:
+        """Draw each organisation's seat, year and heads; a company's year follows from its founder's birth."""
         rng = self.rng
         for kind in ("company", "university", "museum"):
             for entity in self.entities[kind]:
@@ -139,6 +144,7 @@ class Facts:
             university.facts["rector"] = self._any("person", _LEADERS["university"])
 
     def _works(self) -> None:
+        """Draw each work's maker, year and house, and the novel behind each film."""
         for kind in WORKS:
             for work in self.entities[kind]:
                 maker = self._any("person", _MAKERS[kind])
@@ -211,6 +217,7 @@ class Teller:
         return stated
 
     def _long_text(self, entity: Entity, kind: Kind) -> str:
+        """Write the passage of an entity: a lead, a sentence for each stated relation, and fillers where these are few."""
         stated = self._stated(entity, kind.relations)
         subjects = (_short_name(entity), f"the {entity.noun}")
         sentences = [self._pick(kind.leads).format(n=entity.name, k=entity.noun)]
@@ -228,6 +235,7 @@ class Teller:
         return self._pick(CLOSINGS).format(n=entity.name)
 
     def _short_text(self, entity: Entity, kind: Kind, relations: tuple[Relation, ...]) -> str:
+        """Write a short passage of an entity about one or two relations, with no paraphrase."""
         stated = self._stated(entity, relations)
         if not stated:
             return f"{entity.name} is a {entity.noun}. {self._close(entity)}"

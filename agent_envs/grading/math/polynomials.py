@@ -190,6 +190,7 @@ def _settled(atom: Atom, power: Fraction) -> tuple[Fraction, Fraction, int]:
 
 
 def _gathered(coefficients: dict[Monomial, Fraction]) -> Sum:
+    """Build a sum from coefficients in sorted order without zeros; Exhausted if a number is too large."""
     for monomial, value in coefficients.items():
         if bits(value) > 2 * MAX_BITS or any(bits(power) > MAX_BITS for _, power in monomial):
             raise Exhausted

@@ -87,6 +87,7 @@ def prime_powers(value: int, budget: StepBudget) -> list[tuple[int, int]]:
 
 
 def _whole_power(total: poly.Sum, exponent: int, budget: StepBudget) -> poly.Sum:
+    """Raise a sum to a whole power; it stays a power where the result would be too large."""
     if exponent == 0 or total == poly.ONE:
         return poly.ONE
     if len(total.terms) == 1:

@@ -91,6 +91,7 @@ def _power(texts: list[str]) -> int:
 
 
 def _is_unit(tokens: list[Token], place: int) -> bool:
+    """Check whether the token is a unit, as words behind a number are; words that change the value are not."""
     token = tokens[place]
     lower = token.text.lower()
     stem, after = lower.removesuffix("s"), tokens[place + 1].text.lower() if place + 1 < len(tokens) else ""
@@ -237,6 +238,7 @@ class _Reader:
         return self._signed(tokens)
 
     def _item_or_words(self, tokens: list[Token]) -> tuple[str, MathValue]:
+        """Read an item, or its words where it is unreadable; only Exhausted raises."""
         try:
             return self.item(tokens)
         except limits.Exhausted:
@@ -266,6 +268,7 @@ class _Reader:
         return related(parts, signs, self._union, self.budget) if signs else ("", self._union(tokens))
 
     def _union(self, tokens: list[Token]) -> MathValue:
+        """Read a union of values as one set without repetitions."""
         self.budget.spend(len(tokens))
         parts, signs = split(tokens, lambda token: token.text == "cup")
         if not signs:
@@ -290,6 +293,7 @@ class _Reader:
         return read_expression(tokens, self.budget)
 
     def _bracket(self, tokens: list[Token]) -> MathValue:
+        """Read a bracket's content: a set in braces, a row where there are commas, else the value inside."""
         opened, closed, inner = tokens[0].text, tokens[-1].text, tokens[1:-1]
         parts, commas = split(inner, _is_comma)
         braces = opened == "\\{" or (opened == "{" and bool(commas))

@@ -57,6 +57,7 @@ def name_of(tokens: list[Token]) -> str:
 
 
 def _without_subscripts(tokens: list[Token]) -> list[Token]:
+    """Remove subscripts, with all in their braces."""
     rest: list[Token] = []
     level, skips = 0, False
     for token in tokens:
@@ -71,6 +72,7 @@ def _without_subscripts(tokens: list[Token]) -> list[Token]:
 
 
 def _equation(parts: list[list[Token]], member: bool, read: Read, budget: StepBudget) -> tuple[str, MathValue]:
+    """Read an equation: the name and value of "x = 5", or a value with sides that are the same. Unreadable for others."""
     if not parts[0]:  # "= 5"
         parts = parts[1:]
     name, last = name_of(parts[0]) if len(parts) > 1 else "", name_of(parts[-1])
@@ -101,6 +103,7 @@ def overlap(one: MathValue, other: MathValue) -> MathValue:
 
 
 def _inequality(parts: list[list[Token]], signs: list[str], read: Read, budget: StepBudget) -> tuple[str, MathValue]:
+    """Read an inequality; with one unknown alone it is that name's interval, else a row of comparisons."""
     falling = [sign.startswith(">") for sign in signs]
     if all(falling):
         parts, signs = parts[::-1], signs[::-1]

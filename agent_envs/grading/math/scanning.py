@@ -78,6 +78,7 @@ def scan(text: str) -> list[Token]:
 
 class _Scanner:
     def __init__(self) -> None:
+        """Set up the scanner outside all brackets and prose."""
         self.tokens: list[Token] = []
         self.spaced = False
         self.depth = 0
@@ -111,6 +112,7 @@ class _Scanner:
         return bool(self.groups) and self.groups[-1][0]
 
     def _command(self, title: str) -> None:
+        """Scan a command: layout becomes a space, an alias its sign, and text commands make the next group prose."""
         alias = vocabulary.ALIASES.get(title, title)
         if title in vocabulary.PROSE:
             self.prose_next = True
@@ -122,6 +124,7 @@ class _Scanner:
             self._sign(alias)
 
     def _sign(self, sign: str) -> None:
+        """Scan a sign with its brackets; a group of prose loses its braces."""
         if sign == "{":
             self.groups.append((self.prose_next or self._in_prose(), self.prose_next))
             if self.prose_next:

@@ -17,6 +17,7 @@ class MathValue:
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
+        """Compare two answers within a bound of steps; beyond the bound they are not equal."""
         if not isinstance(other, MathValue):
             return NotImplemented
         first, second = sorted((self, other), key=_key)  # a bound that is met must not depend on the order

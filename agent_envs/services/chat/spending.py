@@ -108,6 +108,7 @@ class Budget(Uncopied):
         return sum(cost_of(self.prices[name], used) for name, used in counts.items() if name in self.prices)
 
     def _keep(self) -> None:
+        """Write the counts to the ledger, if there is one, in one step."""
         if self._ledger is None:
             return
         self._ledger.parent.mkdir(parents=True, exist_ok=True)

@@ -111,6 +111,7 @@ def resolve(host: str, port: int, seconds: float) -> list[str]:
     answers: queue.SimpleQueue[list[str] | OSError] = queue.SimpleQueue()
 
     def look_up() -> None:
+        """Resolve the host in a thread of its own, and put addresses or the error into the queue."""
         try:
             infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             answers.put(list(dict.fromkeys(str(info[4][0]) for info in infos)))

@@ -122,6 +122,7 @@ def transport_fault(error: Exception, place: str, answered: bool, proxied: bool 
 
 
 def _no_connection(error: Exception, proxied: bool) -> Kind:
+    """Classify a failed connection: `proxy`, `tunnel`, `network` or `connect`."""
     import httpcore
 
     if isinstance(error, httpcore.ProxyError):
@@ -165,6 +166,7 @@ def parse_json(body: bytes) -> Any:
 
 
 def _bound_depth(value: Any) -> None:
+    """Raise ValueError if JSON is nested more deeply than `MAX_DEPTH`."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         level = [item for outer in level for item in (outer.values() if isinstance(outer, dict) else outer)]
@@ -182,6 +184,7 @@ def _finite(text: str) -> float:
 
 
 def _target(url: str, location: str) -> str:
+    """Compose the hint where a redirect leads, without query or password; "" if it is no URL."""
     try:
         parts = urlsplit(urljoin(url, location))
         port = "" if parts.port is None else f":{parts.port}"
