@@ -112,6 +112,7 @@ class ChatAgent:
         raise NotImplementedError
 
     def _reply(self, request: Request) -> Reply:
+        """Write the turn's action with the model; a fault carries the usage of the turn's earlier calls."""
         model = TurnModel(self._port, request, self._max_tokens)
         try:
             action = self.turn(EpisodeView.of(request), model)

@@ -51,6 +51,7 @@ class SearchO1(ChatAgent):
         return prefix + view.answer(reply if not query else reply.partition("<search>")[0])
 
     def _read(self, view: EpisodeView, model: TurnModel) -> str:
+        """Ask the model for notes on the newest documents, given the first, the last and all searching steps."""
         steps = [_plain(text) for text in view.actions]
         last_steps = [
             step for n, step in enumerate(steps) if n == 0 or n >= len(steps) - LAST_STEPS or "Searched:" in step

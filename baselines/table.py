@@ -182,6 +182,7 @@ def _print_limits(table: PublishedTable, results: Cells) -> None:
 
 
 def _rate(result: Result | None, scale: int) -> str:
+    """Format a success rate with its interval on the table's scale; "(part)" if episodes are missing."""
     if result is None:
         return "no data"
     rate = result.summaries[0].success
@@ -193,6 +194,7 @@ def _rate(result: Result | None, scale: int) -> str:
 
 
 def _measured(table: PublishedTable, ours: Sequence[Result | None]) -> list[str]:
+    """Format the measures of the first column's result; "-" where it has none."""
     result = ours[0] if ours else None
     if result is None:
         return ["-"] * len(table.measures)
@@ -202,6 +204,7 @@ def _measured(table: PublishedTable, ours: Sequence[Result | None]) -> list[str]
 
 
 def _average(table: PublishedTable, ours: Sequence[Result | None]) -> list[str]:
+    """Format the mean over the columns, or the count of columns that are here."""
     if not table.average:
         return []
     rates = [each.summaries[0].success for each in ours if each is not None]
@@ -252,6 +255,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(table: PublishedTable, args: argparse.Namespace) -> int:
+    """Plan, play and print the table; the exit code is 3 if a cell is missing or incomplete."""
     agents = {name for name in args.rows.split(",") if name}
     baselines = sorted({row.agent for row in table.rows} - {""})
     if unknown := agents - set(baselines):

@@ -115,6 +115,7 @@ class EpisodeView:
 
     @property
     def _form(self) -> str:
+        """Return the form of the answer that the instructions name: `law`, `boxed`, `number` or `text`."""
         if "[sources:" in self.instructions:
             return "law"
         if "\\boxed{" in self.instructions:

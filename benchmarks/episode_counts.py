@@ -70,6 +70,7 @@ def _pooled(seeds: Any) -> list[Mapping[str, float]]:
 
 
 def _table(rows: Mapping[str, Sequence[Mapping[str, float]]], names: Sequence[str]) -> str:
+    """Write a Markdown table of mean counts by method."""
     lines = [f"| method | episodes | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
     for row, episodes in rows.items():
         means = [f"{statistics.mean(counts[name] for counts in episodes):.2f}" if episodes else "" for name in names]
@@ -125,6 +126,7 @@ def draw_figures(methods: Mapping[str, Method], curves: Mapping[str, Sequence[Ro
 
 
 def _save(path: Path, title: str, draw: Any, values: Any) -> Path:
+    """Draw a picture into a file and return its path; MissingExtra without matplotlib."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

@@ -151,6 +151,7 @@ def play_rate(env_id: str, tasks: int, most: int, act: str) -> float:
         plans.append((task, actions))
 
     def window() -> int:
+        """Step the planned episodes once and return the number of turns."""
         for task, actions in plans:
             env.reset(options={"task": task})
             for action in actions:

@@ -108,6 +108,7 @@ def group(sizes: Sequence[int]) -> Points:
     env.reset(options={"task": 0, "split": "train"})
 
     def play(size: int) -> int:
+        """Fork an environment so many times and play each fork."""
         for number in range(size):
             twin = agent_envs.fork(env, branch=f"b{number}")
             for _ in range(3):
@@ -125,6 +126,7 @@ def depth(sizes: Sequence[int]) -> Points:
     for size in sizes:
 
         def grow(size: int = size) -> int:
+            """Fork an environment at every turn, and return the size of the tree of all forks."""
             env.reset(options={"task": 0})
             env.unwrapped.max_turns = 10**9
             tree = None

@@ -179,6 +179,7 @@ class _Maker:
     def __init__(
         self, library: Library, picker: Picker, examiner: Examiner, config: QAConfig, progress: Progress
     ) -> None:
+        """Set up the counts of attempts by their end, and of tokens."""
         self._library, self._picker, self._examiner = library, picker, examiner
         self._config, self._progress = config, progress
         self.fates: Counter[str] = Counter()
@@ -375,6 +376,7 @@ def main(
         raise typer.Exit(3) from None
 
     def tell() -> None:
+        """Print the questions by split and the attempts by their end, with a note if unanswerable ones are too few."""
         splits = ", ".join(f"{split} {number:,}" for split, number in report.splits.items())
         show(f"{report.path}: {report.questions:,} questions ({splits}; {report.unanswerable:,} unanswerable)")
         target = int(unanswerable * report.questions + 0.5)

@@ -168,6 +168,7 @@ class Examiner:
         return tuple(section.id for section in left)
 
     def _attempt(self, place: int, sections: Sequence[Section], site: CallSite, usage: Counter[str]) -> Candidate:
+        """Propose a question from sections, and test it; the candidate carries the reason why it was dropped, if it was."""
         fields = self._ask(
             self._port, "propose", site, usage, sections=render(sections), count=len(sections), run=MOST_SHARED_WORDS
         )

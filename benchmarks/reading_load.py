@@ -77,6 +77,7 @@ def _nodes(tree: ast.AST, at_use: bool) -> Iterator[ast.AST]:
 
 
 def _names(node: ast.AST) -> Iterator[str]:
+    """Yield the modules and names that an import brings in."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and node.module:

@@ -68,6 +68,7 @@ def read_tree(path: Path) -> DecisionTree:
 
 
 def _node(row: dict[str, Any]) -> Node:
+    """Convert JSON to a node and all below it."""
     if "end" in row:
         sorts, wrong = (tuple(map(tuple, row[name])) for name in ("sorted", "wrong"))
         return EndNode(sorts, wrong, row["end"] == "truncated")
@@ -217,6 +218,7 @@ def _edges(svg: ElementTree.Element, box: _Box, starts: Sequence[float]) -> None
 
 
 def _box(svg: ElementTree.Element, box: _Box, starts: Sequence[float], orders: float) -> None:
+    """Draw a node's box and label as SVG; an end's box has its orders beside it."""
     x, wide = starts[box.column], _wide(box.label) + 2 * PAD
     if box.column < 0:
         wide = orders - 14 - x

@@ -189,6 +189,7 @@ def _files(folder: Path) -> dict[str, BoardSettings]:
 
 
 def _suites(folder: Path, files: Mapping[str, BoardSettings]) -> dict[str, Suite]:
+    """Load each board's suite, from the board's folder or by name; UsageError if it has no score."""
     suites = {}
     for name, settings in files.items():
         file = folder / settings.suite
@@ -236,6 +237,7 @@ def entrant_of(folder: Path, how: How) -> tuple[Suite, Entrant]:
 
 
 def _settings(path: Path) -> BoardSettings:
+    """Read a board's TOML settings; UsageError if they are too large, malformed or unreadable."""
     try:
         text = path.read_bytes()
         if len(text) > MOST_TOML:

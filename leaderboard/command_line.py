@@ -36,6 +36,7 @@ CODES = (
 
 
 def _parser() -> argparse.ArgumentParser:
+    """Build the parser with all verbs and their options."""
     parser = argparse.ArgumentParser(prog="python -m leaderboard", description=__doc__.partition(":")[0], epilog=CODES)
     verbs = parser.add_subparsers(dest="verb", required=True)
     for verb, text in (
@@ -97,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _verifying(one: argparse.ArgumentParser) -> None:
+    """Add the options of verbs that verify."""
     one.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
     one.add_argument("--seconds", type=float, default=SECONDS, help="the most that one episode may take")
     one.add_argument("--suite", default="", help="a suite's file: only submissions of it are accepted")
@@ -134,6 +136,7 @@ def _how(args: argparse.Namespace) -> How:
 
 
 def _verify(args: argparse.Namespace) -> int:
+    """Verify or add a submission, print the verdict, and return its exit code."""
     with progress_bar(f"verify {args.folder.name}", quiet=args.json) as progress:
         how = replace(_how(args), beside=tuple(args.beside), progress=progress)
         verdict = add(args.folder, args.board, how, args.who) if args.verb == "add" else verify(args.folder, how)
@@ -146,6 +149,7 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def _tell(verdict: Verification, open_questions: list[str]) -> None:
+    """Print a verdict: findings, entries, score, badges, flags, and the questions that are open."""
     show(
         f"{verdict.verdict}: submission {verdict.submission[:16] or '?'}, {verdict.agent or '?'} on {verdict.suite or '?'}"
     )
@@ -174,6 +178,7 @@ def _tell(verdict: Verification, open_questions: list[str]) -> None:
 
 
 def _register(args: argparse.Namespace) -> int:
+    """Register an agent for a suite, and print how it is played."""
     row, path, left = register(load_suite(args.suite), args.agent, args.registry)
 
     def text() -> None:
@@ -193,6 +198,7 @@ def _decide(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace) -> int:
+    """Verify two submissions and print their difference; UsageError if they are of different suites."""
     sides = []
     for name in (args.first, args.second):
         folder = Path(name) if args.board is None else args.board / SUBMISSIONS / find_submission(args.board, name)
@@ -205,6 +211,7 @@ def _compare(args: argparse.Namespace) -> int:
     entries = outcomes.entries(first.verdict, second.verdict)
 
     def text() -> None:
+        """Print both scores, their difference, and the entries."""
         for place, side in (("first", first), ("second", second)):
             assert side.verdict.score is not None
             show(
@@ -222,6 +229,7 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
+    """Verify a submission and write it in the form of `--to`."""
     suite, entrant = entrant_of(args.folder, _how(args))
     if args.to == "hub":
         text = hub_results(entrant, suite.name, args.dataset, args.source)
@@ -237,12 +245,14 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> int:
+    """Verify the boards and write their pages; the exit code is 1 if an accepted row is not shown."""
     boards = list(boards_of(args.board, _how(args), lambda line: None if args.json else show(line, file=sys.stderr)))
     index = write_boards(boards, args.out)
     trim()
     row_counts = {board.name: len(board.standings.rows) for board in boards}
 
     def text() -> None:
+        """Print the rows of each board, those that are not shown, and the index."""
         for board in boards:
             show(f"{board.name}: {len(board.standings.rows)} rows")
             for line in board.left:
@@ -255,6 +265,7 @@ def _build(args: argparse.Namespace) -> int:
 
 
 def _clear(args: argparse.Namespace) -> int:
+    """Remove cached files down to `--most` megabytes, those that were used last excepted."""
     if not 0 <= args.most < 1e9:
         raise UsageError(f"clear: --most {args.most}; give megabytes, 0 or more")
     count, left = trim(int(1e6 * args.most), young=0.0)

@@ -100,6 +100,7 @@ class Directory:
             self._hash(row)
 
     def _hash(self, row: FileRow) -> None:
+        """Hash a file up to one byte beyond its declared size; Rejected if the sha256 differs."""
         sha256, left = hashlib.sha256(), row.bytes + 1
         with _opened(self.folder / row.path) as file:
             while left > 0 and (chunk := file.read(min(_CHUNK, left))):

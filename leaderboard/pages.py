@@ -137,6 +137,7 @@ def page_of(board: Board, order: str = "score") -> Page:
 
 
 def _rows(board: Board, group: str, order: str) -> Table:
+    """Tabulate the rows of a class in an order, whose other orders are links."""
     ks = sorted({k for row in board.standings.rows for k in row.pass_hat})
     has_tokens = "tokens" in _orders(board)
     mine = sorted((row for row in board.standings.rows if row.group == group), key=ORDERS[order][1])
@@ -253,6 +254,7 @@ def _against(board: Board, row: StandingsRow) -> Table:
 
 
 def _submissions(board: Board) -> Table:
+    """Tabulate the submissions with their badges and flags."""
     rows = []
     for row in board.standings.rows:
         meta, verdict = row.entrant.submission, row.entrant.verdict
@@ -265,6 +267,7 @@ def _submissions(board: Board) -> Table:
 
 
 def _entries(board: Board, of: Sequence[StandingsRow]) -> Table:
+    """Tabulate success, return and turns of each entry by row; entries whose tasks cannot be drawn are left out."""
     rows = []
     for entry in board.standings.suite.entries:
         for row in of:
@@ -283,6 +286,7 @@ def _entries(board: Board, of: Sequence[StandingsRow]) -> Table:
 
 
 def _pairs(board: Board) -> Table:
+    """Tabulate the largest differences between rows of a class, each as a bar."""
     names = {name: row.entrant.submission.agent.name for name, row in _by_name(board).items()}
     top_pairs = sorted(board.standings.pairs, key=lambda pair: -abs(pair.difference))[:MOST_PAIRS]
     forest, paged = Forest.over(top_pairs), set(map(id, _paged(board)))
@@ -338,6 +342,7 @@ def _pair_row(board: Board, pair: Pair, paged: set[int]) -> dict[str, Any]:
 
 
 def _row_json(row: StandingsRow) -> dict[str, Any]:
+    """Convert a row of the standings to JSON."""
     meta = row.entrant.submission
     return {
         **row.entrant.verdict.to_json(), "class": row.group, "best_place": row.best, "worst_place": row.worst,

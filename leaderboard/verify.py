@@ -155,6 +155,7 @@ def verify(folder: Path, how: How) -> Verification:
 
 
 def _check_suite(directory: Directory, submission: Submission, board_suite: BoardSuite) -> None:
+    """Reject a submission whose suite, suite file, agent or folders are not the board's."""
     suite = board_suite.suite
     for field_name, value in (("id", suite.id), ("version", suite.version), ("digest", suite.digest())):
         if getattr(submission.suite, field_name) != value:
@@ -205,6 +206,7 @@ def _judge(
     how: How,
     answers: int,
 ) -> Verification:
+    """Replay all rows and judge them; only an accepted submission gets score, badges and flags."""
     plan = dict(places_of(board_suite.suite))
     tell = how.progress
     progress = (lambda count, wins: tell(count, max(len(plan), count), wins)) if tell is not None else None

@@ -46,6 +46,7 @@ PLAIN, BY_QUESTIONS, BY_TASKS = "Avg., plain mean", "Avg., weighted by questions
 
 
 def _entry(label: str, name: str, split: str = "test", limit: int | None = None, **arguments: Any) -> Entry:
+    """Build a suite's entry from an id: its tasks, spec digest and arguments."""
     core = core_of(gym.make(full_id(name), **arguments))
     tasks = tasks_of(core, split, limit)
     return Entry(
@@ -66,6 +67,7 @@ def _average(name: str, source: str, weights: Mapping[str, float]) -> Average:
 
 
 def _core_entries(tasks: int) -> tuple[Entry, ...]:
+    """Build the core suite's entries, weighted so that each family counts alike."""
     rows = [row_of(name) for name in CORE]
     members = Counter(row.family for row in rows)
     return tuple(
