@@ -158,12 +158,12 @@ def suite_case(name: str, designs: tuple[Design, ...], weights: tuple[float, ...
 
 
 def rerun_case(name: str, design: Design, seed: str, gated: bool = False) -> CoverageCase:
-    """Build the case of a rerun on the same tasks, whose chances are drawn once more each time."""
+    """Build the case of a rerun on the same tasks: the truth is their mean chance, which is drawn each time."""
     labels = design.labels
     tasks = generator_for(f"{name}: the tasks", seed)
 
     def draw(generator: np.random.Generator) -> tuple[float, Bounds, Bounds, Bounds]:
-        """Draw the tasks' chances and a table, and return this sample's truth with three intervals."""
+        """Draw the tasks' chances and a table, and return the mean chance with three intervals."""
         chances = design.chances(tasks)
         table = design.play(generator, chances)
         ours = rerun_interval(table.ravel().tolist(), labels)

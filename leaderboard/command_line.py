@@ -265,7 +265,7 @@ def _build(args: argparse.Namespace) -> int:
 
 
 def _clear(args: argparse.Namespace) -> int:
-    """Remove cached files down to `--most` megabytes, those that were used last excepted."""
+    """Remove cached files, those that were used longest ago first, until at most `--most` megabytes stay."""
     if not 0 <= args.most < 1e9:
         raise UsageError(f"clear: --most {args.most}; give megabytes, 0 or more")
     count, left = trim(int(1e6 * args.most), young=0.0)

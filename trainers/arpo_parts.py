@@ -391,7 +391,7 @@ def shared_once(rows: Sequence[TrainRow], episodes: Sequence[Trajectory]) -> lis
 
 
 def _only(row: TrainRow, mask: Sequence[bool], advantages: Sequence[float]) -> TrainRow:
-    """Copy a row so that only the tokens of `mask` are trained: the others lose mark, logprob and turn."""
+    """Copy a row with other advantages, in which the tokens of `mask` alone are trained and keep logprob and turn."""
     sequence = row.sequence
     logprobs = tuple(value if mine else 0.0 for value, mine in zip(sequence.logprobs, mask, strict=True))
     turns = tuple(turn if mine else 0 for turn, mine in zip(sequence.turns, mask, strict=True))

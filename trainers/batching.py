@@ -147,7 +147,7 @@ def _prompt(sequence: TokenSequence) -> tuple[int, ...]:
 
 
 def _check(index: int, row: TrainRow, first: TrainRow) -> None:
-    """Raise UsageError where a row is empty, its columns differ in length, or it lacks a column that the first row has."""
+    """Raise UsageError if a row is empty, has other columns than the first, or an advantage at an untrained token."""
     sequence = row.sequence
     length = len(sequence.ids)
     if length == 0:

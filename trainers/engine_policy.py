@@ -233,7 +233,7 @@ class EnginePolicy:
         return _Turn(history, prefix, prefill_ids, request.prefill, request.turn, forced_prefix=forced)
 
     def _end(self, turn: "_Turn") -> Reply:
-        """Append the sampled tokens to the conversation and return the reply; only tokens of a prefill count as not sampled."""
+        """Append the sampled tokens and return the reply; prefilled and untrained forced tokens are marked as not sampled."""
         turn.history.conversations[-1].append_sampled(turn.ids, turn.logprobs, turn.number)
         forced = turn.forced_prefix
         text = turn.history.last_text = turn.prefill + self._chat.decode((*forced.ids, *turn.ids))

@@ -162,7 +162,7 @@ class ChatFeedback(Uncopied):
         return shared(self._replies, key, lambda: self._ask_model(port, request, site), REMEMBERED)
 
     def _ask_model(self, port: ChatPort, request: ChatRequest, site: CallSite) -> FeedbackReply:
-        """Ask the model for feedback, a second time if its reply is empty, and return text and usage; then EnvFault."""
+        """Ask the model for feedback, twice if the first reply is empty, and return text and usage; EnvFault after two."""
         reply = ask(port, request, site)
         text, usage = readable(reply.text), _count_call(reply)
         if not text:

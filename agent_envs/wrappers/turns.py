@@ -64,7 +64,7 @@ class TurnLimit(TurnWrapper):
         return whole_number(type(self).__name__, name, value, least)
 
     def _allow(self, turns: int) -> None:
-        """Set the number of turns before the first reset, and tell it to the wrappers inside."""
+        """Set the limit, tell it to the wrappers inside, and require a reset before the next step."""
         self.turn_env()
         self.turns = turns
         self.state = (0, True)
@@ -143,7 +143,7 @@ class ForcedAnswer(TurnLimit):
         return "\n\n".join(filter(None, (observation, text_of(passages)))), info
 
     def _prepare(self, action: Any) -> Any:
-        """Wrap the last turn's text in answer tags where they are missing, within the cap on actions."""
+        """Put the last turn's text into answer tags: text before an opening tag is dropped, missing tags are added."""
         opening, closing = self.turn_env().answer_tags
         if allowance(self)[0] > 1 or not isinstance(action, str):
             return action

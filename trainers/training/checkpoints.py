@@ -220,7 +220,7 @@ class Checkpoints:
         return sorted(folders, key=lambda path: path.name, reverse=True)
 
     def _sound(self, prefix: str) -> Iterator[Checkpoint]:
-        """Yield the readable checkpoints in order; a damaged one is reported on stderr and skipped."""
+        """Yield the readable checkpoints, the last first; a damaged one is reported on stderr and skipped."""
         for path in self._folders(prefix):
             try:
                 yield _read_checkpoint(path)

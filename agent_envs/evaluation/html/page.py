@@ -245,7 +245,7 @@ def _template(name: str) -> Any:
 
 @pass_context
 def _finalize(context: Context, value: Any) -> Any:
-    """Escape a template's value for the page: `Markup` stays, longer texts are cut at the page's limit, all is made visible."""
+    """Prepare a template's value: long texts are cut at the page's limit, invisible characters shown; `Markup` stays."""
     if isinstance(value, Markup):
         return value
     text = str(value)
@@ -321,7 +321,7 @@ class LinkedPages:
         return path
 
     def _remove_old(self) -> None:
-        """Remove the pages of an earlier view by its marker file; UsageError if the folder holds anything but a view."""
+        """Remove the pages that the marker file of an earlier view names; UsageError without one, other files stay."""
         if not self._marker.is_file():
             raise UsageError(f"{self.folder} is not empty and holds no pages of an earlier view: choose another folder")
         names = self._marker.read_text(encoding="utf-8", errors="replace").splitlines()

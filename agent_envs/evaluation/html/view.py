@@ -155,7 +155,7 @@ def _rows_with_transcripts(episodes: list[ViewRow], most: int | None) -> list[Vi
 def _transcripts(
     run: Run, results: Spool, subset: list[ViewRow], reader: ReplayReader, progress: Progress | None
 ) -> Iterator[tuple[ViewRow, RenderedTranscript]]:
-    """Yield each row with its transcript drawn, until the room for pictures is spent, and report progress."""
+    """Yield each row with its drawn transcript, with pictures as long as their room lasts, and report progress."""
     wins, room = 0, PICTURE_BYTES
     for number, row in enumerate(subset, 1):
         result = result_of(json.loads(results.get(row.key)), run.folder)[1]

@@ -72,7 +72,7 @@ def _without_subscripts(tokens: list[Token]) -> list[Token]:
 
 
 def _equation(parts: list[list[Token]], member: bool, read: Read, budget: StepBudget) -> tuple[str, MathValue]:
-    """Read an equation: the name and value of "x = 5", or a value with sides that are the same. Unreadable for others."""
+    """Read an equation: name and value of "x = 5", the value of equal sides, or else the two sides as a comparison."""
     if not parts[0]:  # "= 5"
         parts = parts[1:]
     name, last = name_of(parts[0]) if len(parts) > 1 else "", name_of(parts[-1])

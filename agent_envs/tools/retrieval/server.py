@@ -83,7 +83,7 @@ class _Connection(H11Protocol):
         return self._at_work
 
     def on_response_complete(self) -> None:
-        """Restart the clock for the next request, or close a connection that its client has half closed."""
+        """Close a connection that its client half closed; bound the time of a request or answer still on its way."""
         super().on_response_complete()
         self._since = time.monotonic()
         if self._half_closed:

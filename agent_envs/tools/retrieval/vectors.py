@@ -84,7 +84,7 @@ def build_index(kind: str, vectors: Vectors) -> Any:
 
 
 def _empty(faiss: Any, kind: str, width: int, rows: int) -> Any:
-    """Make an empty FAISS index of a kind: flat, sq8, hnsw, or else IVF cells in number by the rows."""
+    """Make an empty FAISS index of a kind: flat, sq8, hnsw, or else IVF with cells by the number of rows."""
     product = faiss.METRIC_INNER_PRODUCT
     if kind == "flat":
         return faiss.IndexFlatIP(width)

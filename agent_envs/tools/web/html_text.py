@@ -211,7 +211,7 @@ class _PageReading:
             self._target = tag.attributes["href"]
 
     def _end_link(self) -> None:
-        """Close the open link and keep its first words; links without words, and those beyond the bound, are dropped."""
+        """Close the open link; a URL keeps the words of its first link, and links without words are dropped."""
         target, self._target = self._target, None
         words, self._words = one_line(self._words, MAX_LINK_CHARACTERS), ""
         links = self._links[1 if self._depth else 0]

@@ -130,7 +130,7 @@ class Lines:
         return bounded(_EMPTY_LINES.sub("\n\n", sound("".join(self._parts))))
 
     def _append(self, text: str) -> None:
-        """Append a word with the widest gap and the mark before it; a table cell stays on one line."""
+        """Append text behind the pending gap and mark; a paragraph that begins a table cell stays on the row's line."""
         if self._cells > 1 and not self._words_in_cell and self._gap > SPACE:
             self._gap = SPACE  # a paragraph begins the cell
         self._lines_in_cell = self._lines_in_cell or (self._words_in_cell and self._gap > SPACE)

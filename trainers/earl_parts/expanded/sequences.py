@@ -162,7 +162,7 @@ class ExpandedChat:
         return tokens.sequence()
 
     def _record(self, tokens: ExpandedTokens, turn: Turn, legal: tuple[int, ...]) -> None:
-        """Append a recorded turn to the tokens: text token by token, an action as one decision with what it appended."""
+        """Append a recorded turn: text token by token, an action as one decision; of a malformed one the observation."""
         if isinstance(turn.parsed, Malformed):
             tokens.append_context(self.observation_tokens(turn.observation))
             return
