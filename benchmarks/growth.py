@@ -39,7 +39,7 @@ def exponent(points: Points) -> float:
 
 
 def least(work: Callable[[], int], repeats: int = 3) -> float:
-    """Return CPU-seconds a unit of work, the least of some repeats; the work says how many units it was."""
+    """Return the least CPU-seconds a unit of some repeats of a work, which returns its number of units."""
     best = math.inf
     for _ in range(repeats):
         started = time.process_time()

@@ -184,7 +184,7 @@ class Outcomes:
 
 @dataclass(frozen=True)
 class Standings:
-    """A board's rows, by class and score, its pairs, and what compares any two of its rows entry by entry."""
+    """A board's rows by class and score, its pairs, and the outcomes with which any two rows are compared."""
 
     suite: Suite
     rows: tuple[StandingsRow, ...]

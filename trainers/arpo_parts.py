@@ -125,7 +125,7 @@ class BranchNode:
 
 
 def tool_before(turn: Turn, after: str) -> str | None:
-    """Return whose result a turn ended with, "" where nodes are all turns; None where the next turn is no node."""
+    """Return the tool of a turn's last result, "" if any turn makes a node; None if the next turn is no node."""
     names = [row.name for row in turn.results if row.call_id]
     return names[-1] if names else "" if after == "turn" else None
 
@@ -206,7 +206,7 @@ class TaskTree:
     """
 
     def __init__(self, items: Sequence[Planned], settings: BranchingSettings, vocabulary: int) -> None:
-        """Take the planned episodes: as many as the tree may have leaves."""
+        """Set the planned episodes, whose number is that of the tree's leaves at most."""
         self._items, self._settings, self._vocabulary = list(items), settings, vocabulary
         self._nodes: list[_Candidate] = []
         self._afterwards = settings.rule in AFTERWARDS
@@ -247,7 +247,7 @@ class TaskTree:
         self.paths += new
 
     def prepare(self, lockstep: Lockstep) -> list[Lane]:
-        """Keep forks of every path that is at a node, and return the lanes that are to take a turn."""
+        """Fork every path that is at a node, the forks waiting, and return the lanes that take the next turn."""
         active = [path for path in self.paths if not path.lane.over]
         for path in active:
             path.waiting = []

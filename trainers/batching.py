@@ -121,7 +121,7 @@ def _parts(
 
 
 def in_parts(rows: Sequence[TrainRow], count: int) -> list[list[TrainRow]]:
-    """Return rows in as many parts as there are gradient steps an epoch, equal ones as far as they divide, in their order."""
+    """Split rows in their order into `count` parts of equal size, up to one row."""
     cuts = [len(rows) * part // count for part in range(count + 1)]
     return [list(rows[start:stop]) for start, stop in pairwise(cuts)]
 

@@ -288,7 +288,7 @@ class TokenHistory:
 
 @dataclass
 class _Turn:
-    """A turn between its request and its reply."""
+    """A turn that is being sampled: its prefix, its forced tokens and those drawn so far."""
 
     history: TokenHistory
     prefix: Prefix

@@ -191,7 +191,7 @@ class Evaluator:
     """
 
     def __init__(self, settings: RunSettings, player: Player, accelerator: Any) -> None:
-        """Take the settings, who is measured, and accelerate's processes.
+        """Set the settings, the player to measure, and accelerate's processes.
 
         Raises:
             UsageError: arguments are no JSON object, a split does not exist, or the best would be chosen on the test split.

@@ -125,7 +125,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         end_id: int,
         states: Mapping[int, Any] = MappingProxyType({}),
     ) -> None:
-        """Take what is played and by whom.
+        """Set the plan, the policy and the states of the lanes.
 
         Args:
             lane_plan: what is played.
@@ -249,7 +249,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
 
 
 def state_before(ids: Sequence[int], end: int) -> TokenSequence:
-    """Return a sequence whose one trained token, which nobody said, stands behind `ids`: its value is that of the state."""
+    """Return `ids` with `end` as the one trained token: the critic's value there is the value of the state."""
     length = len(ids)
     return TokenSequence((*ids, end), (False,) * length + (True,), (0.0,) * (length + 1), (0,) * length + (1,))
 

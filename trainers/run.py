@@ -106,7 +106,7 @@ class TrainingRun:
             return play_groups(self.parts.processes.share(plan, together=together), self.parts.policy)
 
     def weights_changed(self) -> None:
-        """Tell the engine: caches are dropped; a copy of the weights is brought up to date, and checked."""
+        """Sync the engine's copy of the weights, if it has one, and drop its caches."""
         engine = self.parts.engine
         if hasattr(engine, "sync"):
             with self.parts.accelerator.autocast():
@@ -258,7 +258,7 @@ class TrainingRun:
             self._save()
 
     def stop(self, end: BudgetSpent) -> BudgetSpent:
-        """Save the steps that are finished, and return what is told of the end: what was spent, and how to go on."""
+        """Save the finished steps, and return the error to raise: the cost so far and how to resume."""
         self.parts.policy.sampled_tokens = self._sampled  # the step that is not finished is played again
         if self._saved_step < self.step:
             self._save()

@@ -181,7 +181,7 @@ def _parts(folder: Path, words: Mapping[str, str], templates: Sequence[str]) -> 
 
 
 def _entered(path: Path, text: str, ends: tuple[str, str], line: str) -> str:
-    """Return a text with one more line at the end of a list."""
+    """Insert a line at the end of a list of a source text; UsageError where the list is not found."""
     place = text.find(ends[1], text.find(ends[0])) if ends[0] in text else -1
     if place < 0:
         raise UsageError(f"{path}: no place for the new entry was found, the end of {ends[0]!r}")

@@ -93,7 +93,7 @@ def _open_journal(path: Path) -> IO[bytes]:
 
 
 def _check_kind(path: Path) -> None:
-    """Refuse a folder, and a pipe or a device, which to open might take for ever."""
+    """Refuse a folder, pipe or device in a journal's place: opening one may never return."""
     if path.exists() and not path.is_file():
         kind = "a folder" if path.is_dir() else "no file"
         raise UsageError(f"{path} is {kind}, where a journal belongs; name another place")
@@ -140,7 +140,7 @@ def read_row(file: IO[bytes], start: int) -> Any:
 
 
 def _rows(path: Path, read: Callable[[bytes], tuple[Any] | None] | None = None) -> Iterator[tuple[Any, int]]:
-    """Yield (row, where its line ends); of lines with more behind them, what `read` makes of them."""
+    """Yield (row, byte behind its line); `read` may read all lines but the last, which is left out if torn."""
     if not path.exists():
         return
     _check_kind(path)

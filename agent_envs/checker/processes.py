@@ -51,7 +51,7 @@ def run_child(subject: EnvUnderTest, job: dict[str, Any], hash_seed: str) -> dic
 
 
 def started(text: str, hash_seed: str) -> str:
-    """Return the line that a process of its own writes for a job."""
+    """Run a job in a new process and return the line that it writes."""
     child = subprocess.run(
         COMMAND, input=text, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=_with(hash_seed),
         timeout=SECONDS, check=False,
@@ -138,7 +138,7 @@ def _answer_line(text: str, answers: IO[str]) -> None:
 
 
 def _go_where_it_was_asked(job: dict[str, Any]) -> None:
-    """Take the folder, the path and the variables of the process that asks."""
+    """Set the working folder, the import path and the variables to those of the process that sent the job."""
     hash_seed = os.environ["PYTHONHASHSEED"]
     os.environ.clear()
     os.environ.update(job["variables"], PYTHONHASHSEED=hash_seed)
@@ -147,7 +147,7 @@ def _go_where_it_was_asked(job: dict[str, Any]) -> None:
 
 
 def _make_tasks(job: dict[str, Any]) -> None:
-    """Make the tasks of a job where they are kept for all jobs after it, too; what fails here, the job itself will tell.
+    """Make the tasks of a job in the server, for this and all later forks; errors are left to the job itself.
 
     So a task of ours that came out differently from process to process is seen once a server, of which each hash seed has one.
     """

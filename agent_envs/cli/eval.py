@@ -130,7 +130,7 @@ def _tell_plan(suite: "Suite", settings: "Settings", yes: bool) -> None:
 
 
 def _begin(suite: "Suite", settings: "Settings", folder: Path, title: str, as_json: bool) -> None:
-    """Play a suite, once what is known of it before is told."""
+    """Print the notes on a suite, then play it."""
     from agent_envs.evaluation.runs.evaluate import evaluate
     from agent_envs.evaluation.suites.plan import notes_on
 

@@ -102,7 +102,7 @@ class TurnEnv(gym.Env[str, Any]):
         return env
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "TurnEnv":
-        """Copy what it holds; what is shared and never written says so itself."""
+        """Copy the environment; parts that are shared and never written (`Uncopied`) stay the same objects."""
         twin: TurnEnv = memo.setdefault(id(self), object.__new__(type(self)))
         twin.__dict__.update(deepcopy(self.__dict__, memo))
         return twin
@@ -248,7 +248,7 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return {}
 
     def on_turn_limit(self, turns: int) -> None:
-        """Hear of a wrapper further out that ends every episode after so many turns."""
+        """Take note of a wrapper further out that ends every episode after so many turns."""
 
     def turn_env(self) -> TurnEnv:
         """Return the TurnEnv at the core of the stack."""

@@ -122,7 +122,7 @@ def _fits(old: Any, value: Any) -> bool:
 
 
 def _no_more_checks(wrapper: Any) -> None:
-    """Gymnasium's passive checks compare the first steps with the reset before them: in mid-episode they are over."""
+    """Switch off gymnasium's passive checks, which belong to the first steps after a reset."""
     wrapper.checked_reset = wrapper.checked_step = wrapper.checked_data_reuse = True
     wrapper._previous_data = None
 

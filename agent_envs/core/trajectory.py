@@ -124,7 +124,7 @@ class Turn:
 @state_type
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Header:
-    """Which episode a trajectory belongs to."""
+    """The identity of an episode: environment, task, seed, episode key and branch, with digests."""
 
     env_id: str
     spec_digest: str
@@ -137,7 +137,7 @@ class Header:
 
     @property
     def origin(self) -> str:
-        """Episode key and branch: what names the turns taken under this header."""
+        """Episode key and branch, which name the turns taken under this header."""
         return f"{self.episode_key}/{self.branch}"
 
 

@@ -41,7 +41,7 @@ class Session:
     def __init__(
         self, env_id: str = "", *, prefills: bool = False, deadline_seconds: float = 300.0, **arguments: Any
     ) -> None:
-        """Name the environment as `task_rows` does, unless rows do. Who `prefills` begins turns with `info["prefill"]`."""
+        """Set the environment, unless rows name it. With `prefills` the caller begins turns with `info["prefill"]`."""
         self.env_id, self.arguments = env_id, arguments
         self.prefills, self.deadline_seconds = prefills, deadline_seconds
         self._keyed_env: KeyedEnv | None = None
@@ -104,7 +104,7 @@ class Session:
             self._keyed_env = None
 
     def _take_env(self) -> KeyedEnv | None:
-        """Take the environment out for a reset: whatever becomes of that, the episode before is over."""
+        """Take the environment out for a reset; the last episode is over even if the reset fails."""
         keyed_env, self._keyed_env = self._keyed_env, None
         return keyed_env
 
@@ -122,7 +122,7 @@ class Session:
         return key, gym.make(full_id(name), **arguments)
 
     def _reset(self, keyed_env: KeyedEnv | None, row: Row) -> tuple[KeyedEnv, Row]:
-        """Reset, maybe in a thread that nobody waits for any more: it changes nothing here."""
+        """Reset the environment of a row and return it with the info; the session itself is not changed."""
         keyed_env = self._env_of(keyed_env, row)
         options = {key: row[key] for key in ("task", "split", "episode_key") if row.get(key) is not None}
         seed = None if row.get("seed") is None else int(row["seed"])

@@ -114,12 +114,12 @@ class EpisodeWalk:
 
     @property
     def header(self) -> Header:
-        """The episode that it is, and its branch."""
+        """The header of the episode, with its branch."""
         return self._core.episode.header
 
     @property
     def origin(self) -> str:
-        """What names its conversation, as `Request.origin`."""
+        """The name of its conversation, as `Request.origin`."""
         return origin_of(self.header.episode_key, self.header.branch)
 
     def request(self) -> Request:

@@ -88,7 +88,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
         self, policy: Policy, *, services: Services | None = None, threads: int = 64, attempts: int = 1,
         pause_seconds: float = 1.0, keep_errors: bool = False,
     ) -> None:  # fmt: skip
-        """Take who plays.
+        """Set the policy, its services, and how often and how wide lanes are played.
 
         Args:
             policy: who plays; with one that `needs_env` lanes step one at a time.

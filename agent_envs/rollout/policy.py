@@ -267,7 +267,7 @@ class CompanionPolicy:
 
 
 class NullPolicy:
-    """Says nothing, ever: the floor below the floor."""
+    """A policy of empty texts, whose score is a lower bound for others."""
 
     name = "null"
     batch = 1

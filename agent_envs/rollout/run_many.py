@@ -171,7 +171,7 @@ def result_of(row: Any, path: Path) -> tuple[str, EpisodeResult]:
 
 
 def _numbers(result: EpisodeResult) -> Iterator[float]:
-    """Yield what sums and squares are made of."""
+    """Yield all numbers of a result that are summed later: times, usage and rewards."""
     yield from (result.seconds, result.agent_seconds, *result.usage.values())
     for turn in result.trajectory.turns:
         yield from (turn.reward, *dict(turn.terms).values())

@@ -49,7 +49,7 @@ PREFIX = "feedback_"  # of the names in an episode's usage
 
 @dataclass(frozen=True)
 class Moment:
-    """The moment of an episode on which a feedback model speaks.
+    """The turn of an episode for which a feedback model speaks.
 
     Attributes:
         header: which episode; its key, branch, task and seed key all chance.
@@ -72,7 +72,7 @@ class Moment:
 
 
 class FeedbackModel(Protocol):
-    """f_psi.
+    """A model that gives verbal feedback (f_psi in VEG's paper).
 
     Attributes:
         name: as reports tell it.

@@ -162,7 +162,7 @@ def newest_lines(messages: Sequence[Message], most: int) -> list[str]:
 
 
 def _cuts(messages: Sequence[Message], most: int) -> Iterator[tuple[int, int]]:
-    """Yield which messages are to be cut, one after another, and to how many characters at the least."""
+    """Yield (place, least characters) of the messages to cut, in the order in which to cut them."""
     others = [place for place, message in enumerate(messages) if message.author != "policy"]
     own = (place for place, message in enumerate(messages) if message.author == "policy" and place)
     yield from ((place, MOST_CUT) for place in others[:-1] if place)

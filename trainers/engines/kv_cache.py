@@ -48,7 +48,7 @@ class SlotCache(Cache):
     """
 
     def __init__(self, layers: int, columns: int, states: torch.Tensor | None = None) -> None:
-        """Make room for so many columns at the first write, or stand on given states."""
+        """Set the number of columns, allocated at the first write, or take over states that are there."""
         super().__init__(layers=[])
         self.states = states
         self._depth = layers
@@ -112,7 +112,7 @@ class SessionStore:
     """
 
     def __init__(self, limit: int) -> None:
-        """Keep nothing yet, and never more than `limit` tokens."""
+        """Set up an empty store that holds at most `limit` tokens."""
         self.limit = limit
         self.tokens = 0
         self._caches: OrderedDict[str, CachedTokens] = OrderedDict()
@@ -152,12 +152,12 @@ class SessionStore:
             self.drop(next(iter(self._caches)))
 
     def drop(self, name: str) -> None:
-        """Keep a name no longer."""
+        """Remove the cache of a name."""
         cache = self._caches.pop(name, None)
         self.tokens -= len(cache.ids) if cache else 0
 
     def clear(self) -> None:
-        """Keep nothing."""
+        """Remove all caches."""
         self._caches.clear()
         self._trunks.clear()
         self._waiting.clear()

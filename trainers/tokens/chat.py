@@ -315,7 +315,7 @@ def _key(messages: Rows, tools: Sequence[Any]) -> str:
 
 
 class TextCache(Generic[T]):
-    """A function of texts that keeps what it returned last. Bounded by characters: a count would not bound memory.
+    """A function of texts with a cache of its latest results, bounded by characters, not by entries.
 
     Attributes:
         characters: of all texts whose results are kept.

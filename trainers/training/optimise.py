@@ -244,7 +244,7 @@ class Processes:
     """
 
     def __init__(self, accelerator: Any) -> None:
-        """Take what accelerate knows of them."""
+        """Take accelerate's accelerator, which knows the processes."""
         self.accelerator, self.device = accelerator, accelerator.device
 
     def check_shares(self, tasks: int, *standards: str) -> None:

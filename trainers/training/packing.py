@@ -97,7 +97,7 @@ def pack(ids: torch.Tensor, attention: torch.Tensor, trained: torch.Tensor) -> P
 
 
 def _own(spans: Sequence[tuple[int, int, int]], width: int, device: torch.device) -> tuple[torch.Tensor, ...]:
-    """Split rows into those that attend whole, causally, and those that attend from their own tokens, under a mask.
+    """Split rows into those with causal attention over all tokens and those whose own tokens alone attend, by a mask.
 
     A mask costs twice what causal attention does, so that a row has to own less than half of the width. On a GPU it costs the
     fast kernel.

@@ -197,14 +197,14 @@ class Run:
 
 
 class Spool:
-    """Texts in a file of their own, laid aside under keys and taken out in any order, so that none of them is held."""
+    """Texts by key in a temporary file instead of memory, to be read in any order."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self.places: dict[str, tuple[int, int]] = {}
 
     def put(self, key: str, text: str) -> None:
-        """Lay a text aside."""
+        """Write a text under a key."""
         data = text.encode()
         self.places[key] = (self._file.seek(0, os.SEEK_END), len(data))
         self._file.write(data)

@@ -140,7 +140,7 @@ def interval_or_none(values: Sequence[float], clusters: Sequence[str]) -> tuple[
 
 
 def figure(value: float | None, sign: str = "") -> str:
-    """Return a number with four digits, whole ones with all; "" for None. `sign` "+" also tells that one is positive."""
+    """Format a number with four digits, a whole one in full, None as "". `sign` "+" also tells that one is positive."""
     if value is None:
         return ""
     return format(value, f"{sign},.0f" if abs(value) >= 1_000 else f"{sign}.4g")
@@ -233,7 +233,7 @@ class Summary:
         return {"success": value, "interval": interval, **row, **counts, **self.breakdown()}
 
     def breakdown(self) -> dict[str, Any]:
-        """Return the strata and the metrics as plain data; without the one that there is none of."""
+        """Return the strata and the metrics as plain data; an empty one of the two is left out."""
         strata = {name: [item.to_json() for item in rows] for name, rows in self.strata.items()}
         metrics = {name: item.to_json() for name, item in self.metrics.items()}
         return {name: table for name, table in (("strata", strata), ("metrics", metrics)) if table}

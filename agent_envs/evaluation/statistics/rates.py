@@ -46,7 +46,7 @@ class Rate:
         return f"{self.trials} in {self.clusters} clusters" if self.clusters < self.trials else f"{self.trials}"
 
     def text(self) -> str:
-        """Return both: `62.0 % [55.1, 68.4] (n=200 in 50 clusters)`."""
+        """Return share and basis: `62.0 % [55.1, 68.4] (n=200 in 50 clusters)`."""
         return f"{self.share} (n={self.basis})"
 
 

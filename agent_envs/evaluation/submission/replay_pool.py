@@ -128,7 +128,7 @@ class Ledger(Checks):
 
 @contextlib.contextmanager
 def _checker(text: str, externals: Path | None, flags: bool) -> Iterator[Callable[[Line], Checked]]:
-    """Give the work of one process; environments' prints go nowhere."""
+    """Yield the function with which one process checks lines; what environments print is discarded."""
     how = Replaying(read_suite(text, "the suite"), externals, flags=flags)
     with (
         open(os.devnull, "w", encoding="utf-8") as nowhere,

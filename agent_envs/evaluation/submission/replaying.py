@@ -218,7 +218,7 @@ def _differences(row: EpisodeRow, again: EpisodeRow) -> list[str]:
 
 
 def _border(events: tuple[str, ...], action: str | int) -> tuple[str, ...]:
-    """Return the notes on how a text was made legal that can be true of the recorded text: each once, and as it stands."""
+    """Return a turn's notes on cut or replaced text; `_RowFault` if one repeats or contradicts the recorded action."""
     notes = border_notes(events)
     for note in notes:
         cut = _CUT.fullmatch(note)

@@ -29,7 +29,7 @@ class DeadlineBackend(httpcore.NetworkBackend):
     """Connects within what is left of the time, the resolution of names included."""
 
     def __init__(self, admit: Admit | None = None) -> None:
-        """Take who is asked before each connection; the addresses that it sees are the ones that are connected to."""
+        """Set the check that each host's addresses must pass; connections go to these very addresses."""
         self._admit = admit
 
     def connect_tcp(

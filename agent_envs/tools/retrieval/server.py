@@ -78,7 +78,7 @@ class _Connection(H11Protocol):
             self._close_in(REQUEST_SECONDS + LINGER_SECONDS)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Keep a connection whose client only has nothing more to say until it has its answer."""
+        """Keep a half-closed connection open until its answer is sent."""
         self._half_closed = True
         return self._at_work
 

@@ -49,7 +49,7 @@ class Starter:
         self._thread: threading.Thread | None = None
 
     def do(self, work: Callable[[], Any], wait: bool = True) -> Any:
-        """Run some work in the thread, and return what it returns or raise what it raises, unless nobody waits."""
+        """Run work in the thread; return its result or raise its error, or with `wait` False return None at once."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="sandbox-starter", daemon=True)

@@ -86,7 +86,7 @@ def _fork(control: socket.socket, libc: Any, program: bytes) -> None:
 
 
 def _arrange(cells: int, printed: int) -> None:
-    """Leave the child four files: nothing to read, what is printed (twice), and the host."""
+    """Set the child's four files: an empty input, the pipe for output and errors, and the host's socket."""
     cells, printed = os.dup(cells), os.dup(printed)  # above the numbers that are given away below
     os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
     os.dup2(cells, 64)
@@ -104,7 +104,7 @@ def _reap(pid: int) -> int:
 
 
 def _stand_still() -> None:
-    """Stop the clocks, make sleep take no time, hide what differs from machine to machine: cells must give the same again.
+    """Stop the clocks, make sleep instant and hide differences of machines, so that cells give the same again.
 
     What asks the system from C still tells the true time (`numpy.datetime64("now")` does): such a cell does not repeat.
     """

@@ -125,7 +125,7 @@ class Saves:
 
 
 class Cleaner:
-    """One thread that does what must not be done where it comes up, such as in the middle of collecting garbage."""
+    """One thread for work that must not run where it arises, such as within garbage collection."""
 
     def __init__(self) -> None:
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()

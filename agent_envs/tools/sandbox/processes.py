@@ -43,7 +43,7 @@ class Process:
         return not self.ended(0.0)
 
     def ended(self, seconds: float) -> bool:
-        """Wait for its end; return whether it came. One that was let go of counts as ended."""
+        """Wait for its end and return whether it came; a released process counts as ended."""
         if LINUX:
             if self._fd < 0:
                 return True

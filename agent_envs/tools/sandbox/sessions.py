@@ -153,7 +153,7 @@ class Session:
             self._lock.release()
 
     def close(self) -> None:
-        """End it; more than once is no mistake."""
+        """End the session; a second call does nothing."""
         self._adopt()
         with self._lock:
             self._closed = True
@@ -220,7 +220,7 @@ class Session:
         return self._pool.backend.open(self.spec, None)
 
     def _begin_anew(self) -> None:
-        """Forget all cells: what they did when they ran again is the code's doing, and no fault of the sandbox."""
+        """Forget all cells: that they failed when they ran again is the code's doing, no fault of the sandbox."""
         self._live.drop()
         self._cells, self._saved = (), None
         self._saved_cells = self._tried_cells = 0

@@ -145,7 +145,7 @@ class _Episode:
         self._tokens = ExpandedTokens((), 0)
 
     def wrote(self, sequence: TokenSequence, start: int, place: int) -> bool:
-        """Keep the tokens before a place, step what was written since the stretch began, and return whether it goes on."""
+        """Keep the tokens before a place, step the text since the stretch began; return whether the episode goes on."""
         self._tokens = ExpandedTokens.after(sequence.upto(place), place)
         ids = sequence.ids[start:place]
         if ids:
@@ -155,7 +155,7 @@ class _Episode:
         return not (ids and (self._turns[-1].terminated or self._turns[-1].truncated))
 
     def forced(self, action: int, logprob: float, *, trained: bool) -> StartState:
-        """Take the routing action, and return what the player goes on from."""
+        """Step the routing action, and return the state from which the player goes on."""
         legal, row = self._core.legal_actions(), self._words.rows[action]
         reply = Reply(action, (row.token_id,), (logprob,), (0.0,), sampled=(trained,))
         turn = record_turn(self._env, self._env.step(action), reply)
@@ -202,7 +202,7 @@ class TextForks:
     """Plays episodes of text, and keeps a fork of each before every turn, from which a counterfactual goes on."""
 
     def __init__(self, player: EnginePolicy) -> None:
-        """Take who plays."""
+        """Set the player."""
         self.player = player
         self._forks: dict[str, list[Lane]] = {}
 
