@@ -171,7 +171,7 @@ def _check_suite(directory: Directory, submission: Submission, board_suite: Boar
 
 
 class _EpisodeReader:
-    """The lines of the episodes, read once in the order of the suite, and what their places say."""
+    """The reader of a submission's episode lines, once and in the suite's order, with the faults of their places."""
 
     def __init__(self, directory: Directory, suite: Suite) -> None:
         self.directory, self.suite = directory, suite

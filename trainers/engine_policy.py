@@ -146,7 +146,7 @@ class EnginePolicy:
     def demonstration_tokens(
         self, trajectory: Trajectory, spec: str, tools: Sequence[Mapping[str, Any]] = ()
     ) -> list[TokenSequence]:
-        """Return the tokens of an episode that somebody else played; `spec` is of no use here."""
+        """Encode another agent's episode as tokens; `spec` is not read."""
         return self._chat.sequences(trajectory, tools)
 
     def fork(self, origin: str, new: str) -> None:
@@ -266,7 +266,7 @@ class TokenHistory:
     earlier_tokens: int = 0
 
     def copy(self) -> "TokenHistory":
-        """Return one that goes on apart from this one."""
+        """Return a copy that grows independently."""
         conversations = [*self.conversations[:-1], self.conversations[-1].copy()]
         return replace(self, conversations=conversations, prompts=list(self.prompts))
 

@@ -91,7 +91,7 @@ class EvaluationResult:
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> "EvaluationResult":
-        """Read what `as_json` gave."""
+        """Read the form of `as_json`."""
         whole = set(row.get("faults_by_kind", ())) <= set(row["kinds"].values())
         return cls(_rate(row["successes"], row["clusters"]) if whole else None, **row)
 

@@ -169,7 +169,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         return {"item": asdict(lane.item), "fault": lane.fault, "walk": walk, "conversation": conversation}
 
     def stagger(self, limit: int) -> int:
-        """Play each lane on, by its number, for a part of `limit` turns that nobody learns from; return how many there were.
+        """Play each lane on for a part of `limit` turns by its number, which are not trained on; return their count.
 
         Lanes that all begin at their first turn make the first batches all openings.
         """
@@ -228,7 +228,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         return last is not None and last.truncated and not last.terminated
 
     def _state(self, lane: Lane) -> tuple[int, ...]:
-        """Return the tokens of the state that a lane is in, in which nobody has acted; also where a limit ended it."""
+        """Return the tokens of a lane's state before the next action; also of one that a limit ended."""
         assert lane.walk is not None
         return self._policy.bootstrap_tokens(lane.walk.ahead())[-self._max_context :]
 

@@ -43,7 +43,7 @@ class TrainingRun:
     """
 
     def __init__(self, settings: RunSettings, out: Path, spending: Costs | None = None) -> None:
-        """Set everything up.
+        """Set up model, players, checkpoints and logs, and resume the last checkpoint where there is one.
 
         Args:
             settings: of the run.

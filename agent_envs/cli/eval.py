@@ -162,7 +162,7 @@ def _check_pack(pack: Path | None, limit: int | None) -> None:
 
 
 def _check_out(out: Path | None) -> None:
-    """Refuse a folder of other things, where a run would lie among them; hidden files are nobody's."""
+    """Refuse an output folder that holds other files than a run's; hidden files do not count."""
     if out is not None and out.is_dir() and not (out / "config.json").exists():
         for path in out.iterdir():
             if not path.name.startswith((".", "suite.json", "journal.jsonl")):  # those of a run that was killed early

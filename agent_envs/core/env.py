@@ -269,7 +269,7 @@ def _check_options(env: TurnEnv, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _copy(value: Any) -> Any:
-    """Copy plain data for a reader who may change it; `copy.deepcopy` takes many times as long."""
+    """Copy plain data that the caller may change, many times faster than `copy.deepcopy`."""
     if isinstance(value, (list, tuple)):
         return type(value)(map(_copy, value))
     return {key: _copy(item) for key, item in value.items()} if isinstance(value, Mapping) else value

@@ -54,7 +54,7 @@ class Transfer:
     def __init__(
         self, *, url: str, part: Path, max_bytes: int, backoff_seconds: float, progress: Progress | None
     ) -> None:
-        """Take what to fetch, into which part, how much at most, and the first pause after a cut (it doubles)."""
+        """Set the URL, the part file, the cap on bytes, and the first pause between attempts, which doubles."""
         self.url = url
         self.part = part
         self.note = part.with_name(part.name + ".json")

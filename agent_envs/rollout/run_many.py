@@ -290,7 +290,7 @@ class _Players:
                 self._stop()
 
     def _stop(self) -> None:
-        """Let no further episode begin, and wait for the reader no more."""
+        """Stop beginning episodes, and no longer wait for the reader."""
         with self._next:
             self._waiting = iter(())
         self._room.release(sum(self._sizes))

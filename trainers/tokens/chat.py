@@ -173,7 +173,7 @@ class Conversation:
     """
 
     def __init__(self, chat: ChatTokenizer) -> None:
-        """Start with nothing; `ChatTokenizer.open` starts with messages."""
+        """Start empty; `ChatTokenizer.open` starts with messages."""
         self.ids: list[int] = []
         self.trained: list[bool] = []
         self.logprobs: list[float] = []
@@ -183,7 +183,7 @@ class Conversation:
         self._closed = False
 
     def copy(self) -> "Conversation":
-        """Return one that goes on apart from this one."""
+        """Return a copy that grows independently."""
         twin = copy.copy(self)
         twin.ids, twin.trained, twin.logprobs, twin.turns = (
             list(part) for part in (self.ids, self.trained, self.logprobs, self.turns)
@@ -198,7 +198,7 @@ class Conversation:
         }  # fmt: skip
 
     def append_context(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """Append tokens that nobody sampled, and return them."""
+        """Append tokens that were not sampled, and return them."""
         self._extend(ids, [False] * len(ids), [0.0] * len(ids), 0)
         return tuple(ids)
 

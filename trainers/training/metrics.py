@@ -88,7 +88,7 @@ class Metrics(AbstractContextManager["Metrics"]):
         self._open.callback(closer)
 
     def __exit__(self, *error: object) -> None:
-        """Close them."""
+        """Close all sinks."""
         self.close()
 
 

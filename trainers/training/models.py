@@ -232,7 +232,7 @@ def save_model(
 
 
 def _name_for_all(path: Path) -> None:
-    """Name a tokenizer of nobody's kind as transformers 4 does: 5 knows those names as well, and 4 no others."""
+    """Store a generic tokenizer's class under the name that both transformers 4 and 5 know."""
     config = json.loads(path.read_text(encoding="utf-8"))
     if config.get("tokenizer_class") == _OWN[0]:
         config["tokenizer_class"] = _OWN[1]

@@ -164,13 +164,13 @@ class Ratio(float):
     count: float
 
     def __new__(cls, total: float, count: float) -> "Ratio":
-        """Keep what the number is made of."""
+        """Make the quotient, and keep total and count."""
         ratio = super().__new__(cls, total / count if count else 0.0)
         ratio.total, ratio.count = total, count
         return ratio
 
     def __getnewargs__(self) -> tuple[float, float]:  # type: ignore[override]
-        """Travel whole between processes."""
+        """Pickle total and count, so that other processes get both."""
         return self.total, self.count
 
 

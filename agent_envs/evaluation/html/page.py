@@ -206,7 +206,7 @@ def _links(page: Page) -> list[Cell]:
 
 
 def _check(page: Page) -> None:
-    """Refuse what is no anchor, and links that lead out of the site: a run that somebody sent may name anything."""
+    """Refuse malformed anchors and links out of the site, since a stranger's run may hold any."""
     for table in page.tables:
         if isinstance(table, Table) and table.anchor and not _ANCHOR.fullmatch(table.anchor):
             raise UsageError(f"page: anchor {table.anchor[:80]!r} is no name of letters, digits, '.', '_' and '-'")

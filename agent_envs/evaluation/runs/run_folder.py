@@ -217,7 +217,7 @@ class Spool:
 
 
 def _check_sums(result: EpisodeResult, path: Path) -> None:
-    """Refuse an episode whose rewards are not what their terms come to: somebody edited one and not the other."""
+    """Refuse an episode whose rewards do not equal the sums of their terms, as after an edit by hand."""
     for turn in result.trajectory.turns:
         if abs(turn.reward - math.fsum(dict(turn.terms).values())) > CLOSE * max(1.0, abs(turn.reward)):
             raise UsageError(

@@ -86,7 +86,7 @@ class _Scanner:
         self.prose_next = False
 
     def take(self, text: str, place: int) -> int:
-        """Take what begins at `place`; return where it ends."""
+        """Scan the token that begins at `place` and return the place behind it."""
         number = (_IN_BRACKETS if self.depth else _OUTSIDE).match(text, place)
         if number:
             self._add("number", number.group(), _value(number))

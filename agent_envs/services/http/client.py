@@ -128,7 +128,7 @@ class HttpClient(Uncopied):
         return connections or self._open.setdefault(os.getpid(), Connections(self.name, self.connections, self.admit))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel to another process without connections."""
+        """Pickle the client without its connections."""
         limits: dict[str, Any] = {"max_bytes": self.max_bytes, "connections": self.connections, "admit": self.admit}
         return partial(HttpClient, self.name, **limits), ()
 
@@ -173,7 +173,7 @@ class _Exchange:
         return "resolver" if isinstance(error, NameTimeout) else "time"
 
     def _stale(self, error: Exception) -> bool:
-        """Return whether the server closed a kept connection as the request came: nobody has looked at that request."""
+        """Return whether the server had closed the kept connection, so that it has not read the request."""
         import httpcore
 
         lost = isinstance(error, httpcore.NetworkError | httpcore.RemoteProtocolError) and sign_of(error) is None

@@ -35,7 +35,7 @@ class Child:
     printed: int
 
     def close(self) -> None:
-        """Close both; the process ends by itself, for nobody can speak to it."""
+        """Close socket and output; the process, cut off from the host, ends by itself."""
         os.close(self.cells)
         os.close(self.printed)
 

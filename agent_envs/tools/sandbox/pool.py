@@ -105,7 +105,7 @@ class Saves:
         self._saved: OrderedDict[str, bytes] = OrderedDict()
 
     def keep(self, sha256: str, saved: bytes) -> None:
-        """Keep one; the oldest go where they are too many."""
+        """Keep a memory; the oldest are dropped beyond the cap."""
         with self._lock:
             if sha256 in self._saved:
                 return
@@ -115,7 +115,7 @@ class Saves:
                 self._size -= len(self._saved.popitem(last=False)[1])
 
     def find(self, sha256: str) -> bytes | None:
-        """Return one, if it is still there."""
+        """Return the memory of a digest, or None once it is dropped."""
         with self._lock:
             return self._saved.get(sha256)
 

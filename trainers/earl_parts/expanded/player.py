@@ -148,7 +148,7 @@ class ExpandedPlayer:
     def demonstration_tokens(
         self, trajectory: Trajectory, spec: str, tools: Sequence[Mapping[str, Any]] = ()
     ) -> list[TokenSequence]:
-        """Return the tokens of an episode that somebody else played; the prompt tells what there is, and not `tools`."""
+        """Encode another agent's episode as tokens; the prompt lists the actions, so that `tools` is not read."""
         return [self._words.sequence(self._env(spec, 0), trajectory)]
 
     def text_runs(self, key: str) -> list[TextRun]:
@@ -291,11 +291,11 @@ class _Slot:
 
     @property
     def chooses(self) -> bool:
-        """Whether the model has read all tokens of the row."""
+        """Whether the row draws next: the model has read all of its tokens."""
         return not self.walker.over and self.fed == len(self.walker.ids)
 
     def uniform(self) -> float:
-        """Return the chance of the next decision."""
+        """Return the uniform number that draws the next decision."""
         self.decisions += 1
         return self.uniforms[self.decisions - 1]
 
