@@ -157,10 +157,10 @@ def print_results(table: PublishedTable, results: Cells) -> None:
         ours = [results.get((row.method, column.name)) for column in columns]
         if row.agent:
             lines.append(
-                [label, *(_rate(each, table.scale) for each in ours), *_measured(table, ours), *_average(table, ours)]
+                [label, *(_rate(each, table.scale) for each in ours), *_measures(table, ours), *_average(table, ours)]
             )
         for base, values in printed.get(row.method, []):
-            cells = [_printed(table, row.method, base, name, values) for name in heads[1:]]
+            cells = [_published_cell(table, row.method, base, name, values) for name in heads[1:]]
             lines.append([f"  published, {base}" if base else f"  published: {row.method}", *cells])
         if not row.agent and row.method not in printed:
             lines.append([label, *("-" for _ in heads[1:])])
@@ -193,7 +193,7 @@ def _rate(result: Result | None, scale: int) -> str:
     )
 
 
-def _measured(table: PublishedTable, ours: Sequence[Result | None]) -> list[str]:
+def _measures(table: PublishedTable, ours: Sequence[Result | None]) -> list[str]:
     """Format the measures of the first column's result; "-" where it has none."""
     result = ours[0] if ours else None
     if result is None:
@@ -214,7 +214,7 @@ def _average(table: PublishedTable, ours: Sequence[Result | None]) -> list[str]:
     return [f"{mean.value * table.scale:.3f} [{mean.low * table.scale:.3f}, {mean.high * table.scale:.3f}]"]
 
 
-def _printed(table: PublishedTable, method: str, base: str, name: str, values: dict[str, Any]) -> str:
+def _published_cell(table: PublishedTable, method: str, base: str, name: str, values: dict[str, Any]) -> str:
     value = values.get(name, values.get("Overall") if name == "Avg." else None)
     marked = (method, base, name) in table.marked or (method, "", name) in table.marked
     return "-" if value is None else f"[{value}]" if marked else str(value)

@@ -38,8 +38,8 @@ def table_4(methods: Mapping[str, Method]) -> str:
     names = sorted(counted - set(_OTHERS))
     if not names:
         return ""
-    every = {row: _pooled(method.values()) for row, method in methods.items()}
-    released = {row: _released(row, method, methods.get(EARL, {})) for row, method in methods.items()}
+    every = {row: _pool_seeds(method.values()) for row, method in methods.items()}
+    released = {row: _released_subset(row, method, methods.get(EARL, {})) for row, method in methods.items()}
     parts = [
         ("All test episodes of every method (the paper's Table 4, one population)", every),
         (
@@ -50,12 +50,12 @@ def table_4(methods: Mapping[str, Method]) -> str:
     return "\n\n".join(f"{title}:\n\n{_table(rows, names)}" for title, rows in parts)
 
 
-def _released(row: str, method: Method, earl: Method) -> list[Mapping[str, float]]:
+def _released_subset(row: str, method: Method, earl: Method) -> list[Mapping[str, float]]:
     """Return the episodes of a method that the released analysis looks at."""
     if row.startswith("SFT"):
-        return _pooled(method.values())
+        return _pool_seeds(method.values())
     if row.startswith("ExpA"):
-        return [counts for counts in _pooled(method.values()) if counts["success"]]
+        return [counts for counts in _pool_seeds(method.values()) if counts["success"]]
     solved = {seed: {task for task, counts in episodes.items() if counts["success"]} for seed, episodes in earl.items()}
     return [
         counts
@@ -65,7 +65,7 @@ def _released(row: str, method: Method, earl: Method) -> list[Mapping[str, float
     ]
 
 
-def _pooled(seeds: Any) -> list[Mapping[str, float]]:
+def _pool_seeds(seeds: Any) -> list[Mapping[str, float]]:
     return [counts for episodes in seeds for counts in episodes.values()]
 
 
@@ -111,7 +111,7 @@ def draw_figures(methods: Mapping[str, Method], curves: Mapping[str, Sequence[Ro
         MissingExtra: matplotlib is not installed.
     """
     lengths = {
-        row: sorted(counts["tokens"] for counts in _pooled(method.values()) if counts["success"])
+        row: sorted(counts["tokens"] for counts in _pool_seeds(method.values()) if counts["success"])
         for row, method in methods.items()
     }
     lengths = {row: tokens for row, tokens in lengths.items() if tokens}

@@ -156,7 +156,7 @@ class Examiner:
         verdict = self._judge(question, str(response), [answer], replace(site, ordinal=site.ordinal + 1))
         return "" if verdict.correct else "answered otherwise"
 
-    def _needed(
+    def _needed_ids(
         self, question: str, answer: str, sections: Sequence[Section], site: CallSite, usage: Counter[str]
     ) -> tuple[str, ...]:
         """Return the ids of the sections without which the answer cannot be told, each left out in turn."""
@@ -183,7 +183,7 @@ class Examiner:
         if not fate:
             used = [section for section in sections if section.id in ids]
             fate = self._doubt(question, answer, used, replace(site, ordinal=1), usage)
-            ids = ids if fate else self._needed(question, answer, used, site, usage)
+            ids = ids if fate else self._needed_ids(question, answer, used, site, usage)
         return Candidate(place, fate or PASSED, question, answer, ids, dict(usage))
 
     def _ask(

@@ -46,12 +46,12 @@ def _parser() -> argparse.ArgumentParser:
     ):
         one = verbs.add_parser(verb, help=text, description=text, epilog=CODES)
         one.add_argument("folder", type=Path, help="the directory that agent-envs pack wrote")
-        _verifying(one)
+        _add_verify_options(one)
         one.add_argument(
             "--beside", type=Path, action="append", default=[], help="another submission: equal actions are told"
         )
         if verb == "add":
-            _deciding(one)
+            _add_decision_options(one)
     for verb, text in (
         ("withdraw", "Take a submission off its board; the decision and its reason stay."),
         ("dispute", "Say on the board that a submission is in dispute; it stays there."),
@@ -63,13 +63,13 @@ def _parser() -> argparse.ArgumentParser:
         one = verbs.add_parser(verb, help=text, description=text)
         one.add_argument("submission", help="its id, or the beginning of it")
         one.add_argument("--why", required=True, help="the reason, which is published")
-        _deciding(one)
+        _add_decision_options(one)
     text = "Compare two submissions of one suite task by task, once both are verified."
     one = verbs.add_parser("compare", help=text, description=text)
     for name in ("first", "second"):
         one.add_argument(name, help="a submission's directory; with --board its id, or the beginning of it")
     one.add_argument("--board", type=Path, help="the board's folder")
-    _verifying(one)
+    _add_verify_options(one)
     text = "Verify a submission, and write it as the hub's evaluation results (YAML), as Parquet or as a log of inspect_ai."
     one = verbs.add_parser("export", help=text, description=text, epilog=CODES)
     one.add_argument("folder", type=Path, help="the directory that agent-envs pack wrote")
@@ -77,12 +77,12 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--out", type=Path, required=True, help="the file to write")
     one.add_argument("--dataset", default="", help="of --to hub: the benchmark's data set on the hub, OWNER/NAME")
     one.add_argument("--source", default="", help="of --to hub: an address where the submission can be read")
-    _verifying(one)
+    _add_verify_options(one)
     text = "Verify all that a board shows, and write its pages: one a file in boards/, an index, and boards.json."
     one = verbs.add_parser("build", help=text, description=text, epilog="Exit code 1: an accepted row is not shown.")
     one.add_argument("--board", type=Path, required=True, help="the board's folder")
     one.add_argument("--out", type=Path, required=True, help="folder of the pages, new or of an earlier build")
-    _verifying(one)
+    _add_verify_options(one)
     text = "Remove what verification and builds keep in the cache folder; nothing is lost but time."
     one = verbs.add_parser("clear", help=text, description=text)
     one.add_argument(
@@ -97,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _verifying(one: argparse.ArgumentParser) -> None:
+def _add_verify_options(one: argparse.ArgumentParser) -> None:
     """Add the options of verbs that verify."""
     one.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
     one.add_argument("--seconds", type=float, default=SECONDS, help="the most that one episode may take")
@@ -106,7 +106,7 @@ def _verifying(one: argparse.ArgumentParser) -> None:
     one.add_argument("--json", action="store_true", help="print JSON")
 
 
-def _deciding(one: argparse.ArgumentParser) -> None:
+def _add_decision_options(one: argparse.ArgumentParser) -> None:
     one.add_argument("--board", type=Path, required=True, help="the board's folder")
     one.add_argument("--who", required=True, help="who decides; it is published")
 

@@ -71,7 +71,7 @@ def transcripts_of(entrant: Entrant, suite: Suite) -> tuple[tuple[RenderedTransc
     place = cache_dir() / "transcripts" / f"{digest(what)[:32]}.json"
     with tempfile.TemporaryDirectory(prefix="transcripts-") as folder:
         answers = Path(folder) / "externals.jsonl"
-        directory = _unpacked(entrant, suite, None if place.is_file() else answers)
+        directory = _open_submission(entrant, suite, None if place.is_file() else answers)
         if place.is_file():
             return _cached_transcripts(place), ()
         plays, missing = _plays(directory, suite, set(episodes_to_show(suite, episodes)), answers)
@@ -91,10 +91,10 @@ def replayed(entrant: Entrant, suite: Suite, keys: set[str]) -> tuple[list[tuple
     """
     with tempfile.TemporaryDirectory(prefix="replayed-") as folder:
         answers = Path(folder) / "externals.jsonl"
-        return _plays(_unpacked(entrant, suite, answers), suite, keys, answers)
+        return _plays(_open_submission(entrant, suite, answers), suite, keys, answers)
 
 
-def _unpacked(entrant: Entrant, suite: Suite, answers: Path | None) -> Directory:
+def _open_submission(entrant: Entrant, suite: Suite, answers: Path | None) -> Directory:
     """Return the folder of a submission, still the one that was verified, its recorded answers written to a file if asked."""
     assert entrant.folder is not None
     try:

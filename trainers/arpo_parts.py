@@ -84,7 +84,7 @@ class BranchingSettings:
         if not 0 <= self.chance <= 1 or not all(map(math.isfinite, numbers)):
             raise UsageError("branching.chance is from 0 to 1; weight, alpha, beta and tau are finite numbers")
         if self.rule.startswith("callable:"):
-            _function(self.rule)
+            _import_rule(self.rule)
 
     def summary(self, turn: Turn, vocabulary: int) -> float | None:
         """Return the entropy of a turn's first k sampled tokens, normalised; None where none was sampled."""
@@ -156,14 +156,14 @@ def chance_of(node: BranchNode, settings: BranchingSettings) -> float:
             raise UsageError("branching.tau: rule='paper' compares with a number; the paper gives none")
         return float(settings.alpha + settings.beta * node.delta > settings.tau)
     if settings.rule.startswith("callable:"):
-        chance = float(_function(settings.rule)(node))
+        chance = float(_import_rule(settings.rule)(node))
         if not 0 <= chance <= 1:
             raise UsageError(f"{settings.rule}: a chance is from 0 to 1, not {chance}")
         return chance
     return 0.0
 
 
-def _function(rule: str) -> Callable[[BranchNode], float]:
+def _import_rule(rule: str) -> Callable[[BranchNode], float]:
     """Import the branching rule that `callable:MODULE:FUNCTION` names; UsageError where it cannot be imported."""
     _, module, name = f"{rule}::".split(":")[:3]
     try:
@@ -387,10 +387,12 @@ def shared_once(rows: Sequence[TrainRow], episodes: Sequence[Trajectory]) -> lis
             advantages[number][place] = 0.0
         number, place = places[0]
         advantages[number][place], masks[number][place] = mean, True
-    return [_only(row, mine, values) for row, mine, values in zip(rows, masks, advantages, strict=True) if any(mine)]
+    return [
+        _mask_row(row, mine, values) for row, mine, values in zip(rows, masks, advantages, strict=True) if any(mine)
+    ]
 
 
-def _only(row: TrainRow, mask: Sequence[bool], advantages: Sequence[float]) -> TrainRow:
+def _mask_row(row: TrainRow, mask: Sequence[bool], advantages: Sequence[float]) -> TrainRow:
     """Copy a row with other advantages, in which the tokens of `mask` alone are trained and keep logprob and turn."""
     sequence = row.sequence
     logprobs = tuple(value if mine else 0.0 for value, mine in zip(sequence.logprobs, mask, strict=True))

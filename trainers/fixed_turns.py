@@ -194,7 +194,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         lanes = [row.lane for row in rows]
         bootstraps |= {lane.origin: self._state(lane) for lane in lanes if not lane.over}
         lost, ages = sum(row.lost for row in rows), [len(lane.walk.turns) for lane in lanes if lane.walk is not None]
-        batch = [self._points(row.cut(), bootstraps) for row in rows]
+        batch = [self._data_points(row.cut(), bootstraps) for row in rows]
         self._forget_contexts()
         points = [point for lane_points in batch for point in lane_points]
         if not points:
@@ -232,7 +232,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         assert lane.walk is not None
         return self._policy.bootstrap_tokens(lane.walk.ahead())[-self._max_context :]
 
-    def _points(self, steps: Sequence[RecordedTurn], bootstraps: dict[str, tuple[int, ...]]) -> list[DataPoint]:
+    def _data_points(self, steps: Sequence[RecordedTurn], bootstraps: dict[str, tuple[int, ...]]) -> list[DataPoint]:
         """Build the data points of the recorded turns; only an origin's last turn, if not terminated, has bootstrap tokens."""
         points = []
         for place, step in enumerate(steps):

@@ -146,18 +146,18 @@ def check_refusals(subject: EnvUnderTest) -> str:
     env = subject.make()
     core = core_of(env)
     script = subject.scripts()[0]
-    _refused(lambda: core.step(""), subject.env_id, "step before reset")
+    _check_refusal(lambda: core.step(""), subject.env_id, "step before reset")
     play(env, script)
-    _refused(lambda: env.step(script.actions[-1]), subject.env_id, "step after the end")
-    _refused(lambda: env.reset(options={"tusk": 1}), subject.env_id, "an unknown reset option")
-    _refused(lambda: env.reset(options={"split": "no such split"}), subject.env_id, "an unknown split")
-    _refused(lambda: env.reset(options={"task": "no such task"}), subject.env_id, "an unknown task")
+    _check_refusal(lambda: env.step(script.actions[-1]), subject.env_id, "step after the end")
+    _check_refusal(lambda: env.reset(options={"tusk": 1}), subject.env_id, "an unknown reset option")
+    _check_refusal(lambda: env.reset(options={"split": "no such split"}), subject.env_id, "an unknown split")
+    _check_refusal(lambda: env.reset(options={"task": "no such task"}), subject.env_id, "an unknown task")
     subject.reset(env, 0)
-    _refused(lambda: core.step(None), subject.env_id, "an action of type None")
+    _check_refusal(lambda: core.step(None), subject.env_id, "an action of type None")
     return "before reset, after the end, unknown option, split, task, action type"
 
 
-def _refused(call: Callable[[], Any], env_id: str, what: str) -> None:
+def _check_refusal(call: Callable[[], Any], env_id: str, what: str) -> None:
     """Check that a call raises a UsageError that names the environment."""
     try:
         call()
@@ -255,16 +255,16 @@ def check_restore(subject: EnvUnderTest) -> str:
 def check_pickle(subject: EnvUnderTest) -> str:
     """An environment that is pickled before its first reset, in an episode and after the end goes on as it would have."""
     for moment in subject.moments():
-        env = _pickled(subject.make())
+        env = _pickle_copy(subject.make())
         play(env, _upto(moment.script, moment.turn))
-        env = _pickled(env)
+        env = _pickle_copy(env)
         if play(env, moment.script, start=moment.start) != moment.future:
             raise CheckFailed(f"task {moment.script.task}: unpickled at turn {moment.turn}, the future is another")
-        _pickled(env)
+        _pickle_copy(env)
     return f"{3 * len(subject.moments())} pickles"
 
 
-def _pickled(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+def _pickle_copy(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
     copy: gym.Env[Any, Any] = pickle.loads(pickle.dumps(env))
     if snapshot(copy).to_bytes() != snapshot(env).to_bytes():
         raise CheckFailed("a pickled copy is not where the environment was")

@@ -43,14 +43,14 @@ def run_child(subject: EnvUnderTest, job: dict[str, Any], hash_seed: str) -> dic
             _servers[hash_seed] = _ForkServer(hash_seed)
         line = _servers[hash_seed].ask(text)
     else:
-        line = started(text, hash_seed)
+        line = run_fresh(text, hash_seed)
     result: dict[str, Any] = json.loads(line or '{"error": "it died"}')
     if "error" in result:
         raise CheckFailed(f"a fresh process fails: {result['error']}")
     return result
 
 
-def started(text: str, hash_seed: str) -> str:
+def run_fresh(text: str, hash_seed: str) -> str:
     """Run a job in a new process and return the line that it writes."""
     child = subprocess.run(
         COMMAND, input=text, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=_with(hash_seed),
@@ -129,7 +129,7 @@ def _answer_line(text: str, answers: IO[str]) -> None:
     """Run one job, and write its line."""
     try:
         job = json.loads(text)
-        _go_where_it_was_asked(job)
+        _adopt_caller_settings(job)
         result = answer(job)
     except Exception as error:  # noqa: BLE001 - whatever a stranger's environment raises is what is to be told
         result = {"error": f"{type(error).__name__}: {error}"}
@@ -137,7 +137,7 @@ def _answer_line(text: str, answers: IO[str]) -> None:
     answers.flush()
 
 
-def _go_where_it_was_asked(job: dict[str, Any]) -> None:
+def _adopt_caller_settings(job: dict[str, Any]) -> None:
     """Set the working folder, the import path and the variables to those of the process that sent the job."""
     hash_seed = os.environ["PYTHONHASHSEED"]
     os.environ.clear()
@@ -153,7 +153,7 @@ def _make_tasks(job: dict[str, Any]) -> None:
     """
     signal.alarm(SECONDS)
     with contextlib.suppress(Exception, SystemExit):
-        _go_where_it_was_asked(job)
+        _adopt_caller_settings(job)
         env = make_again(job["recipe"])
         source = core_of(env).source
         for script in job.get("play", []):
@@ -162,7 +162,7 @@ def _make_tasks(job: dict[str, Any]) -> None:
     signal.alarm(0)
 
 
-def _forked(text: str, answers: IO[str]) -> None:
+def _answer_in_fork(text: str, answers: IO[str]) -> None:
     """Run one job in a fork, with a line for it however that ends."""
     job = json.loads(text)
     module = job["recipe"]["module"]
@@ -188,7 +188,7 @@ def _serve() -> None:
     for stream in (0, 1):  # what an environment reads and prints is no job and no answer
         os.dup2(nothing, stream)
     for text in jobs:
-        (_forked if sys.argv[1:] == ["fork"] else _answer_line)(text, answers)
+        (_answer_in_fork if sys.argv[1:] == ["fork"] else _answer_line)(text, answers)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ class Transfer:
             with self.part.open("ab") as file, httpx.Client(timeout=TIMEOUT_SECONDS) as client:
                 if not try_lock(file):
                     raise EnvFault(f"another process is writing {self.part}: wait for it, then run this again")
-                self._attempts(file, client)
+                self._attempt_repeatedly(file, client)
         except EnvFault as fault:
             if not fault.retryable and not self.part.stat().st_size:
                 self.part.unlink()
@@ -89,7 +89,7 @@ class Transfer:
         # Last, so that a process that opens the part before the move finds it complete and does not cut it.
         self.note.unlink(missing_ok=True)
 
-    def _attempts(self, file: BinaryIO, client: httpx.Client) -> None:
+    def _attempt_repeatedly(self, file: BinaryIO, client: httpx.Client) -> None:
         """Attempt the transfer with growing pauses; EnvFault after the last attempt, and the part stays for a resume."""
         cause: Exception | None = None
         for attempt in range(RETRIES + 1):
@@ -106,7 +106,7 @@ class Transfer:
 
     def _attempt(self, file: BinaryIO, client: httpx.Client) -> None:
         """Request the rest of the file, or all of it where the server's version changed, and note what the part is of."""
-        note = self._resumable()
+        note = self._read_note()
         if not note:
             file.truncate(0)
         offset = file.seek(0, os.SEEK_END)
@@ -127,7 +127,7 @@ class Transfer:
             write_atomically(self.note, lambda file: file.write(json.dumps(note).encode()))
             self._receive(response, file, offset, total)
 
-    def _resumable(self) -> dict[str, Any]:
+    def _read_note(self) -> dict[str, Any]:
         """Read the note beside the part; {} where it is missing, of another URL, or without a validator."""
         try:
             note = json.loads(self.note.read_bytes())

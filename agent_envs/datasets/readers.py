@@ -186,7 +186,7 @@ def _sniff(path: Path) -> str:
     raise UsageError(f"{path}: unknown format; {problem}. Known formats: {', '.join(FORMATS)}")
 
 
-def _unwrapped(text: str) -> str:
+def _unwrap(text: str) -> str:
     """Remove the CSV quotes that a published text still has; any other text stays."""
     # Some published TriviaQA rows are still raw CSV fields: quoted, with their inner quotes doubled.
     inner = text[1:-1]
@@ -221,15 +221,15 @@ def read_file(
     if name not in FORMATS:
         raise UsageError(f"format {name!r} is unknown; known formats: {', '.join(FORMATS)}")
     rows = (row for row in FORMATS[name].rows(path) if not only or row.fields.get("dataset") == only)
-    return read_rows(rows, lambda row: _cleaned(row, FORMATS[name].convert(row)), name, dataset, split, labels)
+    return read_rows(rows, lambda row: _clean_draft(row, FORMATS[name].convert(row)), name, dataset, split, labels)
 
 
-def _cleaned(row: DataRow, draft: Draft | None) -> Draft | None:
+def _clean_draft(row: DataRow, draft: Draft | None) -> Draft | None:
     """Strip a draft's question and answers and drop equal answers; UsageError if nothing is left of either."""
     if draft is None:
         return None
     answers = list(dict.fromkeys(answer.strip() for answer in draft.answers if answer.strip()))
-    text = _unwrapped(draft.text.strip())
+    text = _unwrap(draft.text.strip())
     if not answers or not text:
         raise UsageError(f"{row.where}: the row has no {'answer' if text else 'question'}")
     return draft._replace(text=text, answers=answers)

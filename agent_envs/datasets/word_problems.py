@@ -180,9 +180,9 @@ class _Numbers:
     def choose(self, ops: list[str]) -> list[tuple[int, ...]]:
         """Return the stated numbers of each sentence, or raise _NoNumbers."""
         divisors, needs = self._divisors(ops)
-        pairs = [self._opening(ops[0], needs[0])]
+        pairs = [self._draw_opening(ops[0], needs[0])]
         for op, divisor, need in zip(ops[1:], divisors[1:], needs[1:], strict=True):
-            pairs.append((divisor,) if op == "/" else self._pair(op, need))
+            pairs.append((divisor,) if op == "/" else self._draw_pair(op, need))
             self._calculate(op, pairs[-1])
         return pairs
 
@@ -215,7 +215,7 @@ class _Numbers:
             raise _NoNumbers
         return value
 
-    def _opening(self, op: str, need: int) -> tuple[int, ...]:
+    def _draw_opening(self, op: str, need: int) -> tuple[int, ...]:
         """Draw the first sentence's numbers so that `need` divides the quantity."""
         large = (self.digits + 1) // 2
         if op == "=":
@@ -230,7 +230,7 @@ class _Numbers:
         self._calculate(op, pair, pair[0])
         return pair
 
-    def _pair(self, op: str, need: int) -> tuple[int, ...]:
+    def _draw_pair(self, op: str, need: int) -> tuple[int, ...]:
         """Draw the numbers of the next step so that `need` divides the new quantity; `_NoNumbers` if there are none."""
         q = self.quantity
         if op == "+":

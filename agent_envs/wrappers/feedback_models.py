@@ -204,7 +204,7 @@ def make_feedback_model(
     if options and not is_model_name:
         raise UsageError(f"{name}: VerbalFeedback: options={options!r} are of a chat model that is named")
     if isinstance(feedback, str) and feedback.startswith(SCRIPTED):
-        return _scripted(env, feedback.removeprefix(SCRIPTED))
+        return _make_scripted(env, feedback.removeprefix(SCRIPTED))
     if isinstance(feedback, str) and is_model_name:
         feedback = make_chat_model(feedback, **options)
     if isinstance(feedback, str) or not (is_chat_model(feedback) and hasattr(feedback, "complete")):
@@ -214,7 +214,7 @@ def make_feedback_model(
     return ChatFeedback(feedback, templates, feedback_budget(feedback.name, limits, prices))
 
 
-def _scripted(env: gym.Env[Any, Any], quality: str) -> ScriptedFeedback:
+def _make_scripted(env: gym.Env[Any, Any], quality: str) -> ScriptedFeedback:
     """Make an environment's scripted feedback of a quality; UsageError if either does not exist."""
     name = core_of(env).env_id
     if quality not in QUALITIES:

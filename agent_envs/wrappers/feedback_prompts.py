@@ -155,10 +155,10 @@ def newest_lines(messages: Sequence[Message], most: int) -> list[str]:
     if over <= 0:
         return rows
     last = 1
-    while over + len(_left_out(last)) + 1 > 0 and last < len(rows) - 1:
+    while over + len(_omission_note(last)) + 1 > 0 and last < len(rows) - 1:
         over -= len(rows[last]) + 1
         last += 1
-    return [rows[0], _left_out(last - 1), *rows[last:]]
+    return [rows[0], _omission_note(last - 1), *rows[last:]]
 
 
 def _cuts(messages: Sequence[Message], most: int) -> Iterator[tuple[int, int]]:
@@ -175,7 +175,7 @@ def _row(who: str, text: str) -> str:
     return canonical_json({"from": who, "text": text})
 
 
-def _left_out(count: int) -> str:
+def _omission_note(count: int) -> str:
     return canonical_json({"left_out": f"{count} older messages"})
 
 

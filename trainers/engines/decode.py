@@ -103,13 +103,13 @@ def log_distribution(logits: torch.Tensor, sampling: Sampling, allowed: torch.Te
     if sampling.temperature not in (0, 1):
         scores = scores / max(sampling.temperature, 1e-6)  # colder would overflow, and changes nothing
     if 0 < sampling.top_k < scores.shape[-1]:
-        scores = _only(scores, scores.topk(sampling.top_k, dim=-1).indices)
+        scores = _mask_others(scores, scores.topk(sampling.top_k, dim=-1).indices)
     if sampling.top_p < 1:
         scores = _nucleus(scores, sampling.top_p)
     return scores.log_softmax(-1).clamp_(min=torch.finfo(scores.dtype).min)
 
 
-def _only(scores: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+def _mask_others(scores: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
     floor = torch.full_like(scores, torch.finfo(scores.dtype).min)
     return floor.scatter_(-1, ids, scores.gather(-1, ids))
 

@@ -153,8 +153,8 @@ def decision_trees(episodes: Iterable[EpisodeResult | Trajectory]) -> tuple[Deci
     groups: dict[tuple[int, bool], list[_Play]] = defaultdict(list)
     for episode in episodes:
         trajectory = episode.trajectory if isinstance(episode, EpisodeResult) else episode
-        data = _sorting(trajectory)
-        groups[data.size, data.descending].append(_play(trajectory))
+        data = _sorting_task(trajectory)
+        groups[data.size, data.descending].append(_read_play(trajectory))
     if not groups:
         raise UsageError("decision tree: there are no episodes")
     trees = []
@@ -207,7 +207,7 @@ def chain(node: Node) -> tuple[tuple[Names, ...], EndNode | CompareNode]:
     return tuple(swaps), node
 
 
-def _sorting(trajectory: Trajectory) -> SortData:
+def _sorting_task(trajectory: Trajectory) -> SortData:
     """Return the sorting task of an episode; UsageError if it is another task or the episode is not over."""
     data = trajectory.task.data if trajectory.task is not None else None
     if not isinstance(data, SortData) or data.kind != "sort":
@@ -218,7 +218,7 @@ def _sorting(trajectory: Trajectory) -> SortData:
     return data
 
 
-def _play(trajectory: Trajectory) -> _Play:
+def _read_play(trajectory: Trajectory) -> _Play:
     """Read an episode's successful comparisons and swaps; UsageError where they are more than `MOST_CALLS`."""
     assert trajectory.task is not None
     calls = []

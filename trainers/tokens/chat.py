@@ -208,7 +208,7 @@ class Conversation:
         Raises:
             UsageError: the turn is closed.
         """
-        self._speaking()
+        self._check_open()
         return self.append_context(self._encode(text))
 
     def append_sampled(self, ids: Sequence[int], logprobs: Sequence[float], turn: int) -> None:
@@ -217,7 +217,7 @@ class Conversation:
         Raises:
             UsageError: the turn is closed, or there is not one logprob a token.
         """
-        self._spoken(ids, [True] * len(ids), logprobs, turn)
+        self._append_turn(ids, [True] * len(ids), logprobs, turn)
 
     def append_demonstration(self, text: str, turn: int, *, close: bool = True) -> None:
         """Append what a policy should write: the text and, with `close`, the token that closes the turn.
@@ -264,7 +264,7 @@ class Conversation:
                 goes_on = bool(turn.observation) and turn.observation[0].role == "assistant"
                 self.append_demonstration(turn.action, turn.index, close=not goes_on)
             return
-        self._spoken(ids, turn.sampled or [True] * len(ids), turn.logprobs or [0.0] * len(ids), turn.index)
+        self._append_turn(ids, turn.sampled or [True] * len(ids), turn.logprobs or [0.0] * len(ids), turn.index)
 
     def sequence(self) -> TokenSequence:
         """Return the tokens so far."""
@@ -274,8 +274,8 @@ class Conversation:
         self.append_context(self._chat.following(rows, closed=self._closed))
         self._closed = False
 
-    def _spoken(self, ids: Sequence[int], trained: Sequence[bool], logprobs: Sequence[float], turn: int) -> None:
-        self._speaking()
+    def _append_turn(self, ids: Sequence[int], trained: Sequence[bool], logprobs: Sequence[float], turn: int) -> None:
+        self._check_open()
         self._extend(ids, trained, logprobs, turn)
         self._closed = bool(ids) and ids[-1] == self._chat.end_ids[0]
 
@@ -284,7 +284,7 @@ class Conversation:
         self.neutralised += count
         return self._chat.codec.encode(broken_up)
 
-    def _speaking(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise UsageError("the turn is closed: observe() what followed it before the policy speaks again")
 

@@ -209,12 +209,12 @@ def mean_by_name(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 def sums_of_processes(totals: Mapping[str, float]) -> dict[str, float]:
     """Return the totals of all processes by name, or their extreme; a process may lack some."""
-    return _of_processes(totals, lambda name, values, processes: sum(values))
+    return _over_processes(totals, lambda name, values, processes: sum(values))
 
 
 def means_of_processes(stats: Mapping[str, float]) -> dict[str, float]:
     """Return a step's numbers over all processes, which have equal shares; what a process lacks is 0 there."""
-    return _of_processes(stats, _mean)
+    return _over_processes(stats, _mean)
 
 
 def _mean(name: str, values: list[float], processes: int) -> float:
@@ -224,7 +224,7 @@ def _mean(name: str, values: list[float], processes: int) -> float:
     return sum(values) if name in COUNTS else sum(values) / processes
 
 
-def _of_processes(own: Mapping[str, float], rule: Callable[[str, list[float], int], float]) -> dict[str, float]:
+def _over_processes(own: Mapping[str, float], rule: Callable[[str, list[float], int], float]) -> dict[str, float]:
     """Gather every process's stats, and reduce each by its extreme (`max`, `min`) or by `rule`."""
     processes = gather_object([dict(own)])
     stats: dict[str, float] = {}

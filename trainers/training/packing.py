@@ -92,11 +92,11 @@ def pack(ids: torch.Tensor, attention: torch.Tensor, trained: torch.Tensor) -> P
     place = torch.from_numpy(places).to(ids.device)
     read, queries, filled = _read(place, home, trained)
     positions = home.remainder(ids.shape[1]).unsqueeze(0)
-    own = _own([span for span in spans if span[2] > span[1]], rows.shape[1], ids.device)
+    own = _split_rows([span for span in spans if span[2] > span[1]], rows.shape[1], ids.device)
     return Packing(ids.flatten()[home].unsqueeze(0), positions, place, home, *own, read, queries, filled)
 
 
-def _own(spans: Sequence[tuple[int, int, int]], width: int, device: torch.device) -> tuple[torch.Tensor, ...]:
+def _split_rows(spans: Sequence[tuple[int, int, int]], width: int, device: torch.device) -> tuple[torch.Tensor, ...]:
     """Split rows into those with causal attention over all tokens and those whose own tokens alone attend, by a mask.
 
     A mask costs twice what causal attention does, so that a row has to own less than half of the width. On a GPU it costs the
@@ -174,7 +174,7 @@ def _layers_again(decoder: Any, around: Callable[[], AbstractContextManager[None
     layers = [module for module in decoder.modules() if getattr(module, "gradient_checkpointing", False)]
     functions = [layer._gradient_checkpointing_func for layer in layers]
 
-    def checkpointing(before: Callable[..., Any], layer: Callable[..., Any], *inputs: Any) -> Any:
+    def checkpoint_layer(before: Callable[..., Any], layer: Callable[..., Any], *inputs: Any) -> Any:
         """Checkpoint a layer so that its recomputation in the backward pass runs inside `around()`, too."""
 
         def run(*values: Any) -> Any:
@@ -185,7 +185,7 @@ def _layers_again(decoder: Any, around: Callable[[], AbstractContextManager[None
 
     try:
         for layer, before in zip(layers, functions, strict=True):
-            layer._gradient_checkpointing_func = partial(checkpointing, before)
+            layer._gradient_checkpointing_func = partial(checkpoint_layer, before)
         yield
     finally:
         for layer, before in zip(layers, functions, strict=True):
@@ -259,14 +259,14 @@ def _obstacle(bare: Any, decoder: Any, config: Any) -> str:
         return "transformers lets no other attention be put into it"
     try:
         check_cacheable(config)
-        return "" if _exact(bare, decoder) else "packed rows were tried, and gave other states"
+        return "" if _is_exact(bare, decoder) else "packed rows were tried, and gave other states"
     except UsageError as error:
         return str(error)
     except TypeError:
         return "it hands attention no arguments of ours"
 
 
-def _exact(bare: Any, decoder: Any) -> bool:
+def _is_exact(bare: Any, decoder: Any) -> bool:
     """Check on three small rows that packed hidden states equal the model's own, up to rounding."""
     ids = torch.tensor([[1, 2, 3, 4, 5, 6], [1, 2, 3, 5, 4, 2], [1, 2, 0, 0, 0, 0]], device=bare.device)
     attention = torch.tensor([[1] * 6, [1] * 6, [1, 1, 0, 0, 0, 0]], device=bare.device)

@@ -62,14 +62,14 @@ class Facts:
             parts = kinds()[kind].parts if short else 1
             count = max(least, int(share * passages / parts))
             left -= parts * count
-            self.entities[kind] = [self._entity(kind, row) for row in range(count)]
-        self.entities["museum"] = [self._entity("museum", row) for row in range(left)]
-        self._people()
-        self._places()
-        self._organisations()
-        self._works()
+            self.entities[kind] = [self._make_entity(kind, row) for row in range(count)]
+        self.entities["museum"] = [self._make_entity("museum", row) for row in range(left)]
+        self._draw_people()
+        self._draw_places()
+        self._draw_organisations()
+        self._draw_works()
 
-    def _entity(self, kind: str, row: int) -> Entity:
+    def _make_entity(self, kind: str, row: int) -> Entity:
         """Make an entity of a kind with a new name; trades of people and companies take turns."""
         namer, rng = self._namer, self.rng
         if kind == "person":
@@ -93,7 +93,7 @@ class Facts:
             pool = [entity for entity in pool if entity.noun == noun] or pool
         return self.rng.choice(pool)
 
-    def _people(self) -> None:
+    def _draw_people(self) -> None:
         """Draw each person's dates, places and spouse; a teacher is always older, so that chains have an end."""
         rng, people = self.rng, self.entities["person"]
         years = sorted(rng.randint(FIRST_YEAR, LAST_YEAR - 60) for _ in people)
@@ -110,7 +110,7 @@ class Facts:
                 order[one].facts["spouse"] = order[other]
                 order[other].facts["spouse"] = order[one]
 
-    def _places(self) -> None:
+    def _draw_places(self) -> None:
         """Draw each city's region, year and mayor; the first cities are the regions' capitals."""
         rng, regions, cities = self.rng, self.entities["region"], self.entities["city"]
         for row, city in enumerate(cities):
@@ -128,7 +128,7 @@ class Facts:
             if not name.startswith(city.name):
                 return city
 
-    def _organisations(self) -> None:
+    def _draw_organisations(self) -> None:
         """Draw each organisation's seat, year and heads; a company's year follows from its founder's birth."""
         rng = self.rng
         for kind in ("company", "university", "museum"):
@@ -143,7 +143,7 @@ class Facts:
         for university in self.entities["university"]:
             university.facts["rector"] = self._any("person", _LEADERS["university"])
 
-    def _works(self) -> None:
+    def _draw_works(self) -> None:
         """Draw each work's maker, year and house, and the novel behind each film."""
         for kind in WORKS:
             for work in self.entities[kind]:
@@ -165,7 +165,7 @@ class Facts:
         for entity in self.rng.sample(pool, min(_MOST_HIDDEN, len(pool) // 3)):
             chained = [row for row in kinds()[entity.kind].chained if row.name in entity.facts and row.name != "spouse"]
             relation = self.rng.choice(chained)
-            entity.facts[relation.name] = self._entity(relation.value, self.rng.randrange(len(TRADES)))
+            entity.facts[relation.name] = self._make_entity(relation.value, self.rng.randrange(len(TRADES)))
             entity.hidden = relation.name
 
 
@@ -210,7 +210,7 @@ class Teller:
     def _pick(self, wordings: tuple[str, ...]) -> str:
         return wordings[int(self._rng.random() * len(wordings))] if self._paraphrase else wordings[0]
 
-    def _stated(self, entity: Entity, relations: tuple[Relation, ...]) -> list[Relation]:
+    def _stated_relations(self, entity: Entity, relations: tuple[Relation, ...]) -> list[Relation]:
         stated = [row for row in relations if row.name in entity.facts and row.name != entity.hidden]
         if self._paraphrase:
             self._rng.shuffle(stated)
@@ -218,7 +218,7 @@ class Teller:
 
     def _long_text(self, entity: Entity, kind: Kind) -> str:
         """Write the passage of an entity: a lead, a sentence for each stated relation, and fillers where these are few."""
-        stated = self._stated(entity, kind.relations)
+        stated = self._stated_relations(entity, kind.relations)
         subjects = (_short_name(entity), f"the {entity.noun}")
         sentences = [self._pick(kind.leads).format(n=entity.name, k=entity.noun)]
         for row, relation in enumerate(stated):
@@ -236,7 +236,7 @@ class Teller:
 
     def _short_text(self, entity: Entity, kind: Kind, relations: tuple[Relation, ...]) -> str:
         """Write a short passage of an entity about one or two relations, with no paraphrase."""
-        stated = self._stated(entity, relations)
+        stated = self._stated_relations(entity, relations)
         if not stated:
             return f"{entity.name} is a {entity.noun}. {self._close(entity)}"
         subject = f"{entity.name}, a {entity.noun},"

@@ -123,9 +123,9 @@ class Asker:
     def ask(self, cells: Sequence[tuple[str, int]], count: int) -> list[WorldQuestion]:
         """Return up to `count` questions spread evenly over (kind, hops) cells; fewer where the world holds no more."""
         makers: dict[str, Callable[[int], WorldQuestion | None]] = {
-            "bridge": lambda hops: self._bridge(hops, hidden=False),
-            "unanswerable": lambda hops: self._bridge(hops, hidden=True),
-            "comparison": self._comparison,
+            "bridge": lambda hops: self._draw_bridge(hops, hidden=False),
+            "unanswerable": lambda hops: self._draw_bridge(hops, hidden=True),
+            "comparison": self._draw_comparison,
         }
         questions: list[WorldQuestion] = []
         live = list(cells)
@@ -174,7 +174,7 @@ class Asker:
                 entity = value
         return tuple(path)
 
-    def _bridge(self, hops: int, hidden: bool) -> WorldQuestion | None:
+    def _draw_bridge(self, hops: int, hidden: bool) -> WorldQuestion | None:
         """Draw a question along a chain of relations; None where the answer would show early or no search finds a step."""
         path = self._walk(hops, hidden)
         if path is None or _repeats(path):
@@ -223,7 +223,7 @@ class Asker:
             return None
         return path, self._describe(path[:-1], path[0][0]), entity
 
-    def _comparison(self, hops: int) -> WorldQuestion | None:
+    def _draw_comparison(self, hops: int) -> WorldQuestion | None:
         """Draw a question that compares two entities; None where it is undecided, repeated or a step cannot be found."""
         kind, relation = self._rng.choice(self._compared)
         one, other = (self._side(kind, relation, hops // 2) for _ in "ab")

@@ -66,7 +66,7 @@ def pack_run(
         raise UsageError(f"{folder} cannot be packed: {leak}")
     scan = SecretScan(allow)
     answers, report = read_about(about)
-    submission = submission_of(run, answers, reference=_privileged(run))
+    submission = submission_of(run, answers, reference=_is_privileged(run))
     target = _check_target(target)
     draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
@@ -217,7 +217,7 @@ class _Packing:
         self._scan.scan_line(path.relative_to(self._draft).as_posix(), number, line)
 
 
-def _privileged(run: Run) -> bool:
+def _is_privileged(run: Run) -> bool:
     """Return whether the agent reads the gold: the built-in solver by its name, and whatever the journal marks as such."""
     head = next(read_journal(run.log().path), None)
     return run.agent == "solver" or (isinstance(head, dict) and head.get("privileged") is not False)

@@ -86,7 +86,7 @@ def submission_of(run: Run, about: About, *, reference: bool) -> schema.Submissi
         models = about.models or (*_models(identity.agent, identity.agent_options), *_advisers(run))
         return schema.Submission(
             suite=schema.SuiteRef(id=run.suite.id, version=run.suite.version, digest=identity.suite_digest),
-            agent=schema.AgentInfo(**agent), models=models, submitter=about.submitter, date=about.date or _last_played(run),
+            agent=schema.AgentInfo(**agent), models=models, submitter=about.submitter, date=about.date or _last_day(run),
             licence=about.licence, training=about.training, harness=_harness(identity.package, commit),
             hardware=about.hardware, prices=_prices(run, identity.agent, models),
         )  # fmt: skip
@@ -139,7 +139,7 @@ def _harness(package: str, commit: str) -> schema.Harness:
     )
 
 
-def _last_played(run: Run) -> str:
+def _last_day(run: Run) -> str:
     """Return the day on which the journal was last written: the same whenever the run is packed."""
     path = run.log().path
     if not path.exists():

@@ -38,7 +38,7 @@ def related(parts: list[list[Token]], signs: list[str], read: Read, budget: Step
         return _inequality(parts, signs, read, budget)
     if signs != ["!="]:
         raise Unreadable
-    return "", _compared("!=", [read(part) for part in parts], budget)
+    return "", _compare_sides("!=", [read(part) for part in parts], budget)
 
 
 def name_of(tokens: list[Token]) -> str:
@@ -85,7 +85,7 @@ def _equation(parts: list[list[Token]], member: bool, read: Read, budget: StepBu
         return name, values[0]
     if name or len(values) != 2:
         raise Unreadable
-    return "", _compared("=", values, budget)
+    return "", _compare_sides("=", values, budget)
 
 
 def overlap(one: MathValue, other: MathValue) -> MathValue:
@@ -113,7 +113,7 @@ def _inequality(parts: list[list[Token]], signs: list[str], read: Read, budget: 
     values = [lone(read(part)) for part in parts]
     unknown = [place for place, part in enumerate(parts) if name_of(part) and values[place].free]
     if len(unknown) != 1 or sum(value.free for value in values) != 1:
-        links = [_compared(sign, pair, budget) for sign, pair in zip(signs, pairwise(values), strict=True)]
+        links = [_compare_sides(sign, pair, budget) for sign, pair in zip(signs, pairwise(values), strict=True)]
         return "", MathRow("<", tuple(links), "<") if len(links) > 1 else links[0]
     if len(parts) == 3 and unknown == [1]:
         low, high = values[0], values[2]
@@ -126,7 +126,7 @@ def _inequality(parts: list[list[Token]], signs: list[str], read: Read, budget: 
     return name_of(parts[unknown[0]]), interval
 
 
-def _compared(sign: str, sides: Sequence[MathValue], budget: StepBudget) -> MathValue:
+def _compare_sides(sign: str, sides: Sequence[MathValue], budget: StepBudget) -> MathValue:
     """Return `left sign right` with everything on the right."""
     left, right = map(lone, sides)
     total = plus(right, left, budget, -1)

@@ -149,7 +149,7 @@ class RetrieverServer:
             self.health |= {"passages": len(corpus), "corpus": corpus.digest}
         self._tell, self._verbose = tell, verbose
         self._lock, self._counts = threading.Lock(), (0, 0, 0)
-        self._socket = _bound(host, port)
+        self._socket = _listening_socket(host, port)
         self._server = uvicorn.Server(
             uvicorn.Config(
                 self.answer, http=_Connection, ws="none", loop="asyncio", lifespan="off", interface="asgi3",
@@ -270,7 +270,7 @@ class RetrieverServer:
         self._tell(f"failed: {type(error).__name__}: {' '.join(str(error)[:200].split())}")
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _listening_socket(host: str, port: int) -> socket.socket:
     """Return a socket that listens; what connects before the server serves waits."""
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:

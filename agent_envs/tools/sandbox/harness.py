@@ -45,7 +45,7 @@ def main() -> None:
     settings = json.loads(control.recv(1 << 16))
     sys.path[:] = [path for path in sys.path if "harness" not in path] + [settings["packages"]]
     sys.argv = [""]
-    _stand_still()
+    _stop_clocks()
     for name in settings["preload"]:
         __import__(name)
     if settings["preload"]:
@@ -103,7 +103,7 @@ def _reap(pid: int) -> int:
         return 0
 
 
-def _stand_still() -> None:
+def _stop_clocks() -> None:
     """Stop the clocks, make sleep instant and hide differences of machines, so that cells give the same again.
 
     What asks the system from C still tells the true time (`numpy.datetime64("now")` does): such a cell does not repeat.
@@ -202,13 +202,13 @@ class CellSession:
         for name in ("exit", "quit"):
             setattr(builtins, name, sys.exit)
         os.environ.clear()
-        self._close_the_door()
+        self._install_filter()
         _write(framed({"ready": True}))
         while True:
             cell = _receive()
             self._answer(cell["code"], cell["nonce"], cell["most"])
 
-    def _close_the_door(self) -> None:
+    def _install_filter(self) -> None:
         """Install the filter of system calls, for good."""
         steps = ctypes.create_string_buffer(self._program)
 

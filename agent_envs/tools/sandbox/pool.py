@@ -71,7 +71,7 @@ class InterpreterPool:
         """Reserve a place for a session; if all are in use, the longest idle one is freed, or the caller waits for one."""
         with self._changed:
             while key not in self._interpreters and len(self._interpreters) >= most:
-                if not any(self._freed(other) for other in list(self._interpreters)):
+                if not any(self._free_place(other) for other in list(self._interpreters)):
                     self._changed.wait(0.05)
             self._interpreters[key] = weakref.ref(session)
             self._interpreters.move_to_end(key)
@@ -91,7 +91,7 @@ class InterpreterPool:
         with self._changed:
             self._changed.notify()
 
-    def _freed(self, key: Hashable) -> bool:
+    def _free_place(self, key: Hashable) -> bool:
         """Return whether a place could be freed; that of a forgotten session is freed when the cleaner has ended it."""
         session = self._interpreters[key]() if key in self._interpreters else None
         return session is not None and session.rest()

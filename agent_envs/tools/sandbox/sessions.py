@@ -201,7 +201,7 @@ class Session:
         self._live.drop()
         self._pool.interpreters.take(self._live, self, self._pool.backend.most)
         try:
-            self._live.interpreter = live = self._opened()
+            self._live.interpreter = live = self._open_interpreter()
             for cell in self._cells[self._saved_cells :]:
                 if not self._repeats(live, cell):
                     self._begin_anew()
@@ -211,7 +211,7 @@ class Session:
             raise
         return live
 
-    def _opened(self) -> Interpreter:
+    def _open_interpreter(self) -> Interpreter:
         """Return an interpreter with the saved memory, or a fresh one where it is not taken back: code may have made it so."""
         if self._saved is not None:
             with contextlib.suppress(EnvFault):

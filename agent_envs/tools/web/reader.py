@@ -199,12 +199,12 @@ class _Web:
     def __call__(self, request: Any, seconds: float) -> Any:
         """Open a page, or return the reason why it cannot be opened; passing failures raise."""
         try:
-            url, reply = self._followed(request["url"], time.monotonic() + seconds)
+            url, reply = self._follow_redirects(request["url"], time.monotonic() + seconds)
             return page_of(reply.body, reply.headers.get("content-type", ""), url).to_json()
         except Unopenable as reason:
             return _not_opened(request["url"], str(reason))
 
-    def _followed(self, url: str, ends: float) -> tuple[str, HttpReply]:
+    def _follow_redirects(self, url: str, ends: float) -> tuple[str, HttpReply]:
         """Follow redirects, each checked by the URL policy; return the last URL and its reply. Unopenable after too many."""
         place = self._url_policy.place(url)
         for _ in range(MAX_REDIRECTS + 1):

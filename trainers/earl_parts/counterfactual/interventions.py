@@ -275,7 +275,7 @@ def play_again(
         return {
             key: Replay(result, sampled_parts(policy.sequences(origin)))
             for key, (origin, result) in replays.items()
-            if _sound(result)
+            if _has_ended(result)
         }
     core = core_of(env)
     assert isinstance(core, ExpandedActionEnv)
@@ -285,9 +285,9 @@ def play_again(
     return {
         key: Replay(results[key + _AGAIN], sampled_parts(player.sequences(key + _AGAIN)))
         for key in starts
-        if _sound(results[key + _AGAIN])
+        if _has_ended(results[key + _AGAIN])
     }
 
 
-def _sound(result: EpisodeResult) -> bool:
+def _has_ended(result: EpisodeResult) -> bool:
     return result.status in ("terminated", "truncated")

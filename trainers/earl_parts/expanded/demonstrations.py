@@ -198,7 +198,7 @@ class _Player:
         if self._planned:
             action = self._planned.pop(0)
         elif in_language:
-            action = self._decided(request)
+            action = self._decide(request)
         elif self._random_keys:
             self._random_keys -= 1
             action = self._rng.choice(self._core.legal_actions())
@@ -208,7 +208,7 @@ class _Player:
             self._call = [action] if in_language else [*self._call, action]
         return action
 
-    def _decided(self, request: Request) -> str | int:
+    def _decide(self, request: Request) -> str | int:
         """Return the next step in language, and plan the steps that belong to it."""
         self._random_keys = 0
         flaw = self._flaws.draw(self._rng)

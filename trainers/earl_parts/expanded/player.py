@@ -116,7 +116,7 @@ class ExpandedPlayer:
         results = {}
         for first in range(0, len(plan), self.batch):
             began = time.perf_counter()
-            episodes = self._opened(plan[first : first + self.batch], starts or {})
+            episodes = self._open_episodes(plan[first : first + self.batch], starts or {})
             running = [episode for episode in episodes.values() if not episode.over]
             if running:
                 with torch.inference_mode(), evaluating(self._model), self._within():
@@ -166,7 +166,7 @@ class ExpandedPlayer:
         """Return the number of tokens that may follow a prompt of this length."""
         return max(0, min(self._new, self._context - prompt))
 
-    def _opened(self, plan: Sequence[Planned], starts: Mapping[str, StartState]) -> dict[str, WalkingEpisode]:
+    def _open_episodes(self, plan: Sequence[Planned], starts: Mapping[str, StartState]) -> dict[str, WalkingEpisode]:
         """Begin each planned episode on its own environment, or on a given start state; return them by episode key."""
         env_counts: dict[str, int] = {}
         episodes = {}
