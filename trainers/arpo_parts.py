@@ -387,12 +387,10 @@ def shared_once(rows: Sequence[TrainRow], episodes: Sequence[Trajectory]) -> lis
             advantages[number][place] = 0.0
         number, place = places[0]
         advantages[number][place], masks[number][place] = mean, True
-    return [
-        _mask_row(row, mine, values) for row, mine, values in zip(rows, masks, advantages, strict=True) if any(mine)
-    ]
+    return [_mask(row, mine, values) for row, mine, values in zip(rows, masks, advantages, strict=True) if any(mine)]
 
 
-def _mask_row(row: TrainRow, mask: Sequence[bool], advantages: Sequence[float]) -> TrainRow:
+def _mask(row: TrainRow, mask: Sequence[bool], advantages: Sequence[float]) -> TrainRow:
     """Copy a row with other advantages, in which the tokens of `mask` alone are trained and keep logprob and turn."""
     sequence = row.sequence
     logprobs = tuple(value if mine else 0.0 for value, mine in zip(sequence.logprobs, mask, strict=True))

@@ -243,7 +243,7 @@ def load_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE)
     from safetensors.torch import load_file
 
     tensors = load_file(folder / file)
-    parameters = _trainable_parameters(model)
+    parameters = _weights_of(model)
     odd = sorted(tensors.keys() ^ parameters.keys())
     odd += [name for name, weight in parameters.items() if name in tensors and tensors[name].shape != weight.shape]
     if odd:
@@ -253,7 +253,7 @@ def load_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE)
             weight.copy_(tensors[name])
 
 
-def _trainable_parameters(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+def _weights_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Return the parameters that train, each once (tied weights have one name)."""
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
@@ -261,9 +261,7 @@ def _trainable_parameters(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 def _write_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE) -> None:
     from safetensors.torch import save_file
 
-    save_file(
-        {name: weight.detach().contiguous() for name, weight in _trainable_parameters(model).items()}, folder / file
-    )
+    save_file({name: weight.detach().contiguous() for name, weight in _weights_of(model).items()}, folder / file)
 
 
 def _part_files(name: str) -> tuple[str, str]:
