@@ -154,5 +154,5 @@ def final_answer(reply: str) -> str:
 
 
 def joined(texts: Sequence[str]) -> str:
-    """Return texts with blank lines between; a word where there is none."""
+    """Join texts by blank lines; "(nothing)" without any."""
     return "\n\n".join(text for text in texts if text) or "(nothing)"

@@ -241,7 +241,7 @@ class TaskTree:
         return self._items[len(self.roots) : len(self.roots) + count]
 
     def add_roots(self, lanes: Sequence[Lane]) -> None:
-        """Take the lanes of roots."""
+        """Add the lanes of new roots."""
         new = [Path(lane) for lane in lanes]
         self.roots += new
         self.paths += new

@@ -144,7 +144,7 @@ class TrainingRun:
         turns: int | None = None,
         calls: Mapping[str, int] | None = None,
     ) -> None:
-        """Count the step, evaluate and save where that is due, and tell what it was like.
+        """Count the step, log its metrics, and evaluate and save where that is due.
 
         Args:
             stats: metrics of the step.

@@ -200,7 +200,7 @@ def _signs(chain: Chain, numbers: list[int]) -> list[tuple[int, bool]] | None:
 
 
 class _Scaling:
-    """The numbers on their way up."""
+    """The search for larger numbers with the same order and the same signs of all results."""
 
     def __init__(self, chain: Chain, rng: random.Random, digits: int) -> None:
         """Begin with the chain's own numbers, whose order and signs must hold; `top` is the largest with so many digits."""

@@ -69,7 +69,7 @@ class HFEngine:
         self._sessions = SessionStore(cache_tokens)
 
     def fork(self, session: str, new: str) -> None:
-        """Let a new session begin with what one has kept, and with what that one reads in the same context later."""
+        """Share a session's cache with a new session, with all that it reads in the same context later."""
         self._sessions.fork(session, new)
 
     def forget(self) -> None:

@@ -130,7 +130,7 @@ class SessionStore:
         return best, length
 
     def fork(self, name: str, new: str) -> None:
-        """Let a new name begin with what another has kept. Nothing is kept twice while the trunk goes on in that context."""
+        """Share a session's cache with a new name; it is kept only once while the trunk goes on in that context."""
         trunk = name if name in self._caches else self._trunks.get(name, name)
         self._trunks[new] = trunk
         self._waiting.setdefault(trunk, []).append(new)
@@ -139,7 +139,7 @@ class SessionStore:
         return name in self._caches
 
     def put(self, name: str, cache: CachedTokens) -> None:
-        """Keep a conversation in place of what its name had; where that is another context, its forks keep the old one."""
+        """Replace the cache of a name; if its context is another one now, its forks keep the old cache."""
         old = self._caches.get(name)
         if old is not None and common_beginning(old.ids, cache.ids) < len(old.ids):
             for fork in self._waiting.pop(name, ()):

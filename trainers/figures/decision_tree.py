@@ -239,7 +239,7 @@ class _Grower:
     descending: bool
 
     def node(self, plays: list[_Play], depth: int, order: Permutation, relations: frozenset[Pair]) -> Node:
-        """Return the node after `depth` calls, which left the items in this order and told these pairs."""
+        """Build the node after `depth` calls, which left the items in this order and these pairs known."""
         first = plays[0]
         for play in plays:
             if play.following(depth) != first.following(depth):

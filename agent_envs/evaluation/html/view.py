@@ -140,7 +140,7 @@ def _sort_rows(episodes: list[ViewRow]) -> list[ViewRow]:
 
 
 def _rows_with_transcripts(episodes: list[ViewRow], most: int | None) -> list[ViewRow]:
-    """Return those whose transcripts are shown: the first of each entry, as many from each as there is room for."""
+    """Choose at most `most` rows for transcripts: the first of each entry, equally many from each."""
     if most is None or most >= len(episodes):
         return episodes
     counts: Counter[int] = Counter()

@@ -29,7 +29,7 @@ class MetricContrast:
     tasks: int
 
     def text(self) -> str:
-        """Return it in words."""
+        """Return the comparison in words."""
         low, high = self.interval
         bounds = "" if low is None else f" [{figure(low, '+')}, {figure(high, '+')}]"
         difference = f"second minus first {figure(self.difference, '+')}{bounds}"

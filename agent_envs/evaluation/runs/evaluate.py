@@ -82,7 +82,7 @@ class Result:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was known of the suite before it was played, and a reader of the numbers must know."""
+        """Notes on the suite from before it was played, which a reader of the numbers needs."""
         return self.settings.notes.lines if self.settings.notes is not None else ()
 
     @property
@@ -380,7 +380,7 @@ def _own_agent(name: str, options: dict[str, Any]) -> Policy:
 
 
 class BudgetedPolicy:
-    """A policy that is asked nothing more when the budget is spent, for one whose single calls cannot be paid."""
+    """A wrapper that charges a policy's replies to a budget and ends when it is spent, for policies that cannot pay by call."""
 
     def __init__(self, policy: Policy, budget: Budget) -> None:
         self.name, self.batch = policy.name, policy.batch

@@ -259,7 +259,7 @@ class EntryTasks:
         self._entry, self._note_missing = entry, unknown
 
     def get(self, name: str, digest: str) -> Task | None:
-        """Return a task of that content, None where there is none here."""
+        """Return the task of a name if its content has this digest; else None, with a note."""
         if self.env is None:
             return None
         try:
@@ -287,7 +287,7 @@ _NAMES = [field.name for field in fields(EpisodeNumbers)]
 
 
 class NumbersCache:
-    """The place of one run's numbers; none for a small run, nor for environments of others, whose code no digest covers."""
+    """The cache of one run's numbers; off for small runs, and for others' environments, whose code no digest covers."""
 
     def __init__(self, suite: Suite, identity: dict[str, object], journal: Path) -> None:
         size, ours = suite.trials * sum(len(entry.tasks) for entry in suite.entries), set(env_ids())

@@ -176,7 +176,7 @@ class Run:
         yield from unfinished.values()
 
     def sound_rows(self) -> Iterator[RunEpisode]:
-        """Yield what `rows` does, for what counts and is packed; refuses rewards that are not what their terms come to."""
+        """Yield the rows as `rows` does, for results and packing; refuses rewards that are not the sums of their terms."""
         for episode in self.rows():
             _check_sums(episode.result, self.folder / "journal.jsonl")
             yield episode

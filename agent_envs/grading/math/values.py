@@ -177,7 +177,7 @@ def _same_rows(left: tuple[MathValue, ...], right: tuple[MathValue, ...], budget
 
 
 def _same_bags(left: tuple[MathValue, ...], right: tuple[MathValue, ...], budget: StepBudget) -> bool:
-    """Take any partner: equality is transitive, so that no choice can be a wrong one."""
+    """Compare two bags by pairing each value with any equal one, which suffices as equality is transitive."""
     if len(left) != len(right):
         return False
     rest = list(right)

@@ -212,7 +212,7 @@ class Session:
         return live
 
     def _open_interpreter(self) -> Interpreter:
-        """Return an interpreter with the saved memory, or a fresh one where it is not taken back: code may have made it so."""
+        """Open an interpreter with the saved memory, or a fresh one if the backend refuses that memory."""
         if self._saved is not None:
             with contextlib.suppress(EnvFault):
                 return self._pool.backend.open(self.spec, self._saved)

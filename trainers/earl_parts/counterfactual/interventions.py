@@ -246,7 +246,7 @@ Forkable = ExpandedPlayer | TextForks
 
 
 def forkable(player: Player) -> Forkable:
-    """Return a player whose episodes can be gone on with from their middle, over the one that a run has."""
+    """Return a player over a run's whose episodes can be continued from the middle."""
     if isinstance(player, ExpandedPlayer):
         return player
     assert isinstance(player, EnginePolicy)
