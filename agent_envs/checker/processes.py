@@ -63,7 +63,7 @@ class _ForkServer:
     """A process that forks one for each job."""
 
     def __init__(self, hash_seed: str) -> None:
-        """Start the process with a hash seed, and end it with this one."""
+        """Start the process with a hash seed, to be ended when this process ends."""
         self.owner, self._lock = os.getpid(), Lock()
         self._process = subprocess.Popen(
             [*COMMAND, "fork"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,

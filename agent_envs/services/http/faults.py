@@ -184,7 +184,7 @@ def _finite(text: str) -> float:
 
 
 def _target(url: str, location: str) -> str:
-    """Compose the hint where a redirect leads, without query or password; "" if it is no URL."""
+    """Compose a hint with a redirect's target, without query or password; "" if that is no URL."""
     try:
         parts = urlsplit(urljoin(url, location))
         port = "" if parts.port is None else f":{parts.port}"
