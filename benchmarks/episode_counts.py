@@ -119,9 +119,11 @@ def draw_figures(methods: Mapping[str, Method], curves: Mapping[str, Sequence[Ro
     rewards = {row: seeds for row, seeds in rewards.items() if any(seeds)}
     paths = []
     if lengths:
-        paths.append(_save(out / "lengths.png", "Sampled tokens of episodes that solved their task", _lengths, lengths))
+        paths.append(
+            _save(out / "lengths.png", "Sampled tokens of episodes that solved their task", _draw_lengths, lengths)
+        )
     if rewards:
-        paths.append(_save(out / "rewards.png", "Training reward by step", _rewards, rewards))
+        paths.append(_save(out / "rewards.png", "Training reward by step", _draw_rewards, rewards))
     return paths
 
 
@@ -142,7 +144,7 @@ def _save(path: Path, title: str, draw: Any, values: Any) -> Path:
     return path
 
 
-def _lengths(axis: Any, lengths: Mapping[str, Sequence[float]]) -> None:
+def _draw_lengths(axis: Any, lengths: Mapping[str, Sequence[float]]) -> None:
     """Draw a box a method: the quartiles, and all that lies within 1.5 times their distance."""
     names = [f"{row} ({len(tokens)})" for row, tokens in lengths.items()]
     axis.boxplot(list(lengths.values()), orientation="horizontal", showfliers=False)
@@ -150,7 +152,7 @@ def _lengths(axis: Any, lengths: Mapping[str, Sequence[float]]) -> None:
     axis.set_xlabel("tokens", fontsize=9)
 
 
-def _rewards(axis: Any, rewards: Mapping[str, Sequence[Sequence[tuple[float, float]]]]) -> None:
+def _draw_rewards(axis: Any, rewards: Mapping[str, Sequence[Sequence[tuple[float, float]]]]) -> None:
     """Draw the mean over seeds; methods with counterfactuals as solid lines, the others dotted, as the paper has them."""
     for row, seeds in rewards.items():
         mean = mean_curve(seeds)

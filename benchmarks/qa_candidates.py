@@ -86,9 +86,9 @@ class Picker:
         """Return the sections of a candidate."""
         base = self._library.read(self.bases[place % len(self.bases)])
         count = random.Random(f"legal/make-qa/{self._seed}/{place}").choice(self._reads)
-        return (base, *map(self._library.read, self._near(base)[: count - 1]))
+        return (base, *map(self._library.read, self._near_sections(base)[: count - 1]))
 
-    def _near(self, base: Section) -> list[str]:
+    def _near_sections(self, base: Section) -> list[str]:
         """Return the sections that a section cites in its own document or title, then its neighbours, nearest first."""
         root = self._library.path(base.id)[0].id
         cited = [self._numbered.get((root, number), "") for number in _CITED.findall(base.text)]

@@ -69,11 +69,11 @@ class TrainingRun:
         self._saved_step, self._sampled = self.step, 0
         self._spending = spending or Costs()
         self._spending.begin(out, accelerator.process_index, accelerator.num_processes)
-        self._serve()
+        self._set_services()
         self.weights_changed()
         self._metrics = Metrics(out, settings.log, total_steps=settings.steps, enabled=accelerator.is_main_process)
 
-    def _serve(self) -> None:
+    def _set_services(self) -> None:
         self.parts.policy.services = self.parts.eval_policy.services = self._spending.services(self.step)
 
     @property
@@ -156,7 +156,7 @@ class TrainingRun:
             BudgetSpent: the evaluation could not be paid for; it is made where the run goes on.
         """
         self.step += 1
-        self._serve()
+        self._set_services()
         every = self._settings.evaluation.every
         turn_count = sum(group.turns for group in groups) if turns is None else turns
         tokens, env_steps = self.parts.processes.sums([stats.get("tokens", 0.0), turn_count])

@@ -39,8 +39,8 @@ def check_determinism(subject: EnvUnderTest) -> str:
     one, two = subject.make(), subject.make()
     for script in subject.scripts():
         first = play(one, script)
-        _same(first, play(one, script), f"task {script.task}, the same environment again")
-        _same(first, play(two, script), f"task {script.task}, a second environment")
+        _check_same(first, play(one, script), f"task {script.task}, the same environment again")
+        _check_same(first, play(two, script), f"task {script.task}, a second environment")
     return f"{subject.tasks} episodes, twice in one environment and once in another"
 
 
@@ -55,7 +55,7 @@ def check_processes(subject: EnvUnderTest) -> str:
     for hash_seed in ("0", "4242"):
         there = run_child(subject, job, hash_seed)
         for script, mine, other in zip(scripts, here, there["play"], strict=True):
-            _same(mine, other, f"task {script.task}, a process with PYTHONHASHSEED={hash_seed}")
+            _check_same(mine, other, f"task {script.task}, a process with PYTHONHASHSEED={hash_seed}")
         for (kind, _, task), one, two in zip(agents, acted, there["agents"], strict=True):
             if one != two:
                 raise CheckFailed(f"task {task}: the {kind} agent acts otherwise with PYTHONHASHSEED={hash_seed}")
@@ -193,8 +193,8 @@ def check_interleaving(subject: EnvUnderTest) -> str:
     with ThreadPoolExecutor(len(scripts)) as pool:
         threaded = list(pool.map(play, [subject.make() for _ in scripts], scripts))
     for script, alone, woven, beside in zip(scripts, serial, mixed, threaded, strict=True):
-        _same(alone, woven, f"task {script.task}, interleaved")
-        _same(alone, beside, f"task {script.task}, in a thread")
+        _check_same(alone, woven, f"task {script.task}, interleaved")
+        _check_same(alone, beside, f"task {script.task}, in a thread")
     return f"{len(scripts)} environments, step by step and in threads"
 
 
@@ -202,7 +202,7 @@ def _upto(script: Any, turns: int) -> Any:
     return type(script)(script.seed, script.task, script.split, script.actions[:turns])
 
 
-def _same(one: list[str], two: list[str], where: str) -> None:
+def _check_same(one: list[str], two: list[str], where: str) -> None:
     if one != two:
         turn = next((n for n, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
         raise CheckFailed(f"{where}: differs at turn {turn}")

@@ -53,7 +53,7 @@ def run_child(subject: EnvUnderTest, job: dict[str, Any], hash_seed: str) -> dic
 def run_fresh(text: str, hash_seed: str) -> str:
     """Run a job in a new process and return the line that it writes."""
     child = subprocess.run(
-        COMMAND, input=text, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=_with(hash_seed),
+        COMMAND, input=text, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=_variables_with(hash_seed),
         timeout=SECONDS, check=False,
     )  # fmt: skip
     return child.stdout
@@ -67,7 +67,7 @@ class _ForkServer:
         self.owner, self._lock = os.getpid(), Lock()
         self._process = subprocess.Popen(
             [*COMMAND, "fork"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env=_with(hash_seed),
+            env=_variables_with(hash_seed),
         )  # fmt: skip
         atexit.register(self.close)
 
@@ -96,7 +96,7 @@ class _ForkServer:
 _servers: dict[str, _ForkServer] = {}
 
 
-def _with(hash_seed: str) -> dict[str, str]:
+def _variables_with(hash_seed: str) -> dict[str, str]:
     return {**os.environ, "PYTHONHASHSEED": hash_seed}
 
 

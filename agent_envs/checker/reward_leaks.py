@@ -128,17 +128,17 @@ def check_hidden_gold(subject: EnvUnderTest) -> str:
 
 def _play_through(subject: EnvUnderTest, env: gym.Env[Any, Any], bait: Any, go_on: GoOn) -> int:
     """Play until the episode ends and return how many results were searched for the canary."""
-    _shows(subject.reset(env, bait), "reset")
+    _check_hidden(subject.reset(env, bait), "reset")
     steps = 1
     while True:
         env, (observation, _, terminated, truncated, info) = go_on(env)
         if terminated or truncated:
             return steps
-        _shows((observation, info), f"turn {info['turn']}")
+        _check_hidden((observation, info), f"turn {info['turn']}")
         steps += 1
 
 
-def _shows(result: tuple[Any, ...], where: str) -> None:
+def _check_hidden(result: tuple[Any, ...], where: str) -> None:
     text = json.dumps(result, default=lambda value: value.tolist() if isinstance(value, np.ndarray) else str(value))
     if CANARY in text or str(NUMBER) in text:
         raise CheckFailed(f"the hidden gold or scenario shows at {where}")

@@ -121,7 +121,7 @@ def _fits(old: Any, value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float)
 
 
-def _no_more_checks(wrapper: Any) -> None:
+def _end_passive_checks(wrapper: Any) -> None:
     """Switch off gymnasium's passive checks, which belong to the first steps after a reset."""
     wrapper.checked_reset = wrapper.checked_step = wrapper.checked_data_reuse = True
     wrapper._previous_data = None
@@ -129,7 +129,7 @@ def _no_more_checks(wrapper: Any) -> None:
 
 _WRAPPERS: dict[type, tuple[Get, Set]] = {
     OrderEnforcing: _attributes("_has_reset"),
-    PassiveEnvChecker: (lambda wrapper: (), lambda wrapper, state: _no_more_checks(wrapper)),
+    PassiveEnvChecker: (lambda wrapper: (), lambda wrapper, state: _end_passive_checks(wrapper)),
     TimeLimit: _attributes("_elapsed_steps"),
     RecordEpisodeStatistics: _attributes(
         "episode_count", "episode_start_time", "episode_returns", "episode_lengths",

@@ -134,7 +134,7 @@ class StopTexts:
 
     def last_tokens(self, stop: tuple[str, ...]) -> frozenset[int]:
         """Return the tokens that may complete one of these texts: those that hold the last character of one."""
-        return frozenset().union(*(self._with(text[-1:]) for text in stop))
+        return frozenset().union(*(self._tokens_with(text[-1:]) for text in stop))
 
     def complete(self, ids: Sequence[int], stop: tuple[str, ...]) -> bool:
         """Return whether the decoded end of `ids` holds a stop text, of which the newest token is part."""
@@ -147,7 +147,7 @@ class StopTexts:
             tail = self._decode(ids[-window:])
         return any(text in tail for text in stop)
 
-    def _with(self, character: str) -> frozenset[int]:
+    def _tokens_with(self, character: str) -> frozenset[int]:
         """Return the ids of tokens whose text may hold a character, kept by character; UsageError for an empty stop text."""
         if not character:
             raise UsageError("stop: an empty text is everywhere; leave it out")

@@ -49,7 +49,7 @@ def plot_curves(seeds: Sequence[Rows], path: Path, panels: Sequence[str] = PANEL
         "\n".join(filter(None, [title, _legend(seeds, there)])), fontsize=11, x=0.01, y=0.99, ha="left", va="top"
     )
     for axis, name in zip(axes, there, strict=True):
-        _panel(axis, seeds, name)
+        _draw_panel(axis, seeds, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
 
@@ -91,7 +91,7 @@ def _legend(seeds: Sequence[Rows], names: Sequence[str]) -> str:
     return "; ".join(words)
 
 
-def _panel(axis: Any, seeds: Sequence[Rows], name: str) -> None:
+def _draw_panel(axis: Any, seeds: Sequence[Rows], name: str) -> None:
     """Draw one metric: each seed's curve or interval bars, and over them the seeds' mean."""
     measured = _has_intervals(seeds, name)
     apart = 0.008 * max((row["step"] for rows in seeds for row in rows), default=1)  # bars side by side

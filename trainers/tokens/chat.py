@@ -246,11 +246,11 @@ class Conversation:
                 waiting.append(row)
                 continue
             if waiting or self._closed:
-                self._next_turn(waiting)
+                self._begin_turn(waiting)
                 waiting = []
             self.append_context(self._chat.codec.encode(row["content"]))
         if waiting or not rows:
-            self._next_turn(waiting)
+            self._begin_turn(waiting)
 
     def record(self, turn: Turn) -> None:
         """Append a recorded turn: its tokens if it has them, else its text as a demonstration.
@@ -270,7 +270,7 @@ class Conversation:
         """Return the tokens so far."""
         return TokenSequence(tuple(self.ids), tuple(self.trained), tuple(self.logprobs), tuple(self.turns))
 
-    def _next_turn(self, rows: Rows) -> None:
+    def _begin_turn(self, rows: Rows) -> None:
         self.append_context(self._chat.following(rows, closed=self._closed))
         self._closed = False
 

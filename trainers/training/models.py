@@ -228,10 +228,10 @@ def save_model(
         if (head := head_of(model)) is not None:
             head.save(part)
         words.save_pretrained(part)
-        _name_for_all(part / "tokenizer_config.json")
+        _rename_class(part / "tokenizer_config.json")
 
 
-def _name_for_all(path: Path) -> None:
+def _rename_class(path: Path) -> None:
     """Store a generic tokenizer's class under the name that both transformers 4 and 5 know."""
     config = json.loads(path.read_text(encoding="utf-8"))
     if config.get("tokenizer_class") == _OWN[0]:

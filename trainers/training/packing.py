@@ -81,7 +81,7 @@ def pack(ids: torch.Tensor, attention: torch.Tensor, trained: torch.Tensor) -> P
     count, before = 0, -1
     # In this order the longest beginning that a row shares with any earlier one it shares with the one before it.
     for row in sorted(range(len(rows)), key=lambda row: rows[row, : lengths[row]].tobytes()):
-        shared = _alike(rows[before], rows[row], min(lengths[before], lengths[row])) if before >= 0 else 0
+        shared = _shared_length(rows[before], rows[row], min(lengths[before], lengths[row])) if before >= 0 else 0
         fresh = lengths[row] - shared
         places[row, :shared] = places[before, :shared]
         places[row, shared : lengths[row]] = np.arange(count, count + fresh)
@@ -117,7 +117,7 @@ def _split_rows(spans: Sequence[tuple[int, int, int]], width: int, device: torch
     return (*row_numbers, own, mask, torch.from_numpy(attention_places).to(device))
 
 
-def _alike(one: "np.ndarray[Any, Any]", other: "np.ndarray[Any, Any]", length: int) -> int:
+def _shared_length(one: "np.ndarray[Any, Any]", other: "np.ndarray[Any, Any]", length: int) -> int:
     """Return the length of the longest common prefix of two rows."""
     differ = np.flatnonzero(one[:length] != other[:length])
     return int(differ[0]) if len(differ) else length

@@ -86,7 +86,7 @@ class Facts:
         suffixes = names.UNIVERSITY_SUFFIXES if kind == "university" else names.MUSEUM_SUFFIXES
         return Entity(kind, namer.organisation(rng.choice(suffixes)), kind)
 
-    def _any(self, kind: str, noun: str = "") -> Entity:
+    def _draw_any(self, kind: str, noun: str = "") -> Entity:
         """Return an entity of a kind, of the wanted noun where there is one."""
         pool = self.entities[kind]
         if noun:
@@ -100,9 +100,9 @@ class Facts:
         order = rng.sample(people, len(people))
         for row, (person, year) in enumerate(zip(order, years, strict=True)):
             person.facts["born"] = year
-            person.facts["born_in"] = self._any("city")
-            person.facts["studied"] = self._any("university")
-            person.facts["worked"] = self._any("company")
+            person.facts["born_in"] = self._draw_any("city")
+            person.facts["studied"] = self._draw_any("university")
+            person.facts["worked"] = self._draw_any("company")
             if row:
                 person.facts["teacher"] = order[rng.randrange(max(0, row - 25), row)]
         for row in range(0, len(order) - 3, 4):
@@ -116,15 +116,15 @@ class Facts:
         for row, city in enumerate(cities):
             city.facts["region"] = regions[row] if row < len(regions) else rng.choice(regions)
             city.facts["founded"] = rng.randint(FIRST_YEAR, LAST_YEAR - 80)
-            city.facts["mayor"] = self._any("person", _LEADERS["city"])
+            city.facts["mayor"] = self._draw_any("person", _LEADERS["city"])
         for row, region in enumerate(regions):
             region.facts["capital"] = cities[row]
-            region.facts["governor"] = self._any("person", _LEADERS["region"])
+            region.facts["governor"] = self._draw_any("person", _LEADERS["region"])
 
     def _seat(self, name: str) -> Entity:
         """Return a city that an organisation's name does not give away."""
         while True:
-            city = self._any("city")
+            city = self._draw_any("city")
             if not name.startswith(city.name):
                 return city
 
@@ -136,25 +136,25 @@ class Facts:
                 entity.facts["seat"] = self._seat(entity.name)
                 entity.facts["founded"] = rng.randint(FIRST_YEAR, LAST_YEAR - 30)
         for company in self.entities["company"]:
-            founder = self._any("person", _LEADERS["company"])
+            founder = self._draw_any("person", _LEADERS["company"])
             company.facts["maker"] = founder
             company.facts["founded"] = _year(founder) + rng.randint(20, 55)
-            company.facts["chief"] = self._any("person", _LEADERS["company"])
+            company.facts["chief"] = self._draw_any("person", _LEADERS["company"])
         for university in self.entities["university"]:
-            university.facts["rector"] = self._any("person", _LEADERS["university"])
+            university.facts["rector"] = self._draw_any("person", _LEADERS["university"])
 
     def _draw_works(self) -> None:
         """Draw each work's maker, year and house, and the novel behind each film."""
         for kind in WORKS:
             for work in self.entities[kind]:
-                maker = self._any("person", _MAKERS[kind])
+                maker = self._draw_any("person", _MAKERS[kind])
                 work.facts["maker"] = maker
                 work.facts["appeared"] = _year(maker) + self.rng.randint(21, 60)
         for kind, house in (("novel", "publishing house"), ("song", "record label")):
             for work in self.entities[kind]:
-                work.facts["house"] = self._any("company", house)
+                work.facts["house"] = self._draw_any("company", house)
         for painting in self.entities["painting"]:
-            painting.facts["house"] = self._any("museum")
+            painting.facts["house"] = self._draw_any("museum")
         novels = self.rng.sample(self.entities["novel"], len(self.entities["novel"]))
         for row, film in enumerate(self.entities["film"]):
             film.facts["source"] = novels[row % len(novels)]

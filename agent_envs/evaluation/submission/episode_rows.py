@@ -224,7 +224,7 @@ class ShardWriter:
         if len(data) > min(MOST_LINE_BYTES, self._most_bytes):
             raise UsageError(f"a row of {len(data):,} bytes; the format takes {MOST_LINE_BYTES:,}")
         if self._gzip is None or self._rows >= self._most_rows or self._bytes + len(data) > self._most_bytes:
-            self._next()
+            self._open_next()
         assert self._gzip is not None
         self._gzip.write(data)
         self._rows += 1
@@ -245,7 +245,7 @@ class ShardWriter:
     def _path(self) -> Path:
         return self._folder / f"{self._number:04d}.jsonl.gz"
 
-    def _next(self) -> None:
+    def _open_next(self) -> None:
         """Close the current shard and open the next, compressed without name and time so that equal rows give equal bytes."""
         self.close()
         self._number += 1

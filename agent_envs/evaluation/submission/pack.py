@@ -152,10 +152,10 @@ class _Packing:
         without_contact = submission.model_copy(
             update={"submitter": submission.submitter.model_copy(update={"contact": contact})}
         )
-        self._text("submission.json", text, models.file_text(without_contact))
-        self._text("suite.json", suite_text(self._run.suite))
+        self._write_text("submission.json", text, models.file_text(without_contact))
+        self._write_text("suite.json", suite_text(self._run.suite))
         if report:
-            self._text("report.md", report)
+            self._write_text("report.md", report)
 
     def write_episodes(self) -> None:
         """Write one row for every planned episode, in the order of the suite."""
@@ -166,7 +166,7 @@ class _Packing:
                     if key not in self._episodes.places:
                         nothing = EpisodeResult(Trajectory(place.header, (), ()), "missing")
                         self._episodes.put(key, _row(RunEpisode(key, place.entry, place.cluster, place.trial, nothing)))
-                    self._shard_line(writer, self._episodes.get(key))
+                    self._write_line(writer, self._episodes.get(key))
 
     def write_attempts(self) -> None:
         """Write every attempt at every episode, in the order of the suite."""
@@ -196,17 +196,17 @@ class _Packing:
                 raise UsageError(f"{self._run.externals}: an answer does not fit the format: {error}") from None
         with closing(ShardWriter(self._draft / "externals")) as writer:
             for key in sorted(spool.places):
-                self._shard_line(writer, spool.get(key))
+                self._write_line(writer, spool.get(key))
 
     def _spool(self) -> Spool:
         return Spool(self._stack.enter_context(tempfile.TemporaryFile(dir=self._draft.parent)))
 
-    def _text(self, name: str, text: str, searched: str = "") -> None:
+    def _write_text(self, name: str, text: str, searched: str = "") -> None:
         for number, line in enumerate((searched or text).splitlines(), start=1):
             self._scan.scan_line(name, number, line)
         (self._draft / name).write_bytes(text.encode())
 
-    def _shard_line(self, writer: ShardWriter, line: str) -> None:
+    def _write_line(self, writer: ShardWriter, line: str) -> None:
         """Write a row to a shard and scan it for secrets; UsageError once all rows are longer than the format allows."""
         self._bytes += len(line)
         if self._bytes > MOST_BYTES:

@@ -272,10 +272,10 @@ class _Reader:
         self.budget.spend(len(tokens))
         parts, signs = split(tokens, lambda token: token.text == "cup")
         if not signs:
-            return self._one(tokens)
-        return Many(distinct(_flat(map(self._one, _limit_parts(parts))), self.budget))
+            return self._read_one(tokens)
+        return Many(distinct(_flat(map(self._read_one, _limit_parts(parts))), self.budget))
 
-    def _one(self, tokens: list[Token]) -> MathValue:
+    def _read_one(self, tokens: list[Token]) -> MathValue:
         """Read what is no list, relation or union."""
         texts = tuple(token.text for token in tokens)
         if texts in _WHOLE:

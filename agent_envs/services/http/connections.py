@@ -57,7 +57,7 @@ class Connections:
                 over = self._closed and not self._users
             self._free.release()
             if over:
-                self._shut()
+                self._close_pools()
 
     def close(self) -> None:
         """Close what is open; exchanges under way end first."""
@@ -67,9 +67,9 @@ class Connections:
             self._closed = True
             over = not self._users
         if over:
-            self._shut()
+            self._close_pools()
 
-    def _shut(self) -> None:
+    def _close_pools(self) -> None:
         for pool in self._pools.values():
             pool.close()
 

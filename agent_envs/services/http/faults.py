@@ -113,7 +113,7 @@ def transport_fault(error: Exception, place: str, answered: bool, proxied: bool 
         kind: Kind = "resolver" if sign.errno in _RESOLVER_FAILED else "name"
         return TransportFault(f"{place}: the name of the host cannot be resolved", "proxy" if proxied else kind)
     if isinstance(error, httpcore.ConnectError | httpcore.ProxyError):
-        return TransportFault(f"{place}: cannot connect", _no_connection(error, proxied))
+        return TransportFault(f"{place}: cannot connect", _connection_kind(error, proxied))
     if answered:
         return TransportFault(f"{place}: the body is cut short or is not sound HTTP")
     if sign is not None:
@@ -121,7 +121,7 @@ def transport_fault(error: Exception, place: str, answered: bool, proxied: bool 
     return TransportFault(f"{place}: the connection was closed before the answer")
 
 
-def _no_connection(error: Exception, proxied: bool) -> Kind:
+def _connection_kind(error: Exception, proxied: bool) -> Kind:
     """Classify a failed connection: `proxy`, `tunnel`, `network` or `connect`."""
     import httpcore
 

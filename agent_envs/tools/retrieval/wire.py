@@ -41,7 +41,7 @@ class SearchRequest:
 def read_request(body: bytes) -> SearchRequest:
     """Parse the body of a request; raises BadRequest where it is not that form, or beyond the limits."""
     try:
-        value = json.loads(body, parse_constant=_no_constant)
+        value = json.loads(body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         what = "nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
         raise BadRequest(f"the body is no JSON text: {what}") from None
@@ -62,7 +62,7 @@ def read_request(body: bytes) -> SearchRequest:
     return SearchRequest(tuple(whole(query) for query in queries), top_k, bool(scores))
 
 
-def _no_constant(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 

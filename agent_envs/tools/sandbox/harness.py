@@ -159,7 +159,7 @@ def _before(real: Any, methods: dict[str, Any]) -> Any:
     return front
 
 
-def _repeatable_entropy(seed: int) -> None:
+def _seed_entropy(seed: int) -> None:
     """Make the system's entropy a sequence of the seed, wherever Python asks for it."""
     stream = random.Random(f"entropy:{seed}")
     os.urandom = stream.randbytes
@@ -197,7 +197,7 @@ class CellSession:
         for kind, most in limits.items():
             resource.setrlimit(kind, (most, most))
         sys.setrecursionlimit(begin["recursion"])
-        _repeatable_entropy(begin["seed"])
+        _seed_entropy(begin["seed"])
         sys.modules["__main__"] = self.main
         for name in ("exit", "quit"):
             setattr(builtins, name, sys.exit)

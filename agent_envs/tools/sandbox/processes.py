@@ -173,7 +173,7 @@ class Watchdog:
         with self._changed:
             self._watches.append(entry)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._look, name="sandbox-watchdog", daemon=True)
+                self._thread = threading.Thread(target=self._watch, name="sandbox-watchdog", daemon=True)
                 self._thread.start()
             if entry[0] < self._wakes:
                 self._changed.notify()
@@ -183,7 +183,7 @@ class Watchdog:
             with self._changed:
                 self._watches = [other for other in self._watches if other[1] is not watch]
 
-    def _look(self) -> None:
+    def _watch(self) -> None:
         """Check each watched run when it is due, and wait until the next is."""
         while True:
             with self._changed:

@@ -171,7 +171,7 @@ class _PageReading:
                 continue
             raw = "" if token.ends else token.name
             if token.name == "a":
-                self._link(token)
+                self._begin_link(token)
             if self._depth or token.name in self._noise:
                 self._skip(token)
             else:
@@ -205,7 +205,7 @@ class _PageReading:
             self._depth += -1 if tag.ends else 1
             self.within = self.within if self._depth else ""
 
-    def _link(self, tag: Tag) -> None:
+    def _begin_link(self, tag: Tag) -> None:
         self._end_link()
         if not tag.ends and "href" in tag.attributes:
             self._target = tag.attributes["href"]
