@@ -241,7 +241,7 @@ def read_call(body: str, call_id: str) -> ToolCall | Malformed:
     if len(body) > MAX_CALL_CHARACTERS:
         return Malformed(f"the tool call is longer than {MAX_CALL_CHARACTERS} characters")
     try:
-        value: Any = json.loads(body, parse_constant=_no_constant)
+        value: Any = json.loads(body, parse_constant=_refuse_constant)
         if not isinstance(value, dict) or not isinstance(value.get("name"), str):
             return Malformed('a tool call is {"name": "...", "arguments": {...}}')
         arguments = value.get("arguments", {})
@@ -255,5 +255,5 @@ def read_call(body: str, call_id: str) -> ToolCall | Malformed:
         return Malformed(f"the tool call is not valid JSON: {type(error).__name__}")
 
 
-def _no_constant(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
