@@ -230,7 +230,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
     def _state(self, lane: Lane) -> tuple[int, ...]:
         """Return the tokens of a lane's state before the next action; also of one that a limit ended."""
         assert lane.walk is not None
-        return self._policy.bootstrap_tokens(lane.walk.ahead())[-self._max_context :]
+        return self._policy.bootstrap_tokens(lane.walk.state_request())[-self._max_context :]
 
     def _data_points(self, steps: Sequence[RecordedTurn], bootstraps: dict[str, tuple[int, ...]]) -> list[DataPoint]:
         """Build the data points of the recorded turns; only an origin's last turn, if not terminated, has bootstrap tokens."""
