@@ -105,6 +105,7 @@ class ExpandedActionEnv(TurnEnv):
         return ExpandedState(LANGUAGE, Latent(self.problem.world(task))), self.problem.opening(task)
 
     def _read(self, action: Any) -> tuple[str | int, tuple[str, ...]]:
+        """Return a text, cut to its limit, or an action's number (UNKNOWN if none has it), and notes on cuts; else refuse."""
         if (
             isinstance(action, tuple)
             and len(action) == 2
@@ -144,6 +145,7 @@ class ExpandedActionEnv(TurnEnv):
         return Outcome(replace(state, written=state.written + len(text)), Say(text))
 
     def _acted(self, episode: Episode, action: int) -> Outcome:
+        """Take an expanded action: end, route to an environment or a step of the active one; an illegal one is refused."""
         state: ExpandedState = episode.state
         if action not in self.legal_actions():
             reason = (
@@ -169,6 +171,7 @@ class ExpandedActionEnv(TurnEnv):
         return Outcome(replace(state, active=LANGUAGE, latent=Latent(latent.world)), None, messages, (result,), events)
 
     def _refused(self, state: ExpandedState, why: str) -> Outcome:
+        """Return the outcome of an action that changes nothing: the reason, and where tools are described the legal actions."""
         explanation = f"\n[{why}]\n"
         if self.problem.described:
             names = [self.expanded_actions[number].name for number in self.legal_actions()]
@@ -209,6 +212,7 @@ def both_faces(
     own = list(inspect.signature(source).parameters.values())
 
     def face(suffix: str, doc: str, base: type[TurnEnv], limit: str) -> Any:
+        """Return the class of one face; its constructor takes the source's arguments, the choices and the limit."""
         spoken = {} if suffix else {"protocol": "tags"}
         defaults: dict[str, Any] = {**choices, **spoken, limit: limits[limit], "render_mode": None}
 

@@ -47,6 +47,7 @@ def _refused(turn: Turn) -> bool:
 
 
 def _characters(turn: Turn) -> int:
+    """Count the characters that a turn of the policy added to the text: its own or those of its expanded action, no results."""
     if isinstance(turn.action, str):
         return len(turn.action)
     if isinstance(turn.parsed, Malformed):

@@ -67,6 +67,7 @@ class TagEnv(TurnEnv):
         return TagState(Latent(self.problem.world(task))), self.problem.opening(task)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
+        """Play a turn: an answer ends the episode, a call is carried out, and anything else is told its fault."""
         parsed = (self.native or self._tags).parse(action)
         if isinstance(parsed, Answer):
             answer = (ToolResult("call_0", ANSWER[0], parsed.text),) if self.native else ()
@@ -85,6 +86,7 @@ class TagEnv(TurnEnv):
         return self.native.write(text) if self.native and not prefill else text
 
     def _called(self, state: TagState, call: Call) -> Outcome:
+        """Carry out the tag's call on the latent state; a refusal, or a tool that the task has not, becomes an event."""
         name = call.calls[0].name
         text = json.loads(call.calls[0].arguments)["text"]
         environment = self._by_name[name]

@@ -171,6 +171,7 @@ class QuestionReader:
         return self._best([page for page in rules if page.id not in reference_ids], "")
 
     def _amount(self, rule: Excerpt, case: str) -> int:
+        """Return the amount of a rule for a case: its base, with the changes that apply, held to their limits."""
         changes = {"increased": 0, "reduced": 0}
         for line in sorted(rule.lines, key=lambda line: "together" in line):  # limits last
             changed = re.search(r"(increased|reduced) by (.*)", line)

@@ -40,6 +40,7 @@ def make_library(name: str, sections: Iterable[Section], where: str) -> Library:
 
 
 def _node(row: DataRow) -> Section:
+    """Return a row as a section; an id that could not be cited is refused with the row's place."""
     text = row.fields.get("text") or ""
     if not isinstance(text, str):
         raise row.fail("text", "a text")
@@ -70,6 +71,7 @@ def _linked(nodes: list[Section]) -> list[Section]:
 
 
 def _merged(nodes: list[Section]) -> Iterator[Section]:
+    """Yield the nodes with the paragraphs below a section as lines of its text."""
     table = {node.id: node for node in nodes}
     visited: set[str] = set()
     for node in nodes:
@@ -86,6 +88,7 @@ def _is_paragraph(node: Section) -> bool:
 
 
 def _paragraph_lines(table: dict[str, Section], top: str, visited: set[str]) -> Iterator[str]:
+    """Yield the lines of a paragraph and of all below it; raises ValueError where one is a child twice or a circle."""
     waiting = [top]
     while waiting:
         node = table[waiting.pop()]

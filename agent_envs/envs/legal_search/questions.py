@@ -81,6 +81,7 @@ class StatuteAsker:
         return tuple(questions)
 
     def _draw(self, reads: int, kinds: tuple[str, ...], drafts: dict[str, QuestionDraft]) -> QuestionDraft | None:
+        """Draw a new question that needs so many reads, of one of the kinds; None where no kind gives one."""
         able = [kind for kind in kinds if reads in CELLS[kind]]
         while able:
             kind = self._rng.choices(able, [_OFTEN[kind] for kind in able])[0]
@@ -105,6 +106,7 @@ class StatuteAsker:
         return lost
 
     def _question(self, draft: QuestionDraft) -> GeneratedQuestion:
+        """Return a draft with its evidence; where a section that it needs is removed, without an answer."""
         support, steps = draft.trail.evidence(self._whole, self.removed)
         is_removed = bool(self.removed & set(draft.trail.queries))
         return GeneratedQuestion(
@@ -137,6 +139,7 @@ class StatuteAsker:
 
     @staticmethod
     def _fits(kind: str, rule: Rule) -> bool:
+        """Return whether a rule can be asked about in a question of a kind."""
         if kind == "deadline":
             return bool(rule.kind.event) and not rule.amendment
         if kind == "fine":
@@ -172,6 +175,7 @@ class StatuteAsker:
         return turn + timedelta(days=self._rng.randint(-1200, 1200))
 
     def _amount(self, rule: Rule, facts: CaseFacts) -> QuestionDraft:
+        """Draw a question for the amount of a rule in a case."""
         trail = trace_rule(self._law, rule, facts)
         question = self._rng.choice(rule.kind.asks(self._wording))
         text = self._put(facts, question)
@@ -180,6 +184,7 @@ class StatuteAsker:
         )
 
     def _deadline(self, rule: Rule, facts: CaseFacts) -> QuestionDraft:
+        """Draw a question for the last day of a rule's period, which a notice starts that is handed over or posted."""
         law, rng = self._law, self._rng
         trail = trace_rule(law, rule, facts)
         start = date(2020, 1, 1) + timedelta(days=rng.randrange(1800))
@@ -202,6 +207,7 @@ class StatuteAsker:
         return QuestionDraft("deadline", self._put(facts, question), answers, trail, "em", rule.chapter.id)
 
     def _fine(self, rule: Rule, facts: CaseFacts) -> QuestionDraft:
+        """Draw a question for the highest fine for a breach of a rule, half of them repeated after some years."""
         years = self._rng.randint(2, 8) if self._rng.random() < 0.5 else None
         trail = trace_fine(self._law, rule, facts, years)
         question = self._rng.choice(self._words["fine"]).replace("{breach}", rule.kind.breach[0])
@@ -211,6 +217,7 @@ class StatuteAsker:
         return QuestionDraft("fine", text, amount_forms(trail.value, "dollars"), trail, "numeric", rule.chapter.id)
 
     def _comparison(self, rule: Rule) -> QuestionDraft | None:
+        """Draw a question for the difference of a rule between two register entries; None where there is none."""
         one, other = self._rng.sample(rule.chapter.holders, 2)
         first, second = (trace_rule(self._law, rule, CaseFacts.of(holder)) for holder in (one, other))
         if first.value == second.value:
@@ -228,6 +235,7 @@ class StatuteAsker:
         )
 
     def _term(self, chapter: Chapter) -> QuestionDraft:
+        """Draw a question for the term that a chapter's definitions give to a description."""
         trade, trail = chapter.trade, Trail()
         words = f"{chapter.province} {trade.heading} Definitions"
         trail.read(chapter.definitions_id, "a", query=words, removable=True)
@@ -257,6 +265,7 @@ class StatuteAsker:
         return f"{when}{place}{text[0].lower()}{text[1:]}"
 
     def _details(self, facts: CaseFacts) -> Iterator[str]:
+        """Yield the sentences of a question that tell the facts of a case."""
         if facts.idle:
             yield self._word("idle").format(idle=facts.idle)
         if facts.group:

@@ -94,6 +94,7 @@ def draft(rng: random.Random, law: Law) -> list[Section]:
 
 
 def _number(law: Law) -> None:
+    """Give each section of a law its id, in place."""
     law.counting_id, law.post_id = (section_id(f"{GENERAL_TITLE}:1", place) for place in range(2))
     law.scale_id, law.unit_id, law.repeat_id = (section_id(f"{GENERAL_TITLE}:2", place) for place in range(3))
     law.group_ids = {group.noun: section_id(f"{GENERAL_TITLE}:3", place) for place, group in enumerate(parts().groups)}
@@ -119,6 +120,7 @@ def _acts(law: Law) -> list[list[Rule]]:
 
 
 def _general_chapters(writer: StatuteWriter) -> list[tuple[str, Rows]]:
+    """Return the chapters of the general title: how time counts, the scale of fines, and the kinds of holders."""
     law, words = writer.law, parts().general
     first = writer.rng.choice(words["counting"][0 if law.counts_first_day else 1])
     days = " or a ".join(WEEKDAYS[day] for day in law.rest_days)
@@ -137,6 +139,7 @@ def _general_chapters(writer: StatuteWriter) -> list[tuple[str, Rows]]:
 
 
 def _chapter_rows(writer: StatuteWriter, chapter: Chapter) -> Rows:
+    """Return (heading, text) of a chapter's sections: definitions, then each rule."""
     trade, (low, high) = chapter.trade, chapter.bounds
     lines = [
         writer.says("meaning", noun=trade.noun, means=trade.means),
@@ -186,6 +189,7 @@ def _stated(rule: Rule) -> str:
 
 
 def _changed(rule: Rule, change: int) -> dict[str, str]:
+    """Return the slots of a sentence that states a change: what is measured, the verb, and by how much."""
     return {
         "measure": rule.kind.measure,
         "changed": "increased" if change > 0 else "reduced",
@@ -194,6 +198,7 @@ def _changed(rule: Rule, change: int) -> dict[str, str]:
 
 
 def _entry_lines(writer: StatuteWriter, holder: Holder) -> list[str]:
+    """Return the paragraphs of a register entry: trade, size, licence, group, and the special amount."""
     trade, (rule, value) = holder.chapter.trade, holder.special
     lines = [writer.says("carries", name=holder.name, noun=trade.noun, chapter=holder.chapter.id)]
     sized = "sized_idle" if holder.idle else "sized"
@@ -207,6 +212,7 @@ def _entry_lines(writer: StatuteWriter, holder: Holder) -> list[str]:
 
 
 def _amendments(writer: StatuteWriter) -> list[tuple[str, Rows]]:
+    """Return the amending Acts as chapters, a section for each amended rule."""
     chapters = []
     for rules in _acts(writer.law):
         rows = []
@@ -219,6 +225,7 @@ def _amendments(writer: StatuteWriter) -> list[tuple[str, Rows]]:
 
 
 def _amendment_lines(writer: StatuteWriter, rule: Rule) -> list[str]:
+    """Return the paragraphs of an amendment: the new amount, its day, and who keeps the old one until later."""
     amendment, unit = rule.amendment, rule.kind.unit
     assert amendment is not None
     new, old = quantity(amendment.value, unit), quantity(rule.value, unit)

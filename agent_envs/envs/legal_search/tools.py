@@ -130,6 +130,7 @@ def read_turn(text: str, protocol: str) -> tuple[Parsed, Wish]:
 
 
 def _of_tags(text: str) -> tuple[Parsed, Wish]:
+    """Return a turn in tags as a typed action, and the wish in it or its fault."""
     parsed = TAGS.parse(text)
     if isinstance(parsed, Answer):
         return _final(parsed.text)
@@ -145,6 +146,7 @@ def _of_tags(text: str) -> tuple[Parsed, Wish]:
 
 
 def _of_calls(parsed: Parsed) -> tuple[Parsed, Wish]:
+    """Return a turn of native calls as a typed action, and the wish of its first call or its fault."""
     if isinstance(parsed, Malformed):
         return parsed, Fault("unparsable", parsed.reason)
     if not isinstance(parsed, Call):

@@ -194,6 +194,7 @@ class SearchQA(TurnEnv):
         return SearchState(), (Message("user", f"{before}{task.question}{after}", "environment"),)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
+        """Play a turn: an answer ends the episode, a search is carried out, and anything else is told its fault."""
         parsed = (NATIVE if self._native else _PROTOCOL).parse(action)
         if isinstance(parsed, Answer):
             success = exact_match(parsed.text, episode.task.gold)
@@ -205,6 +206,7 @@ class SearchQA(TurnEnv):
         return Outcome(episode.state, parsed, (_explain(text),), events=(f"malformed: {reason}",))
 
     def _search(self, episode: Episode, call: Call) -> Outcome:
+        """Answer a search with passages; an empty query, one beyond the limit or one in the last turn is refused."""
         query = _CANONICAL.raw_decode(call.calls[0].arguments)[0]["query"]
         state: SearchState = episode.state
         if len(episode.turns) + 1 >= self.max_turns:
@@ -251,6 +253,7 @@ class SearchQA(TurnEnv):
 
 
 def _source(tasks: str, world: dict[str, Any] | None, corpus: str, remote: bool) -> QuestionSource:
+    """Return the task source of the arguments; combinations that have no meaning raise UsageError."""
     for name, value in (("tasks", tasks), ("corpus", corpus)):
         if not isinstance(value, str):
             raise UsageError(f"SearchQA: {name}={value!r}; give a name or a path as text")

@@ -34,6 +34,7 @@ class _SearchConversation:
     """A conversation so far: the question, the queries, the documents, and the turns left."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
+        """Parse the messages: question, queries, documents, and whether this turn is the last."""
         prompt, *texts = in_tags(((message.role, message.content) for message in messages), "information")
         self.question = prompt.rpartition("Question: ")[2].strip()
         own = [text for text, message in zip(texts, messages[1:], strict=True) if message.role == "assistant"]
@@ -59,6 +60,7 @@ class _SearchConversation:
 
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
+    """Return a hint by mode and quality: the next step along the chains, a name to search for, or misleading advice."""
     talk = _SearchConversation(messages)
     question = parse_question(talk.question)
     ways = [follow(side, talk.documents) for side in question.sides] if question else []

@@ -28,6 +28,7 @@ def in_protocol(request: Request, text: str) -> str:
 
 
 def _in_tags(request: Request) -> str:
+    """Return the question as a search in the first turn, later the span that is guessed from the last message."""
     question = str(request.messages[0]["content"]).rsplit("Question: ", 1)[-1].strip()
     if len(request.messages) == 1 and not request.prefill:
         return f"<think>I look for the question itself.</think>\n<search>{question}</search>"
@@ -53,6 +54,7 @@ def guess(question: str, passages: str) -> str:
 
 
 def _nearest(pattern: re.Pattern[str], question: str, passages: str) -> str:
+    """Return the match of a pattern with the most question words around it, by the passage's rank; "" for none."""
     question_words = set(re.findall(r"\w+", question.lower()))
     scores: Counter[str] = Counter()
     for rank, (*_, text) in enumerate(_DOCUMENT.findall(passages)[:10], start=1):

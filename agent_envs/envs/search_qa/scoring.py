@@ -71,6 +71,7 @@ def sound_format(trajectory: Trajectory) -> bool:
 
 
 def _sound_turn(text: str, kind: str) -> bool:
+    """Return whether a turn is a thought and an action of a kind, with only white space around; the last tag may be cut off."""
     text = "".join(text.partition(f"</{kind}>")[:2])  # what follows the action is ignored, as the release cuts it
     tags = _TAG.findall(text)
     expected = ["<think>", "</think>", f"<{kind}>", f"</{kind}>"]
@@ -109,6 +110,7 @@ def _f1(trajectory: Trajectory) -> float:
 
 
 def _format(trajectory: Trajectory) -> float:
+    """Return the format's part of the reward: right or wrong answers, with sound format or without; 0 without an answer."""
     if _answer(trajectory) is None:
         return 0.0
     sound = sound_format(trajectory)

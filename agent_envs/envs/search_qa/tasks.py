@@ -61,6 +61,7 @@ class WorldSource(SeededWorlds[Task]):
 
 @lru_cache(maxsize=64)
 def _world_tasks(config: WorldConfig, split: str, index: int, outside: bool) -> tuple[Task, ...]:
+    """Return the tasks of a generated world; passages may be searched outside."""
     world: World = get_world(config, split, index)
     searched = OUTSIDE if outside else world.corpus.digest
     cluster = f"world-{split}-{index}"
@@ -111,6 +112,7 @@ class PublishedSource(Uncopied):
         return self._task(split, index[key] if isinstance(key, str) else _checked(key, len(rows)))
 
     def _build(self, split: str, place: int) -> Task:
+        """Return a row of a data set as a task; the question is the solver's only query."""
         row = self._split(split)[0][place]
         labels = tuple((name, value) for name, value in row.labels)
         question = row.text if row.text.endswith("?") else f"{row.text}?"

@@ -67,6 +67,7 @@ def _last_only(name: str, doc: str, value: Callable[[str, Task], float], high: f
 
 
 def _exact(answer: str, task: Task) -> bool:
+    """Return whether an answer is the gold's text, trailing zeros aside; for Countdown, whether it reaches the target."""
     data: CalcData = task.data
     if data.kind == "countdown":
         return bool(answer) and not check(answer, data.given, data.target)
@@ -76,6 +77,7 @@ def _exact(answer: str, task: Task) -> bool:
 
 
 def _numeric(text: str, task: Task) -> bool:
+    """Return whether the marked answer has the gold's value; for Countdown, whether its beginning reaches the target."""
     data: CalcData = task.data
     answer = marked_answer(text)[1]
     if data.kind == "countdown":
@@ -85,6 +87,7 @@ def _numeric(text: str, task: Task) -> bool:
 
 
 def _released(text: str, task: Task) -> bool:
+    """Return whether a text's last number is the gold, as the release judges; for Countdown its line, with a tolerance."""
     data: CalcData = task.data
     if data.kind == "countdown":
         line = _RELEASED_LINE.search(text)

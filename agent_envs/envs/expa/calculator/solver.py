@@ -39,6 +39,7 @@ def _pending(trajectory: Trajectory) -> str:
 
 
 def _answer(trajectory: Trajectory) -> str:
+    """Return the final answer behind its mark: the derivation's, else the first gold, else the target."""
     task = trajectory.task
     assert task is not None
     if isinstance(task.hidden, Derivation):
@@ -54,6 +55,7 @@ def _written_calculation(trajectory: Trajectory, left: int, prefill: str) -> str
 
 
 def _keyed_calculation(core: ExpandedActionEnv, left: int) -> str | int:
+    """Return the next key of the pending step, the way out, or the answer and then the end where no step is left or fits."""
     state: ExpandedState = core.episode.state
     trajectory = core.trajectory
     calculator = core.environments[0]

@@ -84,6 +84,7 @@ def merge(n: int) -> Moves:
 
 
 def _merged(items: list[int]) -> Generator[Move, bool | None, list[int]]:
+    """Sort items by merging, yielding each comparison; return them in order."""
     if len(items) < 2:
         return items
     left = yield from _merged(items[: len(items) // 2])

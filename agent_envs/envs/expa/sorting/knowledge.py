@@ -126,6 +126,7 @@ def _plan(n: int, possible: int) -> tuple[int, Pair | None]:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _most_even(n: int, pairs: frozenset[Pair]) -> Pair | None:
+    """Return the pair whose comparison splits the possible orders most evenly; None when the order is known."""
     counts = _precedence(n, pairs)
     choices = [(min(counts[pair], counts[pair[::-1]]), pair) for pair in combinations(range(n), 2)]
     evenness, pair = max(choices, key=lambda choice: choice[0])

@@ -148,6 +148,7 @@ def make_sort_reward(env: str, name: str) -> RewardSpec:
 
 
 def _paid(trajectory: Trajectory, formula: Callable[..., float]) -> float:
+    """Return the reward of a solved task by a formula of its comparisons and swaps."""
     task = task_of(trajectory)
     data: SortData = task.data
     compares = calls(trajectory, "compare")
