@@ -60,6 +60,7 @@ def without_thought(text: str) -> str:
 
 
 def _bare_call(body: str, tools: Collection[str]) -> Parsed:
+    """Parse a turn that is one call, as JSON or as f(a=1): a broken one is Malformed, other words are a `Say`."""
     if body.startswith("{") and body.endswith("}") and '"name"' in body:
         call = read_call(body, "call_0")
         return call if isinstance(call, Malformed) else Call((call,))
@@ -95,6 +96,7 @@ def _as_json(name: str, body: str) -> str:
 
 
 def _tokens(body: str) -> Iterator[tuple[str, str]]:
+    """Yield (kind, text) of the tokens of a call's arguments, white space left out; raises _NotLiteral where none fits."""
     place = 0
     while place < len(body):
         match = _TOKEN.match(body, place)
@@ -135,6 +137,7 @@ def _balance(open_marks: list[str], mark: str) -> None:
 
 
 def _json_of(kind: str, text: str) -> str:
+    """Return the JSON text of a token: a mark as it is, texts, numbers, and the words for true, false and null."""
     if kind == "mark":
         return text
     if kind == "text":
@@ -147,6 +150,7 @@ def _json_of(kind: str, text: str) -> str:
 
 
 def _number(text: str) -> str:
+    """Return the digits of a Python number as JSON has them, with a digit on both sides of the point."""
     sign, digits = ("-" if text.startswith("-") else ""), text.lstrip("+-")
     whole, point, rest = digits.partition(".")
     if not point:
@@ -155,6 +159,7 @@ def _number(text: str) -> str:
 
 
 def _unescaped(match: re.Match[str]) -> str:
+    """Return the character that an escape stands for."""
     code = match[1] or match[2] or match[3]
     if code:
         return chr(min(int(code, 16), sys.maxunicode))

@@ -130,6 +130,7 @@ class SideView:
         )
 
     def _messages(self, lines: tuple[Line, ...], own: bool) -> Iterator[Message]:
+        """Yield lines as messages to this side, results as tool messages; its own words only if `own`."""
         for line in lines:
             if line.sender == self.side:
                 if own:

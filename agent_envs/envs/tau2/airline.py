@@ -247,6 +247,7 @@ def _first_free(names: tuple[str, ...], ids: Container[str], kind: str) -> str:
 
 
 def _check_payments(user: dict[str, Any], payments: list[Payment], total: int) -> None:
+    """Raise ToolFailure unless the user has each payment method, its balance is enough, and the sum is the total."""
     for payment in payments:
         key = payment["payment_id"]
         method = present(user["payment_methods"].get(key), f"Payment method {key} not found")
@@ -258,6 +259,7 @@ def _check_payments(user: dict[str, Any], payments: list[Payment], total: int) -
 
 
 def _pay(user: dict[str, Any], payments: list[Payment]) -> None:
+    """Take payments from gift cards; a certificate is used up as a whole."""
     for payment in payments:
         method = user["payment_methods"][payment["payment_id"]]
         if method["source"] == "gift_card":

@@ -48,6 +48,7 @@ def conversation_view(env: TurnEnv) -> ConversationView:
 
 
 def _sides(core: Tau2Env) -> tuple[Participant, ...]:
+    """Return the participants, each with who plays it; in solo mode the agent alone."""
     if core.rules.solo:
         return (Participant(AGENT, "played by the policy, with the tools of both sides"),)
     partner = "" if core.partner is None else f"simulated: {core.partner.name}"
@@ -65,6 +66,7 @@ class _ViewBuilder:
     """Builds the entries and the checks of one episode's view."""
 
     def __init__(self, core: Tau2Env) -> None:
+        """Take an episode; the criteria are read once it is over, and the world that they expect is computed."""
         self.core, self.episode = core, core.episode
         self.domain: Domain = core.rules.domain
         self.dialogue: Dialogue = core.episode.state
@@ -84,6 +86,7 @@ class _ViewBuilder:
             return None
 
     def entries(self) -> Iterator[ViewEntry]:
+        """Yield the entries in order: the opening, raw turns, words, calls with the changes that they made, and the ending."""
         yield from self._opening()
         for policy_turn in self.episode.turns:
             yield from self._raw_turn(policy_turn)
@@ -102,6 +105,7 @@ class _ViewBuilder:
             yield from self._ending()
 
     def _opening(self) -> Iterator[ViewEntry]:
+        """Yield notes on the scenario, on what the task changed in the databases, and on the messages that come with it."""
         if self.core.face.side == "assistant" and not self.core.rules.solo:
             yield ViewEntry(CUSTOMER, "note", "Scenario, which only the customer knows", self.public.scenario)
         changed = _by_record(differences(self.domain, FRESH, self.start))
@@ -163,6 +167,7 @@ class _ViewBuilder:
             yield ViewEntry("", "note", "", text[:1].upper() + text[1:] + ".", turn=last.index)
 
     def checks(self) -> Iterator[ViewCheck]:
+        """Yield the checks of an ended episode: changes of the databases, actions, assertions and facts."""
         if self.full is None or self.criteria is None:
             yield ViewCheck("Criteria", "the task has none that can be read", "not known", None)
         else:

@@ -182,6 +182,7 @@ class Tau2Env(TurnEnv):
         return (self.partner.service if self.partner is not None else "") or judge
 
     def _judge_now(self) -> Judge | None:
+        """Return the model judge for the present recording; None where no model is set."""
         if self._model is None:
             return None
         entry, recording = self._judge, self.services.recording
@@ -191,6 +192,7 @@ class Tau2Env(TurnEnv):
         return entry[1]
 
     def _begin(self, task: Task, key: str) -> tuple[Dialogue, tuple[Message, ...]]:
+        """Return the conversation at the policy's first turn and its messages; a chat model's opening is shared by a group."""
         public, start = self.opened(task)
         seed = -1 if self._seed is None else int(self._seed)
         start_key = digest(["start", task.digest, seed])[:16]
@@ -233,6 +235,7 @@ class Tau2Env(TurnEnv):
         return self.partner.unconsented_changes(task, self._public(task), dialogue, self.rules.domain)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
+        """Let the policy and then the other side take a turn; where the conversation or its turns end, score it."""
         before, task, header = episode.state, episode.task, episode.header
         turn = self.face.hear(before, action)
         after = self._answered(task, turn.dialogue, header.episode_key, header.branch)
@@ -267,6 +270,7 @@ class Tau2Env(TurnEnv):
         return isinstance(self.partner, ScriptedUser) and task.data.get("source", "").startswith("official")
 
     def _public(self, task: Task) -> Tau2Task:
+        """Return the typed view of a task, kept for the latest one."""
         entry = self._views
         if entry is None or entry[0] is not task:
             # Rebound as a whole, so that a fork, which shares it until then, is never touched.

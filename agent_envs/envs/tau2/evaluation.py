@@ -179,6 +179,7 @@ def _asserted(domain: Domain, world: DomainState, criteria: Criteria) -> tuple[b
 
 
 def _judge_each(expectations: tuple[str, ...], lines: tuple[Line, ...], judging: Judging) -> tuple[bool, ...]:
+    """Return the judge's verdict on each expectation, each asked at a call site of its own."""
     conversation, verdicts = transcript(lines), []
     for place, expectation in enumerate(expectations):
         # Two places each: a judge may ask a second time.

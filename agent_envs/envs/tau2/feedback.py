@@ -43,6 +43,7 @@ def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: ran
 
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
+    """Return a hint by mode and quality: the heuristic's next turn, or the stage of the conversation and its tool."""
     prompt = messages[0].content
     names = _TOOL.findall(prompt.rpartition(_TOOLS)[2])
     rows = [message.as_dict() for message in messages]
@@ -77,6 +78,7 @@ def _next(rows: Sequence[Mapping[str, Any]], names: Sequence[str], side: str) ->
 
 
 def _of_call(name: str, side: str) -> str:
+    """Return the situation of a call by its tool: find, look, change, do, transfer, finished, or device for a user's."""
     if side == "user":
         return "device"
     if name in (DONE, _HANDED):

@@ -58,6 +58,7 @@ def oracle_plan(task: Task, domain: str) -> str:
 
 
 def _script(task: Task, domain: str, side: Side, solo: bool) -> tuple[Line, ...]:
+    """Return the lines that a side says and does: recorded ones, else for an assistant those of the criteria, else ()."""
     recorded = recorded_lines(task, side)
     if recorded and not solo:
         return recorded

@@ -121,6 +121,8 @@ def _gained(trajectory: Trajectory) -> float:
 
 
 def _share(reward: str, component: str) -> Any:
+    """Return the value of one component's share of a reward, 0 for a turn that has no score."""
+
     def value(trajectory: Trajectory) -> float:
         score = score_of(trajectory.last)
         return _shares(score, reward).get(component, 0.0) if score else 0.0
@@ -129,7 +131,10 @@ def _share(reward: str, component: str) -> Any:
 
 
 def _correction(reward: str) -> Any:
+    """Return the value of the term that takes the shares back where the reward is not theirs."""
+
     def value(trajectory: Trajectory) -> float:
+        """Return the reward less the sum of its shares, at most 0; 0 for a turn that has no score."""
         score = score_of(trajectory.last)
         if not score:
             return 0.0

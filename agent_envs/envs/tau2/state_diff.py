@@ -89,6 +89,7 @@ def _record(view: View, table: str, key: str) -> Any:
 
 
 def _compared(old: Any, new: Any, path: Path) -> Iterator[tuple[Path, Any, Any]]:
+    """Yield (path, old, new) of the values that differ, down through objects and tuples."""
     names: list[str | int] = []
     if isinstance(old, dict) and isinstance(new, dict):
         names = list(dict.fromkeys((*old, *new)))

@@ -123,6 +123,7 @@ def _alike(one: str, other: str) -> bool:
 
 
 def _with_data(domain: Domain, state: DomainState, data: Mapping[str, Any]) -> DomainState:
+    """Return a state with a task's records merged in; tables that a task cannot begin with are a UsageError."""
     world = World(domain, state)
     for view, tables in ((world.agent, data["agent_data"]), (world.user, data["user_data"])):
         for table, rows in (tables or {}).items():

@@ -75,6 +75,7 @@ def _listed(world: World, phone_number: Any) -> tuple[str, str]:
 
 
 def _line_by_phone(world: World, phone_number: str) -> Any:
+    """Return the line of a phone number; raises ToolFailure where no line has it."""
     key = _listed(world, phone_number)[1]
     if key:
         return world.agent.get("lines", key)
@@ -85,6 +86,7 @@ def _line_by_phone(world: World, phone_number: str) -> Any:
 
 
 def _customer_by_phone(world: World, phone_number: str) -> Any:
+    """Return the first customer whose main number or any line's number it is; raises ToolFailure for none."""
     key = _listed(world, phone_number)[0]
     if key:
         return world.agent.get("customers", key)

@@ -116,6 +116,7 @@ def status_bar(world: World) -> str:
 
 
 def _cellular_items(device: Any) -> list[str]:
+    """Return the items of the status bar for signal, network and mobile data."""
     items = [_SIGNAL_TEXT[device["network_signal_strength"]]]
     technology = device["network_technology_connected"]
     if technology != "none":

@@ -114,6 +114,7 @@ def parameters_of(function: Callable[..., Any], terms: Mapping[str, str] | None 
 
 
 def _schema(hint: Any, where: str) -> dict[str, Any]:
+    """Return the JSON schema of a type hint: of a TypedDict, a list, a Literal or a plain type."""
     if is_typeddict(hint):
         members = {name: _schema(of, f"{where}.{name}") for name, of in get_type_hints(hint).items()}
         required = [name for name in members if name in hint.__required_keys__]
@@ -242,6 +243,7 @@ def _execute(
     domain: Domain, state: DomainState, function: Callable[..., Any], arguments: Mapping[str, Any],
     finish: Callable[[Any], Any],
 ) -> tuple[Any, Exception | None, DomainState]:  # fmt: skip
+    """Return a function's finished result, or what it raised, and the state after it; changes before a failure stay."""
     world = World(domain, state)
     try:
         _storable(arguments)
@@ -279,6 +281,7 @@ def serialised(value: Any) -> str:
 
 
 def _spelt(value: Any) -> Any:
+    """Return a value with bare numbers and truths as texts; those of a `Record` stay."""
     if isinstance(value, Record) or value is None or isinstance(value, str):
         return value
     if isinstance(value, dict):

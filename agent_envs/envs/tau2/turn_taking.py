@@ -153,6 +153,7 @@ def _sees(side: Side, line: Line) -> bool:
 
 
 def _ending(rules: Rules, side: Side, text: str) -> str:
+    """Return the reason for which a side's words end the conversation, "" where they do not; solo words always do."""
     if side == "user":
         return "user_stop" if any(stop in text for stop in USER_STOPS) else ""
     if not rules.solo:
@@ -161,6 +162,7 @@ def _ending(rules: Rules, side: Side, text: str) -> str:
 
 
 def _answered(rules: Rules, dialogue: Dialogue, line: Line) -> Dialogue:
+    """Return the conversation with a line's calls executed and their replies added as the environment's line."""
     replies, world = _executed(rules, dialogue.world, line)
     return dialogue.replace(
         lines=(*dialogue.lines, Line("environment", results=replies)),
@@ -171,6 +173,7 @@ def _answered(rules: Rules, dialogue: Dialogue, line: Line) -> Dialogue:
 
 
 def _executed(rules: Rules, world: DomainState, line: Line) -> tuple[tuple[ToolReply, ...], DomainState]:
+    """Execute a line's calls in order; return the replies and the state after them."""
     requestor: Side = "user" if line.sender == "user" else "assistant"
     replies = []
     for tool_call in line.calls:

@@ -113,6 +113,7 @@ def _change(desk: Desk, line: Row, act: str, name: str, **arguments: object) -> 
 
 
 def _roaming(desk: Desk) -> None:
+    """Propose to turn roaming on or off for each line of the wish that differs."""
     off = bool(re.search(_OFF, desk.text))
     verb = "disable" if off else "enable"
     for line in _wish_lines(desk):
@@ -128,6 +129,7 @@ def _suspend(desk: Desk) -> None:
 
 
 def _resume(desk: Desk, line: Row | None = None) -> None:
+    """Have the bills paid, then propose to resume a suspended line; one whose contract has ended is handed over."""
     line = line or _wish_lines(desk)[0]
     if line["status"] == "Suspended":
         if line["contract_end_date"] and line["contract_end_date"] < TODAY:

@@ -93,6 +93,7 @@ def _draw(case: Case, plan: list[str]) -> list[Piece]:
 
 
 def _facts(user: Mapping[str, Any]) -> tuple[Fact, ...]:
+    """Return the facts by which a customer is identified: name, user id and date of birth."""
     name, key, born = f"{user['name']['first_name']} {user['name']['last_name']}", user["user_id"], user["dob"]
     return (
         Fact("name", f"My name is {name}.", name), Fact("user_id", f"My user id is {key}.", key),

@@ -54,6 +54,7 @@ def _pairs(rng: Random) -> list[tuple[str, str]]:
 
 
 def _flights(rng: Random) -> dict[str, Any]:
+    """Draw the flights by number: some times a day each way between each pair of airports, with an instance for each day."""
     flights: dict[str, Any] = {}
     for one, two in _pairs(rng):
         minutes, fare = 5 * rng.randrange(15, 54), rng.randrange(90, 190)
@@ -94,6 +95,7 @@ def _instance(rng: Random, day: int, start: int, minutes: int, fare: int) -> dic
 
 
 def _times(day: int, start: int, minutes: int, departure: str, arrival: str) -> dict[str, str]:
+    """Return the members for departure and arrival, under their prefixes; an arrival may fall on the next day."""
     end = start + minutes
     return {
         f"{departure}_departure_time_est": f"{date(day)}T{_clock(start)}",
@@ -102,6 +104,7 @@ def _times(day: int, start: int, minutes: int, departure: str, arrival: str) -> 
 
 
 def _users(rng: Random) -> dict[str, Any]:
+    """Draw the customers by user id, each with payment methods and saved passengers, and no reservations yet."""
     users: dict[str, Any] = {}
     codes = iter(names.codes(rng, 4 * CUSTOMERS, 7))
     for person, code in zip(names.people(rng, CUSTOMERS), names.codes(rng, CUSTOMERS, 4), strict=True):
@@ -152,6 +155,7 @@ class _Desk:
     """Books what customers have booked when a world begins."""
 
     def __init__(self, rng: Random, flights: dict[str, Any]) -> None:
+        """Index the flights by route, and their instances by status and day."""
         self.rng = rng
         self.links: dict[tuple[str, str], list[Any]] = {}
         self.by_status: dict[str, list[tuple[Any, int]]] = {}
@@ -179,6 +183,7 @@ class _Desk:
         return letters[:3] + figures[0] + letters[3] + figures[1]
 
     def _reservation(self, key: str, user: dict[str, Any], kind: str) -> dict[str, Any]:
+        """Draw a user's reservation of a kind, with legs, passengers, bags and a payment that fit the policy's prices."""
         rng = self.rng
         cabin = {"business": "business", "basic": "basic_economy"}.get(kind) or (
             "economy" if kind in ("plain", "insured") else rng.choice(_ECONOMY)
@@ -205,6 +210,7 @@ class _Desk:
         }  # fmt: skip
 
     def _created(self, kind: str) -> str:
+        """Return a time of booking by kind: within the last day, weeks ago for begun trips, else earlier in May."""
         rng = self.rng
         time = f"{rng.randrange(60):02d}:{rng.randrange(60):02d}"
         if kind == "fresh":

@@ -416,6 +416,7 @@ def _ask_of(case: Case, name: str, order: Record, item: Record, answer: str) -> 
 
 
 def _ask_cheapest(case: Case) -> Piece:
+    """Return the question for the lowest price of a product's available variants."""
     product = case.rng.choice(list(case.tables["products"].values()))
     price = min(variant["price"] for variant in product["variants"].values() if variant["available"])
     name, product_id = plain(product["name"]), product["product_id"]

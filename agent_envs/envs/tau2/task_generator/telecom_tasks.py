@@ -88,6 +88,7 @@ def _starter(rng: Random, account: Account) -> list[Part]:
 
 
 def _easy(rng: Random, account: Account) -> list[Part]:
+    """Draw the one part of an easy task by the kind of account: a trouble, a plain wish or a hopeless case."""
     if account.kind == "ended":
         return [hopeless(rng, account, "service")]
     if account.kind == "overdue":
@@ -100,6 +101,7 @@ def _easy(rng: Random, account: Account) -> list[Part]:
 
 
 def _medium(rng: Random, account: Account) -> list[Part]:
+    """Draw the parts of a medium task: a trouble of one to three faults, perhaps with a wish, or two wishes."""
     by_number = rng.random() < 0.5
     if account.kind == "ended":
         return [*_wishes(rng, account, 1, [PLAIN, COMPUTED], ("phone",), by_number), hopeless(rng, account, "service")]
@@ -113,6 +115,7 @@ def _medium(rng: Random, account: Account) -> list[Part]:
 
 
 def _hard(rng: Random, account: Account) -> list[Part]:
+    """Draw the parts of a hard task: up to three wishes, reasoned or forbidden ones first, perhaps with a trouble."""
     by_number = rng.random() < 0.4
     kinds = [REASONED, FORBIDDEN, rng.choice((REASONED, QUESTIONS, FORBIDDEN))]
     if account.kind == "ended":
@@ -144,6 +147,7 @@ def _wishes(
 
 
 def _wish(case: Case, kind: Sequence[Wish], topics: set[str]) -> Part | None:
+    """Draw a wish of a kind whose topics are still free; None where none fits the account."""
     special = {"owing": ("pay", "waiver", "overdue"), "resting": ("resume",)}.get(case.account.kind, ())
     order = case.rng.sample(kind, len(kind))
     if case.rng.random() < 0.7:
@@ -163,6 +167,7 @@ def _wish(case: Case, kind: Sequence[Wish], topics: set[str]) -> Part | None:
 
 
 def _row(name: str, account: Account, parts: Sequence[Part], persona: str, knows_number: bool) -> Row:
+    """Return a published row: the script and instructions of the customer, the start of phone and account, and the criteria."""
     facts, unknown = _identity(account, knows_number)
     abroad = next((part.abroad for part in parts if part.abroad), "")
     if not abroad:
@@ -187,6 +192,7 @@ def _rules(parts: Sequence[Part]) -> list[str]:
 
 
 def _identity(account: Account, knows_number: bool) -> tuple[list[Row], list[str]]:
+    """Return the facts by which a customer is identified, and the topics that it does not know."""
     customer, born = account.customer, account.customer["date_of_birth"]
     facts = [
         fact("name", f"<my> name is {customer['full_name']}", str(customer["full_name"])),
@@ -201,6 +207,7 @@ def _identity(account: Account, knows_number: bool) -> tuple[list[Row], list[str
 
 
 def _profile(account: Account, knows_number: bool) -> Iterator[str]:
+    """Yield the sentences that tell a player who it is; the phone number only if it knows it."""
     customer, phone = account.customer, account.device(account.lines[0])["model"]
     number = f", and your phone number is {customer['phone_number']}" if knows_number else ""
     yield f"You are {customer['full_name']}, born on {customer['date_of_birth']}{number}."
@@ -226,6 +233,7 @@ def _ticket(account: Account, parts: Sequence[Part], knows_number: bool) -> str:
 
 
 def _start(account: Account, parts: Sequence[Part], abroad: bool) -> list[Row]:
+    """Return the initial actions: the user, the place, the faults (the company's first), and a search for the network."""
     customer = account.customer
     start = [
         function("user", "set_user_info", name=customer["full_name"], phone_number=customer["phone_number"]),
@@ -238,6 +246,7 @@ def _start(account: Account, parts: Sequence[Part], abroad: bool) -> list[Row]:
 
 
 def _criteria(parts: Sequence[Part]) -> Row:
+    """Return the criteria of the parts; the actions of hopeless ones come last."""
     ordered = sorted(parts, key=lambda part: part.hopeless)
     tells = [text for part in parts for text in part.tells]
     basis = ["ENV_ASSERTION"]

@@ -121,6 +121,7 @@ def other_number(script: UserScript, want: Want, text: str) -> str:
 
 
 def _last(number: str) -> str:
+    """Return the last four digits of a number; orders, phones, short numbers and codes without them as a whole."""
     last = re.search(r"\d{4}$", number)
     return (
         last[0]

@@ -182,6 +182,7 @@ def _hinted(sentence: str) -> bool:
 
 
 def _literal_calls(sentence: str) -> Hits:
+    """Return the tool calls that are written out in a sentence; forbidden ones, and ones that lack arguments, are left out."""
     hits = []
     for match in _LITERAL.finditer(sentence):
         name, body, before = match[1], (match[2] or "").strip(), sentence[max(0, match.start() - 60) : match.start()]
@@ -196,6 +197,7 @@ def _literal_calls(sentence: str) -> Hits:
 
 
 def _read(reading: _Reading, sentence: str) -> Hits:
+    """Return the requests of a sentence; with a condition, those for its other case come first."""
     question = sentence.rstrip(" \"')").endswith("?")
     sentence = terms.EITHER.sub(" ", terms.IDIOMS.sub(" ", sentence))
     sentence, condition = _conditional(reading, sentence)
@@ -294,6 +296,7 @@ def _own(condition: Request, request: Request) -> bool:
 
 
 def _clauses(sentence: str) -> Iterator[_Clause]:
+    """Yield the clauses of a sentence, each with its position and the conjunction before it."""
     parts, place, joint = terms.JOINT.split(sentence, maxsplit=MOST_CLAUSES), 0, ""
     for number, part in enumerate(parts):
         if number % 2:
@@ -332,6 +335,7 @@ def _silenced(clause: _Clause, asks: bool, silent: bool) -> bool:
 
 
 def _requests_in(reading: _Reading, clause: _Clause, question: bool) -> Hits:
+    """Return the requests of a clause; a pronoun stands for the things of the clause before."""
     things = {str(match.lastgroup): clause.start + match.start() for match in terms.THINGS.finditer(clause.text)}
     if clause.silent or (clause.condition and reading.action != "check"):
         reading.things = list(things) or reading.things
@@ -397,6 +401,7 @@ def _is_order(text: str, match: re.Match[str]) -> bool:
 
 
 def _requested(thing: str, action: str) -> Iterator[Request]:
+    """Yield the requests that an action on a thing stands for: its reading tool, or its switch with a goal."""
     if action == "check":
         yield Request(READING[thing], label=label_of(thing))
     elif thing == "vpn" and action in ("on", "off"):
@@ -434,6 +439,7 @@ def _permissions(reading: _Reading, text: str, question: bool) -> Hits:
 
 
 def _modes(text: str, question: bool) -> Hits:
+    """Return the request for a mode of the network in a text, [] where it is none."""
     match = terms.MODE_TO.search(text) or terms.MODE.search(text)
     if not match or (question and not terms.CAN_YOU.search(text)) or not _is_order(text, match):
         return []

@@ -59,6 +59,7 @@ def first_person(text: str) -> str:
 
 
 def _classify(text: str) -> Statement:
+    """Return a sentence of a scenario with its kind, as the customer would say it; `Statement` tells the kinds."""
     if _prose("secret").search(text) and not _prose("condition").search(text) or _prose("manners").search(text):
         return Statement("hidden", text)
     if (turn := _prose("turns").search(text)) is not None:

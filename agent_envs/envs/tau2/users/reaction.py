@@ -182,6 +182,7 @@ class Reaction:
             self._repeat(bool(places))
 
     def _restate(self, places: tuple[int, ...], fact_count: int) -> None:
+        """Consent to wants by saying what is wanted, with a few details; a bare "Yes." only to a sound proposal."""
         parts, most = list[str](), max(0, (1 if self.persona.piecemeal else MOST_DETAILS) - fact_count)
         text, before = self._text if self._names_details else "", self.mind
         for place in places:
@@ -222,6 +223,7 @@ class Reaction:
             self._go_on(refused=True)
 
     def _refused(self) -> None:
+        """Answer a refusal: protest as often as the manners have it, then turn to the next want."""
         if self._protested():
             return
         if following(self.script, self.mind, True) is not None:
@@ -229,6 +231,7 @@ class Reaction:
         self._go_on(refused=True)
 
     def _protested(self) -> bool:
+        """Protest and say the want once more, and return True; False once it was done often enough."""
         # What is wanted on a condition is insisted on by no manners.
         if self.mind.protests >= self.want.insists + (0 if self.want.declines else self.persona.insists):
             return False
@@ -270,6 +273,7 @@ class Reaction:
         self._parts.append(self.want.say)
 
     def _finished(self) -> tuple[str, Mind]:
+        """Return the answer's text and the memory after it; a user whose patience is over stops."""
         unhelpful = 0 if self._news else self.mind.unhelpful + 1
         if self._stopped:
             self._parts += [self._stopped, STOP]

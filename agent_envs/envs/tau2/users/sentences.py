@@ -72,6 +72,7 @@ def _undotted(match: re.Match[str]) -> str:
 
 
 def _sentence(text: str) -> Sentence:
+    """Return a text as a `Sentence`: whether it ends as a question, whether it asks for something, and where."""
     text = text.strip()
     question = "?" in text[-4:]
     request = _REQUEST.search(text)

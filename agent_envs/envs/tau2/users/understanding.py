@@ -74,6 +74,7 @@ def understood(text: str) -> Understood:
 
 @lru_cache(maxsize=256)
 def _understood(text: str) -> Understood:
+    """Return the reading of an agent's whole message, kept for repeated texts."""
     parts = sentences(text)
     clauses = [clause for part in parts for clause in _CLAUSE.split(part.text) if clause]
     refused = [clause for clause in clauses if _refused(clause)]
@@ -162,6 +163,7 @@ def _refused(clause: str) -> bool:
 
 
 def _completed(part: Sentence) -> bool:
+    """Return whether a sentence says that something is done; a question, or "not yet", does not."""
     if _asks(part):
         return False
     text = words("located").sub(" ", part.text)
