@@ -40,6 +40,7 @@ def cheapest_way(
 
 
 def _traced(came: dict[S, S | None], state: S | None) -> list[S]:
+    """Return the way to a state, from the start on, by each state's predecessor."""
     way = []
     while state is not None:
         way.append(state)

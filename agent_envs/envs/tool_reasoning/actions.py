@@ -68,6 +68,7 @@ class Actions:
     """The parser of turns, for a style and the tools that are offered."""
 
     def __init__(self, protocol: str, offered: Sequence[str]) -> None:
+        """Take the style and the tools that are offered; `json` has their schemas, `tags` their stop strings."""
         self.protocol, self.offered = protocol, tuple(offered)
         self._toolkit = Toolkit([one for one in (search, browse, python) if one.name in offered])
         self.tags = TagProtocol(
@@ -108,6 +109,7 @@ class Actions:
         return parsed, tuple(self._of_call(one, place) for place, one in enumerate(parsed.calls[:_MOST_READ]))
 
     def _of_call(self, call: ToolCall, place: int) -> Wish:
+        """Return a native call as a wish; its problem is told where arguments are wrong or the turn has too many."""
         if place >= MOST_CALLS:
             return Wish(call, problem=f"a turn has at most {MOST_CALLS} calls")
         checked = self._toolkit.execute(call)
@@ -128,6 +130,7 @@ class Actions:
 
 
 def _of_tag(call: ToolCall) -> Wish:
+    """Return a tag's call as a wish; browse reads a page number at its end."""
     text = json.loads(call.arguments)[_ARGUMENT[call.name]]
     if call.name == PYTHON:
         return Wish(call, program(text))

@@ -216,6 +216,7 @@ class ToolReasoning(TurnEnv):
         return before, after
 
     def _begin(self, task: Task, key: str) -> tuple[ToolReasoningState, tuple[Message, ...]]:
+        """Return an empty state and the prompt, with the document where the way starts if the task names one."""
         self.toolbox(task)
         before, after = self._prompt
         start = task.data.start if isinstance(task.data, ToolReasoningData) else ""
@@ -223,6 +224,7 @@ class ToolReasoning(TurnEnv):
         return ToolReasoningState(), (Message("user", f"{before}{task.question}{after}", "environment"),)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
+        """Play a turn: an answer is judged and ends the episode, calls are carried out, anything else is told its fault."""
         parsed, wishes = self.actions.read(action)
         if isinstance(parsed, Answer):
             task, answer = episode.task, final_answer(parsed.text)

@@ -93,6 +93,7 @@ class MathVerifyEquality:
         return any(self._ask(answer, short[start : start + AT_ONCE]) for start in range(0, len(short), AT_ONCE))
 
     def _ask(self, answer: str, golds: list[str]) -> bool:
+        """Return math-verify's verdict, recorded or replayed; raises EnvFault where it is malformed."""
         verdict = self._port.call({"version": VERSION, "answer": answer, "golds": golds}, CallSite(""))
         try:
             equal, flag = verdict["equal"], verdict["flag"]

@@ -30,6 +30,7 @@ class FeedbackContext:
     """A conversation so far: the question, the calls, and the results of the tools."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
+        """Parse the messages: question, tools, queries, pages, programs, and the output of a program that ran last."""
         prompt = messages[0].content
         self.question = prompt.rpartition("Question: ")[2].strip()[:_MOST_TEXT]
         head = prompt.rpartition("Question: ")[0]
@@ -77,6 +78,7 @@ class FeedbackContext:
 
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
+    """Return a hint by mode and quality: the next step, what to look up or run, or misleading advice."""
     talk = FeedbackContext(messages)
     if mode == "exploit" and quality == "good":
         return _next(talk)
@@ -89,6 +91,7 @@ def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
 
 
 def _next(talk: FeedbackContext) -> Hint:
+    """Return the next step: mend a failed program, answer with its output, look up a name, or run a program."""
     if talk.output and _FAILED.search(talk.output):
         return "mend", {}
     if talk.output:

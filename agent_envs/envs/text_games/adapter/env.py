@@ -125,6 +125,7 @@ class AdaptedGame(Game):
             return self._text(name, look(live.env))
 
     def _text(self, name: str, value: str) -> str:
+        """Return a text that the caller's function gave; another type is a UsageError that names the function."""
         if not isinstance(value, str):
             raise UsageError(
                 f"{self.third_party.name}: {name}(...) returned a {type(value).__name__}; it returns a text"
@@ -248,6 +249,7 @@ def look_ahead(same: Callable[[AnyEnv], Hashable] | None = None, most: int = MOS
     """
 
     def solver(env: AnyEnv) -> str:
+        """Return the turn of the first action of a plan to success; a plan is kept with the live copy and followed."""
         core = core_in_play(env, "TextAdapter")
         game: Any = core.game
         state = core.episode.state
@@ -284,6 +286,7 @@ def _way(game: AdaptedGame, live: LiveGame, same: Callable[[AnyEnv], Hashable] |
 
 
 def _copied(third_party: ThirdParty, live: LiveGame) -> LiveGame:
+    """Return a copy of a live game; raises UsageError where it cannot be copied."""
     try:
         return third_party.copied(live)
     except Exception as error:
@@ -293,6 +296,7 @@ def _copied(third_party: ThirdParty, live: LiveGame) -> LiveGame:
 
 
 def _most_turns(name: str, probe: AnyEnv, max_turns: int | None) -> int:
+    """Return the turn limit, by default the environment's own, which it may not exceed."""
     own = probe.spec.max_episode_steps if probe.spec is not None else None
     if max_turns is None and own is None:
         raise UsageError(f"{name}: its spec has no max_episode_steps; give max_turns=...")
@@ -353,6 +357,7 @@ def _prompt(name: str, prompt: str, goal: str | Describe) -> str:
 
 
 def _seeds(name: str, seeds: Mapping[str, Sequence[int]]) -> Mapping[str, Sequence[int]]:
+    """Return the seeds of each split; the first and the last of each are checked to be whole numbers in range."""
     for split, row in seeds.items():
         try:
             sound = all(0 <= index(seed) < MOST_SEED for seed in (row[0], row[-1]))

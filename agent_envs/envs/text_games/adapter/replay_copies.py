@@ -81,6 +81,7 @@ class Replayed(Generic[E, R]):
             self._stand((seed, actions), env)
 
     def _take(self, place: Place, mark: str) -> E:
+        """Take the live copy of a place out of the store, or rebuild it; raises EnvFault where its mark is another."""
         with self._lock:
             env = self._live.pop(place, None)
         if env is not None:
@@ -121,6 +122,7 @@ class Replayed(Generic[E, R]):
         return twin, 0 if twin is None else len(nearest[1])
 
     def _copied(self, env: E) -> E | None:
+        """Return a copy of an environment; None, and no copies from then on, where one fails."""
         if self._copy is None:
             return None
         try:
@@ -136,6 +138,7 @@ class Replayed(Generic[E, R]):
         self._put(self._live, self._most_live, place, env)
 
     def _keep(self, place: Place, env: E) -> None:
+        """Store a copy at a place as a checkpoint, where there is none and it can be copied."""
         with self._lock:
             is_checkpoint = place in self._checkpoints
         twin = None if is_checkpoint else self._copied(env)
@@ -143,6 +146,7 @@ class Replayed(Generic[E, R]):
             self._put(self._checkpoints, self._most_checkpoints, place, twin)
 
     def _put(self, shelf: OrderedDict[Place, E], most: int, place: Place, env: E) -> None:
+        """Put a copy on a shelf as the latest; the oldest goes where there are too many."""
         with self._lock:
             shelf[place] = env
             shelf.move_to_end(place)

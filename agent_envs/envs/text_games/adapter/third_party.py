@@ -60,6 +60,7 @@ def sharing(*names: str) -> CopyEnv:
     """
 
     def copy(env: AnyEnv) -> AnyEnv:
+        """Return a deep copy that shares the named attributes, each layer's spec, and spaces without a generator."""
         memo: dict[int, Any] = {}
         layer: Any = env
         while layer is not None:
@@ -85,6 +86,7 @@ def maker(
     name = gym_env if isinstance(gym_env, str) else getattr(gym_env, "__name__", type(gym_env).__name__)
 
     def make() -> AnyEnv:
+        """Make a new environment in silence; what it raises becomes a UsageError that names it."""
         try:
             with muted_stdout():
                 env = _build(gym_env, arguments)
@@ -109,6 +111,7 @@ def maker(
 
 
 def _build(gym_env: str | Callable[..., AnyEnv] | AnyEnv, arguments: dict[str, Any]) -> AnyEnv:
+    """Return an environment from an id, a callable or an object, which is copied and takes no arguments."""
     if isinstance(gym_env, str):
         return gym.make(gym_env, disable_env_checker=True, **arguments)
     if not isinstance(gym_env, gym.Env):
@@ -177,6 +180,7 @@ class ThirdParty:
         return replace(live, env=env, observation=deepcopy(live.observation), info=deepcopy(live.info))
 
     def _reward(self, value: Any) -> float:
+        """Return a step's reward as a float; raises where it is no finite number within `native`."""
         try:
             reward = float(value)
         except (TypeError, ValueError):
@@ -189,6 +193,7 @@ class ThirdParty:
         return reward
 
     def _described(self, env: AnyEnv, observation: Any, info: dict[str, Any]) -> str:
+        """Return the observation as the caller's text, in valid Unicode; raises where it is no text."""
         with muted_stdout():
             text = self.describe(env, observation, info)
         if not isinstance(text, str):

@@ -55,6 +55,7 @@ class Bound:
     """The bound for one map and all that can come of it."""
 
     def __init__(self, world: BabaWorld) -> None:
+        """Take a map, and work out which kinds may become YOU and which cells stay solid for ever."""
         self._size = (world.width, world.height)
         self._objects, self._kinds = world.objects, "".join(sorted(set(world.objects)))
         self._starts_by_situation: dict[tuple[str, tuple[int, ...], int], list[tuple[list[int], int]]] = {}

@@ -40,6 +40,7 @@ class Ground:
     """Distances on a map with solid cells: `walk`, `reach`, `beside` and `turns`. What was worked out once is kept."""
 
     def __init__(self, width: int, height: int, solid: frozenset[int]) -> None:
+        """Take the map's size and its solid cells, and number the rooms that walls part."""
         self.size, self.following = width * height, neighbours(width, height)
         self._free = [cell not in solid for cell in range(self.size)]
         self.rooms = [OFF] * self.size  # which cells hang together, by a number; OFF for solid ones

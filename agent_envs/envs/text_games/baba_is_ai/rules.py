@@ -135,6 +135,7 @@ def outcome(world: BabaWorld) -> str:
 
 
 def _pushed(texts: str, pushed: set[int], following: tuple[int, ...]) -> str:
+    """Return the texts of a map after the pushed blocks moved to their next cells."""
     cells = list(texts)
     for cell in pushed:
         cells[cell] = EMPTY

@@ -210,6 +210,7 @@ def _dropped(world: BabyWorld, front: int) -> BabyWorld:
 
 
 def _toggled(world: BabyWorld, number: int) -> BabyWorld:
+    """Return the world after a toggle of a thing: a box opens, a door opens or closes, a locked one only with its key."""
     thing = world.things[number]
     if thing.kind == "box":  # what was in it stands in its place
         things = _changed(world.things, number, NOWHERE)

@@ -43,6 +43,7 @@ def located(desc: BabyDesc, world: BabyWorld) -> tuple[int, ...]:
 
 
 def _located(instructions: Instructions, world: BabyWorld) -> Instructions:
+    """Return a mission whose goals' cells are those in this world."""
     if isinstance(instructions, BabySequence):
         first, second = _located(instructions.first, world), _located(instructions.second, world)
         return replace(instructions, first=first, second=second)
@@ -101,6 +102,7 @@ def _with_parts(
 
 
 def _update_clause(clause: BabyClause, action: int, world: BabyWorld) -> tuple[BabyClause, str]:
+    """Return a clause with what the agent carries now, and the verdict on the action."""
     if clause.verb == "goto":
         return clause, SUCCESS if in_front(world) in clause.places else CONTINUE
     if clause.verb == "open":
@@ -112,6 +114,7 @@ def _update_clause(clause: BabyClause, action: int, world: BabyWorld) -> tuple[B
 
 
 def _opened(clause: BabyClause, action: int, world: BabyWorld) -> str:
+    """Judge an `open`: a toggle must leave a matching door open; a strict clause fails at any other door."""
     content = world.cells[in_front(world)]
     if action != TOGGLE or content in (EMPTY, WALL):
         return CONTINUE
@@ -122,6 +125,7 @@ def _opened(clause: BabyClause, action: int, world: BabyWorld) -> str:
 
 
 def _picked_up(clause: BabyClause, action: int, world: BabyWorld, before: int) -> str:
+    """Judge a `pickup`: free hands must have taken a match; a strict clause fails with any other thing."""
     if action != PICK_UP or world.carrying < 0:
         return CONTINUE
     if before < 0 and world.carrying in clause.thing.matches:
@@ -130,6 +134,7 @@ def _picked_up(clause: BabyClause, action: int, world: BabyWorld, before: int) -
 
 
 def _put_next(clause: BabyClause, action: int, world: BabyWorld, before: int) -> str:
+    """Judge a `putnext`: a match was dropped beside a goal; a strict clause fails when anything is picked up."""
     if clause.strict and action == PICK_UP and world.carrying >= 0:
         return FAILURE
     if action != DROP or before not in clause.thing.matches or world.things[before].place < 0:

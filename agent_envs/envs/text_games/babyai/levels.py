@@ -124,6 +124,7 @@ def _thing(thing: Any, place: int, numbers: dict[int, int]) -> BabyThing:
 
 
 def _instructions(instr: Any, numbers: dict[int, int], width: int) -> Instructions:
+    """Return minigrid's instruction as ours; things are named by their numbers."""
     verifier = _minigrid().verifier
     if isinstance(instr, verifier.SeqInstr):
         orders = {verifier.BeforeInstr: "before", verifier.AfterInstr: "after", verifier.AndInstr: "and"}
@@ -175,6 +176,7 @@ def _locked_door(level: Any) -> Any:
 
 
 def _clauses(level: Any, things: list[Any]) -> Any:
+    """Draw minigrid's instruction for a local level's kind over its things."""
     verifier = _minigrid().verifier
     first = level._rand_elem(things)
     target = verifier.ObjDesc(first.type, first.color)

@@ -99,6 +99,7 @@ class _Attempt:
     """One way to go about a mission, played through from a world on."""
 
     def __init__(self, world: BabyWorld, flips: tuple[bool, ...], most: int) -> None:
+        """Take a world, the order of each `and`, and the most actions."""
         self.world, self.flips, self.most = world, flips, most
         self.actions: list[int] = []
         self.status = CONTINUE
@@ -118,6 +119,7 @@ class _Attempt:
             return False
 
     def _pursue(self, clause: BabyClause) -> None:
+        """Play a clause through by its verb; its end is raised as `_Over`."""
         self.only_open = clause.strict and clause.verb == "open"
         self.targets = clause.thing.matches + (clause.beside.matches if clause.beside else ())
         if clause.verb == "open":
@@ -134,6 +136,7 @@ class _Attempt:
             self._do(DROP)  # which changes nothing before a thing: to face it already does not count before a step
 
     def _open(self, clause: BabyClause) -> None:
+        """Open the door that is cheapest to reach, and unlock it first where it is locked."""
         doors = [self.world.things[number] for number in clause.thing.matches]
         costs = {"closed": 0, "open": 1, "locked": LOCK}
         cells = {door.place: 0 if self._unlocks(door) else costs[door.state] for door in doors}
@@ -145,6 +148,7 @@ class _Attempt:
         self._do(TOGGLE)
 
     def _put_next(self, clause: BabyClause) -> None:
+        """Fetch the thing, then drop it in a cell beside the other one; a blocked cell is cleared first."""
         fixed = clause.beside.matches if clause.beside else ()
         if self.world.carrying not in clause.thing.matches:
             others = self._standing(fixed)
@@ -190,6 +194,7 @@ class _Attempt:
                 return
 
     def _way(self, cells: Mapping[int, int], barred: frozenset[int]) -> list[int]:
+        """Return the cheapest route to face one of the cells, through things in the way if there is no free one."""
         goal = facing_states(self.world, cells)
         path = route(self.world, goal, RouteCosts(barred=barred, only_open=self.only_open))
         path = path or route(self.world, goal, RouteCosts(BLOCKER, LOCK, barred, self.only_open))
@@ -207,6 +212,7 @@ class _Attempt:
         self._unload(reserved, cell)
 
     def _unlock(self, door: BabyThing, barred: frozenset[int]) -> None:
+        """Fetch the door's key and toggle the door until it is unlocked."""
         number = identity(self.world.cells[door.place])
         while self.world.things[number].state == "locked":
             if not self._unlocks(door):
@@ -217,6 +223,7 @@ class _Attempt:
                 self._do(TOGGLE)
 
     def _fetch_key(self, color: str, barred: frozenset[int]) -> None:
+        """Take a key of a colour, out of a box if it lies in one; `barred` cells are not entered."""
         things = self.world.things
         keys = [number for number, thing in enumerate(things) if (thing.kind, thing.color) == ("key", color)]
         cells = dict.fromkeys(self._standing(keys), 0)
@@ -249,6 +256,7 @@ class _Attempt:
         self._drop(lambda state: 0 if cells[(state >> 2) + ahead[state & 3]] == EMPTY else None)
 
     def _drop(self, goal: Goal) -> None:
+        """Walk to a state that the goal accepts, and drop what is carried."""
         path = route(self.world, goal, RouteCosts(only_open=self.only_open))
         if path is None:
             raise _Stuck
@@ -264,6 +272,7 @@ class _Attempt:
         return IN_THE_WAY * (cell in reserved) + CROWDED * ((cell in near) + _narrows(self.world, cell))
 
     def _do(self, action: int) -> None:
+        """Play an action; raises _Over where the mission or a clause is decided, _Stuck where too few actions are left."""
         before = _done(self.world.instructions)
         self.world, self.status = play_action(self.world, action)
         self.actions.append(action)
@@ -370,6 +379,7 @@ def route(world: BabyWorld, goal: Goal, prices: RouteCosts) -> list[int] | None:
     table, cells, ahead = tolls(world, prices), world.cells, strides(world)
 
     def steps(state: int) -> list[tuple[int, int]]:
+        """Return the next states with their price: a turn to either side, and forward by the toll of the cell."""
         facing = state & 3
         turned = [(1, state - facing + (facing + 3 & 3)), (1, state - facing + (facing + 1 & 3))]
         front = (state >> 2) + ahead[facing]

@@ -145,6 +145,7 @@ class Land:
         return same < sum(old[0] == (x + dx, y + dy) or old[1] != count for old, ((x, y), count) in rows)
 
     def _see(self, ground: str, listed: Nearest) -> None:
+        """Take in the nearest thing of each kind in sight; remembered ground that should have been listed is forgotten."""
         x, y = self.place
         window = {(x + dx, y + dy) for dx in _span(ACROSS) for dy in _span(DOWN)}
         for cell in [cell for cell in self.ground if cell in window]:

@@ -76,6 +76,7 @@ class Planner:
         return self._use(self._standing(THINGS[kind]), f"the {kind}")
 
     def _eat_plant(self) -> NextAction | None:
+        """Return the next action towards a ripe plant: eat it, wait by a young one, or plant one."""
         ripe, young = self._standing(THINGS["plant-ripe"]), self._standing(THINGS["plant"])
         if ripe:
             return self._use(ripe, "the ripe plant")
@@ -93,6 +94,7 @@ class Planner:
         return 1 + built + sum(max(number - self.items[item], 0) for item, number in bill.items())
 
     def _collect(self, item: str) -> NextAction | None:
+        """Return the next action towards an item: make the missing tool, or go to the material; None if none gives it."""
         for material, rule in self.tables.collect.items():
             if item in rule["receive"]:
                 lacking = [tool for tool in rule["require"] if self.items[tool] < rule["require"][tool]]
@@ -123,6 +125,7 @@ class Planner:
         return [place for place in places if self._beside([place]) is None] or places[-1:]
 
     def _make(self, tool: str) -> NextAction | None:
+        """Return the next action towards a tool: collect what is missing, go to the table or furnace or place one, make it."""
         lacking = self._lacking(self._bill(tool))
         if lacking:
             return self.toward(f"collect_{lacking}")
@@ -154,6 +157,7 @@ class Planner:
         return way if way is not None and len(way) <= _FAR else None
 
     def _place(self, thing: str) -> NextAction | None:
+        """Return the action that places a thing before the player, or the next step to where there is room."""
         where = {MATERIALS[name] for name in self.tables.place[thing]["where"]}
         if self._free_for(self._ahead(self.chart.place, self.chart.facing), where):
             return NextAction(f"place_{thing}", f"There is room before me for a {thing}.")
@@ -178,6 +182,7 @@ class Planner:
         return NextAction(f"move_{turn}", f"I turn to {what}.")
 
     def _walk(self, way: list[int] | None, thought: str) -> NextAction | None:
+        """Return the first action of a way: a move, or "do" where the player faces something that stands in the way."""
         if way is None:
             return None
         step = way[1] - way[0]
@@ -212,6 +217,7 @@ class Planner:
         return y * SIDE + x if 0 <= x < SIDE and 0 <= y < SIDE else -1
 
     def _free_for(self, cell: int, grounds: Collection[str]) -> bool:
+        """Return whether a cell of one of these grounds is free of the player and of things; beyond the edge none is."""
         return (
             cell >= 0
             and cell != self.chart.place
@@ -220,6 +226,7 @@ class Planner:
         )
 
     def _lying(self, mark: str) -> list[int]:
+        """Return the cells of a ground on which nothing stands."""
         cells, cell = [], self.chart.ground.find(mark)
         while cell >= 0:
             if cell not in self.chart.things:

@@ -75,6 +75,7 @@ def terrain(chance: np.random.RandomState, width: int, height: int, x: int, y: i
 def _rock(
     draw: Draw, mountain: float, cave: float, across: float, down: float, coal: float, iron: float, lava: float
 ) -> str:
+    """Return the material of a mountain cell by its noise values; the rare ones are drawn."""
     if cave > 0.15 and mountain > 0.3:
         return "path"
     if across > 0.4 or down > 0.4:
@@ -89,6 +90,7 @@ def _rock(
 
 
 def _plain(draw: Draw, water: float, sand: float, wood: float) -> str:
+    """Return the material of a cell outside mountains: sand, water, a drawn tree or grass."""
     if 0.25 < water <= 0.35 and sand > -0.2:
         return "sand"
     if 0.3 < water:
@@ -99,6 +101,7 @@ def _plain(draw: Draw, water: float, sand: float, wood: float) -> str:
 def _creatures(
     draw: Draw, materials: list[str], tunnels: list[bool], away: list[float], height: int
 ) -> list[tuple[str, int, int]]:
+    """Draw cows, zombies and skeletons where they can live; cows and zombies only away from the player."""
     creatures = []
     for place, (material, tunnel, distance) in enumerate(zip(materials, tunnels, away, strict=True)):
         if material not in ("grass", "path", "sand"):

@@ -30,6 +30,7 @@ def _horner(x: int, coefficients: tuple[int, ...]) -> int:
 
 
 def _polynomial_text(x: int, coefficients: tuple[int, ...]) -> dict[str, str]:
+    """Return a polynomial in x as text, the highest power first, terms of 0 left out."""
     text = ""
     for power, coefficient in reversed(list(enumerate(coefficients))):
         if coefficient:
@@ -97,6 +98,7 @@ def _iterated(x: int, c: int, m: int, n: int) -> int:
 
 
 def _collatz(n: int) -> int:
+    """Return the steps of the Collatz rule from n to 1."""
     count = 0
     while n != 1:
         n = n // 2 if n % 2 == 0 else 3 * n + 1
@@ -148,6 +150,7 @@ def _by_pick(a: int, b: int, c: int, d: int) -> int:
 
 
 def _quotients(w: int, h: int) -> list[int]:
+    """Return the quotients of the continued fraction of w / h."""
     quotients = []
     while h:
         quotients.append(w // h)
@@ -191,6 +194,7 @@ _GEOMETRY = (
 
 
 def _obstacles(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
+    """Draw so many points as the level says and one more, neither the first corner nor the last."""
     w, h = numbers["w"], numbers["h"]
     blocked: set[Point] = set()
     while len(blocked) < level + 1:
@@ -301,6 +305,7 @@ def _congruences(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
 
 
 def _by_inverses(r: int, s: int, rest: tuple[int, ...], moduli: tuple[int, ...]) -> int:
+    """Return the least number with these remainders, by the Chinese remainder theorem."""
     whole = prod(moduli)
     parts = (
         residue * (whole // modulus) * pow(whole // modulus, -1, modulus)
@@ -310,6 +315,7 @@ def _by_inverses(r: int, s: int, rest: tuple[int, ...], moduli: tuple[int, ...])
 
 
 def _congruence_text(r: int, s: int, rest: tuple[int, ...], moduli: tuple[int, ...]) -> dict[str, str]:
+    """Return the slots of a problem's wordings for moduli and remainders; those from the third on are optional."""
     pairs = [f"{residue} modulo {modulus}" for residue, modulus in zip(rest, moduli[2:], strict=True)]
     rows = [f" and x - {residue} by {modulus}" for residue, modulus in zip(rest, moduli[2:], strict=True)]
     more = [f"the remainder {row}" for row in pairs]

@@ -90,6 +90,7 @@ def calculation_with_facts(
 
 
 def _with_facts(rng: random.Random, kind: ProblemKind, level: int, world: NumberWorld) -> ProblemDraft | None:
+    """Draw a problem some of whose numbers are given as facts to look up; None where the world has none that fit."""
     places = kind.open_names(level)
     count = rng.randint(1, min(len(places), level, len(LETTERS)))
     letters = dict(zip(rng.sample(places, count), LETTERS, strict=False))
@@ -173,6 +174,7 @@ def search(rng: random.Random, level: int, world: NumberWorld) -> ProblemDraft:
 
 
 def _chain_question(rng: random.Random, lookups: int, world: NumberWorld) -> ProblemDraft | None:
+    """Draw a question for the end of a chain of look-ups; None where there is none or its answer is given away."""
     chain = world.chain(rng, lookups, lambda kind, relation: True)
     if chain is None or world.is_given_away(chain):
         return None
@@ -213,6 +215,7 @@ def _comparison(rng: random.Random, lookups: int, world: NumberWorld) -> Problem
 
 
 def _scenario(steps: tuple[WorldStep, ...], code: str, answer: str) -> ToolReasoningScenario:
+    """Return the hidden part of a task: the queries and passages of its steps, the program and the answer."""
     return ToolReasoningScenario(
         queries=tuple(step.query for step in steps),
         support=tuple(step.passage_id for step in steps),
