@@ -210,7 +210,7 @@ class _Desk:
         }  # fmt: skip
 
     def _created(self, kind: str) -> str:
-        """Return a time of booking by kind: within the last day, weeks ago for begun trips, else earlier in May."""
+        """Return a time of booking by kind: within the last day, in April for trips begun or past, else early in May."""
         rng = self.rng
         time = f"{rng.randrange(60):02d}:{rng.randrange(60):02d}"
         if kind == "fresh":

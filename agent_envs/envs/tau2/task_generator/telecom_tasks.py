@@ -101,7 +101,7 @@ def _easy(rng: Random, account: Account) -> list[Part]:
 
 
 def _medium(rng: Random, account: Account) -> list[Part]:
-    """Draw the parts of a medium task: a trouble of one to three faults, perhaps with a wish, or two wishes."""
+    """Draw the parts of a medium task: a trouble or a hopeless case, perhaps with one wish, or two wishes."""
     by_number = rng.random() < 0.5
     if account.kind == "ended":
         return [*_wishes(rng, account, 1, [PLAIN, COMPUTED], ("phone",), by_number), hopeless(rng, account, "service")]
@@ -115,7 +115,7 @@ def _medium(rng: Random, account: Account) -> list[Part]:
 
 
 def _hard(rng: Random, account: Account) -> list[Part]:
-    """Draw the parts of a hard task: up to three wishes, reasoned or forbidden ones first, perhaps with a trouble."""
+    """Draw the parts of a hard task: three wishes, or two beside a trouble or hopeless case; reasoned ones come first."""
     by_number = rng.random() < 0.4
     kinds = [REASONED, FORBIDDEN, rng.choice((REASONED, QUESTIONS, FORBIDDEN))]
     if account.kind == "ended":
