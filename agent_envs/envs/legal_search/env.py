@@ -206,13 +206,13 @@ class LegalSearch(TurnEnv):
             ended = (result_of(failed(wish)),)
             return Outcome(episode.state, parsed, messages, ended, events, terminated=True)
         if isinstance(wish, tools.Final):
-            end = answered(episode.task, wish, self._judging(episode))
+            end = answered(episode.task, wish, self._answer_judge(episode))
             success = succeeded(episode.task, end)
             return Outcome(episode.state, parsed, (), (result_of(end),), terminated=True, success=success)
-        result, searches = self._carried_out(episode, wish)
+        result, searches = self._carry_out(episode, wish)
         return self._reply(episode, parsed, result, LegalState(searches))
 
-    def _carried_out(self, episode: Episode, wish: tools.Search | tools.Read) -> tuple[ToolResult, int]:
+    def _carry_out(self, episode: Episode, wish: tools.Search | tools.Read) -> tuple[ToolResult, int]:
         """Carry out a search or a read; return its result and the number of searches so far."""
         searches: int = episode.state.searches
         if isinstance(wish, tools.Read):
@@ -274,7 +274,7 @@ class LegalSearch(TurnEnv):
             return self._model.name
         return next((name for name in self._names.values() if split_name(name) is not None), "")
 
-    def _judging(self, episode: Episode) -> Callable[[str], bool] | None:
+    def _answer_judge(self, episode: Episode) -> Callable[[str], bool] | None:
         """Return the model judge of an answer to the episode's question; None where no model is set."""
         if self._model is None:
             return None

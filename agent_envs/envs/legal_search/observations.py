@@ -25,7 +25,7 @@ def snippet(text: str, query: str, size: int) -> str:
     query_words = {word for word in _WORD.findall(query.lower()[:10_000]) if word not in _STOP}
     spans = [(m.start(), m.end(), m[0]) for m in _WORD.finditer(text.lower()) if m[0] in query_words][:_MOST_MATCHES]
     room = max(size - 8, 1)  # for the marks of a cut
-    first, last = _densest(spans, room)
+    first, last = _densest_span(spans, room)
     start = max(0, min((first + last - room) // 2, len(text) - room))
     end = min(len(text), start + room)
     if start and (gap := text.find(" ", start, end)) >= 0 and gap < max(first, start + 1):
@@ -35,7 +35,7 @@ def snippet(text: str, query: str, size: int) -> str:
     return f"{'... ' if start else ''}{text[start:end].strip()}{' ...' if end < len(text) else ''}"
 
 
-def _densest(spans: Sequence[tuple[int, int, str]], room: int) -> tuple[int, int]:
+def _densest_span(spans: Sequence[tuple[int, int, str]], room: int) -> tuple[int, int]:
     """Return the start and end of the matches that fit in `room` with the most different words; the earliest of equals."""
     best, most = (0, 0), 0
     ends = [end for _, end, _ in spans]

@@ -158,7 +158,7 @@ class StatuteAsker:
         idle = rng.randint(2, size // 2) if size and size > 3 and rng.random() < 0.4 else 0
         group = self._group(rule) if not is_fine and rng.random() < 0.6 else None
         dated = rule.early or rule.recent or (rule.amendment and rule.amendment.later)
-        granted = None if is_fine or not (dated or rng.random() < 0.15) else self._licensed(rule)
+        granted = None if is_fine or not (dated or rng.random() < 0.15) else self._draw_licence_day(rule)
         return CaseFacts(chapter, size, idle, group, granted, when)
 
     def _group(self, rule: Rule) -> tuple[Group, bool]:
@@ -169,7 +169,7 @@ class StatuteAsker:
         start = rule.amendment.since if rule.amendment else date(2017, 1, 1)
         return start + timedelta(days=self._rng.randint(-500, 1100))
 
-    def _licensed(self, rule: Rule) -> date:
+    def _draw_licence_day(self, rule: Rule) -> date:
         turns = [row[0] for row in (rule.early, rule.recent) if row]
         turn = self._rng.choice(turns) if turns else date(2011, 1, 1)
         return turn + timedelta(days=self._rng.randint(-1200, 1200))

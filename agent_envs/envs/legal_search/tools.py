@@ -162,7 +162,7 @@ def _of_calls(parsed: Parsed) -> tuple[Parsed, Wish]:
     arguments = json.loads(call.arguments)
     if call.name == ANSWER:
         answer = arguments["answer"].strip()
-        return Answer(answer), Final(answer, _distinct(arguments["sources"]))
+        return Answer(answer), Final(answer, _without_doubles(arguments["sources"]))
     return parsed, _wish(call, arguments)
 
 
@@ -200,10 +200,10 @@ def _final(body: str) -> tuple[Answer, Final]:
     behind = body[end + 1 :].strip(" \t\r\n.,;") if end >= 0 else ""
     answer = f"{body[:start].strip()} {behind}".strip()
     listed = body[inside : end if end >= 0 else len(body)]
-    return Answer(answer), Final(answer, _distinct(listed.split(";")))
+    return Answer(answer), Final(answer, _without_doubles(listed.split(";")))
 
 
-def _distinct(sources: list[str]) -> tuple[str, ...]:
+def _without_doubles(sources: list[str]) -> tuple[str, ...]:
     """Return the first sources, each once; one more than are kept shows that there were too many."""
     distinct = dict.fromkeys(text for source in sources if (text := source.strip()))
     return tuple(distinct)[: MOST_SOURCES + 1]

@@ -210,12 +210,12 @@ class SearchQA(TurnEnv):
         query = _CANONICAL.raw_decode(call.calls[0].arguments)[0]["query"]
         state: SearchState = episode.state
         if len(episode.turns) + 1 >= self.max_turns:
-            return self._refused(episode, call, "no turn is left to use a search: the episode ends without an answer")
+            return self._refusal(episode, call, "no turn is left to use a search: the episode ends without an answer")
         if state.searches >= self.max_searches:
             why = f"all {self.max_searches} searches are used: {self._words[0]}"
-            return self._refused(episode, call, why)
+            return self._refusal(episode, call, why)
         if not query:
-            return self._refused(episode, call, f"the query is empty: {self._words[1]}")
+            return self._refusal(episode, call, f"the query is empty: {self._words[1]}")
         hits, message = self.search_passages(episode, query)
         messages: tuple[Message, ...] = (message,)
         if self._native:
@@ -223,7 +223,7 @@ class SearchQA(TurnEnv):
         result = ToolResult("call_0", "search", messages[0].content, ids=tuple([hit.passage.id for hit in hits]))
         return Outcome(SearchState(state.searches + 1), call, messages, (result,))
 
-    def _refused(self, episode: Episode, call: Call, why: str) -> Outcome:
+    def _refusal(self, episode: Episode, call: Call, why: str) -> Outcome:
         result = ToolResult("call_0", "search", why, error=True)
         text = f"No search was carried out: {why}."
         messages = replied(call, text) if self._native else (_explain(text),)

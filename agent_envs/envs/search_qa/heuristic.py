@@ -47,13 +47,13 @@ def guess(question: str, passages: str) -> str:
         options = [span for span in _SPAN.findall(question) if span not in _STARTERS]
         return max(options, key=passages.count, default="unknown")
     if re.search(r"\b(when|what year|which year|year)\b", lowered):
-        return _nearest(_YEAR, question, passages) or "unknown"
+        return _nearest_match(_YEAR, question, passages) or "unknown"
     if re.search(r"\bhow (many|much|old|long|far)\b", lowered):
-        return _nearest(_NUMBER, question, passages) or "unknown"
-    return _nearest(_SPAN, question, passages) or "unknown"
+        return _nearest_match(_NUMBER, question, passages) or "unknown"
+    return _nearest_match(_SPAN, question, passages) or "unknown"
 
 
-def _nearest(pattern: re.Pattern[str], question: str, passages: str) -> str:
+def _nearest_match(pattern: re.Pattern[str], question: str, passages: str) -> str:
     """Return the match of a pattern with the most question words around it, by the passage's rank; "" for none."""
     question_words = set(re.findall(r"\w+", question.lower()))
     scores: Counter[str] = Counter()

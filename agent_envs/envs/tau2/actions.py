@@ -141,7 +141,7 @@ def _json_of(kind: str, text: str) -> str:
     if kind == "mark":
         return text
     if kind == "text":
-        return json.dumps(_ESCAPE.sub(_unescaped, text[1:-1]))
+        return json.dumps(_ESCAPE.sub(_unescape, text[1:-1]))
     if kind == "number":
         return _number(text)
     if text not in _WORDS:
@@ -158,7 +158,7 @@ def _number(text: str) -> str:
     return f"{sign}{whole or '0'}.{rest if rest[:1].isdigit() else '0' + rest}"
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     """Return the character that an escape stands for."""
     code = match[1] or match[2] or match[3]
     if code:

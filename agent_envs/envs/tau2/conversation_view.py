@@ -72,13 +72,13 @@ class _ViewBuilder:
         self.dialogue: Dialogue = core.episode.state
         self.public: Tau2Task = core.opened(core.episode.task)[0]
         self.start = initial_world(self.domain, self.public)
-        self.full = self._full() if core.episode.over else None
+        self.full = self._full_task() if core.episode.over else None
         criteria = self.criteria = self.full.criteria if self.full is not None else None
         # A task that expects nothing of the databases accepts every one of them.
         free = criteria is None or (criteria.actions is None and criteria.env_assertions is None)
         self.expected = None if free or self.full is None else expected_world(self.domain, self.full)
 
-    def _full(self) -> Tau2Task | None:
+    def _full_task(self) -> Tau2Task | None:
         """Return the task with its criteria; None where those cannot be read."""
         try:
             return tau2_task(self.episode.task, self.core.domain)
@@ -148,7 +148,7 @@ class _ViewBuilder:
     def _call(self, tool_call: ToolCall, reply: ToolReply, turn: int) -> Iterator[ViewEntry]:
         participant = _NAMES[reply.requestor]
         yield ViewEntry(participant, "call", tool_call.name, arguments_text(tool_call.arguments), reply.error, turn)
-        yield ViewEntry(participant, "result", tool_call.name, _readable(reply.content), reply.error, turn)
+        yield ViewEntry(participant, "result", tool_call.name, _lay_out(reply.content), reply.error, turn)
 
     def _changes(self, before: DomainState, after: DomainState, participant: str, turn: int) -> Iterator[ViewEntry]:
         for record, diffs in _by_record(differences(self.domain, before, after)).items():
@@ -171,10 +171,10 @@ class _ViewBuilder:
         if self.full is None or self.criteria is None:
             yield ViewCheck("Criteria", "the task has none that can be read", "not known", None)
         else:
-            yield from self._changed("DB" in self.criteria.basis)
-            yield from self._met(self.full, self.criteria, score_of(self.episode.turns[-1]).get(f"{NL_ASSERTION}*"))
+            yield from self._db_checks("DB" in self.criteria.basis)
+            yield from self._judge(self.full, self.criteria, score_of(self.episode.turns[-1]).get(f"{NL_ASSERTION}*"))
 
-    def _changed(self, counts: bool) -> Iterator[ViewCheck]:
+    def _db_checks(self, counts: bool) -> Iterator[ViewCheck]:
         """Yield checks of the expected changes of the databases, and of changes that were not expected."""
         world, expected = self.dialogue.world, self.expected
         if expected is None:
@@ -182,12 +182,12 @@ class _ViewBuilder:
         goals, changes = (differences(self.domain, self.start, state) for state in (expected, world))
         standing = ((f"{item.record} {item.text}", item.stands_in(self.domain, world)) for item in goals)
         reached = ((text, "reached" if holds else "not reached", holds) for text, holds in standing)
-        yield from _compared("Expected changes", "DB", counts, reached)
+        yield from _compare_texts("Expected changes", "DB", counts, reached)
         beside = (item for item in changes if not item.stands_in(self.domain, expected))
         others = ((f"{item.record} {item.text}", "not expected", False) for item in beside)
-        yield from _compared("Other changes", "DB", counts, others)
+        yield from _compare_texts("Other changes", "DB", counts, others)
 
-    def _met(self, full: Tau2Task, criteria: Criteria, grade: str | None) -> Iterator[ViewCheck]:
+    def _judge(self, full: Tau2Task, criteria: Criteria, grade: str | None) -> Iterator[ViewCheck]:
         """Yield checks of assertions, actions, facts and judged expectations; no judge is called."""
         checks = evaluate(self.domain, full, self.dialogue.lines, self.dialogue.ended, self.core.rules.solo).checks
         actions = [f"{_NAMES[a.requestor]}: {a.name}({arguments_text(a.arguments)})" for a in criteria.actions or ()]
@@ -201,11 +201,11 @@ class _ViewBuilder:
             ("To be told", "COMMUNICATE", list(criteria.communicate_info), ("told", "not told")),
         ):
             verdicts = ((text, words[not holds], holds) for text, holds in zip(texts, checks[component], strict=True))
-            yield from _compared(heading, component, component in criteria.basis, verdicts)
+            yield from _compare_texts(heading, component, component in criteria.basis, verdicts)
         verdict = {"1": "met", "0": "not all met"}.get(grade or "", "not judged")
         is_met = {"met": True, "not all met": False}.get(verdict)
         judgements = ((text, verdict, is_met) for text in criteria.nl_assertions)
-        yield from _compared("Expected in words", NL_ASSERTION, NL_ASSERTION in criteria.basis, judgements)
+        yield from _compare_texts("Expected in words", NL_ASSERTION, NL_ASSERTION in criteria.basis, judgements)
 
 
 def _notes(last: Turn) -> list[str]:
@@ -213,7 +213,7 @@ def _notes(last: Turn) -> list[str]:
     return [text for result in last.results if not result.call_id for text in result.content.split("\n") if text]
 
 
-def _compared(
+def _compare_texts(
     heading: str, component: str, counts: bool, rows: Iterable[tuple[str, str, bool | None]]
 ) -> list[ViewCheck]:
     """Return a check for each text of a component, with the verdict in words, and whether it is good, where it counts."""
@@ -235,7 +235,7 @@ def _lines(diffs: list[Difference]) -> list[str]:
     return [item.text for item in diffs[:MOST_MEMBERS]] + ([f"and {left:,} more"] if left > 0 else [])
 
 
-def _readable(content: str) -> str:
+def _lay_out(content: str) -> str:
     """Return a result as its caller saw it; a record gets a line for each member."""
     if content[:1] not in ("{", "["):
         return content

@@ -108,7 +108,7 @@ class Tau2Env(TurnEnv):
         self._model = judge_model(name, judge)
         self.partner = _partner(name, side, {"user": user, "agent": agent}, persona, guidelines)
         if consent != "restate":
-            self.partner = _consenting(name, consent, self.partner, persona)
+            self.partner = _with_consent(name, consent, self.partner, persona)
         self._plan, self._guidelines = plan, guidelines
         # Last, so that a wrong argument is told wherever the official data lies.
         domain, self.source = self._world(tasks, policy, compat, difficulty, world)
@@ -198,7 +198,7 @@ class Tau2Env(TurnEnv):
         start_key = digest(["start", task.digest, seed])[:16]
 
         def begin() -> Dialogue:
-            return self._started(task, start, start_key)
+            return self._start_conversation(task, start, start_key)
 
         if isinstance(self.partner, ChatPartner) and self.services.recording is None:
             dialogue = self.partner.opening((self.spec_digest, start_key), begin)
@@ -214,9 +214,9 @@ class Tau2Env(TurnEnv):
             return user_guidelines(public.scenario, bool(self.tools))
         return ""
 
-    def _started(self, task: Task, start: Dialogue, start_key: str) -> Dialogue:
+    def _start_conversation(self, task: Task, start: Dialogue, start_key: str) -> Dialogue:
         """Return the conversation at the policy's first turn; the words before are the root that a group shares."""
-        dialogue = self._answered(task, start, start_key)
+        dialogue = self._let_other_side_speak(task, start, start_key)
         if dialogue.ended and not start.ended and self.partner is not None and self.partner.service:
             # The service's doing, not the task's.
             cause = f"{self.partner.service}: the conversation was over before the first turn ({dialogue.ended})"
@@ -226,9 +226,9 @@ class Tau2Env(TurnEnv):
         return dialogue
 
     def _extras(self, episode: Episode) -> dict[str, Any]:
-        return {"unconsented_changes": self._unconsented(episode.task, episode.state)}
+        return {"unconsented_changes": self._count_unconsented(episode.task, episode.state)}
 
-    def _unconsented(self, task: Task, dialogue: Dialogue) -> int:
+    def _count_unconsented(self, task: Task, dialogue: Dialogue) -> int:
         """Return the number of changes before the scripted customer consented to any; -1 where none plays."""
         if not isinstance(self.partner, ScriptedUser):
             return -1
@@ -238,7 +238,7 @@ class Tau2Env(TurnEnv):
         """Let the policy and then the other side take a turn; where the conversation or its turns end, score it."""
         before, task, header = episode.state, episode.task, episode.header
         turn = self.face.hear(before, action)
-        after = self._answered(task, turn.dialogue, header.episode_key, header.branch)
+        after = self._let_other_side_speak(task, turn.dialogue, header.episode_key, header.branch)
         observation = (*turn.notices, *self.face.news(before, after))
         results = self.face.results(before, after)
         events = (*turn.events, *errors_of(results))
@@ -250,11 +250,11 @@ class Tau2Env(TurnEnv):
         cut = not after.ended or after.ended in LIMITS
         return Outcome(
             after, turn.parsed, observation,
-            (*results, result_of(score, after.ended, self._user_metrics(task, after), self._marked(task))), events,
+            (*results, result_of(score, after.ended, self._user_metrics(task, after), self._is_marked(task))), events,
             terminated=not cut, truncated=cut, success=succeeded(score, self.reward),
         )  # fmt: skip
 
-    def _answered(self, task: Task, dialogue: Dialogue, key: str, branch: str = "") -> Dialogue:
+    def _let_other_side_speak(self, task: Task, dialogue: Dialogue, key: str, branch: str = "") -> Dialogue:
         """Let the other side speak, and return the conversation."""
         if self.partner is None:
             return dialogue
@@ -262,10 +262,10 @@ class Tau2Env(TurnEnv):
 
     def _user_metrics(self, task: Task, dialogue: Dialogue) -> dict[str, int]:
         """Return the metrics of a scripted user that spoke; none of any other."""
-        unconsented = self._unconsented(task, dialogue)
+        unconsented = self._count_unconsented(task, dialogue)
         return {} if unconsented < 0 else {"unconsented_changes": unconsented, "user_version": VERSION}
 
-    def _marked(self, task: Task) -> bool:
+    def _is_marked(self, task: Task) -> bool:
         """Return whether a scripted user plays an official task."""
         return isinstance(self.partner, ScriptedUser) and task.data.get("source", "").startswith("official")
 
@@ -296,7 +296,7 @@ def _partner(
     return None if side == "solo" else partner
 
 
-def _consenting(name: str, consent: str, partner: Partner | None, persona: str | Mapping[str, Any]) -> ScriptedUser:
+def _with_consent(name: str, consent: str, partner: Partner | None, persona: str | Mapping[str, Any]) -> ScriptedUser:
     """Return the scripted user with another setting of `consent`."""
     choice(name, "consent", consent, CONSENTS)
     if not isinstance(partner, ScriptedUser):

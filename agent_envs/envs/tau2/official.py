@@ -64,13 +64,13 @@ def _read(file: Path, blob: str) -> bytes:
     except FileNotFoundError:
         raise DataMissing(f"the official tau2 file {file} is missing; get it from {REPOSITORY} at {COMMIT}") from None
     status = file.stat()
-    if not _checked(file, status.st_size, status.st_mtime_ns, blob):
+    if not _matches_checksum(file, status.st_size, status.st_mtime_ns, blob):
         raise UsageError(f"{file} is not the file published in {REPOSITORY} at {COMMIT}: get it again")
     return content
 
 
 @lru_cache(maxsize=256)
-def _checked(file: Path, size: int, changed: int, blob: str) -> bool:
+def _matches_checksum(file: Path, size: int, changed: int, blob: str) -> bool:
     digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
     digest.update(file.read_bytes())
     return digest.hexdigest() == blob

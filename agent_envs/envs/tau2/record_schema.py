@@ -148,7 +148,7 @@ def _member(value: dict[str, Any], name: str, shape: Shape, where: str) -> Any:
     raise SchemaError(f"{where}.{name}: is missing")
 
 
-def _closed(value: Any, shape: Closed, where: str) -> Any:
+def _closed_record(value: Any, shape: Closed, where: str) -> Any:
     """Return a record by its shape; a member that the shape has not is a SchemaError."""
     record = _record(value, shape.members, where)
     for name in value:
@@ -157,13 +157,13 @@ def _closed(value: Any, shape: Closed, where: str) -> Any:
     return record
 
 
-def _each(value: Any, shape: Each, where: str) -> Any:
+def _each_value(value: Any, shape: Each, where: str) -> Any:
     if not isinstance(value, dict):
         raise SchemaError(f"{where}: an object is needed")
     return {name: shaped(item, shape.shape, f"{where}.{name}") for name, item in value.items()}
 
 
-def _tagged(value: Any, shape: Tagged, where: str) -> Any:
+def _tagged_record(value: Any, shape: Tagged, where: str) -> Any:
     tag = value.get(shape.member) if isinstance(value, dict) else None
     if not isinstance(tag, str) or tag not in shape.shapes:
         raise SchemaError(f"{where}.{shape.member}: one of {', '.join(shape.shapes)} is needed")
@@ -177,7 +177,7 @@ _READERS: dict[type, Callable[[Any, Any, str], Any]] = {
     tuple: _choice,
     list: _list,
     dict: _record,
-    Closed: _closed,
-    Each: _each,
-    Tagged: _tagged,
+    Closed: _closed_record,
+    Each: _each_value,
+    Tagged: _tagged_record,
 }

@@ -110,13 +110,13 @@ def make_reward(name: str) -> RewardSpec:
         raise UsageError(f"tau2: reward={name!r} is unknown; the rewards are {', '.join(REWARDS)}")
     if name == "dense":
         doc = "what this turn changed in the fraction of the task's state changes that stand"
-        return RewardSpec(name, (Term("progress", -1.0, 1.0, doc, _gained),), (0.0, 1.0))
+        return RewardSpec(name, (Term("progress", -1.0, 1.0, doc, _gain),), (0.0, 1.0))
     terms = [Term(one.lower(), 0.0, 1.0, f"share of the basis: {_DOCS[one]}", _share(name, one)) for one in COMPONENTS]
     doc = "takes the shares back unless all that counts holds and one side ended the conversation"
     return RewardSpec(name, (*terms, Term("all_or_nothing", -1.0, 0.0, doc, _correction(name))), (0.0, 1.0))
 
 
-def _gained(trajectory: Trajectory) -> float:
+def _gain(trajectory: Trajectory) -> float:
     return float(_typed_result(trajectory.last, _PROGRESS).get("gained", "0"))
 
 

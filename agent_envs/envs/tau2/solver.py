@@ -32,11 +32,11 @@ def next_action(env: TurnEnv) -> str:
     side, dialogue = core.face.side, core.episode.state
     task = core.episode.task
     if side == "user" and not recorded_lines(task, side):
-        return _rendered(_user_line(core.scene(task, dialogue, side, core.episode.header.episode_key)))
-    return _rendered(next_line(task, core.domain, dialogue, side, core.rules.solo))
+        return _render(_user_line(core.scene(task, dialogue, side, core.episode.header.episode_key)))
+    return _render(next_line(task, core.domain, dialogue, side, core.rules.solo))
 
 
-def _rendered(line: Line) -> str:
+def _render(line: Line) -> str:
     return ToolCallProtocol.render(line.calls) if line.calls else line.text
 
 

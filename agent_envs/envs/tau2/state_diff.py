@@ -53,7 +53,7 @@ class Difference:
     def stands_in(self, domain: Domain, world: DomainState) -> bool:
         """Return whether the member has the new value in a world."""
         view = _views(domain, world)[self.side]
-        return _equal(_at(view.get(self.table, self.key), self.path), self.new)
+        return _are_equal(_value_at(view.get(self.table, self.key), self.path), self.new)
 
 
 def differences(domain: Domain, before: DomainState, after: DomainState) -> tuple[Difference, ...]:
@@ -62,11 +62,11 @@ def differences(domain: Domain, before: DomainState, after: DomainState) -> tupl
         return ()
     old, new = _views(domain, before), _views(domain, after)
     # A record may be back to what it is in the pristine database, so that only the first world knows of it.
-    records = dict.fromkeys(record for world in (before, after) for record in _touched(world))
+    records = dict.fromkeys(record for world in (before, after) for record in _touched_records(world))
     return tuple(
         Difference(side, table, key, *parts)
         for side, table, key in records
-        for parts in _compared(_record(old[side], table, key), _record(new[side], table, key), ())
+        for parts in _compare(_record(old[side], table, key), _record(new[side], table, key), ())
     )
 
 
@@ -77,7 +77,7 @@ def _views(domain: Domain, state: DomainState) -> dict[str, View]:
     return {side: View(database, changes) for side, database, changes in sides if database is not None}
 
 
-def _touched(state: DomainState) -> Iterator[tuple[str, str, str]]:
+def _touched_records(state: DomainState) -> Iterator[tuple[str, str, str]]:
     for side, changes in (("agent", state.agent), ("user", state.user)):
         for table, records in changes.tables.items():
             yield from ((side, table, key) for key in records)
@@ -88,17 +88,17 @@ def _record(view: View, table: str, key: str) -> Any:
     return ABSENT if record is None else record
 
 
-def _compared(old: Any, new: Any, path: Path) -> Iterator[tuple[Path, Any, Any]]:
+def _compare(old: Any, new: Any, path: Path) -> Iterator[tuple[Path, Any, Any]]:
     """Yield (path, old, new) of the values that differ, down through objects and tuples."""
     names: list[str | int] = []
     if isinstance(old, dict) and isinstance(new, dict):
         names = list(dict.fromkeys((*old, *new)))
     elif isinstance(old, tuple) and isinstance(new, tuple):
         names = list(range(max(len(old), len(new))))
-    elif not _equal(old, new):
+    elif not _are_equal(old, new):
         yield path, old, new
     for name in names:
-        yield from _compared(_member(old, name), _member(new, name), (*path, name))
+        yield from _compare(_member(old, name), _member(new, name), (*path, name))
 
 
 def _member(value: Any, name: str | int) -> Any:
@@ -107,14 +107,14 @@ def _member(value: Any, name: str | int) -> Any:
     return value[name] if isinstance(value, tuple) and isinstance(name, int) and name < len(value) else ABSENT
 
 
-def _at(record: Any, path: Path) -> Any:
+def _value_at(record: Any, path: Path) -> Any:
     value = ABSENT if record is None else record
     for name in path:
         value = _member(value, name)
     return value
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _are_equal(one: Any, other: Any) -> bool:
     return one is other or (one is not ABSENT and other is not ABSENT and identical(one, other))
 
 

@@ -63,7 +63,7 @@ def _directory(database: Database) -> dict[str, tuple[str, str]]:
     return entries
 
 
-def _listed(world: World, phone_number: Any) -> tuple[str, str]:
+def _look_up_number(world: World, phone_number: Any) -> tuple[str, str]:
     """Return the keys under which the pristine directory has a number; empty ones where a search may find something else."""
     for table in ("customers", "lines"):
         pristine = world.agent.database.tables[table]
@@ -76,7 +76,7 @@ def _listed(world: World, phone_number: Any) -> tuple[str, str]:
 
 def _line_by_phone(world: World, phone_number: str) -> Any:
     """Return the line of a phone number; raises ToolFailure where no line has it."""
-    key = _listed(world, phone_number)[1]
+    key = _look_up_number(world, phone_number)[1]
     if key:
         return world.agent.get("lines", key)
     for line in world.agent.rows("lines"):
@@ -87,7 +87,7 @@ def _line_by_phone(world: World, phone_number: str) -> Any:
 
 def _customer_by_phone(world: World, phone_number: str) -> Any:
     """Return the first customer whose main number or any line's number it is; raises ToolFailure for none."""
-    key = _listed(world, phone_number)[0]
+    key = _look_up_number(world, phone_number)[0]
     if key:
         return world.agent.get("customers", key)
     lines = world.agent.records("lines")

@@ -235,7 +235,7 @@ def run_function(
     function = kit.function(name) if kit is not None else None
     if function is None:
         raise UsageError(f"tau2 {domain.name}: the {side} side has no function {name!r}")
-    returned, failure, state = _execute(domain, state, function, arguments, _of_its_own)
+    returned, failure, state = _execute(domain, state, function, arguments, _copy_result)
     return FunctionOutcome(returned, None if failure is None else str(failure)), state
 
 
@@ -270,20 +270,20 @@ def _storable(value: Any, depth: int = 0) -> None:
         raise ValueError("an argument is no number of a size that can be reckoned with")
 
 
-def _of_its_own(value: Any) -> Any:
+def _copy_result(value: Any) -> Any:
     """Copy a result, so that it shares no record with a database."""
     return thawed(value) if isinstance(value, dict | list) else value
 
 
 def serialised(value: Any) -> str:
     """Return the text of a result: texts as they are, all else as JSON in which bare numbers and truths are texts."""
-    return value if isinstance(value, str) else json.dumps(_spelt(value))
+    return value if isinstance(value, str) else json.dumps(_spell(value))
 
 
-def _spelt(value: Any) -> Any:
+def _spell(value: Any) -> Any:
     """Return a value with bare numbers and truths as texts; those of a `Record` stay."""
     if isinstance(value, Record) or value is None or isinstance(value, str):
         return value
     if isinstance(value, dict):
-        return {key: _spelt(item) for key, item in value.items()}
-    return [_spelt(item) for item in value] if isinstance(value, list | tuple) else str(value)
+        return {key: _spell(item) for key, item in value.items()}
+    return [_spell(item) for item in value] if isinstance(value, list | tuple) else str(value)

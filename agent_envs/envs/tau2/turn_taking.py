@@ -61,13 +61,13 @@ def _done_schema() -> dict[str, Any]:
 def opened(rules: Rules, world: DomainState = FRESH, history: tuple[Line, ...] = ()) -> Dialogue:
     """Return a conversation at its start, greeted (solo: silent), or going on after a history whose calls `world` holds."""
     if history:
-        return Dialogue(history, world, _awaited(history[-1]))
+        return Dialogue(history, world, _awaited_side(history[-1]))
     if rules.solo:
         return Dialogue(world=world, turn="assistant")
     return Dialogue((Line("assistant", GREETING),), world, "user")
 
 
-def _awaited(last: Line) -> Side:
+def _awaited_side(last: Line) -> Side:
     if last.results:
         return last.results[0].requestor
     return other(last.sender)
@@ -98,7 +98,7 @@ def spoke(rules: Rules, dialogue: Dialogue, text: str, calls: tuple[ToolCall, ..
         agent_turns=dialogue.agent_turns + (side == "assistant"),
     )
     if calls:
-        return limited(rules, _answered(rules, new, line))
+        return limited(rules, _answer_calls(rules, new, line))
     awaited: Side = "assistant" if rules.solo else other(side)
     return limited(rules, new.replace(turn=awaited, ended=_ending(rules, side, text)))
 
@@ -161,9 +161,9 @@ def _ending(rules: Rules, side: Side, text: str) -> str:
     return "agent_stop" if AGENT_STOP in text else "agent_error"
 
 
-def _answered(rules: Rules, dialogue: Dialogue, line: Line) -> Dialogue:
+def _answer_calls(rules: Rules, dialogue: Dialogue, line: Line) -> Dialogue:
     """Return the conversation with a line's calls executed and their replies added as the environment's line."""
-    replies, world = _executed(rules, dialogue.world, line)
+    replies, world = _execute_calls(rules, dialogue.world, line)
     return dialogue.replace(
         lines=(*dialogue.lines, Line("environment", results=replies)),
         world=world,
@@ -172,7 +172,7 @@ def _answered(rules: Rules, dialogue: Dialogue, line: Line) -> Dialogue:
     )
 
 
-def _executed(rules: Rules, world: DomainState, line: Line) -> tuple[tuple[ToolReply, ...], DomainState]:
+def _execute_calls(rules: Rules, world: DomainState, line: Line) -> tuple[tuple[ToolReply, ...], DomainState]:
     """Execute a line's calls in order; return the replies and the state after them."""
     requestor: Side = "user" if line.sender == "user" else "assistant"
     replies = []

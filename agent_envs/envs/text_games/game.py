@@ -192,7 +192,7 @@ class TextGame(TurnEnv):
         number = self._numbers.get(name)
         if number is None:
             names = ", ".join(action.name for action in self.game.actions)
-            return None, Malformed(f"{_short(parsed.text)!r} is no action; name one of {names}")
+            return None, Malformed(f"{_shorten(parsed.text)!r} is no action; name one of {names}")
         return number, parsed
 
     def _begin(self, task: Task, key: str) -> tuple[Any, tuple[Message, ...]]:
@@ -278,5 +278,5 @@ def _observation(text: str) -> Message:
     return Message("user", text, "environment")
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 60 else text[:60] + "..."

@@ -77,7 +77,7 @@ class Calls:
             else:
                 site = CallSite(episode.key, episode.header.branch, state.browses)
                 state = replace(state, browses=state.browses + 1)
-                result = self._opened(episode.task, wish, toolbox, site)
+                result = self._open_page(episode.task, wish, toolbox, site)
             results.append(result)
         return state, results
 
@@ -91,7 +91,7 @@ class Calls:
             f"all {self.bounds.most[name]} {noun} are used" if getattr(state, count) >= self.bounds.most[name] else ""
         )
 
-    def _opened(self, task: Task, wish: Wish, toolbox: Toolbox, site: CallSite) -> ToolResult:
+    def _open_page(self, task: Task, wish: Wish, toolbox: Toolbox, site: CallSite) -> ToolResult:
         """Open a document of the corpus or the web, and return the page as a result; an error where there is none."""
         web = self.bounds.browse == "web"
         document = toolbox.fetched(_without_brackets(wish.text)) if web else self._document(task, wish.text)

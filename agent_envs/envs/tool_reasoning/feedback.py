@@ -36,7 +36,7 @@ class FeedbackContext:
         head = prompt.rpartition("Question: ")[0]
         self.may_search, self.may_run = "search" in head, "program" in head
         own = [message.content[:_MOST_TEXT] for message in messages if message.role == "assistant"]
-        self.queries = [query.lower() for text in own if (query := _called("search", text))]
+        self.queries = [query.lower() for text in own if (query := _call_in("search", text))]
         results = [message.content[:_MOST_TEXT] for message in messages[1:] if message.author == "tool"]
         self.pages = [page for text in results for page in _PAGE.findall(text)]
         self.ran = [text for text in own if _CALLED["python"].search(text)]
@@ -106,6 +106,6 @@ def _next(talk: FeedbackContext) -> Hint:
     return ("run" if talk.calculates else "read"), {}
 
 
-def _called(tool: str, text: str) -> str:
+def _call_in(tool: str, text: str) -> str:
     call = _CALLED[tool].search(text)
     return (call[1] or call[2] or "").strip() if call else ""

@@ -105,7 +105,7 @@ def make_reward(name: str) -> RewardSpec:
         return RewardSpec(name, terms, (-1.0, 1.0 + BOTH_TOOLS))
     simple = {
         "accuracy": ("1 for a right answer", _right),
-        "em": ("1 if the answer equals a gold answer after normalisation", _exact),
+        "em": ("1 if the answer equals a gold answer after normalisation", _exact_score),
         "f1": ("best F1 of the answer's words against a gold answer", _overlap),
     }
     doc, value = simple[choice("ToolReasoning", "reward", name, REWARDS)]
@@ -158,7 +158,7 @@ def _right(trajectory: Trajectory) -> float:
     return float(outcome_of(trajectory) == "right")
 
 
-def _exact(trajectory: Trajectory) -> float:
+def _exact_score(trajectory: Trajectory) -> float:
     answer = _answer(trajectory)
     return float(answer is not None and exact_match(answer, _gold(trajectory)))
 

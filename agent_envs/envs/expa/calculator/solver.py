@@ -29,7 +29,7 @@ def random_text(data: CalcData, rng: random.Random, expanded: bool) -> str:
     return f"\n{MARK} {text}" if expanded or rng.random() < 0.25 else f"<calculator>{text}</calculator>"
 
 
-def _pending(trajectory: Trajectory) -> str:
+def _next_step(trajectory: Trajectory) -> str:
     """Return the first step of the derivation that the calculator has not computed, "" when all are."""
     assert trajectory.task is not None
     hidden = trajectory.task.hidden
@@ -48,7 +48,7 @@ def _answer(trajectory: Trajectory) -> str:
 
 
 def _written_calculation(trajectory: Trajectory, left: int, prefill: str) -> str:
-    step = _pending(trajectory)
+    step = _next_step(trajectory)
     if step and left > 1:
         return f"The next value is <calculator>{step}</calculator>"
     return _answer(trajectory) if prefill else f"Every value is known.\n{_answer(trajectory)}"
@@ -60,7 +60,7 @@ def _keyed_calculation(core: ExpandedActionEnv, left: int) -> str | int:
     trajectory = core.trajectory
     calculator = core.environments[0]
     assert isinstance(calculator, Calculator)
-    step = _pending(trajectory)
+    step = _next_step(trajectory)
     keyed = "".join(state.latent.keyed)
     # What is left of the keys, and closing; then two more actions for the answer and the end.
     fits = left >= len(step) - len(keyed) + 3 and keyable(step, "." in calculator.actions)

@@ -79,16 +79,16 @@ def binary_insertion(n: int) -> Moves:
 
 def merge(n: int) -> Moves:
     """Merge sort from the top, the smaller half first; it learns the order and swaps as little as possible at the end."""
-    target = yield from _merged(list(range(n)))
+    target = yield from _merge_sort(list(range(n)))
     yield from _arrange_as(tuple(target))
 
 
-def _merged(items: list[int]) -> Generator[Move, bool | None, list[int]]:
+def _merge_sort(items: list[int]) -> Generator[Move, bool | None, list[int]]:
     """Sort items by merging, yielding each comparison; return them in order."""
     if len(items) < 2:
         return items
-    left = yield from _merged(items[: len(items) // 2])
-    right = yield from _merged(items[len(items) // 2 :])
+    left = yield from _merge_sort(items[: len(items) // 2])
+    right = yield from _merge_sort(items[len(items) // 2 :])
     merged: list[int] = []
     while left and right:
         first = left if (yield from _before(left[0], right[0])) else right

@@ -33,7 +33,7 @@ def make_row(split: str, number: int, difficulty: str, world: int = 0) -> dict[s
     records, customers = database(world), _customers(split, world)
     while True:
         user = rng.choice(customers)
-        case = Case(rng, records, user, difficulty, _vague(rng, difficulty))
+        case = Case(rng, records, user, difficulty, _draw_vagueness(rng, difficulty))
         pieces = _draw(case, _plan(rng, difficulty))
         if pieces:
             break
@@ -48,7 +48,7 @@ def _customers(split: str, world: int) -> tuple[dict[str, Any], ...]:
     return tuple(users[place] for place in members(split, len(users)))
 
 
-def _vague(rng: Random, difficulty: str) -> bool:
+def _draw_vagueness(rng: Random, difficulty: str) -> bool:
     return rng.random() < {"easy": 0.0, "medium": 0.7, "hard": 0.6}[difficulty]
 
 

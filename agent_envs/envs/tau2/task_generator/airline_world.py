@@ -195,7 +195,7 @@ class _Desk:
         free = free_bags(user["membership"], cabin, len(people))
         bags = rng.randrange(min(free, 2) + 2)
         paid = paid_bags(user["membership"], cabin, len(people), bags)
-        flights = [self._priced(leg, day, cabin) for leg, day in legs]
+        flights = [self._priced_leg(leg, day, cabin) for leg, day in legs]
         total = price_of(flights, len(people)) + BAG * paid + INSURANCE * len(people) * insured
         there = flights[(len(flights) - 1) // 2]
         cards = [one for one, method in user["payment_methods"].items() if method["source"] == "credit_card"]
@@ -205,11 +205,11 @@ class _Desk:
             "flight_type": "round_trip" if there is not flights[-1] else "one_way",
             "cabin": cabin, "flights": flights, "passengers": people,
             "payment_history": [{"payment_id": rng.choice(cards), "amount": total}],
-            "created_at": self._created(kind), "total_baggages": bags, "nonfree_baggages": paid,
+            "created_at": self._booking_time(kind), "total_baggages": bags, "nonfree_baggages": paid,
             "insurance": "yes" if insured else "no", "status": None,
         }  # fmt: skip
 
-    def _created(self, kind: str) -> str:
+    def _booking_time(self, kind: str) -> str:
         """Return a time of booking by kind: within the last day, in April for trips begun or past, else early in May."""
         rng = self.rng
         time = f"{rng.randrange(60):02d}:{rng.randrange(60):02d}"
@@ -229,19 +229,19 @@ class _Desk:
         else:
             first = rng.choice(rng.choice(list(self.links.values())))
             low, high = {"begun": (11, TODAY - 1), "past": (2, TODAY - 6)}.get(kind, (TODAY + 2, DAYS - 5))
-            start = self._flying(first, low, high)
+            start = self._flying_day(first, low, high)
         if kind != "begun" and rng.random() < 0.5:
             return [(first, start)]
         back = rng.choice(self.links[first["destination"], first["origin"]])
         low, high = (TODAY + 2, DAYS) if kind == "begun" else (start + 1, min(start + 5, DAYS))
-        return [(first, start), (back, self._flying(back, low, high))]
+        return [(first, start), (back, self._flying_day(back, low, high))]
 
-    def _flying(self, flight: Any, low: int, high: int) -> int:
+    def _flying_day(self, flight: Any, low: int, high: int) -> int:
         """Return a day on which the airline did not cancel the flight; if it cancelled all of them, the last one."""
         days = self.rng.sample(range(low, high + 1), high + 1 - low)
         return next((day for day in days if flight["dates"][date(day)]["status"] != "cancelled"), high)
 
-    def _priced(self, flight: Any, day: int, cabin: str) -> Leg:
+    def _priced_leg(self, flight: Any, day: int, cabin: str) -> Leg:
         """Return a flight of a reservation at a price of the day on which it was booked."""
         prices = next(one["prices"] for one in flight["dates"].values() if "prices" in one)
         return {

@@ -45,17 +45,17 @@ def make_row(split: str, number: int, difficulty: str, world: int = 0) -> Row:
     rng = Random(f"tau2/telecom/{world}/{split}/{difficulty}/{number}")
     by_kind = accounts(split, world)
     kind = "plain" if difficulty == "starter" else rng.choices(list(_SITUATIONS), list(_SITUATIONS.values()))[0]
-    account = rng.choice(_fitting(by_kind[kind], kind, difficulty))
+    account = rng.choice(_fitting_accounts(by_kind[kind], kind, difficulty))
     parts: list[Part] = []
-    while not _enough(parts):
+    while not _is_enough(parts):
         # What is asked is asked before anything changes.
         parts = sorted(_draw_parts(rng, account, difficulty), key=lambda part: not part.tells)
     persona = rng.choice(_PERSONAS[difficulty])
     knows_number = difficulty in _SIMPLE or _knows_number(rng, parts)
-    return _row(task_id(split, number, difficulty, world), account, parts, persona, knows_number)
+    return _published_row(task_id(split, number, difficulty, world), account, parts, persona, knows_number)
 
 
-def _fitting(of_kind: Sequence[Account], kind: str, difficulty: str) -> Sequence[Account]:
+def _fitting_accounts(of_kind: Sequence[Account], kind: str, difficulty: str) -> Sequence[Account]:
     """Return the accounts that fit: with lines for all that is wanted beside the phone, with one bill where it is easy."""
     if difficulty in _SIMPLE:
         return [account for account in of_kind if len(account.unpaid) < 2] or of_kind
@@ -63,7 +63,7 @@ def _fitting(of_kind: Sequence[Account], kind: str, difficulty: str) -> Sequence
     return [account for account in of_kind if len(account.others) >= least] or of_kind
 
 
-def _enough(parts: Sequence[Part]) -> bool:
+def _is_enough(parts: Sequence[Part]) -> bool:
     """Return whether something must be done that is no mere hand-over, or a hand-over is all that there is."""
     return bool(parts) and any(part.actions or part.tells for part in parts)
 
@@ -166,7 +166,7 @@ def _wish(case: Case, kind: Sequence[Wish], topics: set[str]) -> Part | None:
 # The row
 
 
-def _row(name: str, account: Account, parts: Sequence[Part], persona: str, knows_number: bool) -> Row:
+def _published_row(name: str, account: Account, parts: Sequence[Part], persona: str, knows_number: bool) -> Row:
     """Return a published row: the script and instructions of the customer, the start of phone and account, and the criteria."""
     facts, unknown = _identity(account, knows_number)
     abroad = next((part.abroad for part in parts if part.abroad), "")

@@ -175,7 +175,7 @@ class _Company:
         unpaid = {"overdue": self.rng.choice((1, 1, 2)), "owing": self.rng.choice((1, 2))}.get(kind, 0)
         bills = []
         for left, (month, last_day) in zip(range(len(_MONTHS), 0, -1), _MONTHS, strict=True):
-            items = [self._item(line, month) for line in lines if not _over(line, month)]
+            items = [self._item(line, month) for line in lines if not _is_over(line, month)]
             if not items:
                 continue
             bills.append({
@@ -200,7 +200,7 @@ class _Company:
         }  # fmt: skip
 
 
-def _over(line: dict[str, Any], month: str) -> bool:
+def _is_over(line: dict[str, Any], month: str) -> bool:
     """Return whether a line's contract had ended before a month."""
     return bool(line["contract_end_date"] < f"{month}-01")
 

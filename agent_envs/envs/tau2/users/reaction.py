@@ -90,7 +90,7 @@ class Reaction:
                 return TRANSFER, self.mind
             self.mind = self.mind.replace(announced=True)  # it may have to do something for it first
             self._say("accept")
-            return self._finished()
+            return self._finish()
         settled = self._settle()
         if not settled and self.mind.checked == "failed" and (message.completes or message.closes or message.probes):
             self._complain()
@@ -98,7 +98,7 @@ class Reaction:
             self._go_on(refused=False)
         if not (self._stopped or settled):
             self._decide(self._tell())
-        return self._finished()
+        return self._finish()
 
     def _say(self, what: str) -> None:
         self._parts.append(say(what, self.persona, self.random))
@@ -136,22 +136,22 @@ class Reaction:
         message = self.message
         refuses = message.refuses and (message.closes or not message.asks or self.mind.doubted)
         if message.offers_transfer:
-            self._offered()
-        elif message.asks and not message.closes and (unwanted := self._unwanted()) is not None:
+            self._answer_offer()
+        elif message.asks and not message.closes and (unwanted := self._unwanted_by()) is not None:
             self._object(unwanted)
         elif refuses and (self.mind.unhelpful or not fact_count):  # what it asks for may save the wish
-            self._refused()
+            self._answer_refusal()
         elif message.closes and not message.asks:
-            self._forgotten()
+            self._answer_goodbye()
         elif message.waits and not message.asks:
             self._say("wait")
         elif not (fact_count or self._parts) or message.acts:
             self._consent(fact_count)
         self.mind = self.mind.replace(doubted=message.refuses)
 
-    def _unwanted(self) -> Want | None:
+    def _unwanted_by(self) -> Want | None:
         """Return the want that declines what a message has, or what it says to be beyond a limit; None for none."""
-        want, offered = next((self.script.wants[place] for place in self._touched()), self.want), self.message.offered
+        want, offered = next((self.script.wants[place] for place in self._places()), self.want), self.message.offered
         declined = any(text.lower() in offered for text in want.declines if text)
         return want if declined or want.declines and _BEYOND.search(offered) else None
 
@@ -160,7 +160,7 @@ class Reaction:
         self._news = self._news or not self._repeated
         self.mind = self.mind.replace(reminded=(*self.mind.reminded, self.mind.want))  # a goodbye now suits it
 
-    def _touched(self) -> tuple[int, ...]:
+    def _places(self) -> tuple[int, ...]:
         """Return the places of the wants that the message touches; one that names none may go on about the current one."""
         places = touched(self.script, open_wants(self.script, self.mind), self.message.ids, self._text)
         goes_on = self.message.asks and self.mind.want in self.mind.agreed
@@ -174,7 +174,7 @@ class Reaction:
             self._say("yes")
             self.mind = self.mind.replace(agreed=(self.mind.want,))
             return
-        places = () if self.message.invites and not self.message.acts else self._touched()
+        places = () if self.message.invites and not self.message.acts else self._places()
         deeds = tuple(place for place in places if not self.script.wants[place].question)
         if deeds and (self.message.asks or self.message.acts or self.want.check is None):
             self._restate(deeds, fact_count)
@@ -211,9 +211,9 @@ class Reaction:
         else:
             self._parts.append(self.want.say)
 
-    def _offered(self) -> None:
+    def _answer_offer(self) -> None:
         """Answer whether a human should take over: not while there is more to ask for here."""
-        if self._protested():
+        if self._protest():
             return
         if following(self.script, self.mind, True) is None:
             self._say("person")
@@ -222,15 +222,15 @@ class Reaction:
             self._say("no_thanks")
             self._go_on(refused=True)
 
-    def _refused(self) -> None:
+    def _answer_refusal(self) -> None:
         """Answer a refusal: protest as often as the manners have it, then turn to the next want."""
-        if self._protested():
+        if self._protest():
             return
         if following(self.script, self.mind, True) is not None:
             self._say("accept")
         self._go_on(refused=True)
 
-    def _protested(self) -> bool:
+    def _protest(self) -> bool:
         """Protest and say the want once more, and return True; False once it was done often enough."""
         # What is wanted on a condition is insisted on by no manners.
         if self.mind.protests >= self.want.insists + (0 if self.want.declines else self.persona.insists):
@@ -240,7 +240,7 @@ class Reaction:
         self._parts.append(self.want.say)
         return True
 
-    def _forgotten(self) -> None:
+    def _answer_goodbye(self) -> None:
         """Answer a goodbye although nothing was brought about: ask once more, then give in."""
         if self.mind.want in self.mind.reminded:
             self._go_on(refused=True)
@@ -272,7 +272,7 @@ class Reaction:
             self._say("thanks")
         self._parts.append(self.want.say)
 
-    def _finished(self) -> tuple[str, Mind]:
+    def _finish(self) -> tuple[str, Mind]:
         """Return the answer's text and the memory after it; a user whose patience is over stops."""
         unhelpful = 0 if self._news else self.mind.unhelpful + 1
         if self._stopped:

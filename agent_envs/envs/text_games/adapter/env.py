@@ -112,13 +112,13 @@ class AdaptedGame(Game):
 
     def picture(self, state: AdaptedState) -> str:
         """Return the caller's picture, "" without one."""
-        return self._looked("picture", state, self.picture_fn)
+        return self._view_text("picture", state, self.picture_fn)
 
     def drawing(self, state: AdaptedState) -> str:
         """Return the caller's drawing, "" without one."""
-        return self._looked("drawing", state, self.drawing_fn)
+        return self._view_text("drawing", state, self.drawing_fn)
 
-    def _looked(self, name: str, state: AdaptedState, look: Callable[[AnyEnv], str] | None) -> str:
+    def _view_text(self, name: str, state: AdaptedState, look: Callable[[AnyEnv], str] | None) -> str:
         if look is None:
             return ""
         with self.replays.at(state.seed, state.actions, state.mark) as live, muted_stdout():
@@ -273,7 +273,7 @@ def _way(game: AdaptedGame, live: LiveGame, same: Callable[[AnyEnv], Hashable] |
     while open_ends:
         moment, way = open_ends.popleft()
         for number in range(len(game.actions)):
-            twin, longer = _copied(third_party, moment), way + chr(FIRST + number)
+            twin, longer = _copy_live(third_party, moment), way + chr(FIRST + number)
             moved, most = third_party.act(twin, longer[-1]), most - 1
             if moved.success:
                 return longer
@@ -285,7 +285,7 @@ def _way(game: AdaptedGame, live: LiveGame, same: Callable[[AnyEnv], Hashable] |
     raise Unsolvable(f"{third_party.name}: success cannot be reached any more")
 
 
-def _copied(third_party: ThirdParty, live: LiveGame) -> LiveGame:
+def _copy_live(third_party: ThirdParty, live: LiveGame) -> LiveGame:
     """Return a copy of a live game; raises UsageError where it cannot be copied."""
     try:
         return third_party.copied(live)

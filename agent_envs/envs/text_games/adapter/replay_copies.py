@@ -118,10 +118,10 @@ class Replayed(Generic[E, R]):
             nearest = max(before, key=lambda key: len(key[1]))
             self._checkpoints.move_to_end(nearest)
             env = self._checkpoints[nearest]
-        twin = self._copied(env)
+        twin = self._try_copy(env)
         return twin, 0 if twin is None else len(nearest[1])
 
-    def _copied(self, env: E) -> E | None:
+    def _try_copy(self, env: E) -> E | None:
         """Return a copy of an environment; None, and no copies from then on, where one fails."""
         if self._copy is None:
             return None
@@ -141,7 +141,7 @@ class Replayed(Generic[E, R]):
         """Store a copy at a place as a checkpoint, where there is none and it can be copied."""
         with self._lock:
             is_checkpoint = place in self._checkpoints
-        twin = None if is_checkpoint else self._copied(env)
+        twin = None if is_checkpoint else self._try_copy(env)
         if twin is not None:
             self._put(self._checkpoints, self._most_checkpoints, place, twin)
 

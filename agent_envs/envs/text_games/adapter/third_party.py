@@ -150,7 +150,7 @@ class ThirdParty:
         """Return a new environment after `reset(seed=seed)`."""
         env = self.make()
         observation, info = self._call("reset", ("observation", "info"), env.reset, seed=seed)
-        return LiveGame(env, observation, info, self._described(env, observation, info))
+        return LiveGame(env, observation, info, self._description(env, observation, info))
 
     def act(self, live: LiveGame, code: str) -> Moved:
         """Step an environment by the character of an action; the state of what comes of it is a mark."""
@@ -158,7 +158,7 @@ class ThirdParty:
         answer = self._call("step", names, live.env.step, self.values[ord(code) - FIRST])
         live.turns, live.observation, live.info = live.turns + 1, answer[0], answer[4]
         live.reward, live.terminated, live.truncated = self._reward(answer[1]), bool(answer[2]), bool(answer[3])
-        live.text = self._described(live.env, live.observation, live.info)
+        live.text = self._description(live.env, live.observation, live.info)
         live.plan = live.plan[1:] if live.plan.startswith(code) else ""
         success = self.over(live) and bool(self.success(live.env, live.reward, live.terminated, live.info))
         progress = float(success) if self.progress is None else float(self.progress(live.env, live.info))
@@ -192,7 +192,7 @@ class ThirdParty:
             raise self._wrong(f"the reward is {reward:g}, outside native=({low:g}, {high:g})", "give its true bounds")
         return reward
 
-    def _described(self, env: AnyEnv, observation: Any, info: dict[str, Any]) -> str:
+    def _description(self, env: AnyEnv, observation: Any, info: dict[str, Any]) -> str:
         """Return the observation as the caller's text, in valid Unicode; raises where it is no text."""
         with muted_stdout():
             text = self.describe(env, observation, info)

@@ -77,11 +77,11 @@ def local_level(kind: str, distractors: int = 0) -> Level:
 
 def named_level(name: str) -> Level:
     """Return a BabyAI level of minigrid by its registered name; prefix and version may be left out."""
-    spec = next((spec for spec in _registered().values() if name in _spellings(spec)), None)
+    spec = next((spec for spec in _registered_levels().values() if name in _spellings(spec)), None)
     if spec is None:
-        raise UsageError(f"BabyAI: level={name[:80]!r} is not known; minigrid has {', '.join(_registered())}")
+        raise UsageError(f"BabyAI: level={name[:80]!r} is not known; minigrid has {', '.join(_registered_levels())}")
     quiet = _quiet(getattr(_minigrid().babyai, spec.entry_point.removeprefix(_MODULE)), None)
-    return Level(_short(spec), lambda: quiet(**spec.kwargs))
+    return Level(_shorten(spec), lambda: quiet(**spec.kwargs))
 
 
 def world_of(level: Any) -> BabyWorld:
@@ -217,7 +217,7 @@ def _quiet(base: Any, mission: Callable[[Any], None] | None) -> Any:
 
 
 @cache
-def _registered() -> dict[str, Any]:
+def _registered_levels() -> dict[str, Any]:
     """Return minigrid's BabyAI levels: name -> spec."""
     _minigrid()
     from gymnasium import registry
@@ -225,15 +225,15 @@ def _registered() -> dict[str, Any]:
     ours = (
         spec for spec in registry.values() if spec.id.startswith(PREFIX) and str(spec.entry_point).startswith(_MODULE)
     )
-    return {_short(spec): spec for spec in ours}
+    return {_shorten(spec): spec for spec in ours}
 
 
-def _short(spec: Any) -> str:
+def _shorten(spec: Any) -> str:
     return str(spec.name).removeprefix(PREFIX)
 
 
 def _spellings(spec: Any) -> tuple[str, ...]:
-    return spec.id, spec.name, _short(spec), spec.id.removeprefix(PREFIX)
+    return spec.id, spec.name, _shorten(spec), spec.id.removeprefix(PREFIX)
 
 
 def _minigrid() -> SimpleNamespace:

@@ -92,11 +92,11 @@ class Land:
         ways = sorted(DIRECTIONS, key=lambda way: way != self.facing)
 
         def steps(cell: Cell) -> list[tuple[int, Cell]]:
-            cells = (_moved(cell, way) for way in ways)
+            cells = (_neighbour(cell, way) for way in ways)
             return [(1, step) for step in cells if self._open(step) and max(map(abs, self._from_here(step))) <= _REACH]
 
         path = cheapest_way(self.place, steps, lambda cell: None if cell in self.explored else 0)
-        return next((way for way in ways if path and _moved(self.place, way) in path[1:2]), self.facing)
+        return next((way for way in ways if path and _neighbour(self.place, way) in path[1:2]), self.facing)
 
     def _open(self, cell: Cell) -> bool:
         return self.ground.get(cell, "grass") in _FREE and cell not in self.near
@@ -120,7 +120,7 @@ class Land:
         ground, facing, front = looked.groups() if looked else ("grass", self.facing, "grass")
         front = front.removeprefix("an ").removeprefix("a ")
         if turn.action.startswith("move ") and not self.asleep and self._went(turn.action[5:], front, before, listed):
-            self.place = _moved(self.place, turn.action[5:])
+            self.place = _neighbour(self.place, turn.action[5:])
         self.facing, self.front, self.asleep = facing, front, "You are asleep" in text
         self._see(ground, listed)
         self.items = {name: int(number) for name, number in _VITALS.findall(text)}
@@ -136,8 +136,8 @@ class Land:
         if way == self.facing:
             return self.front in _FREE
         dx, dy = DIRECTIONS[way]
-        if not self._open(_moved(self.place, way)) or front in _FREE:
-            return self._open(_moved(self.place, way))
+        if not self._open(_neighbour(self.place, way)) or front in _FREE:
+            return self._open(_neighbour(self.place, way))
         rows = [
             (before[kind], listed[kind]) for kind in before if kind in listed and kind in MATERIALS and kind != "grass"
         ]
@@ -156,7 +156,7 @@ class Land:
         for kind, ((dx, dy), _) in listed.items():
             (self.ground if kind in MATERIALS else self.near)[x + dx, y + dy] = kind
         self.ground[self.place] = ground if ground in MATERIALS else "grass"
-        ahead = _moved(self.place, self.facing)
+        ahead = _neighbour(self.place, self.facing)
         if self.front in MATERIALS:
             self.ground[ahead] = self.front
         elif self.front in _MARKS:
@@ -168,7 +168,7 @@ def _span(size: int) -> range:
     return range(-(size // 2), size // 2 + 1)
 
 
-def _moved(cell: Cell, way: str) -> Cell:
+def _neighbour(cell: Cell, way: str) -> Cell:
     dx, dy = DIRECTIONS[way]
     return cell[0] + dx, cell[1] + dy
 

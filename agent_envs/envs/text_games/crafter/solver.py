@@ -268,7 +268,7 @@ def choose_safely(live: CrafterLive, achievements: Collection[str], left: int) -
     """Return the next action in a game: that of the plan, unless the plan leads to death and something else does not."""
     chart = live.chart()
     choice = choose_by_plan(chart, achievements, left)
-    if choice is None or chart.sleeping or not _threatened(chart):
+    if choice is None or chart.sleeping or not _is_threatened(chart):
         return choice
     best, lasted = choice, (False, 0)
     for lead in ((choice.action,), *_LEADS):
@@ -299,7 +299,7 @@ def choose_by_plan(chart: Chart, achievements: Collection[str], left: int) -> Ne
 def _aside(live: CrafterLive, achievements: Collection[str], left: int) -> NextAction | None:
     """Return an action towards another achievement, if the goal can be reached after it: crafter pays for all alike."""
     chart = live.chart()
-    if len(achievements) > 1 or chart.sleeping or _threatened(chart):
+    if len(achievements) > 1 or chart.sleeping or _is_threatened(chart):
         return None
     planner = Planner(chart, rules())
     for name in _ASIDE:
@@ -328,7 +328,7 @@ def _play_on(
     return most < left, min(left, most)
 
 
-def _threatened(chart: Chart) -> bool:
+def _is_threatened(chart: Chart) -> bool:
     """Return whether something that hurts is near, or health is low."""
     x, y = chart.place % SIDE, chart.place // SIDE
     near = (abs(cell % SIDE - x) + abs(cell // SIDE - y) for cell, mark in chart.things.items() if mark in _HARMFUL)

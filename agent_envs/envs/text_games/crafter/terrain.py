@@ -64,7 +64,7 @@ def terrain(chance: np.random.RandomState, width: int, height: int, x: int, y: i
     plains = zip(water[flat].tolist(), *(field.tolist() for field in plain.values()), strict=True)
     draw = chance.random_sample
     names = [
-        "grass" if grass else _rock(draw, *next(rocks)) if steep else _plain(draw, *next(plains))
+        "grass" if grass else _rock(draw, *next(rocks)) if steep else _lowland(draw, *next(plains))
         for grass, steep in zip(near.tolist(), high.tolist(), strict=True)
     ]
     tunnels = [name == "tunnel" for name in names]
@@ -89,7 +89,7 @@ def _rock(
     return "lava" if mountain > 0.3 and lava > 0.35 else "stone"
 
 
-def _plain(draw: Draw, water: float, sand: float, wood: float) -> str:
+def _lowland(draw: Draw, water: float, sand: float, wood: float) -> str:
     """Return the material of a cell outside mountains: sand, water, a drawn tree or grass."""
     if 0.25 < water <= 0.35 and sand > -0.2:
         return "sand"
@@ -119,14 +119,14 @@ def _creatures(
 def _fields(perm: Integers, xs: Integers, ys: Integers, names: tuple[str, ...]) -> dict[str, Floats]:
     """Return fields of noise at cells."""
     rows = [_FIELDS[name] for name in names]
-    x = np.concatenate([_scaled(xs, row[0], row[3]) for row in rows])
-    y = np.concatenate([_scaled(ys, row[1], row[3]) for row in rows])
+    x = np.concatenate([_scale(xs, row[0], row[3]) for row in rows])
+    y = np.concatenate([_scale(ys, row[1], row[3]) for row in rows])
     z = np.repeat([float(row[2]) for row in rows], len(xs))
     values = noise(perm, x, y, z)
     return dict(zip(names, np.split(values, len(names)), strict=True))
 
 
-def _scaled(cells: Integers, factor: float, size: int) -> Floats:
+def _scale(cells: Integers, factor: float, size: int) -> Floats:
     # A division where crafter divides: a factor would round differently.
     return (cells / 5 if factor < 1 else cells * factor) / size
 
@@ -135,16 +135,16 @@ def permutation(seed: int) -> Integers:
     """Return the 256 numbers that OpenSimplex shuffles with a linear congruential generator."""
     source = list(range(256))
     shuffled = [0] * 256
-    seed = _stirred(_stirred(_stirred(seed)))
+    seed = _stir(_stir(_stir(seed)))
     for place in range(255, -1, -1):
-        seed = _stirred(seed)
+        seed = _stir(seed)
         index = (seed + 31) % (place + 1)
         shuffled[place] = source[index]
         source[index] = source[place]
     return np.array(shuffled)
 
 
-def _stirred(seed: int) -> int:
+def _stir(seed: int) -> int:
     """Return the next value in 64 bits with sign."""
     return (seed * 6364136223846793005 + 1442695040888963407 + 2**63) % 2**64 - 2**63
 

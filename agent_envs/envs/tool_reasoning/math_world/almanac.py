@@ -141,9 +141,9 @@ class NumberWorld(Uncopied):
             if not isinstance(value, Entity):
                 return None
             entity = value
-        return self._checked((*path, (entity, relation)))
+        return self._check_chain((*path, (entity, relation)))
 
-    def _checked(self, path: Path) -> LookupChain | None:
+    def _check_chain(self, path: Path) -> LookupChain | None:
         """Return a path as a chain; None where it repeats itself, has no fact at its end, or a search does not find it."""
         entity, relation = path[-1]
         if relation.name not in entity.facts or _repeats(path):

@@ -104,7 +104,7 @@ def _with_facts(rng: random.Random, kind: ProblemKind, level: int, world: Number
             return None
         facts.append(fact)
         fixed[name], pattern = fitted(fact.value, span)
-        lines += f"{_introduced(rng, letter, fact.phrase, pattern)} "
+        lines += f"{_introduction(rng, letter, fact.phrase, pattern)} "
         code += f"{letter} = {pattern.format(fact.code)}\n"
     steps = tuple(step for fact in facts for chain in fact.chains for step in chain.steps)
     problem = draw(kind, rng, level, fixed)
@@ -157,7 +157,7 @@ def _gap(rng: random.Random, world: NumberWorld, lookups: int) -> _Fact | None:
     return _Fact(phrase, abs(one.value - other.value), f"abs({one.value} - {other.value})", (one, other))
 
 
-def _introduced(rng: random.Random, letter: str, phrase: str, pattern: str) -> str:
+def _introduction(rng: random.Random, letter: str, phrase: str, pattern: str) -> str:
     """Return the sentence that gives a letter its meaning."""
     low, span = [*pattern.split()[::4], "", ""][:2]
     table = wordings()["letters"]["whole" if low == "{}" else "rest" if span else "sum"]
