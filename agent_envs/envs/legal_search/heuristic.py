@@ -201,6 +201,7 @@ class QuestionReader:
         return self._enacted(rule)
 
     def _enacted(self, rule: Excerpt) -> int:
+        """Return the amount of a rule's first paragraph, or by reference that of another rule and a difference."""
         if not (reference := _RELATIVE.search(rule.lines[0])):
             return number_in(rule.lines[0])
         return self._enacted(self._page(reference[3])) + number_in(reference[1]) * (1 if reference[2] == "more" else -1)

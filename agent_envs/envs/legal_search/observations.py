@@ -87,7 +87,7 @@ def page_of(library: Library, section: Section, number: int, size: int) -> Secti
 
 
 def _pages(library: Library, section_id: str, size: int) -> tuple[SectionPage, ...]:
-    """Return the pages of a section: all below it where that fits on one page, else its own text and what is below."""
+    """Return the pages of a section: it and all below it where that fits on one, else its own text and its children's ids."""
     rows = _subtree_rows(library, section_id, size) or _own_rows(library, section_id)
     body = "\n".join(text for _, text in rows)
     spans, start = [], 0

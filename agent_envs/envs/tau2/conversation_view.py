@@ -182,10 +182,10 @@ class _ViewBuilder:
         goals, changes = (differences(self.domain, self.start, state) for state in (expected, world))
         standing = ((f"{item.record} {item.text}", item.stands_in(self.domain, world)) for item in goals)
         reached = ((text, "reached" if holds else "not reached", holds) for text, holds in standing)
-        yield from _compare_texts("Expected changes", "DB", counts, reached)
+        yield from _view_checks("Expected changes", "DB", counts, reached)
         beside = (item for item in changes if not item.stands_in(self.domain, expected))
         others = ((f"{item.record} {item.text}", "not expected", False) for item in beside)
-        yield from _compare_texts("Other changes", "DB", counts, others)
+        yield from _view_checks("Other changes", "DB", counts, others)
 
     def _judge(self, full: Tau2Task, criteria: Criteria, grade: str | None) -> Iterator[ViewCheck]:
         """Yield checks of assertions, actions, facts and judged expectations; no judge is called."""
@@ -201,11 +201,11 @@ class _ViewBuilder:
             ("To be told", "COMMUNICATE", list(criteria.communicate_info), ("told", "not told")),
         ):
             verdicts = ((text, words[not holds], holds) for text, holds in zip(texts, checks[component], strict=True))
-            yield from _compare_texts(heading, component, component in criteria.basis, verdicts)
+            yield from _view_checks(heading, component, component in criteria.basis, verdicts)
         verdict = {"1": "met", "0": "not all met"}.get(grade or "", "not judged")
         is_met = {"met": True, "not all met": False}.get(verdict)
         judgements = ((text, verdict, is_met) for text in criteria.nl_assertions)
-        yield from _compare_texts("Expected in words", NL_ASSERTION, NL_ASSERTION in criteria.basis, judgements)
+        yield from _view_checks("Expected in words", NL_ASSERTION, NL_ASSERTION in criteria.basis, judgements)
 
 
 def _notes(last: Turn) -> list[str]:
@@ -213,10 +213,10 @@ def _notes(last: Turn) -> list[str]:
     return [text for result in last.results if not result.call_id for text in result.content.split("\n") if text]
 
 
-def _compare_texts(
+def _view_checks(
     heading: str, component: str, counts: bool, rows: Iterable[tuple[str, str, bool | None]]
 ) -> list[ViewCheck]:
-    """Return a check for each text of a component, with the verdict in words, and whether it is good, where it counts."""
+    """Return a check for each row (text, verdict, whether it holds); rows beyond a number are one check, "left out"."""
     group = f"{heading} ({component}, {'counts' if counts else 'does not count here'})"
     checks = [ViewCheck(group, text, verdict, holds if counts else None) for text, verdict, holds in rows]
     left = len(checks) - MOST_CHECKS

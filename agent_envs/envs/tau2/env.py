@@ -207,7 +207,7 @@ class Tau2Env(TurnEnv):
         return dialogue, self.face.opening(public, dialogue, self._instructions(task, public))
 
     def _instructions(self, task: Task, public: Tau2Task) -> str:
-        """Return the instructions in place of the policy side's own; "" for those."""
+        """Return a system prompt with the oracle plan, or the official guidelines of a user; "" for the side's own."""
         if self._plan == "oracle":
             return f"{self.face.instructions(public)}\n\n{oracle_plan(task, self.domain)}"
         if self._guidelines == "official" and self.face.side == "user":
@@ -215,7 +215,7 @@ class Tau2Env(TurnEnv):
         return ""
 
     def _start_conversation(self, task: Task, start: Dialogue, start_key: str) -> Dialogue:
-        """Return the conversation at the policy's first turn; the words before are the root that a group shares."""
+        """Return the conversation at the policy's first turn; one that is over before it is a fault or refused."""
         dialogue = self._let_other_side_speak(task, start, start_key)
         if dialogue.ended and not start.ended and self.partner is not None and self.partner.service:
             # The service's doing, not the task's.
@@ -229,7 +229,7 @@ class Tau2Env(TurnEnv):
         return {"unconsented_changes": self._count_unconsented(episode.task, episode.state)}
 
     def _count_unconsented(self, task: Task, dialogue: Dialogue) -> int:
-        """Return the number of changes before the scripted customer consented to any; -1 where none plays."""
+        """Return the number of changes before the scripted customer consented to any; -1 for other partners."""
         if not isinstance(self.partner, ScriptedUser):
             return -1
         return self.partner.unconsented_changes(task, self._public(task), dialogue, self.rules.domain)

@@ -56,7 +56,7 @@ def make_row(split: str, number: int, difficulty: str, world: int = 0) -> Row:
 
 
 def _fitting_accounts(of_kind: Sequence[Account], kind: str, difficulty: str) -> Sequence[Account]:
-    """Return the accounts that fit: with lines for all that is wanted beside the phone, with one bill where it is easy."""
+    """Return the accounts with enough lines for the difficulty, or with at most one unpaid bill; all if none fits."""
     if difficulty in _SIMPLE:
         return [account for account in of_kind if len(account.unpaid) < 2] or of_kind
     least = 2 if difficulty == "hard" else 1 if kind == "ended" else 0
@@ -64,7 +64,7 @@ def _fitting_accounts(of_kind: Sequence[Account], kind: str, difficulty: str) ->
 
 
 def _is_enough(parts: Sequence[Part]) -> bool:
-    """Return whether something must be done that is no mere hand-over, or a hand-over is all that there is."""
+    """Return whether any part of a task expects a call or a fact to be told."""
     return bool(parts) and any(part.actions or part.tells for part in parts)
 
 

@@ -138,7 +138,7 @@ def requests(text: str, names: frozenset[str] = frozenset()) -> tuple[Request, .
 
 
 def _without_reasons(sentence: str, names: frozenset[str]) -> str:
-    """Return a sentence without the names in its reasons that the customer knows to be true of itself."""
+    """Return a sentence in which the reasons that it gives no longer hold names that the customer knows of itself."""
     for reason in terms.REASON.findall(sentence):
         sentence = sentence.replace(reason, " ".join(word for word in reason.split() if word not in names))
     return sentence
@@ -150,7 +150,7 @@ def unquoted(text: str) -> str:
 
 
 def _is_plain(sentence: str, before: str) -> bool:
-    """Return whether every word of a request is understood; what points back needs a sentence that is, too."""
+    """Return whether all words of a sentence are in the vocabulary; one that points back needs a plain sentence before it."""
     sentence = terms.CARRIED.sub(" ", sentence)
     rest = _LITERAL.sub(" ", terms.COURTESY.sub(" ", terms.VOCATIVE.sub("", sentence)))
     subject = terms.THINGS.search(before) or terms.PERMIT.search(before)
@@ -166,7 +166,7 @@ def _is_plain(sentence: str, before: str) -> bool:
 
 
 def _is_stray_condition(sentence: str, before: str) -> bool:
-    """Return whether a sentence without a request sets a condition for others, as it seems."""
+    """Return whether a sentence has words of a condition, is not plain, and asks for no change on the phone."""
     if terms.HARMLESS.search(sentence) or not (terms.MARKS.search(sentence) or terms.POINTS.search(sentence)):
         return False
     return not _is_plain(sentence, before) and not any(
@@ -280,7 +280,7 @@ def _turn_around(condition: Request) -> Request:
 
 
 def _attach(condition: Request, request: Request, otherwise: bool) -> Request:
-    """Return a request that rests on a condition; what a switch itself shows is looked at anyway."""
+    """Return a request that is done only on a condition; as it is, where the condition is about its own switch."""
     if not condition.look or not otherwise and _is_own_switch(condition, request):
         return request
     turned = _turn_around(condition) if otherwise else condition
@@ -288,7 +288,7 @@ def _attach(condition: Request, request: Request, otherwise: bool) -> Request:
 
 
 def _is_own_switch(condition: Request, request: Request) -> bool:
-    """Return whether a condition tells of the very switch that is to be brought to a goal, or asks to be looked at."""
+    """Return whether a condition is about the look that is requested itself, or about the switch that is to be set."""
     things = (thing for thing, (state, _) in STATES.items() if state in condition.shows)
     return request.tool == condition.look or any(
         request.goal and TOGGLES.get(thing) == request.tool for thing in things
@@ -328,7 +328,7 @@ def _mark_silent(clauses: Iterator[_Clause]) -> list[_Clause]:
 
 
 def _is_silent(clause: _Clause, asks: bool, silent: bool) -> bool:
-    """Return whether the agent offers, or tells what it will do, which goes on until it asks."""
+    """Return whether a clause asks for nothing: it offers, tells a purpose, or goes on with what the agent itself does."""
     if terms.OFFERS.search(clause.text) or (clause.joint == "so" and terms.PURPOSE.search(clause.text)):
         return True
     return not asks and (silent or bool(terms.AGENT_DOES.search(clause.text)))
@@ -392,7 +392,7 @@ def _action(clause: _Clause, question: bool) -> str:
 
 
 def _is_order(text: str, match: re.Match[str]) -> bool:
-    """Return whether a verb is an order: the deed of something else is none, nor is a gerund that nothing leads to."""
+    """Return whether a verb is an order: not one of another subject, nor a gerund without words that lead to it."""
     before = text[: match.start()]
     if terms.OTHER_SUBJECT.search(before):
         return False

@@ -137,7 +137,7 @@ class Reaction:
         refuses = message.refuses and (message.closes or not message.asks or self.mind.doubted)
         if message.offers_transfer:
             self._answer_offer()
-        elif message.asks and not message.closes and (unwanted := self._unwanted_by()) is not None:
+        elif message.asks and not message.closes and (unwanted := self._declining_want()) is not None:
             self._object(unwanted)
         elif refuses and (self.mind.unhelpful or not fact_count):  # what it asks for may save the wish
             self._answer_refusal()
@@ -149,8 +149,8 @@ class Reaction:
             self._consent(fact_count)
         self.mind = self.mind.replace(doubted=message.refuses)
 
-    def _unwanted_by(self) -> Want | None:
-        """Return the want that declines what a message has, or what it says to be beyond a limit; None for none."""
+    def _declining_want(self) -> Want | None:
+        """Return the want in question if it declines what the message offers, or a limit is passed; else None."""
         want, offered = next((self.script.wants[place] for place in self._places()), self.want), self.message.offered
         declined = any(text.lower() in offered for text in want.declines if text)
         return want if declined or want.declines and _BEYOND.search(offered) else None
@@ -203,7 +203,7 @@ class Reaction:
         self._news = self._news or (self.mind.told, self.mind.agreed) != (before.told, before.agreed)
 
     def _repeat(self, touched: bool) -> None:
-        """Answer what is no question that it understands: ask what is meant, or ask for its want once more."""
+        """Answer an unclear message: ask what is meant, or say the want once more; after many, turn to the next want."""
         if self.mind.unhelpful >= _MOST_REPEATS and following(self.script, self.mind, True) is not None:
             self._go_on(refused=True)  # whatever the agent says to it, what else is wanted shall be heard
         elif self.message.asks and not (touched or self.message.invites or self.message.probes or self.mind.unhelpful):
@@ -249,7 +249,7 @@ class Reaction:
         self._parts.append(self.want.say)
 
     def _go_on(self, refused: bool) -> None:
-        """Turn to the next want, or end the conversation, which a message that asks for something never does."""
+        """Turn to the next want; without one, end the conversation, unless a refusing message asks for something."""
         place = following(self.script, self.mind, refused)
         self._news = True
         if self.mind.checked == "passed":

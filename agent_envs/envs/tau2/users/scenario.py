@@ -72,7 +72,7 @@ def _identity(info: str, prose: str) -> tuple[Fact, ...]:
 
 
 def _about(info: str) -> list[str]:
-    """Return the other sentences of the customer's knowledge, and its home."""
+    """Return the customer's home, and what its scenario tells beside hidden directions and facts of identity."""
     lives = [f"I live in {place}." for place in _LIVES.findall(info)]
     others = (part.text for part in statements_in(info) if part.kind != "hidden")
     return [*lives, *(text for text in others if not _IDENTIFIES.search(text))]
@@ -169,7 +169,7 @@ def _details(domain: str, sentences: Iterable[str]) -> tuple[Fact, ...]:
 
 
 def _unknown(sentences: Sequence[Statement], facts: Sequence[Fact]) -> tuple[str, ...]:
-    """Return the topics about which the customer says that it knows nothing, and what it was not told about itself."""
+    """Return the topics that the customer says it knows nothing of, and those of its identity that it was not told."""
     text = " ".join(part.text for part in sentences).lower()
     own_topics = {fact.topic for fact in facts}
     mentions = {topic for topic, pattern in SCENARIO["unknown"].items() if re.search(pattern, text)}

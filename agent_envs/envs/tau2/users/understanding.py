@@ -109,7 +109,7 @@ def _understand(text: str) -> Understood:
 
 
 def _topics(parts: tuple[Sentence, ...]) -> tuple[str, ...]:
-    """Return the topics that are asked for: a question for a yes or a no asks for none, but for a choice."""
+    """Return the topics that sentences ask for; a question that only proposes something asks for none."""
     topics: dict[str, None] = {}
     for part in parts:
         if words("extends").search(part.text) and not words("open").search(part.text):

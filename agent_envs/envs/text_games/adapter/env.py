@@ -119,6 +119,7 @@ class AdaptedGame(Game):
         return self._view_text("drawing", state, self.drawing_fn)
 
     def _view_text(self, name: str, state: AdaptedState, look: Callable[[AnyEnv], str] | None) -> str:
+        """Return a caller's picture or drawing of a state, taken from the live copy; "" without one."""
         if look is None:
             return ""
         with self.replays.at(state.seed, state.actions, state.mark) as live, muted_stdout():

@@ -153,7 +153,7 @@ class ThirdParty:
         return LiveGame(env, observation, info, self._description(env, observation, info))
 
     def act(self, live: LiveGame, code: str) -> Moved:
-        """Step an environment by the character of an action; the state of what comes of it is a mark."""
+        """Step an environment by an action's character; the state of the `Moved` is the mark of the live game."""
         names = ("observation", "reward", "terminated", "truncated", "info")
         answer = self._call("step", names, live.env.step, self.values[ord(code) - FIRST])
         live.turns, live.observation, live.info = live.turns + 1, answer[0], answer[4]
@@ -203,7 +203,7 @@ class ThirdParty:
     def _call(
         self, what: str, names: tuple[str, ...], call: Callable[..., Any], *values: Any, **keywords: Any
     ) -> tuple[Any, ...]:
-        """Return the answer of a method, which is a tuple of what the names say; the last, info, may have been None."""
+        """Return the checked answer of a method: a tuple of `names`, whose last is a dict, {} for None."""
         try:
             with muted_stdout():
                 answer = call(*values, **keywords)

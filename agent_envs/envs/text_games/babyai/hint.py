@@ -190,7 +190,7 @@ def _open(clauses: Sequence[Clause], belief: Belief) -> Clause:
 
 
 def fits(thing: Thing, goal: Thing) -> bool:
-    """Return whether a thing is what is wanted."""
+    """Return whether a thing has the kind and the color of a goal; `object` is any kind but a door."""
     is_kind = goal.kind == thing.kind or (goal.kind == "object" and thing.kind != "door")
     return is_kind and goal.color in ("", thing.color)
 

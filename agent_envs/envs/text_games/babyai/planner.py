@@ -53,7 +53,7 @@ def plan(world: BabyWorld) -> tuple[int, ...]:
     Raises Unsolvable: no plan was found that the limit leaves room for.
     """
     best: tuple[int, ...] = ()
-    for flips in product((False, True), repeat=_choices(world.instructions)):
+    for flips in product((False, True), repeat=_count_ands(world.instructions)):
         attempt = _Attempt(world, flips, len(best) or world.limit - world.steps + 1)
         if attempt.wins():
             best = tuple(attempt.actions)
@@ -70,15 +70,15 @@ def plan_or_none(world: BabyWorld) -> tuple[int, ...]:
         return ()
 
 
-def _choices(instructions: Instructions) -> int:
+def _count_ands(instructions: Instructions) -> int:
     """Count the `and`s of a mission: each may be done in either order."""
     if isinstance(instructions, BabyClause):
         return 0
-    return (instructions.order == "and") + _choices(instructions.first) + _choices(instructions.second)
+    return (instructions.order == "and") + _count_ands(instructions.first) + _count_ands(instructions.second)
 
 
 def _next_clause(instructions: Instructions, flips: Iterator[bool]) -> BabyClause:
-    """Return the clause to work on. Each `and` takes the next flip, also one that is not reached yet."""
+    """Return the clause to work on; each `and` takes one flip as the order of its parts, also one not reached yet."""
     if isinstance(instructions, BabyClause):
         return instructions
     parts = [(instructions.first, instructions.first_done), (instructions.second, instructions.second_done)]
@@ -245,7 +245,7 @@ class _Attempt:
         def goal(state: int) -> int | None:
             cell = (state >> 2) + ahead[state & 3]
             if cell not in badness:
-                badness[cell] = self._badness(cell, reserved, near)
+                badness[cell] = self._drop_cost(cell, reserved, near)
             return badness[cell]
 
         self._drop(goal)
@@ -265,8 +265,8 @@ class _Attempt:
                 self._do(action)
         self._do(DROP)
 
-    def _badness(self, cell: int, reserved: frozenset[int], near: set[int]) -> int | None:
-        """Return the later cost of having a thing in a cell; None where nothing can be dropped."""
+    def _drop_cost(self, cell: int, reserved: frozenset[int], near: set[int]) -> int | None:
+        """Return the later cost of dropping a thing in a cell; None where the cell is not empty."""
         if self.world.cells[cell] != EMPTY:
             return None
         return IN_THE_WAY * (cell in reserved) + CROWDED * ((cell in near) + _narrows(self.world, cell))

@@ -132,7 +132,7 @@ class Land:
         return listed
 
     def _went(self, way: str, front: str, before: Nearest, listed: Nearest) -> bool:
-        """Return whether a move led to another cell, which the same things nearer or farther away tell."""
+        """Return whether a move led to another cell, by the shift of the things in sight."""
         if way == self.facing:
             return self.front in _FREE
         dx, dy = DIRECTIONS[way]
