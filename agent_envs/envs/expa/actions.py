@@ -203,6 +203,7 @@ def expanded_vocabulary(
 
 
 def _encode(tokenizer: Any, text: str) -> tuple[int, ...]:
+    """Return a text's token ids, without special tokens where the tokenizer can leave them out."""
     encode: Callable[..., Any] | None = getattr(tokenizer, "encode", None)
     ids = tokenizer(text) if encode is None else encode(text, add_special_tokens=False)
     return tuple(int(token) for token in ids)

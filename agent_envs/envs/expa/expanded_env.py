@@ -139,6 +139,7 @@ class ExpandedActionEnv(TurnEnv):
         return self.problem.with_success(episode, action, outcome, self.max_turns)
 
     def _write(self, episode: Episode, text: str) -> Outcome:
+        """Return the outcome of a text of the policy; inside an external environment it is refused."""
         state: ExpandedState = episode.state
         if state.active != LANGUAGE:
             return self._refusal(state, f"text cannot be written inside {state.active}")
@@ -182,6 +183,7 @@ class ExpandedActionEnv(TurnEnv):
         )
 
     def _extras(self, episode: Episode) -> dict[str, Any]:
+        """Return the active environment and the mask of legal expanded actions, all False after the end."""
         mask = np.zeros(len(self.expanded_actions), dtype=bool)
         if not episode.over:
             mask[list(self.legal_actions())] = True

@@ -144,6 +144,7 @@ class QuestionReader:
             raise Missing("") from None
 
     def _page(self, name: str) -> Excerpt:
+        """Return a page that was read, noted as used; raises Missing where it was not read."""
         if name not in self.pages:
             raise Missing(name)
         self.used[name] = None

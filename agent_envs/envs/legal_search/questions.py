@@ -55,6 +55,7 @@ class StatuteAsker:
     """
 
     def __init__(self, rng: random.Random, law: Law, whole: Library, wording: str) -> None:
+        """Take the law, its whole library, and the set of wordings; no section is removed yet."""
         self._rng, self._law, self._whole, self._wording = rng, law, whole, wording
         self._words: dict[str, Any] = parts().ask[wording]
         self.removed: set[str] = set()
@@ -170,6 +171,7 @@ class StatuteAsker:
         return start + timedelta(days=self._rng.randint(-500, 1100))
 
     def _draw_licence_day(self, rule: Rule) -> date:
+        """Draw a day around one from which on, or before which, a licence changes the amount of a rule."""
         turns = [row[0] for row in (rule.early, rule.recent) if row]
         turn = self._rng.choice(turns) if turns else date(2011, 1, 1)
         return turn + timedelta(days=self._rng.randint(-1200, 1200))

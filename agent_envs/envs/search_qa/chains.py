@@ -188,6 +188,7 @@ def _value(
 
 @cache
 def _patterns(relation: Relation) -> tuple[re.Pattern[str], ...]:
+    """Return a pattern for each sentence that states a relation, with the value as its group `v`."""
     value = {"year": r"(?P<v>\d{3,4})", "number": r"(?P<v>\d{1,9})"}.get(relation.value, r"(?P<v>[A-Z][^.,]*)")
     texts = (re.escape(says).replace(r"\{s\}", "[^.]+?").replace(r"\{v\}", value) for says in relation.says)
     return tuple(re.compile(text) for text in texts)

@@ -224,6 +224,7 @@ class SearchQA(TurnEnv):
         return Outcome(SearchState(state.searches + 1), call, messages, (result,))
 
     def _refusal(self, episode: Episode, call: Call, why: str) -> Outcome:
+        """Return the outcome of a search that is not carried out, with the reason as its result."""
         result = ToolResult("call_0", "search", why, error=True)
         text = f"No search was carried out: {why}."
         messages = replied(call, text) if self._native else (_explain(text),)
@@ -303,6 +304,7 @@ def explain(text: str) -> str:
 
 
 def _cut(body: str, limit: int) -> str:
+    """Return a text up to a limit, with a note on how much is left out."""
     if len(body) <= limit:
         return body
     return f"{body[:limit]} [cut: {len(body) - limit} of {len(body)} characters are not shown]\n"

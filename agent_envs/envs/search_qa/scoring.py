@@ -120,6 +120,7 @@ def _format(trajectory: Trajectory) -> float:
 
 
 def _has_retrieved(trajectory: Trajectory) -> bool:
+    """Return whether a wrong answer in sound format had a gold answer in its search results."""
     if _answer(trajectory) is None or _exact_score(trajectory) or not sound_format(trajectory):
         return False
     results = (result for turn in trajectory.turns for result in turn.results if not result.error)

@@ -130,6 +130,7 @@ def _argument(tokens: list[tuple[str, str]], place: int) -> tuple[int, str, str]
 
 
 def _balance(open_marks: list[str], mark: str) -> None:
+    """Follow an opening or closing mark on the stack of open ones; raises _NotLiteral where it closes nothing."""
     if mark in _CLOSING:
         open_marks.append(_CLOSING[mark])
     elif mark in "]}" and (not open_marks or open_marks.pop() != mark):

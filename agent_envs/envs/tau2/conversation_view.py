@@ -57,6 +57,7 @@ def _sides(core: Tau2Env) -> tuple[Participant, ...]:
 
 
 def _facts(last: Turn) -> tuple[tuple[str, str], ...]:
+    """Return the names and values of the last turn's score, those of the basis marked as counting."""
     score = score_of(last)
     names = {name: f"{name.rstrip('*')} (counts)" if name.endswith("*") else name for name in score} | _FACTS
     return tuple((names[name], value) for name, value in score.items())
@@ -141,6 +142,7 @@ class _ViewBuilder:
         return turns
 
     def _words(self, line: Line, turn: int) -> Iterator[ViewEntry]:
+        """Yield a line's words as an entry; those beside calls reach nobody, and are marked so."""
         if line.text and line.sender != "environment":
             odd = "said to nobody, as it stands beside a call" if line.calls else ""
             yield ViewEntry(_NAMES[line.sender], "words", odd, line.text, turn=turn)
@@ -156,12 +158,14 @@ class _ViewBuilder:
             yield ViewEntry(participant, "change", record, text, turn=turn, mark=self._mark(diffs))
 
     def _mark(self, diffs: list[Difference]) -> str:
+        """Return how many differences are among the expected ones, in words; "" for none."""
         if self.expected is None:
             return ""
         fit = sum(item.stands_in(self.domain, self.expected) for item in diffs)
         return "" if not fit else "as expected" if fit == len(diffs) else f"{fit} of {len(diffs)} as expected"
 
     def _ending(self) -> Iterator[ViewEntry]:
+        """Yield the notes on the score of the last turn."""
         last = self.episode.turns[-1]
         for text in _notes(last):
             yield ViewEntry("", "note", "", text[:1].upper() + text[1:] + ".", turn=last.index)

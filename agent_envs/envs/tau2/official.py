@@ -71,6 +71,7 @@ def _read(file: Path, blob: str) -> bytes:
 
 @lru_cache(maxsize=256)
 def _matches_checksum(file: Path, size: int, changed: int, blob: str) -> bool:
+    """Return whether a file has git's checksum of its published form; size and time are the cache's key."""
     digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
     digest.update(file.read_bytes())
     return digest.hexdigest() == blob

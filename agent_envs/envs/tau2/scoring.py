@@ -93,6 +93,7 @@ def score_of(turn: Turn) -> dict[str, str]:
 
 
 def _typed_result(turn: Turn, name: str) -> dict[str, str]:
+    """Return the names and values in a turn's own result of a name; {} where it has none."""
     for result in turn.results:
         if not result.call_id and result.name == name:
             return dict(part.split("=", 1) for part in result.ids)

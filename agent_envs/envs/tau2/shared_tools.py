@@ -87,6 +87,7 @@ def _value(node: ast.expr) -> Any:
 
 
 def _power(base: Any, exponent: Any) -> Any:
+    """Return a power; raises OverflowError before a whole number grows too large."""
     whole = isinstance(base, int) and isinstance(exponent, int)
     if whole and abs(base) > 1 and base.bit_length() * exponent > _MOST_BITS:
         raise OverflowError("the number is too large")

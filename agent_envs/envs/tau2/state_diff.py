@@ -71,6 +71,7 @@ def differences(domain: Domain, before: DomainState, after: DomainState) -> tupl
 
 
 def _views(domain: Domain, state: DomainState) -> dict[str, View]:
+    """Return a view of each side's database; one without a database is left out."""
     sides: tuple[tuple[str, Database | None, Changes], ...] = (
         ("agent", domain.agent_database, state.agent), ("user", domain.user_database, state.user)
     )  # fmt: skip
@@ -78,6 +79,7 @@ def _views(domain: Domain, state: DomainState) -> dict[str, View]:
 
 
 def _touched_records(state: DomainState) -> Iterator[tuple[str, str, str]]:
+    """Yield (side, table, key) of each record that a state changed or added."""
     for side, changes in (("agent", state.agent), ("user", state.user)):
         for table, records in changes.tables.items():
             yield from ((side, table, key) for key in records)
@@ -108,6 +110,7 @@ def _member(value: Any, name: str | int) -> Any:
 
 
 def _value_at(record: Any, path: Path) -> Any:
+    """Return the value at a path of a record; ABSENT where there is none."""
     value = ABSENT if record is None else record
     for name in path:
         value = _member(value, name)
@@ -124,6 +127,7 @@ def _place(path: Path) -> str:
 
 
 def _value(value: Any) -> str:
+    """Return a value as text: plain texts as they are, others as JSON, long ones cut."""
     plain = isinstance(value, str) and value.strip() == value != ""
     text = value if plain else json.dumps(thawed(value), ensure_ascii=False)
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}... ({len(text):,} characters)"

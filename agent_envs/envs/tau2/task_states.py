@@ -61,6 +61,7 @@ def solved_world(domain: Domain, task: Tau2Task) -> DomainState:
 
 
 def _act(domain: Domain, state: DomainState, task: Tau2Task) -> DomainState:
+    """Return the state after a task's expected actions; failures of them are passed over."""
     for action in (task.criteria.actions if task.criteria is not None else None) or ():
         _, state = call(domain, state, action.requestor, action.name, expected_arguments(action.arguments))
     return state
@@ -138,6 +139,7 @@ def _with_data(domain: Domain, state: DomainState, data: Mapping[str, Any]) -> D
 
 
 def _merge(view: View, table: str, key: str, record: Mapping[str, Any]) -> None:
+    """Add a record, or merge it into the one that is there."""
     if view.get(table, key) is None:
         view.add(table, key, record)
     else:

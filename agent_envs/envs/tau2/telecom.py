@@ -42,6 +42,7 @@ def _find(world: World, table: str, key: str) -> Any:
 
 
 def _line_of(world: World, customer_id: str, line_id: str) -> Any:
+    """Return a customer's line; raises ToolFailure where it belongs to another customer."""
     if line_id not in _find(world, "customers", customer_id)["line_ids"]:
         raise ToolFailure(f"Line {line_id} not found for customer {customer_id}")
     return _find(world, "lines", line_id)

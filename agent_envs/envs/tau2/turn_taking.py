@@ -68,6 +68,7 @@ def opened(rules: Rules, world: DomainState = FRESH, history: tuple[Line, ...] =
 
 
 def _awaited_side(last: Line) -> Side:
+    """Return the side whose turn follows a line: the caller of results, else the other side."""
     if last.results:
         return last.results[0].requestor
     return other(last.sender)
@@ -147,6 +148,7 @@ def seen_by(dialogue: Dialogue, side: Side, start: int = 0) -> tuple[Line, ...]:
 
 
 def _sees(side: Side, line: Line) -> bool:
+    """Return whether a side sees a line: all of its own and answers to it, of the other side words without calls."""
     if line.sender == "environment":
         return line.results[0].requestor == side
     return line.sender == side or not line.calls

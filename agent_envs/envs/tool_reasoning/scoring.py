@@ -169,6 +169,7 @@ def _overlap(trajectory: Trajectory) -> float:
 
 
 def _released_overlap(text: str, golds: Sequence[str]) -> float:
+    """Return the F1 of an answer as the release counts it: a closed answer (such as yes) only against an equal gold."""
     answer = normalise_answer(text)
     pairs = [(gold, normalise_answer(gold)) for gold in golds]
     open_ones = [gold for gold, normal in pairs if normal == answer or not _CLOSED & {normal, answer}]

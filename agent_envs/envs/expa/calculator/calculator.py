@@ -92,6 +92,7 @@ def finish(keyed: tuple[str, ...]) -> str:
 
 
 def _compute(expression: str) -> str:
+    """Return the value of an expression as text; a `Refusal` where it has none."""
     try:
         return number_text(evaluate(expression))
     except ExpressionError as error:

@@ -79,6 +79,7 @@ def _value(expression: str) -> set[Fraction]:
 
 
 def _numbers(text: str) -> tuple[Fraction, ...]:
+    """Return the numbers in an expression; none where it cannot be read."""
     try:
         return literals(text)
     except ExpressionError:

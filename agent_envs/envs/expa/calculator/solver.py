@@ -48,6 +48,7 @@ def _answer(trajectory: Trajectory) -> str:
 
 
 def _written_calculation(trajectory: Trajectory, left: int, prefill: str) -> str:
+    """Return the turn that calls the calculator with the next step; the answer where none or no turn is left."""
     step = _next_step(trajectory)
     if step and left > 1:
         return f"The next value is <calculator>{step}</calculator>"

@@ -122,6 +122,7 @@ def _roaming(desk: Desk) -> None:
 
 
 def _suspend(desk: Desk) -> None:
+    """Propose to suspend the line of the wish; one that is not active is left as it is."""
     line = _wish_lines(desk)[0]
     if line["status"] == "Active":
         offer = "for 5 dollars a month, and with no service until it is resumed, suspend"
@@ -219,6 +220,7 @@ def _step_history(desk: Desk) -> list[tuple[PhoneStep, str]]:
 
 
 def _do(desk: Desk, step: PhoneStep) -> None:
+    """End the turn with a step on the phone: as a call in solo mode, else in words to the customer."""
     if desk.solo:
         raise Act(calling((step.tool, step.arguments)))
     desk.say(step.say)

@@ -120,6 +120,7 @@ def _instructions(case: Case, pieces: list[Piece]) -> Instructions:
 
 
 def _wish(place: int, piece: Piece) -> str:
+    """Return a wish as a sentence of the scenario, by its place among the wishes."""
     text = voiced(piece.say, False)
     link = ("", "After that: ", "Then: ", "And then: ", "At last: ", "And finally: ")[place]
     return f"{link}If, and only if, the agent refused that: {text}" if piece.only_if_refused else f"{link}{text}"

@@ -428,6 +428,7 @@ def _ask_cheapest(case: Case) -> Piece:
 
 
 def _ask_balance(case: Case) -> Piece:
+    """Return the question for the gift card's balance; Unfit is raised where no free one is there."""
     need(case.gift_cards and "gift" not in case.used)
     read = ("get_user_details", {"user_id": case.user["user_id"]})
     balance = figure(case.gift_cards[0]["balance"])

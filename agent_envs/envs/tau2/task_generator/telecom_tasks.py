@@ -81,6 +81,7 @@ def _draw_parts(rng: Random, account: Account, difficulty: str) -> list[Part]:
 
 
 def _starter(rng: Random, account: Account) -> list[Part]:
+    """Draw one trouble with one fault that the customer alone can mend."""
     while True:
         part = trouble(rng, account, rng.choice(_KINDS), 1)
         if all(row["requestor"] == "user" for row in part.actions):

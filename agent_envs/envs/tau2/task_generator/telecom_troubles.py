@@ -185,6 +185,7 @@ def _with_bills(part: Part, account: Account) -> Part:
 
 
 def _with_travel(rng: Random, part: Part) -> Part:
+    """Return a part of a task whose customer is abroad, with the fact that tells so."""
     place = rng.choice(WORDS["places"])
     text = f"<I> <am> abroad, in {place}"
     return part.replace(abroad=place, context=(*part.context, text), facts=(*part.facts, fact("location", text, place)))

@@ -143,6 +143,7 @@ class ChatPartner(Uncopied):
         return entry[1]
 
     def _messages(self, scene: Scene) -> list[dict[str, Any]]:
+        """Return the conversation as the model's context: a customer has guidelines, an agent its side's prompt."""
         rules = scene.rules
         face = SideView(rules, scene.side, rules.max_agent_turns or rules.max_steps)
         own = _guidelines(scene, self._persona, self._guidelines) if scene.side == "user" else ""

@@ -156,6 +156,7 @@ class Reaction:
         return want if declined or want.declines and _BEYOND.search(offered) else None
 
     def _object(self, want: Want) -> None:
+        """Object to the message with a want's objection, or say the want again."""
         self._parts.append(want.objection or want.say)
         self._news = self._news or not self._repeated
         self.mind = self.mind.replace(reminded=(*self.mind.reminded, self.mind.want))  # a goodbye now suits it

@@ -132,6 +132,7 @@ def _shows(want: Want, text: str) -> bool:
 
 
 def _means(want: Want, text: str, numbers: frozenset[str]) -> bool:
+    """Return whether a text is about a want: by its numbers, and by a sign where the want has signs."""
     own = ids_of(want)
     if not want.signs:
         return bool(numbers & own)

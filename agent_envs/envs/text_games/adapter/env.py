@@ -344,6 +344,7 @@ def _name_actions(
 
 
 def _default(name: str, default: str, actions: tuple[Action, ...]) -> int:
+    """Return the number of the default action, the first one where none is named."""
     names = [action.name for action in actions]
     if default and default not in names:
         raise UsageError(f"{name}: default={display_value(default)} is no action; name one of {', '.join(names)[:400]}")
@@ -351,6 +352,7 @@ def _default(name: str, default: str, actions: tuple[Action, ...]) -> int:
 
 
 def _prompt(name: str, prompt: str, goal: str | Describe) -> str:
+    """Return the prompt, with the slots for actions and format added where it has none of its own."""
     if "{goal}" in prompt and goal == "":
         raise UsageError(f"{name}: the prompt has the slot {{goal}}; give goal=..., a phrase or a callable")
     slots = any(slot in prompt for slot in SLOTS)

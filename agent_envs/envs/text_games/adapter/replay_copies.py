@@ -104,6 +104,7 @@ class Replayed(Generic[E, R]):
         return not mark or self._mark is None or self._mark(env) == mark
 
     def _advance(self, place: Place, env: E, turns: int) -> E:
+        """Play the actions of a place behind the first `turns` of them, and return the environment."""
         for action in place[1][turns:]:
             self._act(env, action)
         return env
@@ -133,6 +134,7 @@ class Replayed(Generic[E, R]):
         return None if twin is env else twin
 
     def _stand(self, place: Place, env: E) -> None:
+        """Store a live copy at its place, and every so many actions a checkpoint of it."""
         if place[1] and len(place[1]) % self._every == 0:
             self._keep(place, env)
         self._put(self._live, self._most_live, place, env)

@@ -103,6 +103,7 @@ class Bound:
         return fixed - you
 
     def _moment(self, world: BabaWorld, rest: tuple[int, ...], mine: list[int]) -> _Moment:
+        """Return the facts of a map that the bound depends on, with the cells that each loose block can reach."""
         blocks = _blocks(world.texts)
         cells = [cell for block_cells in blocks.values() for cell in block_cells if cell not in self._stuck]
         loose = {cell: self._ground.reach(cell) for cell in cells}

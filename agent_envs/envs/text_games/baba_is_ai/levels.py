@@ -127,6 +127,7 @@ class MapDraft:
         return BabaWorld(width, height, "".join(texts), kinds, places)
 
     def _one(self, cells: list[tuple[int, int]]) -> tuple[int, int]:
+        """Draw one of some cells; raises Full where there is none."""
         if not cells:
             raise Full
         return self.rng.choice(cells)

@@ -189,6 +189,7 @@ def _next(
 
 
 def _with_change(things: tuple[BabyThing, ...], number: int, place: int, state: str = "") -> tuple[BabyThing, ...]:
+    """Return things with one of them at another place, and perhaps in another state."""
     thing = things[number]
     put = BabyThing(thing.kind, thing.color, place, state or thing.state, thing.holds)
     return (*things[:number], put, *things[number + 1 :])
@@ -199,6 +200,7 @@ def _with_cell(cells: str, place: int, content: str) -> str:
 
 
 def _pick_up(world: BabyWorld, number: int) -> BabyWorld:
+    """Return the world after the agent took a thing."""
     place = world.things[number].place
     things = _with_change(world.things, number, CARRIED)
     return _next(world, cells=_with_cell(world.cells, place, EMPTY), things=things, carrying=number)

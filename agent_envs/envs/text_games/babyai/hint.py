@@ -216,12 +216,14 @@ class _Way:
         return self._face(cells, thing, then)
 
     def _face(self, cells: set[complex], thing: Thing, then: str) -> tuple[str, Thing, bool]:
+        """Return the action `then` where the player faces one of the cells, else a step towards them or a look around."""
         if self.belief.front in cells:
             return then, thing, True
         step = self._step(lambda state: state[0] + state[1] in cells) if cells else ""
         return (step, thing, True) if step else self._look(thing)
 
     def _fetch(self, thing: Thing) -> tuple[str, Thing, bool]:
+        """Return the next action towards carrying a thing; what is in the hands is dropped first."""
         if self.belief.carried is not None and any(fits(candidate, thing) for candidate in self.belief.things.values()):
             free = not self.belief.blocked(self.belief.front) and self.belief.front not in self.belief.things
             return ("drop" if free else "turn left"), thing, True

@@ -89,6 +89,7 @@ def _next_clause(instructions: Instructions, flips: Iterator[bool]) -> BabyClaus
 
 
 def _done(instructions: Instructions) -> tuple[bool, ...]:
+    """Return which parts of a mission are done, in a fixed order."""
     if isinstance(instructions, BabyClause):
         return ()
     own = (instructions.first_done, instructions.second_done)
@@ -302,6 +303,7 @@ class _Attempt:
         return self.world.cells[cell] == EMPTY or (number >= 0 and self.world.things[number].kind != "door")
 
     def _least_distance(self, place: int, others: list[int]) -> int:
+        """Return the steps from a cell to the nearest of others, without regard to walls; 0 without others."""
         y, x = divmod(place, self.world.width)
         spots = [divmod(other, self.world.width) for other in others]
         return min((abs(y - row) + abs(x - column) for row, column in spots), default=0)

@@ -105,6 +105,7 @@ class Land:
         return cell[0] - self.place[0], cell[1] - self.place[1]
 
     def _index(self, cell: Cell) -> int:
+        """Return a cell's index in a chart around the player, -1 beyond it."""
         x, y = self._from_here(cell)
         x, y = x + SIDE // 2, y + SIDE // 2
         return y * SIDE + x if 0 <= x < SIDE and 0 <= y < SIDE else -1

@@ -200,6 +200,7 @@ def _framed(cells: str, left: int, top: int) -> str:
 
 
 def _twin(thing: Any) -> Any:
+    """Return a shallow copy of an object, made without its constructor."""
     twin = object.__new__(type(thing))
     vars(twin).update(vars(thing))
     return twin

@@ -192,6 +192,7 @@ def _sheet(rng: random.Random, entity: Entity, sheet_id: str, title: str) -> Pas
 
 
 def _step(entity: Entity, relation: Relation) -> WorldStep:
+    """Return the look-up of a fact: its query, the passage that tells it, and the value as text."""
     name = entity.name if entity.kind in ("person", "company") else f"{entity.name} {entity.kind}"
     value = entity.facts[relation.name]
     query = f"{name} {relation.query}{' figures' if relation.value == 'number' else ''}"

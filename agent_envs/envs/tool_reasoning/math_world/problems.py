@@ -17,12 +17,14 @@ _POWERS = {1: "all", 2: "the squares of all", 3: "the cubes of all"}
 
 
 def _polynomial(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
+    """Draw coefficients, the constant first; the highest is positive."""
     degree, size = (3, 4, 5, 7, 9)[level - 1], (9, 9, 12, 20, 30)[level - 1]
     lower = [rng.randint(-size, size) for _ in range(degree)]
     return {"coefficients": (*lower, rng.randint(1, size))}
 
 
 def _horner(x: int, coefficients: tuple[int, ...]) -> int:
+    """Return the value of a polynomial at x, its coefficients from the constant on."""
     value = 0
     for coefficient in reversed(coefficients):
         value = value * x + coefficient
@@ -86,12 +88,14 @@ _ALGEBRA = (
 
 
 def _term_after_term(a: int, b: int, p: int, q: int, n: int, m: int) -> int:
+    """Return term n of the linear recurrence p * b + q * a modulo m, one term after the other."""
     for _ in range(n):
         a, b = b, (p * b + q * a) % m
     return a % m
 
 
 def _iterated(x: int, c: int, m: int, n: int) -> int:
+    """Return x after n steps of x * x + c modulo m."""
     for _ in range(n):
         x = (x * x + c) % m
     return x
@@ -119,12 +123,14 @@ _SEQUENCES = (
 
 
 def _skyline(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
+    """Draw the corners' places along the axis, and the heights of all but three."""
     corners, size = ((3, 12), (4, 25), (6, 60), (9, 200), (13, 500))[level - 1]
     places = tuple(sorted(rng.sample(range(1, size), corners + 1)))
     return {"places": places, "heights": tuple(rng.randint(1, size) for _ in range(corners - 3))}
 
 
 def _shoelace(a: int, b: int, c: int, places: tuple[int, ...], heights: tuple[int, ...]) -> Fraction:
+    """Return the area of the polygon from (0, 0) over these corners, by the shoelace formula."""
     corners = [(0, 0), *zip(places, (a, b, c, *heights, 0), strict=True)]
     pairs = zip(corners, corners[1:] + corners[:1], strict=True)
     return Fraction(abs(sum(x * v - u * y for (x, y), (u, v) in pairs)), 2)
@@ -299,6 +305,7 @@ def _coprime_by_sieve(n: int, m: int) -> int:
 
 
 def _congruences(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
+    """Draw moduli, and the remainders by all but the first two."""
     count, pool = ((2, 8), (3, 10), (3, 16), (4, 20), (5, 25))[level - 1]
     moduli = tuple(sorted(rng.sample(_MODULI[:pool], count)))
     return {"rest": tuple(rng.randrange(1, m) for m in moduli[2:]), "moduli": moduli}

@@ -136,6 +136,7 @@ def _fact(rng: random.Random, world: NumberWorld, lookups: int, span: tuple[int,
 
 
 def _figure(rng: random.Random, world: NumberWorld, lookups: int) -> _Fact | None:
+    """Return a number of the world at the end of a chain of look-ups; None where the chain has none."""
     chain = world.chain(rng, lookups, lambda kind, relation: relation.value in NUMBERS)
     if chain is None or not isinstance(chain.value, int):
         return None
