@@ -44,7 +44,7 @@ def text_action(request: Request) -> str:
     offered = [schema["function"]["name"] for schema in request.tools]
     if not request.prefill and (tool or ANSWER[0]) in offered:
         return native_call(request.tools, tool or ANSWER[0], text)
-    return f"<{tool}>{text}</{tool}>" if tool else _final(question, text)
+    return f"<{tool}>{text}</{tool}>" if tool else _in_form(question, text)
 
 
 def expanded_action(request: Request) -> str | int:
@@ -63,11 +63,11 @@ def expanded_action(request: Request) -> str | int:
     tool, text = _next_move(question, transcript)
     if tool:
         return _IDS[tool]
-    final = _final(question, text)
+    final = _in_form(question, text)
     return END if final == "<answer>finished</answer>" or transcript.endswith(final) else f"\n{final}"
 
 
-def _final(question: str, text: str) -> str:
+def _in_form(question: str, text: str) -> str:
     return f"<answer>{text}</answer>" if ITEMS.search(question) else f"{MARK} {text}"
 
 

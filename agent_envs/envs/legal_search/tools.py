@@ -125,7 +125,7 @@ def read_turn(text: str, protocol: str) -> tuple[Parsed, Wish]:
     answer, call = text.find("<answer>"), text.find("<tool_call>")
     if answer >= 0 and (call < 0 or answer < call):
         body = text[answer + len("<answer>") :].partition("</answer>")[0]
-        return _final(body)
+        return _parse_answer(body)
     return _of_calls(_CALLS.parse(text))
 
 
@@ -133,7 +133,7 @@ def _of_tags(text: str) -> tuple[Parsed, Wish]:
     """Return a turn in tags as a typed action, and the wish in it or its fault."""
     parsed = TAGS.parse(text)
     if isinstance(parsed, Answer):
-        return _final(parsed.text)
+        return _parse_answer(parsed.text)
     if not isinstance(parsed, Call):
         reason = "it held no action; write <keyword>, <semantic>, <read> or <answer> with its closing tag"
         return parsed, Fault("no_call", reason)
@@ -189,7 +189,7 @@ def _with_suffixes(body: str) -> dict[str, Any]:
     return {"section_id": body, **suffixes}
 
 
-def _final(body: str) -> tuple[Answer, Final]:
+def _parse_answer(body: str) -> tuple[Answer, Final]:
     """Return the answer in an answer tag: what stands before (and behind) the last `[sources: ID; ID]`."""
     starts = [match.span() for match in _SOURCES.finditer(body)][-1:]
     if not starts:

@@ -246,7 +246,7 @@ def _execute(
     """Return a function's finished result, or what it raised, and the state after it; changes before a failure stay."""
     world = World(domain, state)
     try:
-        _storable(arguments)
+        _check_storable(arguments)
         result = finish(function(world, **arguments))
         domain.sync(world)
     except (ToolFailure, *_CLASS_ERRORS) as error:
@@ -254,7 +254,7 @@ def _execute(
     return result, None, world.commit(state)
 
 
-def _storable(value: Any, depth: int = 0) -> None:
+def _check_storable(value: Any, depth: int = 0) -> None:
     """Refuse arguments that stored state cannot hold: its own marks as names, bottomless nesting, boundless numbers."""
     if depth > _DEEPEST:
         raise ValueError("the arguments are nested too deeply")
@@ -262,10 +262,10 @@ def _storable(value: Any, depth: int = 0) -> None:
         for key, item in value.items():
             if key.startswith("$"):
                 raise ValueError(f"an argument's member cannot be named {key!r}")
-            _storable(item, depth + 1)
+            _check_storable(item, depth + 1)
     elif isinstance(value, list | tuple):
         for item in value:
-            _storable(item, depth + 1)
+            _check_storable(item, depth + 1)
     elif isinstance(value, int | float) and not abs(value) <= _LARGEST:
         raise ValueError("an argument is no number of a size that can be reckoned with")
 

@@ -186,14 +186,14 @@ class ToolReasoning(TurnEnv):
         self.actions = Actions(protocol, self.offered)
         self.tools, self.stop = self.actions.schemas, self.actions.stop
         self.written = None if self.tools else self.actions.tags
-        self._prompt = self._filled(protocol, sandbox)
+        self._prompt = self._fill_prompt(protocol, sandbox)
         self.reward_spec = make_reward(reward)
         hosts = check.hosts(private_hosts)
         reading = judge_model("ToolReasoning", reader, "reader")
         self._settings = ToolSettings(self.offered, retriever, place, hosts, reading, sandbox, limits, equality)
         self._toolbox: tuple[str, Recording | None, Toolbox] | None = None
 
-    def _filled(self, protocol: str, sandbox: str) -> tuple[str, str]:
+    def _fill_prompt(self, protocol: str, sandbox: str) -> tuple[str, str]:
         """Return the prompt before and after the question: lines that begin with @TOOL stand where it is offered."""
         lines = []
         for line in _PROMPTS[protocol].strip().splitlines():

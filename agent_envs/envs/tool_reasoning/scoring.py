@@ -34,10 +34,10 @@ _SEPARATOR = re.compile(r"(?<=\d)(?:,|\{,\}|\\[,!])(?=\d{3})")
 def final_answer(text: str) -> str:
     r"""Return the part of an answer to judge: its last `\boxed{...}`, all of it where it has none; "" if that is too long."""
     inside = boxed(text)
-    return _bounded(text if inside is None else inside)
+    return _within_length(text if inside is None else inside)
 
 
-def _bounded(text: str) -> str:
+def _within_length(text: str) -> str:
     return text.strip() if len(text) <= LONGEST else ""
 
 
@@ -122,7 +122,7 @@ def _layers(trajectory: Trajectory, released: bool) -> tuple[float, float, float
         text = _policy_text(trajectory)
         parsed, both = trajectory.last.parsed, "</search>" in text and "</python>" in text
         inside = boxed(parsed.text) if isinstance(parsed, Answer) else None
-        accuracy = 0.0 if inside is None else _released_overlap(_bounded(inside), _gold(trajectory))
+        accuracy = 0.0 if inside is None else _released_overlap(_within_length(inside), _gold(trajectory))
     else:
         accuracy, both = _right(trajectory), bool(used(trajectory, SEARCH) and used(trajectory, PYTHON))
     return 0.0, accuracy, BOTH_TOOLS if accuracy > 0 and both else 0.0

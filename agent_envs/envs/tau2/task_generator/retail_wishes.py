@@ -157,10 +157,10 @@ def sent_to(case: Case, order: Record, item: Record, place: Record, where: str, 
     words, number = case.label(order, item)
     say = case.say("address", order=words, where=where)
     facts = (number, Fact("address", f"the new address is {where}."))
-    return Piece(say, facts, _sent(order, place), signs=("address",), uses=uses)
+    return Piece(say, facts, _send_to(order, place), signs=("address",), uses=uses)
 
 
-def _sent(order: Record, place: Record) -> tuple[Action, ...]:
+def _send_to(order: Record, place: Record) -> tuple[Action, ...]:
     return (*lookups(order), ("modify_pending_order_address", {"order_id": order["order_id"], **place}))
 
 
@@ -187,7 +187,7 @@ def _with_order_moves(case: Case, piece: Piece, place: Record) -> Piece:
     orders, more = [order], f"<my> pending order with the {plain(item['name'])} should go there, too."
     if free and len(pending) > 1:
         orders, more = pending, "all of <my> pending orders should go there, too."
-    sent = [call for order in orders for call in _sent(order, place)]
+    sent = [call for order in orders for call in _send_to(order, place)]
     uses = piece.uses.union(*map(touched, orders))
     return replace(piece, say=f"{piece.say} {more}", actions=(*piece.actions, *sent), uses=uses)
 

@@ -53,7 +53,7 @@ def forbid_roaming(case: Case) -> Part:
 
 
 def _roaming(account: Account, line: Row, wish: str, tool: str, before: str) -> Part:
-    """Return a wish for a call on a line that another call has made meaningful."""
+    """Return a wish for roaming on or off on a line, which an initial action has put into the other state."""
     start = function("assistant", before, **account.own(line))
     call = action("assistant", tool, **account.own(line))
     return single(account, line, wish, call, "roaming").replace(start=(start,), compared=True)

@@ -65,7 +65,7 @@ def _classify(text: str) -> Statement:
     if (turn := _prose("turns").search(text)) is not None:
         return Statement("want", first_person(turn[1]))
     if _prose("condition").search(text):
-        return _conditional(text)
+        return _read_conditional(text)
     if _prose("staged").search(text):
         return Statement("hidden", text)
     if _prose("unknown").search(text) and not _prose("wish").search(text):
@@ -78,8 +78,8 @@ def _asks(text: str) -> bool:
     return bool(_prose("wish").search(text) and _prose("deed").search(text))
 
 
-def _conditional(text: str) -> Statement:
-    """Return a sentence that begins with a condition.
+def _read_conditional(text: str) -> Statement:
+    """Return a sentence that begins with a condition as a statement: an alternative, a detail, or hidden.
 
     What rests on a refusal is an alternative; so is what the customer comes up with when the agent is about to act. What it
     says to a question of the agent is a detail. All else that rests on the agent is direction.

@@ -52,7 +52,7 @@ def script_of(task: Tau2Task) -> UserScript:
     )
     wants = _phone_wants(instructions) if task.domain == "telecom" else _wants(task.domain, reason, extra, about)
     unknown = [part for part in (*reason, *extra) if part.kind == "unknown"]
-    topics = _unknown([*statements_in(instructions.unknown_info or ""), *unknown], facts)
+    topics = _unknown_topics([*statements_in(instructions.unknown_info or ""), *unknown], facts)
     return UserScript(facts, wants, topics, _persona(f"{task.persona}\n{instructions.task_instructions}"))
 
 
@@ -169,7 +169,7 @@ def _details(domain: str, sentences: Iterable[str]) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-def _unknown(sentences: Sequence[Statement], facts: Sequence[Fact]) -> tuple[str, ...]:
+def _unknown_topics(sentences: Sequence[Statement], facts: Sequence[Fact]) -> tuple[str, ...]:
     """Return the topics that the customer says it knows nothing of, and those of its identity that it was not told."""
     text = " ".join(part.text for part in sentences).lower()
     own_topics = {fact.topic for fact in facts}

@@ -114,7 +114,7 @@ def visible(world: BabyWorld) -> str:
     view = []
     light = 1 << HALF
     for distance in range(VIEW):
-        row, light = _lit(_row(world, distance), opaque, light)
+        row, light = _light_row(_row(world, distance), opaque, light)
         view.append(row)
     own = mark(world.carrying) if world.carrying >= 0 else EMPTY
     view[0] = view[0][:HALF] + own + view[0][HALF + 1 :]
@@ -147,7 +147,7 @@ def _line(world: BabyWorld, at: int, middle: int, column: bool) -> str:
 
 
 @lru_cache(maxsize=1 << 13)
-def _lit(row: str, opaque: str, light: int) -> tuple[str, int]:
+def _light_row(row: str, opaque: str, light: int) -> tuple[str, int]:
     """Return the visible part of a row, and the lit columns of the next row (bits), from those of its own.
 
     Light runs along the row through what is not opaque, first to the right, then to the left; from each such cell it also

@@ -64,7 +64,7 @@ def local_level(kind: str, distractors: int = 0) -> Level:
         kind: one of KINDS.
         distractors: how many things beside those that the mission needs, up to MOST_DISTRACTORS.
     """
-    quiet = _quiet(_minigrid().roomgrid_level.RoomGridLevel, _local_mission)
+    quiet = _quiet_class(_minigrid().roomgrid_level.RoomGridLevel, _local_mission)
     columns = 2 if kind == "open" else 1
 
     def make() -> Any:
@@ -80,7 +80,7 @@ def named_level(name: str) -> Level:
     spec = next((spec for spec in _registered_levels().values() if name in _spellings(spec)), None)
     if spec is None:
         raise UsageError(f"BabyAI: level={name[:80]!r} is not known; minigrid has {', '.join(_registered_levels())}")
-    quiet = _quiet(getattr(_minigrid().babyai, spec.entry_point.removeprefix(_MODULE)), None)
+    quiet = _quiet_class(getattr(_minigrid().babyai, spec.entry_point.removeprefix(_MODULE)), None)
     return Level(_shorten(spec), lambda: quiet(**spec.kwargs))
 
 
@@ -208,7 +208,7 @@ def _gen_grid(level: Any, width: int, height: int) -> None:
 
 
 @cache
-def _quiet(base: Any, mission: Callable[[Any], None] | None) -> Any:
+def _quiet_class(base: Any, mission: Callable[[Any], None] | None) -> Any:
     """Return a subclass of a level class of minigrid that prints nothing, with a mission of our own if one is given."""
     methods: dict[str, Any] = {"_gen_grid": _gen_grid}
     if mission is not None:

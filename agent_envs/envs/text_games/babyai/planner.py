@@ -130,7 +130,7 @@ class _Attempt:
         else:
             if self.world.carrying in clause.thing.matches:
                 self._put_down()
-            cells = dict.fromkeys(self._standing(clause.thing.matches), 0)
+            cells = dict.fromkeys(self._places(clause.thing.matches), 0)
             if clause.verb == "pickup":
                 self._pick_up(cells)
             self._face(cells)
@@ -152,13 +152,11 @@ class _Attempt:
         """Fetch the thing, then drop it in a cell beside the other one; a blocked cell is cleared first."""
         fixed = clause.beside.matches if clause.beside else ()
         if self.world.carrying not in clause.thing.matches:
-            others = self._standing(fixed)
-            self._pick_up(
-                {place: self._least_distance(place, others) for place in self._standing(clause.thing.matches)}
-            )
+            others = self._places(fixed)
+            self._pick_up({place: self._least_distance(place, others) for place in self._places(clause.thing.matches)})
         beside = {
             place + stride: 0 if self.world.cells[place + stride] == EMPTY else BLOCKER
-            for place in self._standing(fixed)
+            for place in self._places(fixed)
             for stride in strides(self.world)
             if self._can_hold(place + stride)
         }
@@ -183,7 +181,7 @@ class _Attempt:
             path = self._way(cells, barred)
             for at, (state, after) in enumerate(pairwise(path), 1):
                 content = self.world.cells[after >> 2]
-                if state >> 2 != after >> 2 and content != EMPTY and self._obstructed(identity(content)):
+                if state >> 2 != after >> 2 and content != EMPTY and self._is_obstacle(identity(content)):
                     if (thing := self.world.things[identity(content)]).kind == "door":
                         self._unlock(thing, barred | {identity(content)})
                     else:
@@ -227,7 +225,7 @@ class _Attempt:
         """Take a key of a colour, out of a box if it lies in one; `barred` cells are not entered."""
         things = self.world.things
         keys = [number for number, thing in enumerate(things) if (thing.kind, thing.color) == ("key", color)]
-        cells = dict.fromkeys(self._standing(keys), 0)
+        cells = dict.fromkeys(self._places(keys), 0)
         cells |= {box.place: 1 for box in things if box.holds in keys and box.place >= 0}
         if self.world.carrying >= 0 and things[self.world.carrying].holds in keys:
             self._put_down()
@@ -241,7 +239,7 @@ class _Attempt:
         """Drop what is carried where it is not in the way, and not in the cell that it was taken from."""
         badness: dict[int, int | None] = {cleared: None}
         ahead = strides(self.world)
-        near = {place + stride for place in self._standing(self.targets) for stride in ahead}
+        near = {place + stride for place in self._places(self.targets) for stride in ahead}
 
         def goal(state: int) -> int | None:
             cell = (state >> 2) + ahead[state & 3]
@@ -289,12 +287,13 @@ class _Attempt:
         load = self.world.things[self.world.carrying] if self.world.carrying >= 0 else None
         return load is not None and (load.kind, load.color) == ("key", door.color)
 
-    def _obstructed(self, number: int) -> bool:
+    def _is_obstacle(self, number: int) -> bool:
+        """Return whether a thing keeps the agent out: any but a door that is not locked, or whose key is carried."""
         thing = self.world.things[number]
         return thing.kind != "door" or (thing.state == "locked" and not self._unlocks(thing))
 
-    def _standing(self, numbers: Iterable[int]) -> list[int]:
-        """Return the cells of those things that stand in the level."""
+    def _places(self, numbers: Iterable[int]) -> list[int]:
+        """Return the cells of those things that stand in the level; what is carried or in a box has none."""
         places = (self.world.things[number].place for number in numbers)
         return [place for place in places if place >= 0]
 

@@ -222,11 +222,11 @@ def _neighbours() -> Integers:
             fill(code, (0, *near), bits[code], bits[code] - axes[zeros[0]])
             fill(8 + code, (*far, 7), *(bits[code] + axes[axis] for axis in ones))
         for other in set(range(1, 7)) - {code, 7 - code}:
-            fill(16 + 8 * code + other, (*near, *far), *_beyond(bits, code, other))
+            fill(16 + 8 * code + other, (*near, *far), *_outer_vertices(bits, code, other))
     return table
 
 
-def _beyond(bits: list[Any], a: int, b: int) -> tuple[Any, Any]:
+def _outer_vertices(bits: list[Any], a: int, b: int) -> tuple[Any, Any]:
     """Return the two vertices beyond the octahedron that count where a and b are the closest of its own."""
     far = (3, 5, 6)
     if (a in far) == (b in far):

@@ -94,7 +94,7 @@ def _term_after_term(a: int, b: int, p: int, q: int, n: int, m: int) -> int:
     return a % m
 
 
-def _iterated(x: int, c: int, m: int, n: int) -> int:
+def _iterate(x: int, c: int, m: int, n: int) -> int:
     """Return x after n steps of x * x + c modulo m."""
     for _ in range(n):
         x = (x * x + c) % m
@@ -116,7 +116,7 @@ def _whole_parts(n: int, a: int, b: int) -> int:
 
 _SEQUENCES = (
     kind("linear recurrence", _term_after_term, lambda a, b, p, q, n, m: 3 * n),
-    kind("iterated square", _iterated, lambda x, c, m, n: 3 * n),
+    kind("iterated square", _iterate, lambda x, c, m, n: 3 * n),
     kind("3n + 1", _collatz, _collatz),
     kind("sum of whole parts", _whole_parts, lambda n, a, b: n, sound=lambda n, a, b: a % b != 0),
 )
