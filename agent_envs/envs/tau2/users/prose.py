@@ -79,7 +79,7 @@ def _asks(text: str) -> bool:
 
 
 def _read_conditional(text: str) -> Statement:
-    """Return a sentence that begins with a condition as a statement: an alternative, a detail, or hidden.
+    """Return a sentence that begins with a condition as a want, an alternative, a detail, or hidden.
 
     What rests on a refusal is an alternative; so is what the customer comes up with when the agent is about to act. What it
     says to a question of the agent is a detail. All else that rests on the agent is direction.
