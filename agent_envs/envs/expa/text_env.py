@@ -67,7 +67,7 @@ class TagEnv(TurnEnv):
         return TagState(Latent(self.problem.world(task))), self.problem.opening(task)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
-        """Play a turn: an answer ends the episode, a call is carried out, and anything else is told its fault."""
+        """Play a turn: an answer ends the episode, a call is carried out, and a malformed turn gets the reason."""
         parsed = (self.native or self._tags).parse(action)
         if isinstance(parsed, Answer):
             answer = (ToolResult("call_0", ANSWER[0], parsed.text),) if self.native else ()

@@ -134,7 +134,7 @@ def segmented(trajectory: Trajectory, limits: EpisodeLimits, weights: Mapping[st
 
 
 def _shares(trajectory: Trajectory, ended: Ended, scenario: LegalScenario, limits: EpisodeLimits) -> dict[str, float]:
-    """Return the shares of an ended episode's goals that its evidence meets, from 0 to 1; `near_format` is up to 2."""
+    """Return the measures by which an ended episode is paid, shares from 0 to 1; `near_format` goes up to 2."""
     evidence = Evidence.of(trajectory)
     gold = scenario.gold_sections
     retrieved = evidence.hit_ids | evidence.read

@@ -282,7 +282,7 @@ def _limit(rng: random.Random, rule: Rule) -> None:
 
 
 def _holder(rng: random.Random, chapter: Chapter, name: str) -> Holder:
-    """Draw a register entry: size, licence day, perhaps a group, and a special amount of one rule."""
+    """Draw a register entry: size, licence day, perhaps a group, and a special amount of one rule, a plain one if any."""
     size = rng.randint(4, chapter.bounds[1] + 12)
     idle = rng.randint(2, size // 2) if rng.random() < _IDLE else 0
     treated = [group for rule in chapter.rules for group, _ in rule.groups]

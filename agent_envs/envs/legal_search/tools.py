@@ -121,15 +121,15 @@ def read_turn(text: str, protocol: str) -> tuple[Parsed, Wish]:
     opening tag; in the style `json` it counts where it stands before any call.
     """
     if protocol == "tags":
-        return _of_tags(text)
+        return _parse_tags(text)
     answer, call = text.find("<answer>"), text.find("<tool_call>")
     if answer >= 0 and (call < 0 or answer < call):
         body = text[answer + len("<answer>") :].partition("</answer>")[0]
         return _parse_answer(body)
-    return _of_calls(_CALLS.parse(text))
+    return _parse_calls(_CALLS.parse(text))
 
 
-def _of_tags(text: str) -> tuple[Parsed, Wish]:
+def _parse_tags(text: str) -> tuple[Parsed, Wish]:
     """Return a turn in tags as a typed action, and the wish in it or its fault."""
     parsed = TAGS.parse(text)
     if isinstance(parsed, Answer):
@@ -145,7 +145,7 @@ def _of_tags(text: str) -> tuple[Parsed, Wish]:
     return Call((call,)), _wish(call, arguments)
 
 
-def _of_calls(parsed: Parsed) -> tuple[Parsed, Wish]:
+def _parse_calls(parsed: Parsed) -> tuple[Parsed, Wish]:
     """Return a turn of native calls as a typed action, and the wish of its first call or its fault."""
     if isinstance(parsed, Malformed):
         return parsed, Fault("unparsable", parsed.reason)

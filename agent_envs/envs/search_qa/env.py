@@ -194,7 +194,7 @@ class SearchQA(TurnEnv):
         return SearchState(), (Message("user", f"{before}{task.question}{after}", "environment"),)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
-        """Play a turn: an answer ends the episode, a search is carried out, and anything else is told its fault."""
+        """Play a turn: an answer ends the episode, a search is carried out, and a malformed turn gets the reason."""
         parsed = (NATIVE if self._native else _PROTOCOL).parse(action)
         if isinstance(parsed, Answer):
             success = exact_match(parsed.text, episode.task.gold)

@@ -110,7 +110,7 @@ def _f1(trajectory: Trajectory) -> float:
 
 
 def _format(trajectory: Trajectory) -> float:
-    """Return the format's part of the reward: right or wrong answers, with sound format or without; 0 without an answer."""
+    """Return the format's part of the reward, by whether format and answer are right; 0 without an answer."""
     if _answer(trajectory) is None:
         return 0.0
     sound = sound_format(trajectory)

@@ -108,7 +108,7 @@ def _tokens(body: str) -> Iterator[tuple[str, str]]:
 
 
 def _argument(tokens: list[tuple[str, str]], place: int) -> tuple[int, str, str]:
-    """Parse one `name=value` and its comma: the position behind it, the name, and the value as JSON."""
+    """Parse one `name=value` and its comma; return the position behind it, the name, and the value as JSON."""
     kinds = [kind for kind, _ in tokens[place : place + 2]]
     if kinds != ["word", "mark"] or tokens[place + 1][1] != "=":
         raise _NotLiteral("every argument needs its name, as in f(name=value)")

@@ -109,7 +109,7 @@ class _ViewBuilder:
         """Yield notes on the scenario, on what the task changed in the databases, and on the messages that come with it."""
         if self.core.face.side == "assistant" and not self.core.rules.solo:
             yield ViewEntry(CUSTOMER, "note", "Scenario, which only the customer knows", self.public.scenario)
-        changed = _by_record(differences(self.domain, FRESH, self.start))
+        changed = _group_by_record(differences(self.domain, FRESH, self.start))
         if changed:
             text = "\n".join(f"{record} {line}" for record, diffs in changed.items() for line in _lines(diffs))
             yield ViewEntry("", "note", "What the task changed in the databases beforehand", text)
@@ -153,7 +153,7 @@ class _ViewBuilder:
         yield ViewEntry(participant, "result", tool_call.name, _lay_out(reply.content), reply.error, turn)
 
     def _changes(self, before: DomainState, after: DomainState, participant: str, turn: int) -> Iterator[ViewEntry]:
-        for record, diffs in _by_record(differences(self.domain, before, after)).items():
+        for record, diffs in _group_by_record(differences(self.domain, before, after)).items():
             text = "\n".join(_lines(diffs))
             yield ViewEntry(participant, "change", record, text, turn=turn, mark=self._mark(diffs))
 
@@ -227,7 +227,7 @@ def _view_checks(
     return checks if left <= 0 else [*checks[:MOST_CHECKS], ViewCheck(group, f"{left:,} more", "left out", None)]
 
 
-def _by_record(diffs: tuple[Difference, ...]) -> dict[str, list[Difference]]:
+def _group_by_record(diffs: tuple[Difference, ...]) -> dict[str, list[Difference]]:
     records: dict[str, list[Difference]] = {}
     for item in diffs:
         records.setdefault(item.record, []).append(item)

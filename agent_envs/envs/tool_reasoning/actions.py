@@ -93,7 +93,7 @@ class Actions:
             parsed = self.tags.parse(text)
             if not isinstance(parsed, Call):
                 return parsed, ()
-            wish = _of_tag(parsed.calls[0])
+            wish = _parse_tag(parsed.calls[0])
             return Call((wish.call,)), (wish,)
         answer, call = text.find("<answer>"), text.find("<tool_call>")
         if answer >= 0 and (call < 0 or answer < call):
@@ -106,9 +106,9 @@ class Actions:
         parsed = _CALLS.parse(text)
         if not isinstance(parsed, Call):
             return parsed, ()
-        return parsed, tuple(self._of_call(one, place) for place, one in enumerate(parsed.calls[:_MOST_READ]))
+        return parsed, tuple(self._parse_call(one, place) for place, one in enumerate(parsed.calls[:_MOST_READ]))
 
-    def _of_call(self, call: ToolCall, place: int) -> Wish:
+    def _parse_call(self, call: ToolCall, place: int) -> Wish:
         """Return a native call as a wish; its problem is told where arguments are wrong or the turn has too many."""
         if place >= MOST_CALLS:
             return Wish(call, problem=f"a turn has at most {MOST_CALLS} calls")
@@ -129,7 +129,7 @@ class Actions:
         return f"<{name}>\n{text}\n</{name}>" if name == PYTHON else f"<{name}>{text}</{name}>"
 
 
-def _of_tag(call: ToolCall) -> Wish:
+def _parse_tag(call: ToolCall) -> Wish:
     """Return a tag's call as a wish; browse reads a page number at its end."""
     text = json.loads(call.arguments)[_ARGUMENT[call.name]]
     if call.name == PYTHON:

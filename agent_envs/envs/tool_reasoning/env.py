@@ -224,7 +224,7 @@ class ToolReasoning(TurnEnv):
         return ToolReasoningState(), (Message("user", f"{before}{task.question}{after}", "environment"),)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
-        """Play a turn: an answer is judged and ends the episode, calls are carried out, anything else is told its fault."""
+        """Play a turn: an answer is judged and ends the episode, calls are carried out, a malformed turn gets the reason."""
         parsed, wishes = self.actions.read(action)
         if isinstance(parsed, Answer):
             task, answer = episode.task, final_answer(parsed.text)

@@ -35,7 +35,7 @@ def _user(desk: Desk) -> Row:
 
 
 def _order(desk: Desk, *statuses: str) -> Row:
-    """Return the order that the wish is about, by number or by content; it must have one of some statuses."""
+    """Return the order of the wish, by number or content; ends the turn where there is none, or with another status."""
     orders = desk.look("get_order_details", *({"order_id": key} for key in _user(desk)["orders"]))
     ids = [f"#{number.lstrip('#')}" for number in matches(r"#?\bW\d{3,10}\b", desk.text)]
     by_number = [order for order in orders if order["order_id"] in ids]

@@ -63,7 +63,7 @@ def _kinds(rng: Random, difficulty: str) -> Sequence[Kind]:
 
 
 def _pieces(case: Case, kinds: Sequence[Kind], difficulty: str) -> Pieces:
-    """Return the wishes of a customer, () where it cannot have them."""
+    """Return the wishes of a customer in random order; () where one cannot be drawn, or two touch the same thing."""
     groups: list[Pieces] = []
     try:
         for kind in kinds:

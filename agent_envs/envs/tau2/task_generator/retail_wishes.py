@@ -216,7 +216,7 @@ def other_variant(case: Case, item: Record, cheapest: bool) -> tuple[Record, str
 
 
 def _cheapest_variant(case: Case, item: Record, others: list[Record]) -> tuple[Record, str] | None:
-    """Return the cheapest variant, sometimes of those with one option that the item does not have."""
+    """Return the cheapest variant, of all or with one given option, and its words; None where none is cheaper than the item."""
     values = {axis: one["options"][axis] for one in others for axis in _changes(item, one)}
     axis = case.rng.choice([*sorted(values), "", ""])
     able = [one for one in others if not axis or one["options"][axis] == values[axis]]

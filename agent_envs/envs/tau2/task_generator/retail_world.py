@@ -147,7 +147,7 @@ def _ship(order: Record, tracking_id: str) -> None:
 
 
 def _finish(rng: Random, order: Record, user: Record, goods: dict[str, Record]) -> None:
-    """Add the members that an order has by its status."""
+    """Add the members that an order has by its status: a refund, a return, an exchange or changed items."""
     paid = order["payment_history"][0]
     if order["status"] == "cancelled":
         order["cancel_reason"] = rng.choice(("no longer needed", "ordered by mistake"))

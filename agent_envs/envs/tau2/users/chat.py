@@ -129,7 +129,7 @@ class ChatPartner(Uncopied):
     def _ask(
         self, port: ChatPort, request: ChatRequest, scene: Scene, attempt: int, usable: Callable[[ChatReply], bool]
     ) -> ChatReply:
-        """Ask the model at an attempt's own call site, whose seed follows from it."""
+        """Ask the model at the call site of an attempt, with the seed that follows from it."""
         site = replace(scene.site, ordinal=scene.site.ordinal + attempt)
         seed = turn_seed(f"{site.episode_key}|{site.branch}|{scene.side}", site.ordinal)
         return ask(port, replace(request, seed=seed), site, usable)

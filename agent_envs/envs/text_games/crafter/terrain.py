@@ -157,7 +157,7 @@ def noise(perm: Integers, x: Floats, y: Floats, z: Floats) -> Floats:
     offset = (x + y + z) * STRETCH
     moved = (x + offset, y + offset, z + offset)
     base = [np.floor(axis) for axis in moved]
-    code = _part(*(axis - low for axis, low in zip(moved, base, strict=True)))
+    code = _part_of_cell(*(axis - low for axis, low in zip(moved, base, strict=True)))
     squish = (base[0] + base[1] + base[2]) * SQUISH
     rests = [axis - (low + squish) for axis, low in zip((x, y, z), base, strict=True)]
     corners = [low.astype(np.int64) for low in base]
@@ -176,7 +176,7 @@ def noise(perm: Integers, x: Floats, y: Floats, z: Floats) -> Floats:
     return value / NORM
 
 
-def _part(x: Floats, y: Floats, z: Floats) -> Integers:
+def _part_of_cell(x: Floats, y: Floats, z: Floats) -> Integers:
     """Return in which part of its cell each point lies: a row of `_neighbours`. Bits 1, 2, 4 of a vertex are its axes."""
     total = x + y + z
     take_a, take_b = (x < y) & (z > x), (x >= y) & (z > y)
