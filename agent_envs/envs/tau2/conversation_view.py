@@ -158,7 +158,7 @@ class _ViewBuilder:
             yield ViewEntry(participant, "change", record, text, turn=turn, mark=self._mark(diffs))
 
     def _mark(self, diffs: list[Difference]) -> str:
-        """Return how many differences are among the expected ones, in words; "" for none."""
+        """Return the number of differences that are among the expected ones, in words; "" for none."""
         if self.expected is None:
             return ""
         fit = sum(item.stands_in(self.domain, self.expected) for item in diffs)

@@ -89,7 +89,7 @@ def _next_clause(instructions: Instructions, flips: Iterator[bool]) -> BabyClaus
 
 
 def _done(instructions: Instructions) -> tuple[bool, ...]:
-    """Return which parts of a mission are done, in a fixed order."""
+    """Return a flag for each part of a mission, in a fixed order: whether it is done."""
     if isinstance(instructions, BabyClause):
         return ()
     own = (instructions.first_done, instructions.second_done)
