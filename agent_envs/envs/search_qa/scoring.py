@@ -33,14 +33,14 @@ def make_reward(name: str, retrieval_score: float) -> RewardSpec:
     if retrieval_score and name != "em_format":
         raise UsageError(f"SearchQA: retrieval_score={retrieval_score!r} has no meaning with reward={name!r}")
     if name == "em":
-        term = Term("exact_match", 0.0, 1.0, "1 if the answer equals a gold answer after normalisation", _exact)
+        term = Term("exact_match", 0.0, 1.0, "1 if the answer equals a gold answer after normalisation", _exact_score)
         return RewardSpec("em", (term,), (0.0, 1.0))
     if name == "f1":
         term = Term("f1", 0.0, 1.0, "best F1 of the answer's words against a gold answer", _f1)
         return RewardSpec("f1", (term,), (0.0, 1.0))
     number("SearchQA", "retrieval_score", retrieval_score, 0, 1 - STRUCTURE_SCORE)
     terms = [
-        Term("exact_match", 0.0, 1.0, "1 if the answer equals a gold answer after normalisation", _exact),
+        Term("exact_match", 0.0, 1.0, "1 if the answer equals a gold answer after normalisation", _exact_score),
         Term(
             "format",
             -STRUCTURE_SCORE,
@@ -54,7 +54,7 @@ def make_reward(name: str, retrieval_score: float) -> RewardSpec:
             Term(
                 "retrieval_score", 0.0, retrieval_score,
                 "released rule: wrong, sound, and a gold answer stands in a passage that was retrieved",
-                lambda trajectory: retrieval_score * _retrieved(trajectory),
+                lambda trajectory: retrieval_score * _has_retrieved(trajectory),
             )
         )  # fmt: skip
     return RewardSpec("em_format", tuple(terms), (0.0, 1.0))
@@ -71,6 +71,7 @@ def sound_format(trajectory: Trajectory) -> bool:
 
 
 def _sound_turn(text: str, kind: str) -> bool:
+    """Return whether a turn is a thought and an action of a kind, with only white space around; the last tag may be cut off."""
     text = "".join(text.partition(f"</{kind}>")[:2])  # what follows the action is ignored, as the release cuts it
     tags = _TAG.findall(text)
     expected = ["<think>", "</think>", f"<{kind}>", f"</{kind}>"]
@@ -98,7 +99,7 @@ def _gold(trajectory: Trajectory) -> tuple[str, ...]:
     return trajectory.task.gold
 
 
-def _exact(trajectory: Trajectory) -> float:
+def _exact_score(trajectory: Trajectory) -> float:
     answer = _answer(trajectory)
     return float(answer is not None and exact_match(answer, _gold(trajectory)))
 
@@ -109,16 +110,18 @@ def _f1(trajectory: Trajectory) -> float:
 
 
 def _format(trajectory: Trajectory) -> float:
+    """Return the format's part of the reward, by whether format and answer are right; 0 without an answer."""
     if _answer(trajectory) is None:
         return 0.0
     sound = sound_format(trajectory)
-    if _exact(trajectory):
+    if _exact_score(trajectory):
         return 0.0 if sound else -STRUCTURE_SCORE
     return STRUCTURE_SCORE if sound else FINAL_SCORE
 
 
-def _retrieved(trajectory: Trajectory) -> bool:
-    if _answer(trajectory) is None or _exact(trajectory) or not sound_format(trajectory):
+def _has_retrieved(trajectory: Trajectory) -> bool:
+    """Return whether a wrong answer in sound format had a gold answer in its search results."""
+    if _answer(trajectory) is None or _exact_score(trajectory) or not sound_format(trajectory):
         return False
     results = (result for turn in trajectory.turns for result in turn.results if not result.error)
     return any(contains_answer_characters(result.content, _gold(trajectory)) for result in results)

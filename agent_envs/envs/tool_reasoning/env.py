@@ -186,14 +186,14 @@ class ToolReasoning(TurnEnv):
         self.actions = Actions(protocol, self.offered)
         self.tools, self.stop = self.actions.schemas, self.actions.stop
         self.written = None if self.tools else self.actions.tags
-        self._prompt = self._filled(protocol, sandbox)
+        self._prompt = self._fill_prompt(protocol, sandbox)
         self.reward_spec = make_reward(reward)
         hosts = check.hosts(private_hosts)
         reading = judge_model("ToolReasoning", reader, "reader")
         self._settings = ToolSettings(self.offered, retriever, place, hosts, reading, sandbox, limits, equality)
         self._toolbox: tuple[str, Recording | None, Toolbox] | None = None
 
-    def _filled(self, protocol: str, sandbox: str) -> tuple[str, str]:
+    def _fill_prompt(self, protocol: str, sandbox: str) -> tuple[str, str]:
         """Return the prompt before and after the question: lines that begin with @TOOL stand where it is offered."""
         lines = []
         for line in _PROMPTS[protocol].strip().splitlines():
@@ -216,6 +216,7 @@ class ToolReasoning(TurnEnv):
         return before, after
 
     def _begin(self, task: Task, key: str) -> tuple[ToolReasoningState, tuple[Message, ...]]:
+        """Return an empty state and the prompt, with the document where the way starts if the task names one."""
         self.toolbox(task)
         before, after = self._prompt
         start = task.data.start if isinstance(task.data, ToolReasoningData) else ""
@@ -223,6 +224,7 @@ class ToolReasoning(TurnEnv):
         return ToolReasoningState(), (Message("user", f"{before}{task.question}{after}", "environment"),)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
+        """Play a turn: an answer is judged and ends the episode, calls are carried out, a malformed turn gets the reason."""
         parsed, wishes = self.actions.read(action)
         if isinstance(parsed, Answer):
             task, answer = episode.task, final_answer(parsed.text)
