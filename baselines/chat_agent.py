@@ -58,7 +58,7 @@ class TurnModel:
 
 
 class ChatAgent:
-    """An agent that asks a chat model. It keeps no state: what an episode has shown and done is in its messages.
+    """An agent that asks a chat model, without state: all of an episode is in its messages.
 
     Subclasses set `short` and write `turn`. Their arguments stand by name before `**options`, which are the chat model's
     (`temperature`, `max_tokens`, `top_p`, `reasoning_effort`, `extra`, `api_key_env`).
@@ -112,6 +112,7 @@ class ChatAgent:
         raise NotImplementedError
 
     def _reply(self, request: Request) -> Reply:
+        """Write the turn's action with the model; a fault carries the usage of the turn's earlier calls."""
         model = TurnModel(self._port, request, self._max_tokens)
         try:
             action = self.turn(EpisodeView.of(request), model)

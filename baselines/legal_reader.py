@@ -25,11 +25,11 @@ def read_law(rows: Sequence[dict[str, Any]], question: str, errors: Errors) -> s
         history = SearchHistory.of(_request([
             {"role": "user", "content": _RULES.format(question)},
             {"role": "assistant", "content": f"<semantic>{question}</semantic>"},
-            {"role": "user", "content": _overlooked(results, question, errors)},
+            {"role": "user", "content": _drop_overlooked(results, question, errors)},
         ]))  # fmt: skip
         return final_answer(_request(rest), history, history.all_hits)
     assert system is not None
-    reader_rows = [{**row, "content": _overlooked(str(row["content"]), question, errors)} for row in rest]
+    reader_rows = [{**row, "content": _drop_overlooked(str(row["content"]), question, errors)} for row in rest]
     action = search_and_read(_request(reader_rows))
     search = re.search(r"<(keyword|semantic)>(.*?)</\1>", action)
     if search and errors.strikes("wrong_hop", question, search[2], len(rows)):
@@ -41,6 +41,6 @@ def _request(messages: Sequence[dict[str, Any]]) -> Request:
     return Request("reader", len(messages) // 2, tuple(messages))
 
 
-def _overlooked(text: str, question: str, errors: Errors) -> str:
+def _drop_overlooked(text: str, question: str, errors: Errors) -> str:
     """Return results without the sections that the reader overlooks."""
     return _HIT.sub(lambda hit: "" if errors.strikes("missed_fact", question, hit[1]) else hit[0], text)

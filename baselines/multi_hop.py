@@ -29,7 +29,7 @@ class MultiHop:
 
 
 def search_on(request: Request) -> str:
-    """Return a search for the question, then for its first fact that no document tells and its subject, or the answer."""
+    """Return the next search, for the question or its first missing fact, or the answer once none is missing."""
     rows = [(str(row["role"]), str(row["content"])) for row in request.messages]
     prompt, *later = in_tags(rows, "information")
     question = prompt.rpartition("Question: ")[2].strip()

@@ -24,7 +24,7 @@ class ProgramOfThought(ChatAgent):
     def turn(self, view: EpisodeView, model: TurnModel) -> str:
         """Return the program where the environment runs it, else the answer that it printed."""
         if view.evidence or view.forced:
-            return view.answer(_printed(view.evidence[-1]) if view.evidence else "")
+            return view.answer(_last_line(view.evidence[-1]) if view.evidence else "")
         program = self.program(view, model)
         return view.call("python", program) if "python" in view.verbs else view.answer(self.output(program))
 
@@ -38,10 +38,10 @@ class ProgramOfThought(ChatAgent):
         """Return the last line that a program prints, its value where it prints nothing, or its error."""
         with open_sandbox(SandboxSpec()) as session:
             result = session.run(program)
-        return _printed(result.stdout) or result.value or result.error
+        return _last_line(result.stdout) or result.value or result.error
 
 
-def _printed(text: str) -> str:
+def _last_line(text: str) -> str:
     lines = [line.strip() for line in re.sub(r"</?result>", "\n", text).splitlines() if line.strip()]
     last = lines[-1] if lines else ""
     return last.removesuffix(".0")  # a division of Python's gives 54.0, and 54 is asked for

@@ -20,7 +20,7 @@ class PromptedTools(TagAgent):
 
 
 def example_for(view: EpisodeView) -> str:
-    """Return the worked episode of the family whose tags the view has; a word where there is none."""
+    """Return the worked episode of the family whose tags the view has; "(no example)" without one."""
     for name, verb in (
         ("legal", "semantic"),
         ("tools", "browse"),

@@ -35,6 +35,7 @@ class ReAct(ChatAgent):
         return prefix + view.answer(match[2] if match else reply)
 
     def _messages(self, view: EpisodeView, tools: dict[str, str]) -> list[dict[str, Any]]:
+        """Write the episode as ReAct's conversation: the task, and thoughts, actions and observations in lines."""
         lines = "\n".join(f"{name}[text] - {' '.join(text.split())}" for name, text in tools.items())
         cite = ", and behind it [sources: ID; ID]" if "[sources:" in view.instructions else ""
         limits = {

@@ -72,6 +72,7 @@ class ScriptedReader:
         return ChatReply("", (ToolCall(f"call_{inputs.own}", "search", canonical_json({"query": call[1]})),), tokens)
 
     def _compute(self, expression: str, inputs: "ReaderInput", draw: int) -> str:
+        """Compute an expression in the form that the rules ask for; by hand it may err at single steps."""
         if "<python>" in inputs.rules:
             return f"<python>print(round({expression}, 3))</python>"
         results = _RESULT.findall("\n".join(inputs.back))
@@ -87,6 +88,7 @@ class ScriptedReader:
         return f"The steps give this.\n#### {number_text(value)}"
 
     def _research(self, inputs: "ReaderInput") -> str:
+        """Take notes on the pages, some of them missed by chance; the form follows from the rules."""
         pages = [page for page in inputs.pages if not self.errors.strikes("missed_fact", inputs.question, page.title)]
         notes = " ".join(f'Doc {n}(Title: "{page.title}") {page.text}' for n, page in enumerate(pages, 1))
         if "Write down what of them helps" in inputs.rules:
@@ -95,6 +97,7 @@ class ScriptedReader:
         return prefix + self._act(inputs, pages)
 
     def _act(self, inputs: "ReaderInput", pages: list[SearchDocument]) -> str:
+        """Choose the next search or the answer from the facts so far, in the form that the rules ask for."""
         plan = parse_question(inputs.question, wordings())
         about = [SearchDocument(page.title.removesuffix(_SHEET), page.text) for page in pages]
         ways = [follow(side, about) for side in plan.sides] if plan else []

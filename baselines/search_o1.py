@@ -36,7 +36,7 @@ class SearchO1(ChatAgent):
         notes = ""
         if view.actions and view.evidence:
             notes = self._read(view, model)
-        steps = [_plain(text) for text in view.actions] + ([f"Notes: {notes}"] if notes else [])
+        steps = [_plain_step(text) for text in view.actions] + ([f"Notes: {notes}"] if notes else [])
         last = view.must_answer or view.searches >= self.searches
         granted = 0 if last else min(self.searches, view.limit("searches")) - view.searches
         slots = {"question": view.question, "notes": joined(steps), "form": view.form}
@@ -51,28 +51,29 @@ class SearchO1(ChatAgent):
         return prefix + view.answer(reply if not query else reply.partition("<search>")[0])
 
     def _read(self, view: EpisodeView, model: TurnModel) -> str:
-        steps = [_plain(text) for text in view.actions]
+        """Ask the model for notes on the newest documents, given the first, the last and all searching steps."""
+        steps = [_plain_step(text) for text in view.actions]
         last_steps = [
             step for n, step in enumerate(steps) if n == 0 or n >= len(steps) - LAST_STEPS or "Searched:" in step
         ]
         slots = {
             "question": view.question,
             "steps": joined(last_steps),
-            "query": _queried(view.actions[-1]),
+            "query": _last_query(view.actions[-1]),
             "documents": view.evidence[-1],
         }
         return model.ask([user(prompt("search_o1", "read", **slots))]).strip()
 
     def _repeats(self, query: str, view: EpisodeView) -> bool:
-        return any(query.strip().lower() == _queried(text) for text in view.actions)
+        return any(query.strip().lower() == _last_query(text) for text in view.actions)
 
 
-def _plain(action: str) -> str:
+def _plain_step(action: str) -> str:
     """Return a turn as a step of reasoning, without its tags."""
     text = action.replace("<think>", "").replace("</think>", "")
     return re.sub(r"<(search|semantic|keyword)>(.*?)</\1>", r"Searched: \2", text, flags=re.S).strip()
 
 
-def _queried(action: str) -> str:
+def _last_query(action: str) -> str:
     match = re.search(r"<(search|semantic|keyword)>(.*?)</\1>", action, re.S)
     return match[2].strip().lower() if match else ""

@@ -157,10 +157,10 @@ def print_results(table: PublishedTable, results: Cells) -> None:
         ours = [results.get((row.method, column.name)) for column in columns]
         if row.agent:
             lines.append(
-                [label, *(_rate(each, table.scale) for each in ours), *_measured(table, ours), *_average(table, ours)]
+                [label, *(_rate(each, table.scale) for each in ours), *_measures(table, ours), *_average(table, ours)]
             )
         for base, values in printed.get(row.method, []):
-            cells = [_printed(table, row.method, base, name, values) for name in heads[1:]]
+            cells = [_published_cell(table, row.method, base, name, values) for name in heads[1:]]
             lines.append([f"  published, {base}" if base else f"  published: {row.method}", *cells])
         if not row.agent and row.method not in printed:
             lines.append([label, *("-" for _ in heads[1:])])
@@ -182,6 +182,7 @@ def _print_limits(table: PublishedTable, results: Cells) -> None:
 
 
 def _rate(result: Result | None, scale: int) -> str:
+    """Format a success rate with its interval on the table's scale; "(part)" if episodes are missing."""
     if result is None:
         return "no data"
     rate = result.summaries[0].success
@@ -192,7 +193,8 @@ def _rate(result: Result | None, scale: int) -> str:
     )
 
 
-def _measured(table: PublishedTable, ours: Sequence[Result | None]) -> list[str]:
+def _measures(table: PublishedTable, ours: Sequence[Result | None]) -> list[str]:
+    """Format the measures of the first column's result; "-" where it has none."""
     result = ours[0] if ours else None
     if result is None:
         return ["-"] * len(table.measures)
@@ -202,6 +204,7 @@ def _measured(table: PublishedTable, ours: Sequence[Result | None]) -> list[str]
 
 
 def _average(table: PublishedTable, ours: Sequence[Result | None]) -> list[str]:
+    """Format the mean over the columns, or the count of columns that are here."""
     if not table.average:
         return []
     rates = [each.summaries[0].success for each in ours if each is not None]
@@ -211,7 +214,7 @@ def _average(table: PublishedTable, ours: Sequence[Result | None]) -> list[str]:
     return [f"{mean.value * table.scale:.3f} [{mean.low * table.scale:.3f}, {mean.high * table.scale:.3f}]"]
 
 
-def _printed(table: PublishedTable, method: str, base: str, name: str, values: dict[str, Any]) -> str:
+def _published_cell(table: PublishedTable, method: str, base: str, name: str, values: dict[str, Any]) -> str:
     value = values.get(name, values.get("Overall") if name == "Avg." else None)
     marked = (method, base, name) in table.marked or (method, "", name) in table.marked
     return "-" if value is None else f"[{value}]" if marked else str(value)
@@ -252,6 +255,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(table: PublishedTable, args: argparse.Namespace) -> int:
+    """Plan, play and print the table; the exit code is 3 if a cell is missing or incomplete."""
     agents = {name for name in args.rows.split(",") if name}
     baselines = sorted({row.agent for row in table.rows} - {""})
     if unknown := agents - set(baselines):

@@ -115,6 +115,7 @@ class EpisodeView:
 
     @property
     def _form(self) -> str:
+        """Return the form of the answer that the instructions name: `law`, `boxed`, `number` or `text`."""
         if "[sources:" in self.instructions:
             return "law"
         if "\\boxed{" in self.instructions:
@@ -153,5 +154,5 @@ def final_answer(reply: str) -> str:
 
 
 def joined(texts: Sequence[str]) -> str:
-    """Return texts with blank lines between; a word where there is none."""
+    """Join texts by blank lines; "(nothing)" without any."""
     return "\n\n".join(text for text in texts if text) or "(nothing)"

@@ -83,6 +83,7 @@ def _growth(write: Callable[[Rows], str], messages: Rows) -> str:
 
 
 def _plain_reason(write: Callable[[Rows], str]) -> str:
+    """Return the reason why growing plain conversations change their earlier text, or ""."""
     rows = [row("system", "zero"), *(row(role, f"{role}{n}") for n in range(3) for role in ("user", "assistant"))]
     changed = _growth(write, rows)
     if changed and any("zero" not in write(rows[:count]) for count in range(2, len(rows) + 1)):
@@ -91,6 +92,7 @@ def _plain_reason(write: Callable[[Rows], str]) -> str:
 
 
 def _thought_reason(write: Callable[[Rows], str]) -> str:
+    """Return the reason why a turn's thinking does not come out as it went in, or ""."""
     thought = "<think>weigh\n\n it</think>\nchoose"
     rows = [row("user", "one"), row("assistant", thought), row("user", "two"), row("assistant", "three")]
     changed = _growth(write, rows)
@@ -102,6 +104,7 @@ def _thought_reason(write: Callable[[Rows], str]) -> str:
 
 
 def _call_reason(write: Callable[[Rows], str]) -> str:
+    """Return the reason why tool calls do not come out as they went in, in text or in fields, or ""."""
     canonical = ToolCallProtocol.render([CALL])
     for message in (row("assistant", canonical), calling()[1]):
         if "tool_calls" in message and not _takes_calls(write):
@@ -131,6 +134,7 @@ def _result_reason(write: Callable[[Rows], str]) -> str:
 
 
 def _growth_or_refusal(write: Callable[[Rows], str], rows: Rows) -> str:
+    """Return the change in a growing conversation, or the template's refusal."""
     try:
         # Results that share one turn are one observation: only where the assistant speaks again must the text have grown.
         return _growth(lambda some: write(_without_open_results(some)), rows)
@@ -152,6 +156,7 @@ def _space_reason(write: Callable[[Rows], str]) -> str:
 
 
 def _prompt_reason(write: Callable[[Rows], str], prompt: Callable[[Rows], str]) -> str:
+    """Return the reason why a turn does not begin with the generation prompt, or ""."""
     start = [row("user", "one")]
     generation_prompt = prompt(start)
     conversation = write([*start, row("assistant", "two")])
@@ -163,6 +168,7 @@ def _prompt_reason(write: Callable[[Rows], str], prompt: Callable[[Rows], str]) 
 
 
 def _notes(template: ChatTemplate, shape: TemplateShape, *, calls: bool) -> tuple[str, ...]:
+    """List the adaptations that a template needs: folded roles, joined messages, missing tools, a fixed date."""
     notes = [
         f"messages of role {role} are folded into the user's: the template has no place for them"
         for role in shape.folded

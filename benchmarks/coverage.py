@@ -31,6 +31,7 @@ PLANS = 200  # simulations whose first run is planned from: their median is all 
 
 
 def cover(case: CoverageCase, simulations: int, seed: str) -> dict[str, Any]:
+    """Simulate a case, and return coverage and mean width of our interval and two common ones."""
     generator = generator_for(case.name, seed)
     hits, widths = np.zeros(3), np.zeros(3)
     for _ in range(simulations):
@@ -115,6 +116,7 @@ def duel_row(duel: Duel, simulations: int, seed: str) -> dict[str, Any]:
 
 
 def show_case(row: dict[str, Any]) -> None:
+    """Print a case's coverage and widths as a line."""
     cells = (
         f"{100 * row[name]['coverage']:9.1f} ({row[name]['mean_width']:.3f})" for name in ("ours", "naive", "cluster_z")
     )
@@ -125,6 +127,7 @@ def show_case(row: dict[str, Any]) -> None:
 
 
 def show_duel(row: dict[str, Any]) -> None:
+    """Print the rejection rates of a paired test by true difference, as lines."""
     for rejection in (*row["differences"], row["at_detectable"]):
         cells = "".join(f"{100 * share:10.1f}" for share in rejection["rejected"].values())
         print(
@@ -137,6 +140,7 @@ def show_duel(row: dict[str, Any]) -> None:
 
 
 def main() -> int:
+    """Run all coverage cases and paired tests, and write the report; the exit code is 1 if a bound is not held."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--simulations", type=int, default=5_000, help="a setting; the paired test runs 2 in 5 of them")
     parser.add_argument("--seed", default="coverage")

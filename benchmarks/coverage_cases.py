@@ -97,6 +97,7 @@ def bounds(rate: Rate) -> Bounds:
 
 
 def rate_case(name: str, design: Design, gated: bool = False) -> CoverageCase:
+    """Build the case of a success rate."""
     labels, clusters = design.labels, design.clusters
 
     def draw(generator: np.random.Generator) -> tuple[float, Bounds, Bounds, Bounds]:
@@ -109,9 +110,11 @@ def rate_case(name: str, design: Design, gated: bool = False) -> CoverageCase:
 
 
 def pass_case(name: str, design: Design, k: int, gated: bool = False) -> CoverageCase:
+    """Build the case of pass^k."""
     labels, truth = design.labels, design.pass_hat(k)
 
     def draw(generator: np.random.Generator) -> tuple[float, Bounds, Bounds, Bounds]:
+        """Draw a table of successes, and return the truth with three intervals of pass^k."""
         table = design.play(generator, design.chances(generator))
         ours = pass_rate(pass_hat_k, table.ravel().tolist(), labels, k)
         wins = table.sum(1).astype(int).tolist()
@@ -122,9 +125,11 @@ def pass_case(name: str, design: Design, k: int, gated: bool = False) -> Coverag
 
 
 def mean_case(name: str, design: Design, skewed: bool) -> CoverageCase:
+    """Build the case of a mean return, with normal or skewed task means."""
     clusters = design.labels
 
     def draw(generator: np.random.Generator) -> tuple[float, Bounds, Bounds, Bounds]:
+        """Draw a table of returns, and return the truth with three intervals of their mean."""
         level = generator.exponential(1.0, design.tasks) if skewed else generator.normal(1.0, 1.0, design.tasks)
         table = level[:, None] + generator.normal(0.0, 1.0, (design.tasks, design.trials))
         mean, half = float(table.mean()), Z * float(table.std(ddof=1)) / math.sqrt(table.size)
@@ -135,10 +140,12 @@ def mean_case(name: str, design: Design, skewed: bool) -> CoverageCase:
 
 
 def suite_case(name: str, designs: tuple[Design, ...], weights: tuple[float, ...], gated: bool = False) -> CoverageCase:
+    """Build the case of a suite's weighted score."""
     shares = [weight / sum(weights) for weight in weights]
     truth = math.fsum(share * design.mean for share, design in zip(shares, designs, strict=True))
 
     def draw(generator: np.random.Generator) -> tuple[float, Bounds, Bounds, Bounds]:
+        """Draw a table for each entry, and return the truth with three intervals of the score."""
         tables = [design.play(generator, design.chances(generator)) for design in designs]
         rates = [success_rate(t.ravel().tolist(), d.labels) for t, d in zip(tables, designs, strict=True)]
         ours = weighted_rate(rates, weights)
@@ -151,10 +158,12 @@ def suite_case(name: str, designs: tuple[Design, ...], weights: tuple[float, ...
 
 
 def rerun_case(name: str, design: Design, seed: str, gated: bool = False) -> CoverageCase:
+    """Build the case of a rerun on the same tasks: the truth is their mean chance, which is drawn each time."""
     labels = design.labels
     tasks = generator_for(f"{name}: the tasks", seed)
 
     def draw(generator: np.random.Generator) -> tuple[float, Bounds, Bounds, Bounds]:
+        """Draw the tasks' chances and a table, and return the mean chance with three intervals."""
         chances = design.chances(tasks)
         table = design.play(generator, chances)
         ours = rerun_interval(table.ravel().tolist(), labels)
@@ -165,6 +174,7 @@ def rerun_case(name: str, design: Design, seed: str, gated: bool = False) -> Cov
 
 
 def cases(seed: str) -> Iterator[CoverageCase]:
+    """Yield all cases; the gated ones must hold their coverage."""
     bimodal, mixed = Design(50, 4, 0.5, 0.5), Design(50, 4, 2, 2)
     easy, hard = Design(50, 4, 9, 1), Design(50, 4, 0.5, 9.5)
     yield rate_case("50 x 4, Beta(.5, .5)", bimodal, True)

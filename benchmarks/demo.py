@@ -130,6 +130,7 @@ class Demo:
         folder = self.out / "runs" / name
 
         def work(tell: Tell) -> None:
+            """Evaluate an agent, or go on with its run; a run of other settings is deleted first."""
             playing = partial(
                 evaluate, adhoc_suite(choice), settings, folder=folder,
                 progress=lambda finished, most, *_: tell(finished / most),
@@ -160,6 +161,7 @@ class Demo:
         job = partial(run_training, program, ("--preset", preset, *options), report_seeds(preset)[0], folder)
 
         def work(tell: Tell) -> None:
+            """Run the training in a thread, and report progress by its expected time."""
             with ThreadPoolExecutor(1) as pool:
                 result, start = pool.submit(job), time.monotonic()
                 while not wait([result], timeout=1.0).done:

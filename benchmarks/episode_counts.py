@@ -38,8 +38,8 @@ def table_4(methods: Mapping[str, Method]) -> str:
     names = sorted(counted - set(_OTHERS))
     if not names:
         return ""
-    every = {row: _pooled(method.values()) for row, method in methods.items()}
-    released = {row: _released(row, method, methods.get(EARL, {})) for row, method in methods.items()}
+    every = {row: _pool_seeds(method.values()) for row, method in methods.items()}
+    released = {row: _released_subset(row, method, methods.get(EARL, {})) for row, method in methods.items()}
     parts = [
         ("All test episodes of every method (the paper's Table 4, one population)", every),
         (
@@ -50,12 +50,12 @@ def table_4(methods: Mapping[str, Method]) -> str:
     return "\n\n".join(f"{title}:\n\n{_table(rows, names)}" for title, rows in parts)
 
 
-def _released(row: str, method: Method, earl: Method) -> list[Mapping[str, float]]:
+def _released_subset(row: str, method: Method, earl: Method) -> list[Mapping[str, float]]:
     """Return the episodes of a method that the released analysis looks at."""
     if row.startswith("SFT"):
-        return _pooled(method.values())
+        return _pool_seeds(method.values())
     if row.startswith("ExpA"):
-        return [counts for counts in _pooled(method.values()) if counts["success"]]
+        return [counts for counts in _pool_seeds(method.values()) if counts["success"]]
     solved = {seed: {task for task, counts in episodes.items() if counts["success"]} for seed, episodes in earl.items()}
     return [
         counts
@@ -65,11 +65,12 @@ def _released(row: str, method: Method, earl: Method) -> list[Mapping[str, float
     ]
 
 
-def _pooled(seeds: Any) -> list[Mapping[str, float]]:
+def _pool_seeds(seeds: Any) -> list[Mapping[str, float]]:
     return [counts for episodes in seeds for counts in episodes.values()]
 
 
 def _table(rows: Mapping[str, Sequence[Mapping[str, float]]], names: Sequence[str]) -> str:
+    """Write a Markdown table of mean counts by method."""
     lines = [f"| method | episodes | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
     for row, episodes in rows.items():
         means = [f"{statistics.mean(counts[name] for counts in episodes):.2f}" if episodes else "" for name in names]
@@ -110,7 +111,7 @@ def draw_figures(methods: Mapping[str, Method], curves: Mapping[str, Sequence[Ro
         MissingExtra: matplotlib is not installed.
     """
     lengths = {
-        row: sorted(counts["tokens"] for counts in _pooled(method.values()) if counts["success"])
+        row: sorted(counts["tokens"] for counts in _pool_seeds(method.values()) if counts["success"])
         for row, method in methods.items()
     }
     lengths = {row: tokens for row, tokens in lengths.items() if tokens}
@@ -118,13 +119,16 @@ def draw_figures(methods: Mapping[str, Method], curves: Mapping[str, Sequence[Ro
     rewards = {row: seeds for row, seeds in rewards.items() if any(seeds)}
     paths = []
     if lengths:
-        paths.append(_save(out / "lengths.png", "Sampled tokens of episodes that solved their task", _lengths, lengths))
+        paths.append(
+            _save(out / "lengths.png", "Sampled tokens of episodes that solved their task", _draw_lengths, lengths)
+        )
     if rewards:
-        paths.append(_save(out / "rewards.png", "Training reward by step", _rewards, rewards))
+        paths.append(_save(out / "rewards.png", "Training reward by step", _draw_rewards, rewards))
     return paths
 
 
 def _save(path: Path, title: str, draw: Any, values: Any) -> Path:
+    """Draw a picture into a file and return its path; MissingExtra without matplotlib."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -140,7 +144,7 @@ def _save(path: Path, title: str, draw: Any, values: Any) -> Path:
     return path
 
 
-def _lengths(axis: Any, lengths: Mapping[str, Sequence[float]]) -> None:
+def _draw_lengths(axis: Any, lengths: Mapping[str, Sequence[float]]) -> None:
     """Draw a box a method: the quartiles, and all that lies within 1.5 times their distance."""
     names = [f"{row} ({len(tokens)})" for row, tokens in lengths.items()]
     axis.boxplot(list(lengths.values()), orientation="horizontal", showfliers=False)
@@ -148,7 +152,7 @@ def _lengths(axis: Any, lengths: Mapping[str, Sequence[float]]) -> None:
     axis.set_xlabel("tokens", fontsize=9)
 
 
-def _rewards(axis: Any, rewards: Mapping[str, Sequence[Sequence[tuple[float, float]]]]) -> None:
+def _draw_rewards(axis: Any, rewards: Mapping[str, Sequence[Sequence[tuple[float, float]]]]) -> None:
     """Draw the mean over seeds; methods with counterfactuals as solid lines, the others dotted, as the paper has them."""
     for row, seeds in rewards.items():
         mean = mean_curve(seeds)

@@ -76,6 +76,7 @@ def _order(corpus: Corpus, ids: Path) -> NDArray[np.intp]:
 
 
 def _check_rows(rows: Vectors, encoder: Encoder, path: Path) -> None:
+    """Check that given vectors are what the encoder writes: whole numbers up to 127, or length 1."""
     numbers = np.asarray(rows, dtype=np.float64)
     if encoder.dtype == "int8":
         if not ((numbers == np.rint(numbers)) & (np.abs(numbers) <= 127)).all():

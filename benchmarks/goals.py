@@ -151,6 +151,7 @@ def play_rate(env_id: str, tasks: int, most: int, act: str) -> float:
         plans.append((task, actions))
 
     def window() -> int:
+        """Step the planned episodes once and return the number of turns."""
         for task, actions in plans:
             env.reset(options={"task": task})
             for action in actions:
@@ -278,7 +279,7 @@ def one_round(goal: Goal, play: Callable[[], calibration.Play]) -> Round:
 def measure_goals(
     goals: list[Goal], rounds: int, play: Callable[[], calibration.Play] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Return a row a goal; the rounds go through all goals, so that a busy minute is nobody's alone."""
+    """Return a row a goal; each round measures all goals, so that a busy minute does not hit one alone."""
     played_rounds: dict[str, list[Round]] = {goal.name: [] for goal in goals}
     for number in range(rounds):
         for goal in goals:

@@ -39,7 +39,7 @@ def exponent(points: Points) -> float:
 
 
 def least(work: Callable[[], int], repeats: int = 3) -> float:
-    """Return CPU-seconds a unit of work, the least of some repeats; the work says how many units it was."""
+    """Return the least CPU-seconds a unit of some repeats of a work, which returns its number of units."""
     best = math.inf
     for _ in range(repeats):
         started = time.process_time()
@@ -108,6 +108,7 @@ def group(sizes: Sequence[int]) -> Points:
     env.reset(options={"task": 0, "split": "train"})
 
     def play(size: int) -> int:
+        """Fork an environment so many times and play each fork."""
         for number in range(size):
             twin = agent_envs.fork(env, branch=f"b{number}")
             for _ in range(3):
@@ -125,6 +126,7 @@ def depth(sizes: Sequence[int]) -> Points:
     for size in sizes:
 
         def grow(size: int = size) -> int:
+            """Fork an environment at every turn, and return the size of the tree of all forks."""
             env.reset(options={"task": 0})
             env.unwrapped.max_turns = 10**9
             tree = None

@@ -161,6 +161,7 @@ def measure(cell: dict[str, Any]) -> dict[str, Any]:
         print(f"before training: {peak_mb():.0f} MB", file=sys.stderr)
 
         def end_step(stats: Any, groups: Any = ()) -> None:
+            """Record time, memory and tokens at the end of a training step, before the trainer's own work."""
             sequences = [sequence for group in groups for episode in group.sequences for sequence in episode]
             mark = {"end": clock(), "generation": stats["cpu_seconds/sampling"], "peak_mb": peak_mb()}
             mark["sampled"] = sum(sum(sequence.trained) for sequence in sequences)

@@ -132,7 +132,7 @@ def make_qa(
         raise UsageError(f"make-qa: {corpus} has no section with text enough to ask about")
     head = {
         "format": FORMAT,
-        "library": corpus if corpus in LIBRARIES else _seen_from(out, corpus),
+        "library": corpus if corpus in LIBRARIES else _path_from(out, corpus),
         "digest": library.digest,
         "model": model.name,
         "judge": (judge or model).name,
@@ -142,7 +142,7 @@ def make_qa(
         port = chat_port(model, recording=recording)
         checker = chat_port(judge or model, recording=recording)
         examiner = Examiner(port, checker, ModelJudge(judge or model, recording=recording))
-        maker = _Maker(library, picker, examiner, config, progress or _silent)
+        maker = _Maker(library, picker, examiner, config, progress or _ignore_progress)
         candidates = maker.collect(out.with_suffix(".candidates.jsonl"), journal_head)
         removed = maker.removable(candidates)
     rows = benchmark_rows(library, picker.splits, candidates, removed)
@@ -159,7 +159,7 @@ def _check_place(out: Path) -> None:
         raise UsageError(f"make-qa: {out} is a folder; name a file")
 
 
-def _seen_from(out: Path, corpus: str) -> str:
+def _path_from(out: Path, corpus: str) -> str:
     """Return the path to a corpus from a file's folder; without links, behind which `..` leads elsewhere."""
     return os.path.relpath(Path(corpus).expanduser().resolve(), out.parent.resolve())
 
@@ -169,7 +169,7 @@ def recording_beside(out: Path) -> Path:
     return out.with_suffix(".calls.jsonl")
 
 
-def _silent(stage: str, fraction: float) -> None:
+def _ignore_progress(stage: str, fraction: float) -> None:
     """Report no progress."""
 
 
@@ -179,6 +179,7 @@ class _Maker:
     def __init__(
         self, library: Library, picker: Picker, examiner: Examiner, config: QAConfig, progress: Progress
     ) -> None:
+        """Set up the counts of attempts by their end, and of tokens."""
         self._library, self._picker, self._examiner = library, picker, examiner
         self._config, self._progress = config, progress
         self.fates: Counter[str] = Counter()
@@ -265,7 +266,7 @@ class _Maker:
             if len(hit) > target or candidate.place in lost:
                 continue
             try:
-                answered = any(self._answered_without(row, cut_ids, retriever) for row in hit if row.place not in lost)
+                answered = any(self._answers_without(row, cut_ids, retriever) for row in hit if row.place not in lost)
             except EnvFault as fault:
                 faults += 1
                 if faults == MOST_FAULTS_IN_A_ROW:
@@ -280,7 +281,7 @@ class _Maker:
                 break
         return removed
 
-    def _answered_without(self, candidate: Candidate, cut_ids: set[str], retriever: Retriever) -> bool:
+    def _answers_without(self, candidate: Candidate, cut_ids: set[str], retriever: Retriever) -> bool:
         """Return whether the sections nearest to a question answer it although its own are gone."""
         hits = retriever.search(candidate.question, _NEAREST + len(cut_ids & set(candidate.sections)))
         left = [self._library.read(hit.passage.id) for hit in hits if hit.passage.id not in cut_ids][:_NEAREST]
@@ -375,6 +376,7 @@ def main(
         raise typer.Exit(3) from None
 
     def tell() -> None:
+        """Print the questions by split and the attempts by their end, with a note if unanswerable ones are too few."""
         splits = ", ".join(f"{split} {number:,}" for split, number in report.splits.items())
         show(f"{report.path}: {report.questions:,} questions ({splits}; {report.unanswerable:,} unanswerable)")
         target = int(unanswerable * report.questions + 0.5)

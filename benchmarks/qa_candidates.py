@@ -86,9 +86,9 @@ class Picker:
         """Return the sections of a candidate."""
         base = self._library.read(self.bases[place % len(self.bases)])
         count = random.Random(f"legal/make-qa/{self._seed}/{place}").choice(self._reads)
-        return (base, *map(self._library.read, self._near(base)[: count - 1]))
+        return (base, *map(self._library.read, self._near_sections(base)[: count - 1]))
 
-    def _near(self, base: Section) -> list[str]:
+    def _near_sections(self, base: Section) -> list[str]:
         """Return the sections that a section cites in its own document or title, then its neighbours, nearest first."""
         root = self._library.path(base.id)[0].id
         cited = [self._numbered.get((root, number), "") for number in _CITED.findall(base.text)]
@@ -156,7 +156,7 @@ class Examiner:
         verdict = self._judge(question, str(response), [answer], replace(site, ordinal=site.ordinal + 1))
         return "" if verdict.correct else "answered otherwise"
 
-    def _needed(
+    def _needed_ids(
         self, question: str, answer: str, sections: Sequence[Section], site: CallSite, usage: Counter[str]
     ) -> tuple[str, ...]:
         """Return the ids of the sections without which the answer cannot be told, each left out in turn."""
@@ -168,6 +168,7 @@ class Examiner:
         return tuple(section.id for section in left)
 
     def _attempt(self, place: int, sections: Sequence[Section], site: CallSite, usage: Counter[str]) -> Candidate:
+        """Propose a question from sections, and test it; the candidate carries the reason why it was dropped, if it was."""
         fields = self._ask(
             self._port, "propose", site, usage, sections=render(sections), count=len(sections), run=MOST_SHARED_WORDS
         )
@@ -182,7 +183,7 @@ class Examiner:
         if not fate:
             used = [section for section in sections if section.id in ids]
             fate = self._doubt(question, answer, used, replace(site, ordinal=1), usage)
-            ids = ids if fate else self._needed(question, answer, used, site, usage)
+            ids = ids if fate else self._needed_ids(question, answer, used, site, usage)
         return Candidate(place, fate or PASSED, question, answer, ids, dict(usage))
 
     def _ask(

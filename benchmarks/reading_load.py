@@ -77,6 +77,7 @@ def _nodes(tree: ast.AST, at_use: bool) -> Iterator[ast.AST]:
 
 
 def _names(node: ast.AST) -> Iterator[str]:
+    """Yield the modules and names that an import brings in."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and node.module:
@@ -155,7 +156,7 @@ class ReadingTrip:
 
 
 @contextlib.contextmanager
-def _quietly() -> Iterator[Path]:
+def _silence_output() -> Iterator[Path]:
     """Silence the output for a while, and yield a temporary folder for files."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         with contextlib.redirect_stderr(io.StringIO()):
@@ -169,7 +170,7 @@ def step_trip() -> ReadingTrip:
     from trainers.run import open_run
 
     trip = ReadingTrip()
-    with _quietly() as folder:
+    with _silence_output() as folder:
         settings, out = parse(GRPOSettings, [*STEP, "--out", str(folder / "run")], program="grpo")
         with open_run(settings, out) as run:
             end_step: Callable[..., None] = run.end_step
@@ -195,7 +196,7 @@ def eval_trip() -> ReadingTrip:
 
     trip, words = ReadingTrip(), sys.argv
     for again in (False, True):
-        with _quietly() as folder:
+        with _silence_output() as folder:
             sys.argv = [*EVAL, "--out", str(folder / "run")]
             if again:
                 trip.start()

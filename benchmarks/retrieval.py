@@ -32,6 +32,7 @@ QUERIES = {"agent-envs": 1_875, "rank-bm25": 40}  # rank-bm25 takes 0.2 to 0.4 s
 
 
 def synthetic(passages: int) -> tuple[MemoryCorpus, list[str]]:
+    """Generate a corpus of Zipf-like words and its queries, by its size alone."""
     rng = random.Random(f"retrieval benchmark {passages}")
     words = [f"word{number}" for number in range(3_000)]
     weights = [1 / (rank + 10) for rank in range(len(words))]
@@ -41,6 +42,7 @@ def synthetic(passages: int) -> tuple[MemoryCorpus, list[str]]:
 
 
 def sample(data: Path) -> tuple[MemoryCorpus, list[str]]:
+    """Load the sample corpus and its questions, in a fixed random order."""
     with (data / "searchqa" / "corpus.jsonl").open(encoding="utf-8") as lines:
         corpus = MemoryCorpus(Passage(row["id"], row["title"], row["text"]) for row in map(json.loads, lines))
     questions = [
@@ -58,6 +60,7 @@ def peak_mb() -> float:
 
 
 def build(engine: str, corpus: MemoryCorpus, folder: Path) -> Any:
+    """Build an engine's index, and return its search function."""
     if engine == "agent-envs":
         return BM25Retriever(corpus, cache_dir=folder).search
     from rank_bm25 import BM25Okapi
@@ -67,6 +70,7 @@ def build(engine: str, corpus: MemoryCorpus, folder: Path) -> Any:
 
 
 def measure(engine: str, name: str, data: Path | None) -> dict[str, float]:
+    """Measure an engine on a corpus: build, load, latency, throughput and memory."""
     corpus, questions = sample(data) if name == "sample" and data else synthetic(int(name))
     questions = questions[: QUERIES[engine] if name == "sample" else 500]
     import bm25s  # noqa: F401  # importing it is no part of a build
@@ -98,6 +102,7 @@ def measure(engine: str, name: str, data: Path | None) -> dict[str, float]:
 
 
 def measure_apart(engine: str, name: str, data: Path | None) -> dict[str, float]:
+    """Measure in a process of its own, so that memory is the engine's alone."""
     command = [sys.executable, __file__, "--worker", engine, name]
     if data is not None:
         command += ["--data", str(data)]
@@ -110,6 +115,7 @@ ROWS = ("queries_per_cpu_second", "latency_p50_ms", "latency_p99_ms", "build_cpu
 
 
 def table(results: dict[str, dict[str, dict[str, float]]]) -> str:
+    """Format both engines' figures with their ratio as lines."""
     lines = [f"{'corpus':>10} {'figure':<24} {ENGINES[0]:>12} {ENGINES[1]:>12} {'ratio':>10}"]
     for name, engines in results.items():
         for figure in ROWS:
@@ -119,6 +125,7 @@ def table(results: dict[str, dict[str, dict[str, float]]]) -> str:
 
 
 def main() -> None:
+    """Measure both engines on all corpora, or one in a worker process, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path)

@@ -208,7 +208,7 @@ PROBES = (
 
 @contextmanager
 def surroundings() -> Iterator[dict[str, str]]:
-    """Make what the probes reach for: a secret, a port, a socket and a folder of this machine; return their names."""
+    """Create the targets of the probes, a secret, a port, a socket and a folder, and yield their names."""
     with tempfile.TemporaryDirectory() as folder, socket.socket() as port, socket.socket(socket.AF_UNIX) as unix:
         port.bind(("127.0.0.1", 0))
         port.listen()

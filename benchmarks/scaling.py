@@ -71,6 +71,7 @@ class LineCorpus:
 
 
 def lines(rows: int) -> Iterator[str]:
+    """Yield generated passages as lines, by the number of rows alone."""
     rng = random.Random(f"scaling {GENERATOR}")
     words = [*STOP_WORDS, *(f"w{rank}" for rank in range(len(STOP_WORDS), VOCABULARY))]
     weights = list(itertools.accumulate(1 / (rank + 1) for rank in range(VOCABULARY)))
@@ -100,6 +101,7 @@ def queries(corpus: Corpus, number: int) -> list[str]:
 
 
 def make_search(engine: str, corpus: Corpus, folder: Path) -> Search:
+    """Build or open an engine's index, and return its search function."""
     if engine == "bm25":
         bm25 = get_index(corpus, cache_dir=folder)
         return lambda query: bm25.top(query, TOP_K)
@@ -120,6 +122,7 @@ def memory_mb(field: str) -> float:
 
 
 def measure(stage: str, engine: str, size: int, work: Path) -> Figures:
+    """Measure one stage of an engine, build or serving: time, memory and disk."""
     for package in ("bm25s", "tantivy", "rank_bm25"):
         __import__(package)  # no part of a build
     corpus, folder = LineCorpus(work / "passages.txt", size), work / f"{engine}-{size}"
@@ -140,6 +143,7 @@ def measure(stage: str, engine: str, size: int, work: Path) -> Figures:
 
 
 def time_queries(search: Search, texts: list[str]) -> Figures:
+    """Time the queries, and return median, 99th percentile and CPU time, after three that do not count."""
     for query in texts[:3]:
         search(query)
     latencies, cpu = [], time.process_time()
@@ -153,6 +157,7 @@ def time_queries(search: Search, texts: list[str]) -> Figures:
 
 
 def measure_apart(engine: str, size: int, work: Path) -> Figures:
+    """Measure each stage in a process of its own; rank-bm25, which keeps nothing on disk, in one process."""
     shutil.rmtree(work / f"{engine}-{size}", ignore_errors=True)
     figures: Figures = {}
     for stage in ("build+serve",) if engine == "rank_bm25" else ("build", "serve"):
@@ -197,6 +202,7 @@ COLUMNS = ("build_cpu_seconds", "build_wall_seconds", "build_peak_rss_mb", "disk
 
 
 def table(results: dict[str, dict[str, Figures]]) -> str:
+    """Format the figures by engine and size as lines."""
     rows = [f"{'engine':>10} {'passages':>10} " + " ".join(f"{name:>18}" for name in COLUMNS)]
     for engine, by_size in results.items():
         for size in sorted(by_size, key=int):
@@ -207,6 +213,7 @@ def table(results: dict[str, dict[str, Figures]]) -> str:
 
 
 def record(results: dict[str, dict[str, Figures]], commands: list[str]) -> dict[str, Any]:
+    """Build the record of all measurements: versions, growth exponents, extrapolation, and sizes that were left out."""
     left_out = {
         f"{engine} {size}": f"not measured beyond {MOST[engine]:,} passages: see MOST in benchmarks/scaling.py"
         for engine in MOST
@@ -230,6 +237,7 @@ def record(results: dict[str, dict[str, Figures]], commands: list[str]) -> dict[
 
 
 def command(options: argparse.Namespace) -> str:
+    """Return the command line that repeats these measurements."""
     parts = ["python -m benchmarks.scaling --out benchmarks/results/scaling.json"]
     for name, values, usual in (("sizes", options.sizes, SIZES), ("engines", options.engines, ENGINES)):
         if tuple(values) != usual:
@@ -238,6 +246,7 @@ def command(options: argparse.Namespace) -> str:
 
 
 def run(options: argparse.Namespace) -> None:
+    """Measure all cells that the file lacks, and write record and chart after each."""
     out, work = options.out, options.work.absolute()
     earlier = json.loads(out.read_text("utf-8")) if out and out.exists() else {"results": {}, "commands": []}
     results: dict[str, dict[str, Figures]] = {engine: earlier["results"].get(engine, {}) for engine in ENGINES}
@@ -256,6 +265,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
+    """Run all measurements, or one stage in a worker process."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--work", type=Path, default=Path("runs/scaling"), help="passages and indexes (2 GB)")

@@ -45,6 +45,7 @@ def chart_svg(results: dict[str, dict[str, dict[str, float]]]) -> str:
 
 
 def _legend(names: Sequence[str]) -> str:
+    """Draw the legend: a line and a mark for each engine."""
     parts = []
     for number, name in enumerate(names):
         left = LEFT + 130 * number
@@ -54,6 +55,7 @@ def _legend(names: Sequence[str]) -> str:
 
 
 def _panel(series: Sequence[Sequence[Point]], title: str, unit: str) -> str:
+    """Draw one panel with logarithmic axes as SVG; "" without points."""
     points = [point for line in series for point in line]
     if not points:
         return ""

@@ -126,6 +126,7 @@ def player(engine: str) -> Callable[[], int]:
         plans.append((task, [f"<think>t</think><search>{query}</search>"] * 3 + ["<answer>Lisbon</answer>"]))
 
     def window() -> int:
+        """Step the planned episodes once and return the number of turns."""
         for task, turns in plans:
             env.reset(options={"task": task, "split": split})
             for turn in turns:

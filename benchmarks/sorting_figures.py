@@ -39,6 +39,7 @@ def sorting_figures(
     strata_by_size = {n: strata(n) for n in sizes}
 
     def text() -> None:
+        """Print the exact means by number of items, and the counts of permutations by fewest swaps."""
         for n in sizes:
             cells = [[_cell(row[key]) for key in _HEADS] for row in merge_directions(rows) if row["items"] == n]
             print_table(f"Sort-{n}: exact means over all permutations", list(_HEADS.values()), cells)

@@ -64,7 +64,7 @@ class Measurement:
 
     @property
     def dropped(self) -> bool:
-        """Whether both agents without gold are at 0 %, and the solver is at 100 %; never where there is one of them alone."""
+        """Whether the entry does not belong in `core`: random and heuristic are there, at 0 %, and the solver is at 100 %."""
         return self.rates == {"random": 0, "heuristic": 0, "solver": 1}
 
     def to_json(self) -> dict[str, Any]:
@@ -100,6 +100,7 @@ def table_of(suite: Suite, rows: Sequence[Measurement]) -> dict[str, Any]:
     """Return the figures of a suite."""
 
     def mean(value: Callable[[Measurement], float], of: Sequence[Measurement] = rows) -> float:
+        """Return the mean of a value over measurements, weighted as the suite weights their entries."""
         weights = [row.entry.weight for row in of]
         return math.fsum(value(row) * row.entry.weight for row in of) / math.fsum(weights)
 
@@ -130,7 +131,7 @@ def line_of(table: dict[str, Any]) -> str:
 
 
 def round_figures(figures: dict[str, float]) -> dict[str, float]:
-    """Return figures with four digits."""
+    """Return figures rounded to four decimals."""
     return {name: round(value, 4) for name, value in figures.items()}
 
 

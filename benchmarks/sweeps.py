@@ -244,11 +244,11 @@ def _words(program: str, folder: Path, options: Sequence[str]) -> list[str]:
     """
     kind = _settings(program)
     with tempfile.TemporaryDirectory() as place:
-        now = _flat(asdict(parse(kind, [*options, "--out", place], program=program)[0]))
+        now = _flatten(asdict(parse(kind, [*options, "--out", place], program=program)[0]))
     resumable = (folder / SETTINGS_FILE).exists() and (folder / "checkpoints").exists()
     if not resumable and not (folder / RESULT_FILE).exists():
         return [*options, "--out", str(folder)]
-    before = _flat(asdict(read_settings(kind, folder)))
+    before = _flatten(asdict(read_settings(kind, folder)))
     odd = [name for name in {**now, **before} if now.get(name) != before.get(name) and name != "out"]
     free = [name for name in getattr(kind, "ON_RESUME", ()) if name in odd]
     rest = [name for name in odd if name not in free]
@@ -262,13 +262,13 @@ def _words(program: str, folder: Path, options: Sequence[str]) -> list[str]:
     return ["--resume", str(folder), *renewed]
 
 
-def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+def _flatten(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     """Return settings by their full names, those within JSON texts too: env.arguments.top_k."""
     settings: dict[str, Any] = {}
     for name, value in table.items():
         with contextlib.suppress(ValueError, TypeError):
             value = json.loads(value)
-        settings |= _flat(value, f"{above}{name}.") if isinstance(value, dict) else {f"{above}{name}": value}
+        settings |= _flatten(value, f"{above}{name}.") if isinstance(value, dict) else {f"{above}{name}": value}
     return settings
 
 

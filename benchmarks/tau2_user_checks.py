@@ -115,6 +115,7 @@ def episode_faults(core: Any) -> list[tuple[str, int, str]]:
 
 
 def _closing(task: Tau2Task, lines: tuple[Line, ...], ended: str) -> Iterator[tuple[str, int, str]]:
+    """Yield the user's closings that come too early: a transfer that nobody offered, or wishes still open."""
     last = len(lines) - 1
     if ended != "user_stop" or not lines or lines[last].calls:
         return
@@ -196,6 +197,7 @@ def _asks_often(before: tuple[Line, ...], request: Understood) -> bool:
 
 
 def _hands_over(lines: tuple[Line, ...]) -> bool:
+    """Check whether the agent announced or called a transfer to a human."""
     for line in lines:
         if line.sender != "assistant":
             continue

@@ -267,6 +267,7 @@ def _answer(env: Any, text: str) -> str:
 
 
 def main() -> None:
+    """Measure simulated users by the options: one measure, one user's behaviour, or everything with a record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--tasks", type=int, default=500, help="test tasks of the solver and of nobody (default 500)")

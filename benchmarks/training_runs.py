@@ -118,6 +118,7 @@ def end_trainers_with_us() -> None:
     """Make SIGTERM, Ctrl-C and a terminal that closes end the trainers that run, and then this process by that signal."""
 
     def end(number: int, frame: object) -> None:
+        """Pass the signal on to all running trainers and end this process by it; a trainer that is starting is awaited."""
         _STOPPED_BY.append(number)
         if _STARTING:
             return

@@ -68,6 +68,7 @@ def read_tree(path: Path) -> DecisionTree:
 
 
 def _node(row: dict[str, Any]) -> Node:
+    """Convert JSON to a node and all below it."""
     if "end" in row:
         sorts, wrong = (tuple(map(tuple, row[name])) for name in ("sorted", "wrong"))
         return EndNode(sorts, wrong, row["end"] == "truncated")
@@ -105,8 +106,8 @@ def drawing(tree: DecisionTree, *, title: str = "", notes: Sequence[str] = ()) -
     starts, ends = layout.columns()
     orders, bottom = ends + 14, HEAD + layout.rows * ROW + 10
     legend = ElementTree.Element("g")
-    rights = [orders + _wide(HEADINGS[1]), _legend(legend, bottom + LINE / 2 - 2, layout.boxes)]
-    width = max(rights + [MARGIN + _wide(line) for line in footer]) + MARGIN
+    rights = [orders + _width(HEADINGS[1]), _legend(legend, bottom + LINE / 2 - 2, layout.boxes)]
+    width = max(rights + [MARGIN + _width(line) for line in footer]) + MARGIN
     height = bottom + LINE * (len(footer) + 1) + 16
     view = {"viewBox": f"0 0 {width:g} {height:g}", "width": f"{width:g}", "height": f"{height:g}"}
     svg = ElementTree.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "role": "img"} | view)
@@ -120,9 +121,9 @@ def drawing(tree: DecisionTree, *, title: str = "", notes: Sequence[str] = ()) -
     for x, words in zip((starts[-1], orders), HEADINGS, strict=True):
         _text(svg, x, HEAD - 20, words, "quiet")
     for box in layout.boxes:
-        _edges(svg, box, starts)
+        _draw_edges(svg, box, starts)
     for box in layout.boxes:
-        _box(svg, box, starts, orders)
+        _draw_box(svg, box, starts, orders)
     svg.append(legend)
     for number, line in enumerate(footer, start=1):
         _text(svg, MARGIN, bottom + LINE * (number + 0.5) + 4, line, "" if number == 1 else "quiet")
@@ -171,13 +172,13 @@ class _Layout:
         count = max((box.column for box in self.boxes), default=-1) + 1
         starts = [MARGIN]
         for column in [*range(count), -1]:
-            wide = max(_wide(box.label) for box in self.boxes if box.column == column)
-            wide = max(wide, _wide(HEADINGS[0])) if column < 0 else wide
+            wide = max(_width(box.label) for box in self.boxes if box.column == column)
+            wide = max(wide, _width(HEADINGS[0])) if column < 0 else wide
             starts.append(starts[-1] + wide + 2 * PAD + GAP)
         return starts[:-1], starts[-1] - GAP
 
 
-def _wide(text: str) -> float:
+def _width(text: str) -> float:
     return len(text) * LETTER
 
 
@@ -202,11 +203,11 @@ def _order(end: EndNode) -> str:
     return " ".join(SYMBOLS[item] for item in sorted(range(len(values)), key=values.__getitem__))
 
 
-def _edges(svg: ElementTree.Element, box: _Box, starts: Sequence[float]) -> None:
+def _draw_edges(svg: ElementTree.Element, box: _Box, starts: Sequence[float]) -> None:
     """Draw the lines to what follows a box: a bend in the gap behind its column, then straight on."""
     if not box.following:
         return
-    left, turn = starts[box.column] + _wide(box.label) + 2 * PAD, starts[box.column + 1] - GAP
+    left, turn = starts[box.column] + _width(box.label) + 2 * PAD, starts[box.column + 1] - GAP
     ElementTree.SubElement(svg, "path", {"d": f"M{left:g} {box.y:g}H{turn:g}"})
     for sign, child in box.following:
         kind = _KINDS.get(sign, "then")
@@ -216,8 +217,9 @@ def _edges(svg: ElementTree.Element, box: _Box, starts: Sequence[float]) -> None
             _text(svg, turn + 28.5, child.y, sign, f"sign {kind}")
 
 
-def _box(svg: ElementTree.Element, box: _Box, starts: Sequence[float], orders: float) -> None:
-    x, wide = starts[box.column], _wide(box.label) + 2 * PAD
+def _draw_box(svg: ElementTree.Element, box: _Box, starts: Sequence[float], orders: float) -> None:
+    """Draw a node's box and label as SVG; an end's box has its orders beside it."""
+    x, wide = starts[box.column], _width(box.label) + 2 * PAD
     if box.column < 0:
         wide = orders - 14 - x
         _text(svg, orders, box.y, box.order, "quiet")
@@ -240,7 +242,7 @@ def _legend(svg: ElementTree.Element, y: float, boxes: Sequence[_Box]) -> float:
     )
     for kind, sample, words in rows:
         if kind in kinds:
-            wide = _wide(sample) + 2 * PAD
+            wide = _width(sample) + 2 * PAD
             place = {"x": f"{x:g}", "y": f"{y - BOX / 2:g}", "width": f"{wide:g}", "height": f"{BOX:g}", "rx": "4"}
             ElementTree.SubElement(svg, "rect", {"class": kind} | place)
             _text(svg, x + PAD, y, sample, "quiet")
@@ -252,7 +254,7 @@ def _text(svg: ElementTree.Element, x: float, y: float, words: str, kind: str) -
     """Write words from x on and return where they end."""
     place = {"x": f"{x:g}", "y": f"{y:g}", "dy": "0.35em"} | ({"class": kind} if kind else {})
     ElementTree.SubElement(svg, "text", place).text = words
-    return x + _wide(words)
+    return x + _width(words)
 
 
 def main() -> None:

@@ -112,7 +112,7 @@ def draw_line(axis: Any, curves: Sequence[Curve], scale: float, style: tuple[str
 
 
 def curve_of(row: dict[str, Any], metric: str) -> Curve:
-    """Return a curve of a run; without wrappers around the environment the bare one is that which is trained in."""
+    """Return a curve of a run; without wrappers its bare and its training environment are the same."""
     curve: Curve = row["curves"].get(metric) or []
     return curve or (row["curves"]["eval/success"] if metric == "eval_bare/success" else [])
 

@@ -52,7 +52,7 @@ class Follower:
     name, batch = "follower", 1
 
     def __init__(self, obey: Callable[[str, Sequence[Mapping[str, Any]]], str]) -> None:
-        """Take what turns a hint and the conversation into an action."""
+        """Set the function from a hint and the conversation to an action."""
         self._obey = obey
 
     def act(self, requests: Sequence[Request]) -> list[Reply]:

@@ -27,7 +27,7 @@ WHAT = (
 
 
 class Priced:
-    """A voice that says what another one says, and counts what a chat model would have been sent and said."""
+    """A feedback model that repeats another's words and counts the tokens that a chat model would take for them."""
 
     def __init__(self, voice: FeedbackModel) -> None:
         """Count the words of `voice`."""

@@ -89,7 +89,7 @@ def add(folder: Path, board: Path, how: How, who: str) -> Verification:
         UsageError: it is there already, or the board's files cannot be read or written.
     """
     on_show = accepted_submissions(decisions_of(board))
-    own = _own(_suites(board, _files(board)))
+    own = _own_suites(_suites(board, _files(board)))
     verdict = verify(folder, replace(how, suite=how.suite or own.get(_suite_name(folder)), keep=True))
     if verdict.unknown and not verdict.findings:
         return verdict
@@ -149,7 +149,7 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
     if not files:
         raise UsageError(f"{folder}: no board is described there; write {BOARDS}/NAME.toml with a title and a suite")
     suites = _suites(folder, files)
-    own = _own(suites)
+    own = _own_suites(suites)
     origins = drawn_from(how.registry) if how.registry is not None else {}
     entrants: list[tuple[Suite, Entrant]] = []
     troubles: list[tuple[str, str]] = []
@@ -189,6 +189,7 @@ def _files(folder: Path) -> dict[str, BoardSettings]:
 
 
 def _suites(folder: Path, files: Mapping[str, BoardSettings]) -> dict[str, Suite]:
+    """Load each board's suite, from the board's folder or by name; UsageError if it has no score."""
     suites = {}
     for name, settings in files.items():
         file = folder / settings.suite
@@ -200,7 +201,7 @@ def _suites(folder: Path, files: Mapping[str, BoardSettings]) -> dict[str, Suite
     return suites
 
 
-def _own(suites: Mapping[str, Suite]) -> dict[str, Suite]:
+def _own_suites(suites: Mapping[str, Suite]) -> dict[str, Suite]:
     """Return the suites that are the board's own, by name: a shipped one is never taken from a file."""
     return {suite.name: suite for suite in suites.values() if suite.id not in suite_names()}
 
@@ -236,6 +237,7 @@ def entrant_of(folder: Path, how: How) -> tuple[Suite, Entrant]:
 
 
 def _settings(path: Path) -> BoardSettings:
+    """Read a board's TOML settings; UsageError if they are too large, malformed or unreadable."""
     try:
         text = path.read_bytes()
         if len(text) > MOST_TOML:

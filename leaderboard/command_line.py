@@ -36,6 +36,7 @@ CODES = (
 
 
 def _parser() -> argparse.ArgumentParser:
+    """Build the parser with all verbs and their options."""
     parser = argparse.ArgumentParser(prog="python -m leaderboard", description=__doc__.partition(":")[0], epilog=CODES)
     verbs = parser.add_subparsers(dest="verb", required=True)
     for verb, text in (
@@ -45,12 +46,12 @@ def _parser() -> argparse.ArgumentParser:
     ):
         one = verbs.add_parser(verb, help=text, description=text, epilog=CODES)
         one.add_argument("folder", type=Path, help="the directory that agent-envs pack wrote")
-        _verifying(one)
+        _add_verify_options(one)
         one.add_argument(
             "--beside", type=Path, action="append", default=[], help="another submission: equal actions are told"
         )
         if verb == "add":
-            _deciding(one)
+            _add_decision_options(one)
     for verb, text in (
         ("withdraw", "Take a submission off its board; the decision and its reason stay."),
         ("dispute", "Say on the board that a submission is in dispute; it stays there."),
@@ -62,13 +63,13 @@ def _parser() -> argparse.ArgumentParser:
         one = verbs.add_parser(verb, help=text, description=text)
         one.add_argument("submission", help="its id, or the beginning of it")
         one.add_argument("--why", required=True, help="the reason, which is published")
-        _deciding(one)
+        _add_decision_options(one)
     text = "Compare two submissions of one suite task by task, once both are verified."
     one = verbs.add_parser("compare", help=text, description=text)
     for name in ("first", "second"):
         one.add_argument(name, help="a submission's directory; with --board its id, or the beginning of it")
     one.add_argument("--board", type=Path, help="the board's folder")
-    _verifying(one)
+    _add_verify_options(one)
     text = "Verify a submission, and write it as the hub's evaluation results (YAML), as Parquet or as a log of inspect_ai."
     one = verbs.add_parser("export", help=text, description=text, epilog=CODES)
     one.add_argument("folder", type=Path, help="the directory that agent-envs pack wrote")
@@ -76,12 +77,12 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--out", type=Path, required=True, help="the file to write")
     one.add_argument("--dataset", default="", help="of --to hub: the benchmark's data set on the hub, OWNER/NAME")
     one.add_argument("--source", default="", help="of --to hub: an address where the submission can be read")
-    _verifying(one)
+    _add_verify_options(one)
     text = "Verify all that a board shows, and write its pages: one a file in boards/, an index, and boards.json."
     one = verbs.add_parser("build", help=text, description=text, epilog="Exit code 1: an accepted row is not shown.")
     one.add_argument("--board", type=Path, required=True, help="the board's folder")
     one.add_argument("--out", type=Path, required=True, help="folder of the pages, new or of an earlier build")
-    _verifying(one)
+    _add_verify_options(one)
     text = "Remove what verification and builds keep in the cache folder; nothing is lost but time."
     one = verbs.add_parser("clear", help=text, description=text)
     one.add_argument(
@@ -96,7 +97,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _verifying(one: argparse.ArgumentParser) -> None:
+def _add_verify_options(one: argparse.ArgumentParser) -> None:
+    """Add the options of verbs that verify."""
     one.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
     one.add_argument("--seconds", type=float, default=SECONDS, help="the most that one episode may take")
     one.add_argument("--suite", default="", help="a suite's file: only submissions of it are accepted")
@@ -104,7 +106,7 @@ def _verifying(one: argparse.ArgumentParser) -> None:
     one.add_argument("--json", action="store_true", help="print JSON")
 
 
-def _deciding(one: argparse.ArgumentParser) -> None:
+def _add_decision_options(one: argparse.ArgumentParser) -> None:
     one.add_argument("--board", type=Path, required=True, help="the board's folder")
     one.add_argument("--who", required=True, help="who decides; it is published")
 
@@ -134,6 +136,7 @@ def _how(args: argparse.Namespace) -> How:
 
 
 def _verify(args: argparse.Namespace) -> int:
+    """Verify or add a submission, print the verdict, and return its exit code."""
     with progress_bar(f"verify {args.folder.name}", quiet=args.json) as progress:
         how = replace(_how(args), beside=tuple(args.beside), progress=progress)
         verdict = add(args.folder, args.board, how, args.who) if args.verb == "add" else verify(args.folder, how)
@@ -146,6 +149,7 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def _tell(verdict: Verification, open_questions: list[str]) -> None:
+    """Print a verdict: findings, entries, score, badges, flags, and the questions that are open."""
     show(
         f"{verdict.verdict}: submission {verdict.submission[:16] or '?'}, {verdict.agent or '?'} on {verdict.suite or '?'}"
     )
@@ -174,6 +178,7 @@ def _tell(verdict: Verification, open_questions: list[str]) -> None:
 
 
 def _register(args: argparse.Namespace) -> int:
+    """Register an agent for a suite, and print how it is played."""
     row, path, left = register(load_suite(args.suite), args.agent, args.registry)
 
     def text() -> None:
@@ -193,6 +198,7 @@ def _decide(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace) -> int:
+    """Verify two submissions and print their difference; UsageError if they are of different suites."""
     sides = []
     for name in (args.first, args.second):
         folder = Path(name) if args.board is None else args.board / SUBMISSIONS / find_submission(args.board, name)
@@ -205,6 +211,7 @@ def _compare(args: argparse.Namespace) -> int:
     entries = outcomes.entries(first.verdict, second.verdict)
 
     def text() -> None:
+        """Print both scores, their difference, and the entries."""
         for place, side in (("first", first), ("second", second)):
             assert side.verdict.score is not None
             show(
@@ -222,6 +229,7 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
+    """Verify a submission and write it in the form of `--to`."""
     suite, entrant = entrant_of(args.folder, _how(args))
     if args.to == "hub":
         text = hub_results(entrant, suite.name, args.dataset, args.source)
@@ -237,12 +245,14 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> int:
+    """Verify the boards and write their pages; the exit code is 1 if an accepted row is not shown."""
     boards = list(boards_of(args.board, _how(args), lambda line: None if args.json else show(line, file=sys.stderr)))
     index = write_boards(boards, args.out)
     trim()
     row_counts = {board.name: len(board.standings.rows) for board in boards}
 
     def text() -> None:
+        """Print the rows of each board, those that are not shown, and the index."""
         for board in boards:
             show(f"{board.name}: {len(board.standings.rows)} rows")
             for line in board.left:
@@ -255,6 +265,7 @@ def _build(args: argparse.Namespace) -> int:
 
 
 def _clear(args: argparse.Namespace) -> int:
+    """Remove cached files, those that were used longest ago first, until at most `--most` megabytes stay."""
     if not 0 <= args.most < 1e9:
         raise UsageError(f"clear: --most {args.most}; give megabytes, 0 or more")
     count, left = trim(int(1e6 * args.most), young=0.0)

@@ -57,7 +57,7 @@ class Directory:
         size = sizes[name] if sizes is not None else self.rows[name].bytes
         if most is not None and size > most:
             raise Rejected(f"{name}: {size:,} bytes, more than the {most:,} of this file")
-        with _opened(self.folder / name) as file:
+        with _open_file(self.folder / name) as file:
             return file.read(size + 1)
 
     def shards(self, prefix: str) -> list[Path]:
@@ -100,8 +100,9 @@ class Directory:
             self._hash(row)
 
     def _hash(self, row: FileRow) -> None:
+        """Hash a file up to one byte beyond its declared size; Rejected if the sha256 differs."""
         sha256, left = hashlib.sha256(), row.bytes + 1
-        with _opened(self.folder / row.path) as file:
+        with _open_file(self.folder / row.path) as file:
             while left > 0 and (chunk := file.read(min(_CHUNK, left))):
                 sha256.update(chunk)
                 left -= len(chunk)
@@ -131,7 +132,7 @@ def _files(folder: Path) -> Iterator[tuple[str, int]]:
                     yield name, status.st_size
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open_file(path: Path) -> IO[bytes]:
     return open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)), "rb")
 
 

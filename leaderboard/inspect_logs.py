@@ -68,6 +68,7 @@ def write_inspect(entrant: Entrant, suite: Suite, out: Path) -> int:
 
 
 def _sample(place: Place, play: Trajectory, checked: Checked, model: str, names: dict[str, list[str]]) -> Any:
+    """Convert a replayed episode to a sample of Inspect's log, with success and return as scores."""
     from inspect_ai.log import EvalSample
     from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageTool, ChatMessageUser, ModelOutput
     from inspect_ai.scorer import Score

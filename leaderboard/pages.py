@@ -61,7 +61,7 @@ def write_boards(boards: list[Board], out: Path) -> Path:
             pages.write(_place(board, row), row_page(board, row, transcripts, missing))
         links = {name: f"../{_place(board, row)}" for name, row in _by_name(board).items()}
         links[""] = f"../{_board_place(board)}"
-        for pair in _paged(board):
+        for pair in _pairs_with_page(board):
             sides = (_by_name(board)[pair.first], _by_name(board)[pair.second])
             pages.write(_pair_place(board, pair), pair_page(board.standings, pair, sides, links, anchors))
     rows = tuple(
@@ -97,7 +97,7 @@ def _by_name(board: Board) -> dict[str, StandingsRow]:
     return {row.entrant.verdict.submission: row for row in board.standings.rows}
 
 
-def _paged(board: Board) -> list[Pair]:
+def _pairs_with_page(board: Board) -> list[Pair]:
     """Return the pairs that have a page: the closest ones that played the same tasks, where there are many."""
     return sorted((pair for pair in board.standings.pairs if pair.paired), key=lambda pair: abs(pair.difference))[
         :MOST_PAIR_PAGES
@@ -122,7 +122,7 @@ def page_of(board: Board, order: str = "score") -> Page:
         _pairs(board),
         _submissions(board),
     ]
-    tables += [_badges(board.standings.rows), _published(board), _decisions(board.decisions)]
+    tables += [_badges(board.standings.rows), _published_scores(board), _decisions(board.decisions)]
     facts = (
         ("suite", suite.name),
         ("digest", suite.digest()),
@@ -137,6 +137,7 @@ def page_of(board: Board, order: str = "score") -> Page:
 
 
 def _rows(board: Board, group: str, order: str) -> Table:
+    """Tabulate the rows of a class in an order, whose other orders are links."""
     ks = sorted({k for row in board.standings.rows for k in row.pass_hat})
     has_tokens = "tokens" in _orders(board)
     mine = sorted((row for row in board.standings.rows if row.group == group), key=ORDERS[order][1])
@@ -194,7 +195,7 @@ def row_page(
     notes = (*flags, *missing, *filter(None, [training.notes]), f"To verify it again, in the board's folder: {again}")
     has_own_tasks = row.entrant.registered_suite is not None  # registered rows have tasks of their own
     strata = [] if has_own_tasks else row_strata(board.strata, row)
-    tables = (_entries(board, [row]), *strata, _against(board, row), _verification(row), _badges([row]),
+    tables = (_entries(board, [row]), *strata, _differences(board, row), _verification(row), _badges([row]),
               _decisions(row.entrant.history))  # fmt: skip
     intro = f"{CLASSES[row.group]} {NOT_PROVED}"
     links = (Cell("the board", f"../boards/{board.name}.html"), Cell("all boards", "../index.html"))
@@ -227,11 +228,11 @@ def _verification(row: StandingsRow) -> Table:
     return Table("Verification", ("what", "figure"), rows, note)
 
 
-def _against(board: Board, row: StandingsRow) -> Table:
+def _differences(board: Board, row: StandingsRow) -> Table:
     """Return this row minus each other of its class, over the suite and, where the pair has a page, entry by entry."""
     name, by_name = row.entrant.verdict.submission, _by_name(board)
     mine = [pair for pair in board.standings.pairs if name in (pair.first, pair.second)]
-    forest, paged = Forest.over(mine), set(map(id, _paged(board)))
+    forest, paged = Forest.over(mine), set(map(id, _pairs_with_page(board)))
     rows: list[tuple[str | Cell | Bar, ...]] = []
     for pair in mine:
         sign = 1 if pair.second == name else -1
@@ -253,6 +254,7 @@ def _against(board: Board, row: StandingsRow) -> Table:
 
 
 def _submissions(board: Board) -> Table:
+    """Tabulate the submissions with their badges and flags."""
     rows = []
     for row in board.standings.rows:
         meta, verdict = row.entrant.submission, row.entrant.verdict
@@ -265,6 +267,7 @@ def _submissions(board: Board) -> Table:
 
 
 def _entries(board: Board, of: Sequence[StandingsRow]) -> Table:
+    """Tabulate success, return and turns of each entry by row; entries whose tasks cannot be drawn are left out."""
     rows = []
     for entry in board.standings.suite.entries:
         for row in of:
@@ -283,9 +286,10 @@ def _entries(board: Board, of: Sequence[StandingsRow]) -> Table:
 
 
 def _pairs(board: Board) -> Table:
+    """Tabulate the largest differences between rows of a class, each as a bar."""
     names = {name: row.entrant.submission.agent.name for name, row in _by_name(board).items()}
     top_pairs = sorted(board.standings.pairs, key=lambda pair: -abs(pair.difference))[:MOST_PAIRS]
-    forest, paged = Forest.over(top_pairs), set(map(id, _paged(board)))
+    forest, paged = Forest.over(top_pairs), set(map(id, _pairs_with_page(board)))
     rows: list[tuple[str | Cell | Bar, ...]] = []
     for pair in top_pairs:
         href = f"../{_pair_place(board, pair)}" if id(pair) in paged else ""
@@ -308,7 +312,7 @@ def _badges(of: Sequence[StandingsRow]) -> Table:
     return Table("Badges", ("badge", "it proves", "it does not prove"), rows)
 
 
-def _published(board: Board) -> Table:
+def _published_scores(board: Board) -> Table:
     rows = tuple((item.agent, f"{100 * item.score:.1f} %", item.source, item.url) for item in board.settings.published)
     note = "As papers print them, with prompts, tasks and limits of their own. Nobody replayed these."
     return Table("Published, not replayed", ("agent", "score", "source", "address"), rows, note)
@@ -321,7 +325,7 @@ def _decisions(decisions: Sequence[Decision]) -> Table:
 
 def to_json(board: Board) -> dict[str, Any]:
     """Return the numbers of a board as plain data; entry by entry for the pairs that have a page."""
-    suite, paged = board.standings.suite, set(map(id, _paged(board)))
+    suite, paged = board.standings.suite, set(map(id, _pairs_with_page(board)))
     return {
         "board": board.name, "title": board.settings.title, "suite": suite.name, "suite_digest": suite.digest(),
         "rows": [_row_json(row) for row in board.standings.rows],
@@ -338,6 +342,7 @@ def _pair_row(board: Board, pair: Pair, paged: set[int]) -> dict[str, Any]:
 
 
 def _row_json(row: StandingsRow) -> dict[str, Any]:
+    """Convert a row of the standings to JSON."""
     meta = row.entrant.submission
     return {
         **row.entrant.verdict.to_json(), "class": row.group, "best_place": row.best, "worst_place": row.worst,

@@ -60,6 +60,7 @@ def drawn_suite(suite: Suite, nonce: str) -> tuple[Suite, tuple[str, ...]]:
 
 
 def _draw_tasks(entry: Entry, nonce: str) -> tuple[tuple[str, str, str], ...]:
+    """Draw an entry's tasks anew from a nonce; () where the tasks are fixed and nothing can be drawn."""
     source = core_of(entry_env(entry)).source
     rows: dict[str, tuple[str, str, str]] = {}
     if source.digest:  # outside data or a fixed list: there is nothing new to draw

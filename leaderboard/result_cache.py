@@ -16,7 +16,7 @@ def trim(most_bytes: int = MOST_BYTES, young: float = YOUNG) -> tuple[int, int]:
     Nothing is lost but time: what was removed is stepped again when it is wanted. What was used within `young` seconds stays.
     """
     files = [path for name in FOLDERS for path in (cache_dir() / name).glob("*.json*") if not path.is_symlink()]
-    entries = sorted((_used(path), path.stat().st_size, path) for path in files)
+    entries = sorted((_last_use(path), path.stat().st_size, path) for path in files)
     left, count, now = sum(size for _, size, _ in entries), 0, time.time()
     for used, size, path in entries:
         if left <= most_bytes or now - used < young:
@@ -26,7 +26,7 @@ def trim(most_bytes: int = MOST_BYTES, young: float = YOUNG) -> tuple[int, int]:
     return count, left
 
 
-def _used(path: Path) -> float:
+def _last_use(path: Path) -> float:
     """Return the time of a file's last use, as far as the file system tells."""
     status = path.stat()
     return max(status.st_mtime, status.st_atime)

@@ -35,7 +35,7 @@ def read_lines(path: Path) -> Iterator[bytes]:
     if size > MOST_SHARD_BYTES + _CHUNK:
         raise UsageError(f"{path}: {size:,} bytes are more than a shard has")
     rows, rest = 0, b""
-    for chunk in _unpacked(path):
+    for chunk in _unpack(path):
         left -= len(chunk)
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
@@ -49,7 +49,7 @@ def read_lines(path: Path) -> Iterator[bytes]:
         raise UsageError(f"{path}: line {rows + 1} has no end")
 
 
-def _unpacked(path: Path) -> Iterator[bytes]:
+def _unpack(path: Path) -> Iterator[bytes]:
     """Yield the content of a gzip file of one member, in bounded pieces."""
     unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:

@@ -184,7 +184,7 @@ class Outcomes:
 
 @dataclass(frozen=True)
 class Standings:
-    """A board's rows, by class and score, its pairs, and what compares any two of its rows entry by entry."""
+    """A board's rows by class and score, its pairs, and the outcomes with which any two rows are compared."""
 
     suite: Suite
     rows: tuple[StandingsRow, ...]
@@ -232,6 +232,7 @@ def _order(row: StandingsRow) -> tuple[float, str]:
 
 
 def _row(outcomes: Outcomes, item: Entrant, group: str, pairs: Sequence[Pair], size: int) -> StandingsRow:
+    """Compute a row's range of places and its means of turns and tokens over episodes with turns."""
     verdict = item.verdict
     name = verdict.submission
     apart = [pair for pair in pairs if pair.is_significant and name in (pair.first, pair.second)]
@@ -246,6 +247,7 @@ def _row(outcomes: Outcomes, item: Entrant, group: str, pairs: Sequence[Pair], s
 
 
 def _all_pairs(outcomes: Outcomes, entrants: Sequence[Entrant]) -> list[Pair]:
+    """Compare all rows pairwise, by task or, for registered suites, unpaired, with p values corrected for all pairs."""
     pairs = combinations(entrants, 2)
     drafts = [
         outcomes.compare(one.verdict, other.verdict) if one.registered_suite is other.registered_suite is None

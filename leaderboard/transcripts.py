@@ -71,7 +71,7 @@ def transcripts_of(entrant: Entrant, suite: Suite) -> tuple[tuple[RenderedTransc
     place = cache_dir() / "transcripts" / f"{digest(what)[:32]}.json"
     with tempfile.TemporaryDirectory(prefix="transcripts-") as folder:
         answers = Path(folder) / "externals.jsonl"
-        directory = _unpacked(entrant, suite, None if place.is_file() else answers)
+        directory = _open_submission(entrant, suite, None if place.is_file() else answers)
         if place.is_file():
             return _cached_transcripts(place), ()
         plays, missing = _plays(directory, suite, set(episodes_to_show(suite, episodes)), answers)
@@ -91,10 +91,10 @@ def replayed(entrant: Entrant, suite: Suite, keys: set[str]) -> tuple[list[tuple
     """
     with tempfile.TemporaryDirectory(prefix="replayed-") as folder:
         answers = Path(folder) / "externals.jsonl"
-        return _plays(_unpacked(entrant, suite, answers), suite, keys, answers)
+        return _plays(_open_submission(entrant, suite, answers), suite, keys, answers)
 
 
-def _unpacked(entrant: Entrant, suite: Suite, answers: Path | None) -> Directory:
+def _open_submission(entrant: Entrant, suite: Suite, answers: Path | None) -> Directory:
     """Return the folder of a submission, still the one that was verified, its recorded answers written to a file if asked."""
     assert entrant.folder is not None
     try:
@@ -120,6 +120,7 @@ def _cached_transcripts(place: Path) -> tuple[RenderedTranscript, ...]:
 def _plays(
     directory: Directory, suite: Suite, keys: set[str], answers: Path
 ) -> tuple[list[tuple[Place, Trajectory]], list[str]]:
+    """Replay the rows with these keys, and note those that cannot be replayed."""
     plan, plays, missing = dict(places_of(suite)), list[tuple[Place, Trajectory]](), list[str]()
     with Recording(answers, "replay") as recording:
         replayer = RowReplayer(suite, Services(recording))
@@ -134,6 +135,7 @@ def _plays(
 
 
 def _rows(directory: Directory, suite: Suite, keys: set[str]) -> Iterator[EpisodeRow]:
+    """Yield the episode rows with these keys; other lines are not parsed."""
     encoded_keys = [key.encode() for key in keys]
     for folder in entry_folders(suite).values():
         for path in directory.shards(folder):
@@ -145,6 +147,7 @@ def _rows(directory: Directory, suite: Suite, keys: set[str]) -> Iterator[Episod
 
 
 def _render(reader: ReplayReader, place: Place, play: Trajectory, checked: Checked) -> RenderedTranscript:
+    """Draw the transcript of a replayed episode."""
     head, view = place.header, reader.of(place.entry, play)
     outcome = Cell("success", tone="good") if checked.success else Cell("failure", tone="bad")
     meta = (("entry", place.entry.label), ("trial", str(place.trial + 1)), ("episode key", head.episode_key))

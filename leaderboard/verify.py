@@ -155,6 +155,7 @@ def verify(folder: Path, how: How) -> Verification:
 
 
 def _check_suite(directory: Directory, submission: Submission, board_suite: BoardSuite) -> None:
+    """Reject a submission whose suite, suite file, agent or folders are not the board's."""
     suite = board_suite.suite
     for field_name, value in (("id", suite.id), ("version", suite.version), ("digest", suite.digest())):
         if getattr(submission.suite, field_name) != value:
@@ -170,7 +171,7 @@ def _check_suite(directory: Directory, submission: Submission, board_suite: Boar
 
 
 class _EpisodeReader:
-    """The lines of the episodes, read once in the order of the suite, and what their places say."""
+    """The reader of a submission's episode lines, once and in the suite's order, with the faults of their places."""
 
     def __init__(self, directory: Directory, suite: Suite) -> None:
         self.directory, self.suite = directory, suite
@@ -205,6 +206,7 @@ def _judge(
     how: How,
     answers: int,
 ) -> Verification:
+    """Replay all rows and judge them; only an accepted submission gets score, badges and flags."""
     plan = dict(places_of(board_suite.suite))
     tell = how.progress
     progress = (lambda count, wins: tell(count, max(len(plan), count), wins)) if tell is not None else None

@@ -46,6 +46,7 @@ PLAIN, BY_QUESTIONS, BY_TASKS = "Avg., plain mean", "Avg., weighted by questions
 
 
 def _entry(label: str, name: str, split: str = "test", limit: int | None = None, **arguments: Any) -> Entry:
+    """Build a suite's entry from an id: its tasks, spec digest and arguments."""
     core = core_of(gym.make(full_id(name), **arguments))
     tasks = tasks_of(core, split, limit)
     return Entry(
@@ -53,7 +54,7 @@ def _entry(label: str, name: str, split: str = "test", limit: int | None = None,
     )
 
 
-def _weighing(entry: Entry, weight: float) -> Entry:
+def _with_weight(entry: Entry, weight: float) -> Entry:
     return entry.model_copy(update={"weight": weight})
 
 
@@ -66,10 +67,11 @@ def _average(name: str, source: str, weights: Mapping[str, float]) -> Average:
 
 
 def _core_entries(tasks: int) -> tuple[Entry, ...]:
+    """Build the core suite's entries, weighted so that each family counts alike."""
     rows = [row_of(name) for name in CORE]
     members = Counter(row.family for row in rows)
     return tuple(
-        _weighing(_entry(row.id.removeprefix(f"{NAMESPACE}/"), row.name, limit=tasks), 1 / members[row.family])
+        _with_weight(_entry(row.id.removeprefix(f"{NAMESPACE}/"), row.name, limit=tasks), 1 / members[row.family])
         for row in rows
     )
 
@@ -108,7 +110,7 @@ def search_suite(suite: str, limits: Mapping[str, int], weighted: bool) -> Suite
         _average(BY_QUESTIONS, "VEG, Table 1: its own rows; questions of the published sets", counts),
     )
     if weighted:
-        entries = [_weighing(entry, counts[entry.label]) for entry in entries]
+        entries = [_with_weight(entry, counts[entry.label]) for entry in entries]
     return _suite(suite, *entries, averages=averages)
 
 
@@ -135,7 +137,7 @@ def tau2_veg_suite() -> Suite:
         _average(PLAIN, "VEG, Table 2: the plain mean, which most of its rows are not", dict.fromkeys(counts, 1)),
         _average(BY_TASKS, "VEG, Table 2: most of its rows; tasks of this suite", counts),
     )
-    return _suite("tau2-veg", *(_weighing(entry, counts[entry.label]) for entry in entries), averages=averages)
+    return _suite("tau2-veg", *(_with_weight(entry, counts[entry.label]) for entry in entries), averages=averages)
 
 
 DATA_SUITES = {

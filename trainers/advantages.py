@@ -251,6 +251,7 @@ class _Members:
         return self._highest(values, counted) == -self._highest(-values, counted)
 
     def _highest(self, values: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
+        """Return for each row the highest value of the counted rows of its group (rows, ...); -inf where none counts."""
         lowest = values.new_full((self.count, *values.shape[1:]), -torch.inf)
         index = self.index.reshape(-1, *[1] * (values.dim() - 1)).expand_as(values)
         filled = torch.where(counted, values, -torch.inf)
@@ -258,6 +259,7 @@ class _Members:
 
 
 def _members(groups: Groups, rows: int, device: torch.device) -> _Members:
+    """Return the group index of each row, from names or a tensor of any group ids; None is one group of all rows."""
     if isinstance(groups, torch.Tensor):
         groups = groups.tolist()  # tensors hash by identity
     group_ids = [0] * rows if groups is None else list(groups)

@@ -84,7 +84,7 @@ class BranchingSettings:
         if not 0 <= self.chance <= 1 or not all(map(math.isfinite, numbers)):
             raise UsageError("branching.chance is from 0 to 1; weight, alpha, beta and tau are finite numbers")
         if self.rule.startswith("callable:"):
-            _function(self.rule)
+            _import_rule(self.rule)
 
     def summary(self, turn: Turn, vocabulary: int) -> float | None:
         """Return the entropy of a turn's first k sampled tokens, normalised; None where none was sampled."""
@@ -125,7 +125,7 @@ class BranchNode:
 
 
 def tool_before(turn: Turn, after: str) -> str | None:
-    """Return whose result a turn ended with, "" where nodes are all turns; None where the next turn is no node."""
+    """Return the tool of a turn's last result, "" if any turn makes a node; None if the next turn is no node."""
     names = [row.name for row in turn.results if row.call_id]
     return names[-1] if names else "" if after == "turn" else None
 
@@ -156,14 +156,15 @@ def chance_of(node: BranchNode, settings: BranchingSettings) -> float:
             raise UsageError("branching.tau: rule='paper' compares with a number; the paper gives none")
         return float(settings.alpha + settings.beta * node.delta > settings.tau)
     if settings.rule.startswith("callable:"):
-        chance = float(_function(settings.rule)(node))
+        chance = float(_import_rule(settings.rule)(node))
         if not 0 <= chance <= 1:
             raise UsageError(f"{settings.rule}: a chance is from 0 to 1, not {chance}")
         return chance
     return 0.0
 
 
-def _function(rule: str) -> Callable[[BranchNode], float]:
+def _import_rule(rule: str) -> Callable[[BranchNode], float]:
+    """Import the branching rule that `callable:MODULE:FUNCTION` names; UsageError where it cannot be imported."""
     _, module, name = f"{rule}::".split(":")[:3]
     try:
         function: Callable[[BranchNode], float] = getattr(import_module(module), name)
@@ -205,7 +206,7 @@ class TaskTree:
     """
 
     def __init__(self, items: Sequence[Planned], settings: BranchingSettings, vocabulary: int) -> None:
-        """Take the planned episodes: as many as the tree may have leaves."""
+        """Set the planned episodes, whose number is that of the tree's leaves at most."""
         self._items, self._settings, self._vocabulary = list(items), settings, vocabulary
         self._nodes: list[_Candidate] = []
         self._afterwards = settings.rule in AFTERWARDS
@@ -240,13 +241,13 @@ class TaskTree:
         return self._items[len(self.roots) : len(self.roots) + count]
 
     def add_roots(self, lanes: Sequence[Lane]) -> None:
-        """Take the lanes of roots."""
+        """Add the lanes of new roots."""
         new = [Path(lane) for lane in lanes]
         self.roots += new
         self.paths += new
 
     def prepare(self, lockstep: Lockstep) -> list[Lane]:
-        """Keep forks of every path that is at a node, and return the lanes that are to take a turn."""
+        """Fork every path that is at a node, the forks waiting, and return the lanes that take the next turn."""
         active = [path for path in self.paths if not path.lane.over]
         for path in active:
             path.waiting = []
@@ -386,10 +387,11 @@ def shared_once(rows: Sequence[TrainRow], episodes: Sequence[Trajectory]) -> lis
             advantages[number][place] = 0.0
         number, place = places[0]
         advantages[number][place], masks[number][place] = mean, True
-    return [_only(row, mine, values) for row, mine, values in zip(rows, masks, advantages, strict=True) if any(mine)]
+    return [_mask(row, mine, values) for row, mine, values in zip(rows, masks, advantages, strict=True) if any(mine)]
 
 
-def _only(row: TrainRow, mask: Sequence[bool], advantages: Sequence[float]) -> TrainRow:
+def _mask(row: TrainRow, mask: Sequence[bool], advantages: Sequence[float]) -> TrainRow:
+    """Copy a row with other advantages, in which the tokens of `mask` alone are trained and keep logprob and turn."""
     sequence = row.sequence
     logprobs = tuple(value if mine else 0.0 for value, mine in zip(sequence.logprobs, mask, strict=True))
     turns = tuple(turn if mine else 0 for turn, mine in zip(sequence.turns, mask, strict=True))

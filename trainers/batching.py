@@ -121,7 +121,7 @@ def _parts(
 
 
 def in_parts(rows: Sequence[TrainRow], count: int) -> list[list[TrainRow]]:
-    """Return rows in as many parts as there are gradient steps an epoch, equal ones as far as they divide, in their order."""
+    """Split rows in their order into `count` parts of equal size, up to one row."""
     cuts = [len(rows) * part // count for part in range(count + 1)]
     return [list(rows[start:stop]) for start, stop in pairwise(cuts)]
 
@@ -147,6 +147,7 @@ def _prompt(sequence: TokenSequence) -> tuple[int, ...]:
 
 
 def _check(index: int, row: TrainRow, first: TrainRow) -> None:
+    """Raise UsageError if a row is empty, has other columns than the first, or an advantage at an untrained token."""
     sequence = row.sequence
     length = len(sequence.ids)
     if length == 0:
@@ -169,6 +170,7 @@ def _check(index: int, row: TrainRow, first: TrainRow) -> None:
 
 
 def _pad(rows: list[TrainRow], indices: tuple[int, ...], pad_id: int) -> MicroBatch:
+    """Put the rows of one micro-batch into tensors, padded on the right to the longest row."""
     sequences = [row.sequence for row in rows]
     length = max(len(sequence.ids) for sequence in sequences)
 

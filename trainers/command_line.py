@@ -249,7 +249,7 @@ def _tell_if_finished(out: Path, steps: int) -> None:
 
 
 def _build(kind: Any, table: Any, where: str) -> Any:
-    """Return a dataclass from nested tables, its defaults where they are silent."""
+    """Build a dataclass from nested tables; what they do not set keeps its default. UsageError: unknown names."""
     if not isinstance(table, dict):
         raise UsageError(f"{where}: a table of settings is needed, not {table!r}")
     hints = typing.get_type_hints(kind)
@@ -260,6 +260,7 @@ def _build(kind: Any, table: Any, where: str) -> Any:
 
 
 def _value(hint: Any, value: Any, where: str) -> Any:
+    """Convert a preset's JSON value to the type of a setting's hint; UsageError names the setting if it does not fit."""
     if dataclasses.is_dataclass(hint):
         return _build(hint, value, where)
     origin, parts = typing.get_origin(hint), typing.get_args(hint)

@@ -110,7 +110,7 @@ class Engine(Protocol):
         ...
 
     def fork(self, session: str, new: str) -> None:
-        """Let a new session begin with what one has kept."""
+        """Share a session's cache with a new session."""
         ...
 
     def forget(self) -> None:

@@ -244,7 +244,7 @@ def play_counterfactuals(
 def learn_gain(
     groups: Sequence[EpisodeGroup], replays: dict[str, Replay], route: str, choice: RouteChoice, run: TrainingRun
 ) -> dict[str, float]:
-    """Tell what a route gained, to who chooses the next one as well; over all processes."""
+    """Compute the mean gain of a forced route over all processes, and hand it to the choice of the next route."""
     factual = {result.trajectory.header.episode_key: result for group in groups for result in group.results}
     gains = [
         replay.result.trajectory.total_reward - factual[key].trajectory.total_reward for key, replay in replays.items()

@@ -146,7 +146,7 @@ class EnginePolicy:
     def demonstration_tokens(
         self, trajectory: Trajectory, spec: str, tools: Sequence[Mapping[str, Any]] = ()
     ) -> list[TokenSequence]:
-        """Return the tokens of an episode that somebody else played; `spec` is of no use here."""
+        """Encode another agent's episode as tokens; `spec` is not read."""
         return self._chat.sequences(trajectory, tools)
 
     def fork(self, origin: str, new: str) -> None:
@@ -207,6 +207,7 @@ class EnginePolicy:
         self._engine.forget()
 
     def _begin(self, request: Request) -> "_Turn":
+        """Prepare the next turn: new messages join the conversation, or a new one opens; forced tokens follow the prompt."""
         history = self._histories.get(request.origin)
         if history is None or request.turn == 1 or request.context == "replace":
             if history is None or request.turn == 1:
@@ -232,6 +233,7 @@ class EnginePolicy:
         return _Turn(history, prefix, prefill_ids, request.prefill, request.turn, forced_prefix=forced)
 
     def _end(self, turn: "_Turn") -> Reply:
+        """Append the sampled tokens and return the reply; prefilled and untrained forced tokens are marked as not sampled."""
         turn.history.conversations[-1].append_sampled(turn.ids, turn.logprobs, turn.number)
         forced = turn.forced_prefix
         text = turn.history.last_text = turn.prefill + self._chat.decode((*forced.ids, *turn.ids))
@@ -264,7 +266,7 @@ class TokenHistory:
     earlier_tokens: int = 0
 
     def copy(self) -> "TokenHistory":
-        """Return one that goes on apart from this one."""
+        """Return a copy that grows independently."""
         conversations = [*self.conversations[:-1], self.conversations[-1].copy()]
         return replace(self, conversations=conversations, prompts=list(self.prompts))
 
@@ -286,7 +288,7 @@ class TokenHistory:
 
 @dataclass
 class _Turn:
-    """A turn between its request and its reply."""
+    """A turn that is being sampled: its prefix, its forced tokens and those drawn so far."""
 
     history: TokenHistory
     prefix: Prefix

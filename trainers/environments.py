@@ -203,6 +203,7 @@ def members_of(env: EnvironmentSettings) -> list[Member]:
 
 
 def _member(env: EnvironmentSettings, name: str, row: Any) -> Member:
+    """Build a member of the mixture from its weight or its table of weight and arguments; UsageError if malformed."""
     options = row if isinstance(row, dict) else {"weight": row}
     weight = options.get("weight")
     if set(options) - {"weight", "arguments"} or isinstance(weight, bool) or not isinstance(weight, int | float):
@@ -254,6 +255,7 @@ def train_environments(settings: RunSettings) -> dict[str, TrainEnvironment]:
 
 
 def _specs_of(env: EnvironmentSettings, evaluation: EvalSettings, bare: bool = True) -> tuple[str, str]:
+    """Return the training and the evaluation spec of a run; UsageError if `keep_best` would choose on the test tasks."""
     own, other = (json_object(getattr(env, name), f"env.{name}") for name in ("arguments", "test_arguments"))
     around = [] if bare else wrapper_rows(env.wrappers, "env.wrappers")
     specs = environment_spec(env.id, own, around), environment_spec(env.id, {**own, **other}, around)

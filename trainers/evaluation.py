@@ -91,7 +91,7 @@ class EvaluationResult:
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> "EvaluationResult":
-        """Read what `as_json` gave."""
+        """Read the form of `as_json`."""
         whole = set(row.get("faults_by_kind", ())) <= set(row["kinds"].values())
         return cls(_rate(row["successes"], row["clusters"]) if whole else None, **row)
 
@@ -191,7 +191,7 @@ class Evaluator:
     """
 
     def __init__(self, settings: RunSettings, player: Player, accelerator: Any) -> None:
-        """Take the settings, who is measured, and accelerate's processes.
+        """Set the settings, the player to measure, and accelerate's processes.
 
         Raises:
             UsageError: arguments are no JSON object, a split does not exist, or the best would be chosen on the test split.
@@ -266,6 +266,7 @@ class Evaluator:
         return summaries
 
     def _measure(self, specs: Specs, split: str, tasks: int, name: str) -> EvaluationResult | None:
+        """Measure the player on tasks of a split in the main process, while the others wait and get None."""
         measurement = None
         with one_budget():
             if tasks and self._accelerator.is_main_process:

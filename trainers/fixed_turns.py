@@ -125,7 +125,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         end_id: int,
         states: Mapping[int, Any] = MappingProxyType({}),
     ) -> None:
-        """Take what is played and by whom.
+        """Set the plan, the policy and the states of the lanes.
 
         Args:
             lane_plan: what is played.
@@ -152,6 +152,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         self._rows = {number: LaneTurns(lane) for number, lane in zip(numbers, lanes, strict=True)}
 
     def _resume(self, state: Mapping[str, Any]) -> Lane:
+        """Restore a lane from its saved state: its episode is stepped again and its conversation is put back."""
         item = Planned(**state["item"])
         lane = Lane(item, self._lockstep.environment(item.spec), fault=state["fault"])
         if state["walk"] is not None:
@@ -168,7 +169,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         return {"item": asdict(lane.item), "fault": lane.fault, "walk": walk, "conversation": conversation}
 
     def stagger(self, limit: int) -> int:
-        """Play each lane on, by its number, for a part of `limit` turns that nobody learns from; return how many there were.
+        """Play each lane on for a part of `limit` turns by its number, which are not trained on; return their count.
 
         Lanes that all begin at their first turn make the first batches all openings.
         """
@@ -193,7 +194,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         lanes = [row.lane for row in rows]
         bootstraps |= {lane.origin: self._state(lane) for lane in lanes if not lane.over}
         lost, ages = sum(row.lost for row in rows), [len(lane.walk.turns) for lane in lanes if lane.walk is not None]
-        batch = [self._points(row.cut(), bootstraps) for row in rows]
+        batch = [self._data_points(row.cut(), bootstraps) for row in rows]
         self._forget_contexts()
         points = [point for lane_points in batch for point in lane_points]
         if not points:
@@ -206,6 +207,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
             self._policy.restore(row.lane.origin, self._policy.conversation_state(row.lane.origin))
 
     def _begin_next(self) -> None:
+        """Begin the next trial of each lane whose episode is over, and release the old one."""
         over = [(number, row) for number, row in self._rows.items() if row.lane.over]
         for _, row in over:
             self._lockstep.drop([row.lane])
@@ -226,11 +228,12 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         return last is not None and last.truncated and not last.terminated
 
     def _state(self, lane: Lane) -> tuple[int, ...]:
-        """Return the tokens of the state that a lane is in, in which nobody has acted; also where a limit ended it."""
+        """Return the tokens of a lane's state before the next action; also of one that a limit ended."""
         assert lane.walk is not None
-        return self._policy.bootstrap_tokens(lane.walk.ahead())[-self._max_context :]
+        return self._policy.bootstrap_tokens(lane.walk.state_request())[-self._max_context :]
 
-    def _points(self, steps: Sequence[RecordedTurn], bootstraps: dict[str, tuple[int, ...]]) -> list[DataPoint]:
+    def _data_points(self, steps: Sequence[RecordedTurn], bootstraps: dict[str, tuple[int, ...]]) -> list[DataPoint]:
+        """Build the data points of the recorded turns; only an origin's last turn, if not terminated, has bootstrap tokens."""
         points = []
         for place, step in enumerate(steps):
             last = place + 1 == len(steps) or steps[place + 1].origin != step.origin
@@ -246,12 +249,13 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
 
 
 def state_before(ids: Sequence[int], end: int) -> TokenSequence:
-    """Return a sequence whose one trained token, which nobody said, stands behind `ids`: its value is that of the state."""
+    """Return `ids` with `end` as the one trained token: the critic's value there is the value of the state."""
     length = len(ids)
     return TokenSequence((*ids, end), (False,) * length + (True,), (0.0,) * (length + 1), (0,) * length + (1,))
 
 
 def _stats(points: Sequence[DataPoint]) -> dict[str, float]:
+    """Compute the metrics of a batch: mean reward, valid actions, ended episodes, empty turns and token counts."""
     turns = [point.turn for point in points]
     over = sum(turn.terminated or turn.truncated for turn in turns)
     lengths = [sum(point.sequence.trained) for point in points if not point.empty]

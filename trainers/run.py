@@ -43,7 +43,7 @@ class TrainingRun:
     """
 
     def __init__(self, settings: RunSettings, out: Path, spending: Costs | None = None) -> None:
-        """Set everything up.
+        """Set up model, players, checkpoints and logs, and resume the last checkpoint where there is one.
 
         Args:
             settings: of the run.
@@ -69,11 +69,11 @@ class TrainingRun:
         self._saved_step, self._sampled = self.step, 0
         self._spending = spending or Costs()
         self._spending.begin(out, accelerator.process_index, accelerator.num_processes)
-        self._serve()
+        self._set_services()
         self.weights_changed()
         self._metrics = Metrics(out, settings.log, total_steps=settings.steps, enabled=accelerator.is_main_process)
 
-    def _serve(self) -> None:
+    def _set_services(self) -> None:
         self.parts.policy.services = self.parts.eval_policy.services = self._spending.services(self.step)
 
     @property
@@ -106,7 +106,7 @@ class TrainingRun:
             return play_groups(self.parts.processes.share(plan, together=together), self.parts.policy)
 
     def weights_changed(self) -> None:
-        """Tell the engine: caches are dropped; a copy of the weights is brought up to date, and checked."""
+        """Sync the engine's copy of the weights, if it has one, and drop its caches."""
         engine = self.parts.engine
         if hasattr(engine, "sync"):
             with self.parts.accelerator.autocast():
@@ -144,7 +144,7 @@ class TrainingRun:
         turns: int | None = None,
         calls: Mapping[str, int] | None = None,
     ) -> None:
-        """Count the step, evaluate and save where that is due, and tell what it was like.
+        """Count the step, log its metrics, and evaluate and save where that is due.
 
         Args:
             stats: metrics of the step.
@@ -156,7 +156,7 @@ class TrainingRun:
             BudgetSpent: the evaluation could not be paid for; it is made where the run goes on.
         """
         self.step += 1
-        self._serve()
+        self._set_services()
         every = self._settings.evaluation.every
         turn_count = sum(group.turns for group in groups) if turns is None else turns
         tokens, env_steps = self.parts.processes.sums([stats.get("tokens", 0.0), turn_count])
@@ -258,7 +258,7 @@ class TrainingRun:
             self._save()
 
     def stop(self, end: BudgetSpent) -> BudgetSpent:
-        """Save the steps that are finished, and return what is told of the end: what was spent, and how to go on."""
+        """Save the finished steps, and return the error to raise: the cost so far and how to resume."""
         self.parts.policy.sampled_tokens = self._sampled  # the step that is not finished is played again
         if self._saved_step < self.step:
             self._save()
@@ -272,6 +272,7 @@ class TrainingRun:
         return self._spending.paid(gather_object([self._spending.counts]))
 
     def _evaluate(self) -> dict[str, float]:
+        """Measure the validation tasks unless this step is measured, and keep the weights if they are the best."""
         points = self._evaluator.validation() if self._state["unmeasured"] else {}
         self._state["unmeasured"] = False
         if "eval/success" in points and self._settings.evaluation.keep_best:
@@ -297,6 +298,7 @@ class TrainingRun:
         return float(self._state["cpu_seconds"]) + self.parts.processes.sums([time.process_time()])[0]
 
     def _save(self) -> None:
+        """Save a checkpoint in the main process, while the others wait, and forget the step's spending records."""
         state = {
             **self._state,
             "memory": self.memory,
@@ -314,6 +316,7 @@ class TrainingRun:
         return digest([sorted(self.parts.chat.tokenizer.get_vocab().items()), self.parts.chat.template])
 
     def _resume(self) -> bool:
+        """Restore the last checkpoint and return whether there was one; UsageError if its tokenizer differs."""
         saved = self._checkpoints.load(self.parts.bare, self.parts.optimiser)
         if saved is None:
             return False

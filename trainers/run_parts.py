@@ -98,7 +98,7 @@ class RunParts:
         return [(gym.make(EnvSpec.from_json(environment.bare)), part) for environment, part in parts]
 
     def encode(self, episode: Trajectory) -> list[TokenSequence]:
-        """Return an episode that somebody played as tokens, as the policy would have had them."""
+        """Encode another agent's episode as the tokens that the policy would have seen."""
         environment = self.environments.get(episode.header.env_id, self.main)
         return self.policy.demonstration_tokens(episode, environment.spec, environment.tools)
 

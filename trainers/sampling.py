@@ -104,7 +104,7 @@ class Player(Protocol):
     def demonstration_tokens(
         self, trajectory: Trajectory, spec: str, tools: Sequence[Mapping[str, Any]] = ()
     ) -> list[TokenSequence]:
-        """Return the tokens of an episode that somebody else played in the environment of a spec, shown these tools."""
+        """Encode another agent's episode, in a spec's environment with these tools, as tokens."""
         ...
 
     def forget(self) -> None:

@@ -207,6 +207,7 @@ def evaluation_command(settings: Mapping[str, Any], folder: Path) -> str:
 
 
 def _command(settings: Mapping[str, Any], folder: Path) -> str:
+    """Compose the `agent-envs eval` command that plays a run's policy in its test environment, and comment what it omits."""
     env = settings["env"]
     arguments = {**json.loads(env["arguments"]), **json.loads(env["test_arguments"])}
     around, rest = _options(settings, arguments)
@@ -272,6 +273,7 @@ def _text(value: Any) -> str:
 
 
 def _settings_of(folder: Path) -> dict[str, Any]:
+    """Read a run folder's settings; UsageError where there are none."""
     try:
         settings: dict[str, Any] = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -45,7 +45,7 @@ class VEGSettings(FeedbackSettings, GRPOSettings):
         FeedbackSettings.__post_init__(self)
 
     def stack(self, feedback: str) -> list[dict[str, Any]]:
-        """Return the wrappers around the environment with somebody's feedback, or with `none`."""
+        """Return the wrappers around the environment with the feedback of a source, or with `none`."""
         inner = [{name: arguments} for name, arguments in wrapper_rows(self.env.wrappers, "env.wrappers")]
         return inner if feedback == "none" else [*inner, self.wrapper(feedback)]
 

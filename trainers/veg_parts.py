@@ -68,7 +68,7 @@ class FeedbackSettings:
         return {name: make_chat_model(name, **self._options()).name for name in names}
 
     def wrapper(self, feedback: str) -> dict[str, Any]:
-        """Return the wrapper in which somebody gives feedback, as settings of wrappers have it."""
+        """Return the feedback wrapper of a source, as settings of wrappers have it."""
         names = ("epsilon", "max_calls", "max_cost", "prices")
         arguments = {"feedback": feedback, **{name: getattr(self, name) for name in names}, "templates": self._texts()}
         return {"VerbalFeedback": arguments | ({"options": self._options()} if is_chat_name(feedback) else {})}
@@ -92,6 +92,7 @@ class FeedbackSettings:
         return models and f"feedback by {models}, templates {read_templates(self._texts()).digest}"
 
     def _texts(self) -> Any:
+        """Parse the templates as JSON text; "" where there are none."""
         if not self.templates:
             return ""
         try:

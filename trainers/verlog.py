@@ -262,7 +262,7 @@ def rows_with_advantages(
 
 
 def bootstrap(point: DataPoint, value: float | None, settings: VerlogSettings) -> float | None:
-    """Return the value of what follows a turn in GAE; None where the lane's next turn does."""
+    """Return the bootstrap value behind a turn: 0 after the episode's end, else `value`, None within the batch."""
     if point.turn.terminated or (point.turn.truncated and settings.released_truncation):
         return 0.0
     return value
@@ -293,6 +293,7 @@ def update(rows: list[TrainRow], run: TrainingRun, settings: VerlogSettings) -> 
     """Take one gradient step of the policy on rows and return its metrics."""
 
     def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Compute each token's PPO loss with the entropy bonus, and the metrics of ratios and entropies."""
         with run.parts.accelerator.autocast():
             inputs = run.parts.model, micro, run.parts.temperature
             logprobs, entropies = token_logprobs(*inputs, entropy_grad=settings.entropy != 0)
@@ -310,7 +311,7 @@ def update(rows: list[TrainRow], run: TrainingRun, settings: VerlogSettings) -> 
 
 
 def inspect_policy(settings: VerlogSettings, run: TrainingRun, when: str) -> None:
-    """Tell what the policy says, where that is wanted, and keep it for the result."""
+    """Print statistics of the policy's turns, if the settings ask for them, and keep them for the result."""
     if settings.examine:
         summary = run.memory.setdefault("examined", {})[when] = inspect_turns(run, settings.seed)
         print(f"{when} training: {in_words(summary)}", file=sys.stderr)

@@ -92,6 +92,7 @@ def write_for_hub(hub: str, env_id: str, out: Path, arguments: Mapping[str, Any]
 
 
 def _write_package(name: str, out: Path | None, kind: str) -> list[str]:
+    """Write a new package with an environment, and return what to run next; UsageError before anything is overwritten."""
     snake = _snake(name)
     if snake in sys.stdlib_module_names or find_spec(snake) is not None:
         raise UsageError(f"new {name}: a module {snake!r} is there already, here or installed; take another name")
@@ -102,9 +103,9 @@ def _write_package(name: str, out: Path | None, kind: str) -> list[str]:
     register = OWN.format(id=env_id, entry=f"{snake}.env:{name}")
     words = {"name": name, "snake": snake, "package": snake, "id": env_id, "prefix": f"{snake}:", "register": register}
     texts = _parts(folder / snake, words, EXPANDED if kind else PARTS) | {
-        folder / "pyproject.toml": _filled("pyproject", words | {"dashed": snake.replace("_", "-")}),
-        folder / "README.md": _filled(f"{kind}readme", words),
-        folder / "tests" / f"test_{snake}.py": _filled(f"{kind}test", words),
+        folder / "pyproject.toml": _fill("pyproject", words | {"dashed": snake.replace("_", "-")}),
+        folder / "README.md": _fill(f"{kind}readme", words),
+        folder / "tests" / f"test_{snake}.py": _fill(f"{kind}test", words),
     }
     _write(f"new {name}", texts)
     do = f"cd {folder} && agent-envs check {snake}:{env_id} && python -m pytest"
@@ -117,6 +118,7 @@ def _write_package(name: str, out: Path | None, kind: str) -> list[str]:
 
 
 def _write_family(name: str, family: Path) -> list[str]:
+    """Write a new family into a checkout and enter it in the registry; UsageError for a name that is taken."""
     snake, place = _snake(name), family.absolute()
     root, package = place.parents[2] if len(place.parents) > 2 else place, place.name
     registry, listed = (root / "agent_envs" / part for part in ("core/registry.py", "envs/__init__.py"))
@@ -131,11 +133,11 @@ def _write_family(name: str, family: Path) -> list[str]:
     env_id = f"{NAMESPACE}/{name}-v0"
     words = {"name": name, "snake": snake, "package": dotted, "id": env_id, "prefix": "", "register": INSIDE}
     tests = root / "tests" / "envs" / package
-    texts = _parts(place, words, PARTS) | {tests / "__init__.py": "", tests / "test_env.py": _filled("test", words)}
-    row = _filled("row", words | {"summary": SUMMARY}).rstrip("\n")
+    texts = _parts(place, words, PARTS) | {tests / "__init__.py": "", tests / "test_env.py": _fill("test", words)}
+    row = _fill("row", words | {"summary": SUMMARY}).rstrip("\n")
     entered = {
-        registry: _entered(registry, table, TABLE_OF_IDS, f"\n{row}"),
-        listed: _entered(
+        registry: _insert_line(registry, table, TABLE_OF_IDS, f"\n{row}"),
+        listed: _insert_line(
             listed, listed.read_text("utf-8"), LIST_OF_FAMILIES, f"\n    {package}/: {name}, a number to find."
         ),
     }
@@ -169,17 +171,17 @@ def _templates() -> dict[str, str]:
     return {name.removesuffix(".txt"): paths[name].read_text(encoding="utf-8") for name in sorted(paths)}
 
 
-def _filled(template: str, words: Mapping[str, str]) -> str:
+def _fill(template: str, words: Mapping[str, str]) -> str:
     return Template(_templates()[template]).substitute(words)
 
 
 def _parts(folder: Path, words: Mapping[str, str], templates: Sequence[str]) -> dict[Path, str]:
-    parts = {template.rpartition("/")[2]: _filled(template, words) for template in templates}
+    parts = {template.rpartition("/")[2]: _fill(template, words) for template in templates}
     return {folder / FILE_NAMES.get(part, f"{part}.py"): text for part, text in parts.items()}
 
 
-def _entered(path: Path, text: str, ends: tuple[str, str], line: str) -> str:
-    """Return a text with one more line at the end of a list."""
+def _insert_line(path: Path, text: str, ends: tuple[str, str], line: str) -> str:
+    """Insert a line at the end of a list of a source text; UsageError where the list is not found."""
     place = text.find(ends[1], text.find(ends[0])) if ends[0] in text else -1
     if place < 0:
         raise UsageError(f"{path}: no place for the new entry was found, the end of {ends[0]!r}")

@@ -49,7 +49,7 @@ def shared(cache: SharedCache[Value], key: Hashable, build: Callable[[], Value],
 
 
 class Uncopied:
-    """Base of what holds no state of an episode: gymnasium copies environments' arguments, and a copy is the object itself."""
+    """Base of classes without state of an episode, whose deep copy is the object itself: gymnasium copies arguments."""
 
     __slots__ = ()
 
@@ -117,5 +117,5 @@ def load_rows(path: Path) -> list[Any]:
 
 
 def _seal(path: Path, rows: bytes) -> bytes:
-    """Return a file's text: rows behind a digest, which covers the name as well: it tells of what they are."""
+    """Return a cache file's text: its rows behind a digest of rows and name."""
     return b'["%b",%b]' % (hashlib.sha256(path.name.encode() + rows).hexdigest().encode(), rows)

@@ -63,6 +63,7 @@ class EnvFault(AgentEnvsError):
     """
 
     def __init__(self, cause: str, retryable: bool = True, wait_seconds: float = 0.0) -> None:
+        """Hold the cause, whether another attempt may help, the wait that the service asked for, and the usage so far."""
         super().__init__(cause)
         self.cause = cause
         self.retryable = retryable

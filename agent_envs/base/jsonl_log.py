@@ -69,6 +69,7 @@ class Journal(contextlib.AbstractContextManager["Journal"]):
 
     @contextlib.contextmanager
     def _disk_faults(self) -> Iterator[None]:
+        """Turn errors of the disk into an AgentEnvsError that says how to go on."""
         try:
             yield
         except OSError as error:
@@ -80,6 +81,7 @@ class Journal(contextlib.AbstractContextManager["Journal"]):
 
 
 def _open_journal(path: Path) -> IO[bytes]:
+    """Open a journal for appending; UsageError for a link, another kind of file or an unwritable place."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_symlink():
@@ -91,7 +93,7 @@ def _open_journal(path: Path) -> IO[bytes]:
 
 
 def _check_kind(path: Path) -> None:
-    """Refuse a folder, and a pipe or a device, which to open might take for ever."""
+    """Refuse a folder, pipe or device in a journal's place: opening one may never return."""
     if path.exists() and not path.is_file():
         kind = "a folder" if path.is_dir() else "no file"
         raise UsageError(f"{path} is {kind}, where a journal belongs; name another place")
@@ -138,7 +140,7 @@ def read_row(file: IO[bytes], start: int) -> Any:
 
 
 def _rows(path: Path, read: Callable[[bytes], tuple[Any] | None] | None = None) -> Iterator[tuple[Any, int]]:
-    """Yield (row, where its line ends); of lines with more behind them, what `read` makes of them."""
+    """Yield (row, byte behind its line); `read` may read all lines but the last, which is left out if torn."""
     if not path.exists():
         return
     _check_kind(path)
@@ -161,6 +163,7 @@ def _verify_line(line: bytes) -> tuple[bytes] | None:
 
 
 def _sound_row(line: bytes) -> tuple[Any] | None:
+    """Return a line's row in a tuple, or None if it is cut or its checksum is wrong; an older form is read, too."""
     if not line.endswith(b"\n"):
         return None
     try:

@@ -19,7 +19,7 @@ _WORDS = "search answer the a of in who what when where first last yes no move l
 @state_type
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call that somebody asked for. `arguments` is the canonical JSON text of an object."""
+    """A requested tool call; `arguments` is the canonical JSON text of an object."""
 
     id: str
     name: str

@@ -17,6 +17,7 @@ from agent_envs.base.serialization import canonical_json, state_type
 
 MAX_CALL_CHARACTERS = 100_000
 _CALL_KEYS = frozenset(("name", "arguments", "id", "type"))
+MAX_CALL_DEPTH = 64  # of objects and lists within one another
 _Tag = tuple[str, str, str]  # a name, and how its tag opens and closes
 
 
@@ -250,6 +251,8 @@ def read_call(body: str, call_id: str) -> ToolCall | Malformed:
         arguments = value.get("arguments", {})
         if not isinstance(arguments, dict):
             return Malformed("the arguments of a tool call are a JSON object")
+        if _depth(arguments) > MAX_CALL_DEPTH:  # how deep Python's own reader goes depends on its version
+            return Malformed(f"the arguments of a tool call are nested more than {MAX_CALL_DEPTH} deep")
         # JSON escapes can make lone surrogates of plain ASCII text, behind the replacing of the whole turn.
         texts = (value["name"], canonical_json(arguments))
         name, body = (text.encode("utf-8", "replace").decode("utf-8") for text in texts)
@@ -263,3 +266,16 @@ def read_call(body: str, call_id: str) -> ToolCall | Malformed:
 def no_constant(name: str) -> None:
     """Refuse NaN and the infinities, which Python's reader of JSON takes."""
     raise ValueError(f"{name} is not JSON")
+
+
+def _depth(value: Any) -> int:
+    """Return how deep objects and lists in a JSON value stand within one another; 0 for a plain value."""
+    depth, level = 0, [value]
+    while level := [
+        part
+        for whole in level
+        if isinstance(whole, dict | list)
+        for part in (whole.values() if isinstance(whole, dict) else whole)
+    ]:
+        depth += 1
+    return depth

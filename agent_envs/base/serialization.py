@@ -73,7 +73,7 @@ def state_type(cls: T) -> T:
 
 
 def _make_quickly(cls: Any) -> None:
-    """Replace a frozen slots dataclass's generated `__init__`, which looks up a setter a field, by a quick one."""
+    """Replace a frozen slots dataclass's generated `__init__`, which looks up a setter for each field, by a faster one."""
     original, fields = cls.__init__, dataclasses.fields(cls)
     names, code = tuple(field.name for field in fields), getattr(cls.__init__, "__code__", None)
     generated = code and code.co_filename == "<string>" and code.co_varnames[: code.co_argcount] == ("self", *names)
@@ -170,6 +170,7 @@ def decode_state(value: Any, texts: Sequence[str] = ()) -> Any:
 
 
 def _decode(value: Any, texts: Sequence[str]) -> Any:
+    """Decode stored JSON to values; ValueError for a bare list, which no state is stored as."""
     if type(value) in _SCALAR:
         return value
     if isinstance(value, list):
@@ -190,6 +191,7 @@ def _decode(value: Any, texts: Sequence[str]) -> Any:
 
 
 def _construct(value: dict[str, Any], texts: Sequence[str]) -> Any:
+    """Construct a registered type from its stored fields; ValueError for an unknown type or unfit fields."""
     cls = _TYPES.get(value["$type"])
     if cls is None:
         raise ValueError(

@@ -168,6 +168,7 @@ def stage_lines(title: str) -> Callable[[str, float], None]:
     report = _lines(lambda percent, _, stage: f"{title}: {stage} {percent} %", seconds=2.0)
 
     def tell(stage: str, fraction: float) -> None:
+        """Report a stage's progress: in place on a terminal, else a line now and then."""
         if sys.stderr.isatty():
             print(
                 f"\r{title}: {stage} {100 * fraction:.0f} %\x1b[K", end="\n" if fraction >= 1 else "", file=sys.stderr
@@ -179,6 +180,7 @@ def stage_lines(title: str) -> Callable[[str, float], None]:
 
 
 def _lines(words: Callable[..., str], seconds: float = LINE_SECONDS) -> Callable[..., None]:
+    """Return a reporter that prints a line at most every so many seconds, and one at the end."""
     last = time.monotonic()
 
     def report(finished: int, planned: int, *more: Any) -> None:

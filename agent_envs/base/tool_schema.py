@@ -119,6 +119,7 @@ def argument_texts(docstring: str) -> dict[str, str]:
 
 
 def _check(schema: dict[str, Any], arguments: dict[str, Any]) -> str:
+    """Check a call's arguments against its schema; return the complaint, or "" if all is well."""
     properties = schema["properties"]
     missing = [name for name in schema["required"] if name not in arguments]
     if missing:
@@ -132,6 +133,7 @@ def _check(schema: dict[str, Any], arguments: dict[str, Any]) -> str:
 
 
 def _fits(value: Any, schema: dict[str, Any]) -> bool:
+    """Check a value against a schema's type; a bool is no number, and an int is one."""
     kind = schema["type"]
     if isinstance(value, bool):
         return bool(kind == "boolean")

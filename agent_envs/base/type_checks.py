@@ -27,12 +27,13 @@ def misfit(cls: type, values: dict[str, Any]) -> str:
 
 def attribute_fits(cls: type, name: str, value: Any) -> bool:
     """Return whether a value fits what a class annotates an attribute with."""
-    fits = _attribute(cls, name)
+    fits = _attribute_check(cls, name)
     return fits is None or fits(value)
 
 
 @cache
 def _checks(cls: Any) -> dict[str, tuple[frozenset[type], Fits, str]]:
+    """Build the check, exact types and type name of each field that can be checked; {} if hints do not resolve."""
     try:
         hints = get_type_hints(cls)
     except (NameError, TypeError, AttributeError, SyntaxError):  # names that only the class's own scope knows
@@ -43,12 +44,13 @@ def _checks(cls: Any) -> dict[str, tuple[frozenset[type], Fits, str]]:
         if (fits := _fits(hint)) is not None:
             plain = isinstance(hint, type) and not get_args(hint)
             name = hint.__name__ if plain else str(hint).replace("typing.", "")
-            checks[field.name] = (_exact(hint), fits, name)
+            checks[field.name] = (_exact_types(hint), fits, name)
     return checks
 
 
 @cache
-def _attribute(cls: type, name: str) -> Fits | None:
+def _attribute_check(cls: type, name: str) -> Fits | None:
+    """Return the check of an annotated attribute, of the first class that annotates it, or None."""
     for base in cls.__mro__:
         if name in inspect.get_annotations(base):
             try:
@@ -58,10 +60,10 @@ def _attribute(cls: type, name: str) -> Fits | None:
     return None
 
 
-def _exact(hint: Any) -> frozenset[type]:
+def _exact_types(hint: Any) -> frozenset[type]:
     """Return the types whose values fit as they are, which spares most values the slower test."""
     if get_origin(hint) in (Union, UnionType):
-        return frozenset().union(*map(_exact, get_args(hint)))
+        return frozenset().union(*map(_exact_types, get_args(hint)))
     if hint in (None, NoneType, bool, int, str):
         return frozenset([hint or NoneType])
     return frozenset([hint] if isinstance(hint, type) and dataclasses.is_dataclass(hint) else [])
@@ -91,11 +93,12 @@ def _fits(hint: Any) -> Fits | None:
 
 
 def _tuple_fits(parts: tuple[Any, ...]) -> Fits:
+    """Build the check of a tuple: any length with one type, or a fixed length."""
     if len(parts) == 2 and parts[1] is Ellipsis:
         each = _fits(parts[0])
         if each is None:
             return lambda value: isinstance(value, tuple)
-        exact = _exact(parts[0])
+        exact = _exact_types(parts[0])
         return lambda value: isinstance(value, tuple) and (exact.issuperset(map(type, value)) or all(map(each, value)))
     tests = [_fits(part) for part in parts]
 

@@ -39,8 +39,8 @@ def check_determinism(subject: EnvUnderTest) -> str:
     one, two = subject.make(), subject.make()
     for script in subject.scripts():
         first = play(one, script)
-        _same(first, play(one, script), f"task {script.task}, the same environment again")
-        _same(first, play(two, script), f"task {script.task}, a second environment")
+        _check_same(first, play(one, script), f"task {script.task}, the same environment again")
+        _check_same(first, play(two, script), f"task {script.task}, a second environment")
     return f"{subject.tasks} episodes, twice in one environment and once in another"
 
 
@@ -55,7 +55,7 @@ def check_processes(subject: EnvUnderTest) -> str:
     for hash_seed in ("0", "4242"):
         there = run_child(subject, job, hash_seed)
         for script, mine, other in zip(scripts, here, there["play"], strict=True):
-            _same(mine, other, f"task {script.task}, a process with PYTHONHASHSEED={hash_seed}")
+            _check_same(mine, other, f"task {script.task}, a process with PYTHONHASHSEED={hash_seed}")
         for (kind, _, task), one, two in zip(agents, acted, there["agents"], strict=True):
             if one != two:
                 raise CheckFailed(f"task {task}: the {kind} agent acts otherwise with PYTHONHASHSEED={hash_seed}")
@@ -100,6 +100,7 @@ def check_info(subject: EnvUnderTest) -> str:
 
 
 def _check_info(observation: Any, info: dict[str, Any], moment: str) -> None:
+    """Check that observation, info and messages have the documented keys and types of this moment."""
     if not isinstance(observation, str):
         raise CheckFailed(f"the observation at {moment} is a {type(observation).__name__}, not a str")
     moments = {"reset": ("always", "reset"), "step": ("always", "step"), "end": ("always", "step", "end")}[moment]
@@ -145,18 +146,19 @@ def check_refusals(subject: EnvUnderTest) -> str:
     env = subject.make()
     core = core_of(env)
     script = subject.scripts()[0]
-    _refused(lambda: core.step(""), subject.env_id, "step before reset")
+    _check_refusal(lambda: core.step(""), subject.env_id, "step before reset")
     play(env, script)
-    _refused(lambda: env.step(script.actions[-1]), subject.env_id, "step after the end")
-    _refused(lambda: env.reset(options={"tusk": 1}), subject.env_id, "an unknown reset option")
-    _refused(lambda: env.reset(options={"split": "no such split"}), subject.env_id, "an unknown split")
-    _refused(lambda: env.reset(options={"task": "no such task"}), subject.env_id, "an unknown task")
+    _check_refusal(lambda: env.step(script.actions[-1]), subject.env_id, "step after the end")
+    _check_refusal(lambda: env.reset(options={"tusk": 1}), subject.env_id, "an unknown reset option")
+    _check_refusal(lambda: env.reset(options={"split": "no such split"}), subject.env_id, "an unknown split")
+    _check_refusal(lambda: env.reset(options={"task": "no such task"}), subject.env_id, "an unknown task")
     subject.reset(env, 0)
-    _refused(lambda: core.step(None), subject.env_id, "an action of type None")
+    _check_refusal(lambda: core.step(None), subject.env_id, "an action of type None")
     return "before reset, after the end, unknown option, split, task, action type"
 
 
-def _refused(call: Callable[[], Any], env_id: str, what: str) -> None:
+def _check_refusal(call: Callable[[], Any], env_id: str, what: str) -> None:
+    """Check that a call raises a UsageError that names the environment."""
     try:
         call()
     except UsageError as error:
@@ -191,8 +193,8 @@ def check_interleaving(subject: EnvUnderTest) -> str:
     with ThreadPoolExecutor(len(scripts)) as pool:
         threaded = list(pool.map(play, [subject.make() for _ in scripts], scripts))
     for script, alone, woven, beside in zip(scripts, serial, mixed, threaded, strict=True):
-        _same(alone, woven, f"task {script.task}, interleaved")
-        _same(alone, beside, f"task {script.task}, in a thread")
+        _check_same(alone, woven, f"task {script.task}, interleaved")
+        _check_same(alone, beside, f"task {script.task}, in a thread")
     return f"{len(scripts)} environments, step by step and in threads"
 
 
@@ -200,7 +202,7 @@ def _upto(script: Any, turns: int) -> Any:
     return type(script)(script.seed, script.task, script.split, script.actions[:turns])
 
 
-def _same(one: list[str], two: list[str], where: str) -> None:
+def _check_same(one: list[str], two: list[str], where: str) -> None:
     if one != two:
         turn = next((n for n, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
         raise CheckFailed(f"{where}: differs at turn {turn}")
@@ -253,16 +255,16 @@ def check_restore(subject: EnvUnderTest) -> str:
 def check_pickle(subject: EnvUnderTest) -> str:
     """An environment that is pickled before its first reset, in an episode and after the end goes on as it would have."""
     for moment in subject.moments():
-        env = _pickled(subject.make())
+        env = _pickle_copy(subject.make())
         play(env, _upto(moment.script, moment.turn))
-        env = _pickled(env)
+        env = _pickle_copy(env)
         if play(env, moment.script, start=moment.start) != moment.future:
             raise CheckFailed(f"task {moment.script.task}: unpickled at turn {moment.turn}, the future is another")
-        _pickled(env)
+        _pickle_copy(env)
     return f"{3 * len(subject.moments())} pickles"
 
 
-def _pickled(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+def _pickle_copy(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
     copy: gym.Env[Any, Any] = pickle.loads(pickle.dumps(env))
     if snapshot(copy).to_bytes() != snapshot(env).to_bytes():
         raise CheckFailed("a pickled copy is not where the environment was")

@@ -22,7 +22,7 @@ HOOKS = {"solver": ("env",), "sampler": ("env", "rng"), "heuristic": ("request",
 
 
 class CheckFailed(Exception):
-    """A finding."""
+    """The failure of a check: what the environment does against the contract."""
 
 
 class CheckSkipped(Exception):
@@ -83,7 +83,7 @@ class ForkPoint:
 
     @property
     def start(self) -> int:
-        """Where `play` goes on, which resets at 0."""
+        """The start for `play`: the turn, or without one a number before the reset, which `play` does at 0."""
         return self.turn or -len(self.script.actions)
 
     def to_json(self) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class EnvUnderTest:
     def of(
         cls, env: str | gym.Env[Any, Any], arguments: dict[str, Any], *, tasks: int, hostile: int, split: str | None
     ) -> "EnvUnderTest":
-        """Find out how to make the environment again."""
+        """Build the subject with the recipe that makes its environment again; UsageError where there is none."""
         if isinstance(env, str):
             env = gym.make(env, **arguments)
         elif arguments:
@@ -231,6 +231,7 @@ def play(env: gym.Env[Any, Any], script: Script, start: int = 0) -> list[str]:
 
 
 def _jsonable(value: Any) -> Any:
+    """Convert numpy values for JSON; TypeError for anything else that JSON has no form for."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.generic):

@@ -58,6 +58,7 @@ def check_expanded_actions(subject: EnvUnderTest) -> str:
 
 
 def _check_table(core: TurnEnv, count: int) -> None:
+    """Check that expanded actions are numbered from 0, ordered `end`, `route`, `act`, and named differently."""
     table = getattr(core, "expanded_actions", ())
     if [action.id for action in table] != list(range(count)):
         raise CheckFailed(
@@ -72,6 +73,7 @@ def _check_table(core: TurnEnv, count: int) -> None:
 
 
 def _mask(info: dict[str, Any], count: int) -> Any:
+    """Return the action mask after a check of its shape and type; at least one action must be legal."""
     mask = info.get("action_mask")
     if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (count,) or not mask.any():
         raise CheckFailed(f"info['action_mask'] is {mask!r}: a bool array of {count}, with something legal, was due")
@@ -87,6 +89,7 @@ def _moment(env: Any) -> Any:
 
 
 def _refusals(env: Any, numbers: list[Any]) -> int:
+    """Check in forks that illegal actions are explained and change no state; return how many were checked."""
     for number in numbers:
         twin = fork(env)
         observation, _, terminated, _, info = twin.step(number)

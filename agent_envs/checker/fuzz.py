@@ -58,7 +58,7 @@ def check_hostile_text(subject: EnvUnderTest) -> str:
             if over:
                 subject.reset(env, number % max(subject.tasks, 1))
             if number % 2 and len(text) < 10_000:
-                text = _spliced(subject.sample(env, rng), text, rng)
+                text = _splice(subject.sample(env, rng), text, rng)
             action: Any = text
             if ids and rng.random() < IDS:  # a legal action: text meets every active environment; or a hostile id
                 action = hostile_id(ids, rng) if rng.random() < 0.3 else subject.sample(env, rng)
@@ -81,7 +81,7 @@ def check_hostile_text(subject: EnvUnderTest) -> str:
     )
 
 
-def _spliced(action: Any, text: str, rng: random.Random) -> str:
+def _splice(action: Any, text: str, rng: random.Random) -> str:
     """Return a legal action with a hostile text inside: what reaches the tools behind a parser."""
     legal = str(action)
     place = rng.randrange(len(legal) + 1)

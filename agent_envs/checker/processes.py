@@ -43,17 +43,17 @@ def run_child(subject: EnvUnderTest, job: dict[str, Any], hash_seed: str) -> dic
             _servers[hash_seed] = _ForkServer(hash_seed)
         line = _servers[hash_seed].ask(text)
     else:
-        line = started(text, hash_seed)
+        line = run_fresh(text, hash_seed)
     result: dict[str, Any] = json.loads(line or '{"error": "it died"}')
     if "error" in result:
         raise CheckFailed(f"a fresh process fails: {result['error']}")
     return result
 
 
-def started(text: str, hash_seed: str) -> str:
-    """Return the line that a process of its own writes for a job."""
+def run_fresh(text: str, hash_seed: str) -> str:
+    """Run a job in a new process and return the line that it writes."""
     child = subprocess.run(
-        COMMAND, input=text, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=_with(hash_seed),
+        COMMAND, input=text, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=_variables_with(hash_seed),
         timeout=SECONDS, check=False,
     )  # fmt: skip
     return child.stdout
@@ -63,10 +63,11 @@ class _ForkServer:
     """A process that forks one for each job."""
 
     def __init__(self, hash_seed: str) -> None:
+        """Start the process with a hash seed, to be ended when this process ends."""
         self.owner, self._lock = os.getpid(), Lock()
         self._process = subprocess.Popen(
             [*COMMAND, "fork"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            env=_with(hash_seed),
+            env=_variables_with(hash_seed),
         )  # fmt: skip
         atexit.register(self.close)
 
@@ -95,7 +96,7 @@ class _ForkServer:
 _servers: dict[str, _ForkServer] = {}
 
 
-def _with(hash_seed: str) -> dict[str, str]:
+def _variables_with(hash_seed: str) -> dict[str, str]:
     return {**os.environ, "PYTHONHASHSEED": hash_seed}
 
 
@@ -128,7 +129,7 @@ def _answer_line(text: str, answers: IO[str]) -> None:
     """Run one job, and write its line."""
     try:
         job = json.loads(text)
-        _go_where_it_was_asked(job)
+        _adopt_caller_settings(job)
         result = answer(job)
     except Exception as error:  # noqa: BLE001 - whatever a stranger's environment raises is what is to be told
         result = {"error": f"{type(error).__name__}: {error}"}
@@ -136,8 +137,8 @@ def _answer_line(text: str, answers: IO[str]) -> None:
     answers.flush()
 
 
-def _go_where_it_was_asked(job: dict[str, Any]) -> None:
-    """Take the folder, the path and the variables of the process that asks."""
+def _adopt_caller_settings(job: dict[str, Any]) -> None:
+    """Set the working folder, the import path and the variables to those of the process that sent the job."""
     hash_seed = os.environ["PYTHONHASHSEED"]
     os.environ.clear()
     os.environ.update(job["variables"], PYTHONHASHSEED=hash_seed)
@@ -146,13 +147,13 @@ def _go_where_it_was_asked(job: dict[str, Any]) -> None:
 
 
 def _make_tasks(job: dict[str, Any]) -> None:
-    """Make the tasks of a job where they are kept for all jobs after it, too; what fails here, the job itself will tell.
+    """Make the tasks of a job in the server, for this and all later forks; errors are left to the job itself.
 
     So a task of ours that came out differently from process to process is seen once a server, of which each hash seed has one.
     """
     signal.alarm(SECONDS)
     with contextlib.suppress(Exception, SystemExit):
-        _go_where_it_was_asked(job)
+        _adopt_caller_settings(job)
         env = make_again(job["recipe"])
         source = core_of(env).source
         for script in job.get("play", []):
@@ -161,7 +162,7 @@ def _make_tasks(job: dict[str, Any]) -> None:
     signal.alarm(0)
 
 
-def _forked(text: str, answers: IO[str]) -> None:
+def _answer_in_fork(text: str, answers: IO[str]) -> None:
     """Run one job in a fork, with a line for it however that ends."""
     job = json.loads(text)
     module = job["recipe"]["module"]
@@ -180,13 +181,14 @@ def _forked(text: str, answers: IO[str]) -> None:
 
 
 def _serve() -> None:
+    """Answer the jobs on standard input, a line each; what an environment prints is discarded."""
     answers = os.fdopen(os.dup(1), "w")
     jobs = os.fdopen(os.dup(0))
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1):  # what an environment reads and prints is no job and no answer
         os.dup2(nothing, stream)
     for text in jobs:
-        (_forked if sys.argv[1:] == ["fork"] else _answer_line)(text, answers)
+        (_answer_in_fork if sys.argv[1:] == ["fork"] else _answer_line)(text, answers)
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ def check_solver(subject: EnvUnderTest) -> str:
 
 
 def _mean_return(subject: EnvUnderTest, env: gym.Env[Any, Any], policy: Policy, must_succeed: bool = False) -> float:
+    """Play every task and return the mean return; with `must_succeed`, CheckFailed names a task that fails."""
     total = 0.0
     for task in range(subject.tasks):
         result = run_episode(env, policy, seed=task, task=task, split=subject.split)
@@ -56,7 +57,7 @@ def check_planting(subject: EnvUnderTest) -> str:
     """The answer (or, without gold, the solver's words) planted in all that is shown changes no return of random play."""
     env = subject.make()
     core = core_of(env)
-    baited = 0
+    bait_count = 0
     for task in range(subject.tasks):
         subject.reset(env, task)
         going, rng = env, random.Random(f"planting:{task}")
@@ -73,12 +74,12 @@ def check_planting(subject: EnvUnderTest) -> str:
             bait = str(solve(env)[0])
         with planting(core, bait):
             planted = sum(float(env.step(action)[1]) for action in actions)
-        baited += sum(bait in message.content for turn in core.episode.turns for message in turn.observation)
+        bait_count += sum(bait in message.content for turn in core.episode.turns for message in turn.observation)
         if planted != total:
             raise CheckFailed(f"task {task}: planting moved the return from {total:g} to {planted:g}")
-    if not baited:
+    if not bait_count:
         raise CheckSkipped("nothing was shown that a bait could be planted in")
-    return f"{baited} texts baited in {subject.tasks} episodes that never answer"
+    return f"{bait_count} texts baited in {subject.tasks} episodes that never answer"
 
 
 @contextlib.contextmanager
@@ -86,7 +87,8 @@ def planting(core: TurnEnv, bait: str) -> Iterator[None]:
     """Plant a bait behind every text that the policy did not write, before rewards see the turn."""
     advance = core._advance
 
-    def baited(episode: Episode, action: Any) -> Outcome:
+    def advance_with_bait(episode: Episode, action: Any) -> Outcome:
+        """Advance the episode, and append the bait to observation and results alone."""
         outcome = advance(episode, action)
         messages = tuple(
             dataclasses.replace(message, content=message.content + bait) for message in outcome.observation
@@ -94,7 +96,7 @@ def planting(core: TurnEnv, bait: str) -> Iterator[None]:
         results = tuple(dataclasses.replace(result, content=result.content + bait) for result in outcome.results)
         return dataclasses.replace(outcome, observation=messages, results=results)
 
-    core._advance = baited  # type: ignore[method-assign]
+    core._advance = advance_with_bait  # type: ignore[method-assign]
     try:
         yield
     finally:
@@ -111,7 +113,7 @@ def check_hidden_gold(subject: EnvUnderTest) -> str:
         solution = solve(env) if companion(env, "solver") is not None else []
         for canary in (CANARY, NUMBER):
             bait = dataclasses.replace(
-                real, gold=tuple(CANARY for _ in real.gold), hidden=_replaced(real.hidden, type(canary))
+                real, gold=tuple(CANARY for _ in real.gold), hidden=_replace_values(real.hidden, type(canary))
             )
             if str(canary) not in json.dumps(encode_state(bait)):
                 continue
@@ -126,32 +128,32 @@ def check_hidden_gold(subject: EnvUnderTest) -> str:
 
 def _play_through(subject: EnvUnderTest, env: gym.Env[Any, Any], bait: Any, go_on: GoOn) -> int:
     """Play until the episode ends and return how many results were searched for the canary."""
-    _shows(subject.reset(env, bait), "reset")
+    _check_hidden(subject.reset(env, bait), "reset")
     steps = 1
     while True:
         env, (observation, _, terminated, truncated, info) = go_on(env)
         if terminated or truncated:
             return steps
-        _shows((observation, info), f"turn {info['turn']}")
+        _check_hidden((observation, info), f"turn {info['turn']}")
         steps += 1
 
 
-def _shows(result: tuple[Any, ...], where: str) -> None:
+def _check_hidden(result: tuple[Any, ...], where: str) -> None:
     text = json.dumps(result, default=lambda value: value.tolist() if isinstance(value, np.ndarray) else str(value))
     if CANARY in text or str(NUMBER) in text:
         raise CheckFailed(f"the hidden gold or scenario shows at {where}")
 
 
-def _replaced(value: Any, kind: type) -> Any:
+def _replace_values(value: Any, kind: type) -> Any:
     """Return a scenario whose texts (kind str) or whole numbers (kind int) are the canary."""
     if isinstance(value, kind) and not isinstance(value, bool):
         return CANARY if kind is str else NUMBER
     if isinstance(value, tuple):
-        return tuple(_replaced(item, kind) for item in value)
+        return tuple(_replace_values(item, kind) for item in value)
     if isinstance(value, dict):
-        return {key: _replaced(item, kind) for key, item in value.items()}
+        return {key: _replace_values(item, kind) for key, item in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {item.name: _replaced(getattr(value, item.name), kind) for item in dataclasses.fields(value)}
+        fields = {item.name: _replace_values(getattr(value, item.name), kind) for item in dataclasses.fields(value)}
         return dataclasses.replace(value, **fields)
     return value
 

@@ -92,6 +92,7 @@ def show_page(env_id: EnvId, as_json: Json = False, arg: Arguments = None) -> No
     }
 
     def text() -> None:
+        """Print the page: reward, expanded actions, splits and an example episode."""
         show(f"{page['id']}\n\n{page['page']}\n\nReward as declared: {json.dumps(page['reward'], indent=2)}\n")
         rows = [[str(row[key]) for key in ("id", "name", "desc", "kind")] + [", ".join(row["environments"])]
                 for row in page["expanded_actions"]]  # fmt: skip

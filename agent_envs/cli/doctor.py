@@ -56,6 +56,7 @@ def _version(package: str) -> str:
 
 
 def _packages() -> Iterator[Row]:
+    """Yield the rows of needed packages, this package and Python."""
     from agent_envs import __version__
 
     needed = {package: _version(package) for package in _requirements()[""]}
@@ -88,6 +89,7 @@ def _extras() -> Iterator[Row]:
 
 
 def _data() -> Iterator[Row]:
+    """Yield the rows of the data folder, the cache and the data sets that are here."""
     from agent_envs.base.caches import cache_dir
     from agent_envs.datasets.listing import data_rows
 
@@ -127,6 +129,7 @@ def _sandboxes() -> Iterator[Row]:
 
 
 def _gpu() -> Row:
+    """Return the row of the GPU; without nvidia-smi it is no failure, as nothing needs one."""
     if shutil.which(GPU[0]) is None:
         return "GPU", "NVIDIA", None, "no nvidia-smi; environments and evaluation need none"
     try:

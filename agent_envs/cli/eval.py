@@ -130,7 +130,7 @@ def _tell_plan(suite: "Suite", settings: "Settings", yes: bool) -> None:
 
 
 def _begin(suite: "Suite", settings: "Settings", folder: Path, title: str, as_json: bool) -> None:
-    """Play a suite, once what is known of it before is told."""
+    """Print the notes on a suite, then play it."""
     from agent_envs.evaluation.runs.evaluate import evaluate
     from agent_envs.evaluation.suites.plan import notes_on
 
@@ -162,7 +162,7 @@ def _check_pack(pack: Path | None, limit: int | None) -> None:
 
 
 def _check_out(out: Path | None) -> None:
-    """Refuse a folder of other things, where a run would lie among them; hidden files are nobody's."""
+    """Refuse an output folder that holds other files than a run's; hidden files do not count."""
     if out is not None and out.is_dir() and not (out / "config.json").exists():
         for path in out.iterdir():
             if not path.name.startswith((".", "suite.json", "journal.jsonl")):  # those of a run that was killed early
@@ -170,6 +170,7 @@ def _check_out(out: Path | None) -> None:
 
 
 def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Advice") -> "Suite":
+    """Build the suite of a call: a named one, or the choice of an id; UsageError where both are given or neither."""
     from agent_envs.evaluation.runs.costs import with_feedback
     from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, first_tasks, playable_part
     from agent_envs.evaluation.suites.suite import DEMO, load_suite
@@ -197,6 +198,7 @@ def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Adv
 
 
 def _sweep(text: str) -> tuple[str, tuple[Any, ...]] | None:
+    """Parse NAME=VALUE,VALUE,... to the name and its values, or None for ""."""
     if not text:
         return None
     name, equals, values = text.partition("=")
@@ -207,6 +209,7 @@ def _sweep(text: str) -> tuple[str, tuple[Any, ...]] | None:
 
 
 def _turn_limits(text: str | None) -> tuple[int, ...]:
+    """Parse turn limits such as "0,1,2"; none for None."""
     if text is None:
         return ()
     parts = [part.strip() for part in text.split(",") if part.strip()]
@@ -238,6 +241,7 @@ def _refuse_other_options(context: typer.Context) -> None:
 
 
 def _finish(play: Callable[[Any], "Result"], folder: Path, title: str, as_json: bool) -> None:
+    """Play under a progress bar and print the result; exit with 3 if it was stopped or is incomplete, else pack it."""
     from agent_envs.base.terminal import progress_bar
 
     finished = False
@@ -260,6 +264,7 @@ def _finish(play: Callable[[Any], "Result"], folder: Path, title: str, as_json: 
 
 
 def _pack_result(result: "Result", folder: Path) -> None:
+    """Pack a finished run where the settings say so; a folder that is there already stays."""
     if not result.settings.pack:
         return
     from agent_envs.evaluation.submission.pack import pack_run
@@ -272,6 +277,7 @@ def _pack_result(result: "Result", folder: Path) -> None:
 
 
 def _tell(result: "Result", folder: Path) -> None:
+    """Print a result for people: a line or a table of entries, notes, cost, and how to go on."""
     from agent_envs.evaluation.report.report import feedback_tables, result_notes
     from agent_envs.evaluation.runs.summary import NO_RESULT
 

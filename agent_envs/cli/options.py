@@ -82,6 +82,7 @@ def two_interrupts(running: str) -> Iterator[None]:
     """Finish the work called `running` ("running episodes") on the first Ctrl-C, with a note; leave at once on the second."""
 
     def interrupted(number: int, frame: Any) -> None:
+        """Raise KeyboardInterrupt on the first Ctrl-C, after arming the second to end the process."""
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
         if sys.platform != "win32":  # a main thread that is just about to wait for a lock would not hear of the second
             ears, mouth = os.pipe()

@@ -37,7 +37,7 @@ def play(
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401 - lines can be edited, and be longer than the 4,096 bytes of a terminal's own
     try:
-        _episode(env, {"task": task, **({"split": split} if split else {})})
+        _play_episode(env, {"task": task, **({"split": split} if split else {})})
     except EOFError as end:
         show(f"\n{end.args[0] if end.args == ('bye',) else 'no more input; bye'}")
     except KeyboardInterrupt:
@@ -45,26 +45,27 @@ def play(
         raise typer.Exit(130) from None
 
 
-def _episode(env: Any, options: dict[str, Any]) -> None:
+def _play_episode(env: Any, options: dict[str, Any]) -> None:
+    """Play one episode in the terminal: print observations, read lines and take their actions, then print the summary."""
     from agent_envs.integrations import tool_view
     from agent_envs.rollout.typed import TypedActions
 
-    core, typed = env.unwrapped, TypedActions(env, tool_view)
+    core, menu = env.unwrapped, TypedActions(env, tool_view)
     observation, info = env.reset(seed=0, options=options)
     show(fold_text(f"{core.env_id}, task {info['task_id']}; {COMMANDS}"))
-    over, fresh = False, True
+    over, redraw = False, True
     while not over:
-        if fresh:
-            _show(core, observation)
-        _prompt(typed, info)
-        line = _read("> ")
+        if redraw:
+            _show_state(core, observation)
+        _show_menu(menu, info)
+        line = _read_line("> ")
         if line.strip() == "/help":
-            _help(typed)
+            _show_help(menu)
             continue
-        actions = typed.actions(line, _read)
+        actions = menu.actions(line, _read_line)
         if line.strip() and not actions:
             show("nothing was done; /help lists what there is")
-        fresh = bool(actions) or hasattr(core, "drawing")  # an empty line shows a game again
+        redraw = bool(actions) or hasattr(core, "drawing")  # an empty line shows a game again
         for action in actions:
             observation, reward, terminated, truncated, info = env.step(action)
             over = terminated or truncated
@@ -75,36 +76,39 @@ def _episode(env: Any, options: dict[str, Any]) -> None:
             if reward:
                 terms = ", ".join(f"{name} {value:g}" for name, value in info["reward_terms"].items() if value)
                 show(f"reward {reward:g} ({terms})")
-        observation = core.history if typed.expanded else observation
-    _show(core, observation)
+        observation = core.history if menu.expanded else observation
+    _show_state(core, observation)
     _tell_end(core, "solved" if info["success"] else f"not solved{', a limit was reached' if truncated else ''}")
 
 
-def _show(core: Any, observation: str) -> None:
-    """Show the state of an environment that can be drawn for a terminal, and what the policy is shown."""
+def _show_state(core: Any, observation: str) -> None:
+    """Print an environment's drawing for a terminal, where it has one, and the observation below it."""
     drawing = core.drawing() if hasattr(core, "drawing") else ""
     show(f"\n{drawing}\n\n{fold_text(observation)}\n" if drawing else f"\n{fold_text(observation)}\n")
 
 
-def _prompt(typed: Any, info: dict[str, Any]) -> None:
+def _show_menu(menu: Any, info: dict[str, Any]) -> None:
+    """Print the turn, and the actions and tools by number, many only in turn 1; expanded actions by name, the legal ones."""
     show(f"--- turn {info['turn'] + 1}, {info['turns_left']} left ---")
-    if typed.expanded:
-        legal = " ".join(f"/{name}" for name, number in typed.expanded.items() if info["action_mask"][number])
+    if menu.expanded:
+        legal = " ".join(f"/{name}" for name, number in menu.expanded.items() if info["action_mask"][number])
         show(fold_text(f"in {info['active']}: {legal}{', or text' if info['active'] == 'language' else ''}"))
-    elif len(typed.names) <= FEW or info["turn"] == 0:
-        cells = (f"{number} {name}".replace(" ", NO_BREAK) for number, name in enumerate(typed.names, 1))
+    elif len(menu.names) <= FEW or info["turn"] == 0:
+        cells = (f"{number} {name}".replace(" ", NO_BREAK) for number, name in enumerate(menu.names, 1))
         show(fold_text("   ".join(cells)).replace(NO_BREAK, " "))
 
 
-def _help(typed: Any) -> None:
+def _show_help(menu: Any) -> None:
+    """Print a line on each action or tool with its number, and on how to type a turn."""
     from agent_envs.rollout.typed import TEXT
 
-    for number, about in enumerate(typed.about, 1):
-        show(fold_text(about if typed.expanded else f"{number:2}. {about}"))
+    for number, about in enumerate(menu.about, 1):
+        show(fold_text(about if menu.expanded else f"{number:2}. {about}"))
     show(fold_text(f"\n{TEXT}\n{COMMANDS}."))
 
 
 def _tell_end(core: Any, how: str) -> None:
+    """Print the end of an episode: how it ended, the reward summed by its terms, the return, and the gold."""
     record, gold = core.trajectory, core.episode.task.gold
     sums: Counter[str] = Counter()
     for turn in record.turns:
@@ -134,7 +138,7 @@ def fold_text(text: str, columns: int = 0) -> str:
 
 
 def _lay_out(line: str, columns: int) -> str:
-    """Print a JSON object or list over several lines; return any other line unchanged."""
+    """Return a JSON object or list laid out over several lines, and any other line unchanged."""
     from rich.pretty import pretty_repr
 
     try:
@@ -143,8 +147,8 @@ def _lay_out(line: str, columns: int) -> str:
         return line
 
 
-def _read(prompt: str) -> str:
-    """Return a line that a person types; EOFError where there is no more, or the person leaves."""
+def _read_line(prompt: str) -> str:
+    """Return the line that a person types, unstripped; raises EOFError at its end, with "bye" where the person leaves."""
     person = sys.stdin.isatty()
     try:
         line = input("" if prompt.endswith("... ") and not person else f"{fold_text(visible(prompt)).rstrip(' ')} ")

@@ -34,6 +34,7 @@ def report(
         write_report(page, summary)
 
     def text() -> None:
+        """Print the report as Markdown or as tables, with its notes and the page's place."""
         if markdown:
             show(summary.markdown().rstrip("\n"))
             return
@@ -66,6 +67,7 @@ def compare(
         write_comparison(page, contrasts, notes)
 
     def text() -> None:
+        """Print each entry's two rates, their difference with interval and p value, and the metrics."""
         methods = {contrast.paired.method for contrast in contrasts}
         show(f"paired by task: {methods.pop() if len(methods) == 1 else 'of each entry as told there'}")
         for contrast in contrasts:

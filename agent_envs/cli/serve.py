@@ -51,6 +51,7 @@ def serve_retriever(
 
 
 def _announce(server: "RetrieverServer", as_json: bool) -> None:
+    """Print the server's address and the argument that uses it, or one line of JSON."""
     if as_json:
         # On one line, for a program that reads the first one and goes on.
         print(json.dumps({"url": server.url, **server.health}), flush=True)
@@ -67,6 +68,7 @@ def _token(variable: str) -> str | None:
 
 
 def _corpus(name: str) -> "Corpus":
+    """Load a corpus by name, or a generated world's as world:SPLIT:INDEX; UsageError if malformed."""
     kind, colon, place = name.partition(":")
     if kind != "world" or not colon:
         from agent_envs.datasets.catalogue import load_corpus

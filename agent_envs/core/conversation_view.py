@@ -23,7 +23,7 @@ class Participant:
 
 @dataclass(frozen=True, slots=True)
 class ViewEntry:
-    """One thing that a side said, did or brought about.
+    """One entry of a conversation: words, a call, its result, a change of the state, or a note.
 
     Attributes:
         participant: the side's name; "" for what belongs to none.
@@ -46,7 +46,7 @@ class ViewEntry:
 
 @dataclass(frozen=True, slots=True)
 class ViewCheck:
-    """One thing that the end was held against.
+    """One criterion of the final check, with its verdict.
 
     Attributes:
         group: what kind of thing it is; checks of one group follow each other.

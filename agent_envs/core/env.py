@@ -111,7 +111,7 @@ class TurnEnv(gym.Env[str, Any]):
         return env
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "TurnEnv":
-        """Copy what it holds; what is shared and never written says so itself."""
+        """Copy the environment; parts that are shared and never written (`Uncopied`) stay the same objects."""
         twin: TurnEnv = memo.setdefault(id(self), object.__new__(type(self)))
         twin.__dict__.update(deepcopy(self.__dict__, memo))
         return twin
@@ -277,6 +277,7 @@ class TurnEnv(gym.Env[str, Any]):
         return legal_text(action)
 
     def _pick(self, task: int | str | Task | None, split: str) -> Task:
+        """Choose a task by index, id or chance; a Task is taken as it is. UsageError for an unknown split or task."""
         if isinstance(task, Task):
             return task
         if split not in self.source.splits:
@@ -322,7 +323,7 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return {}
 
     def on_turn_limit(self, turns: int) -> None:
-        """Hear of a wrapper further out that ends every episode after so many turns."""
+        """Take note of a wrapper further out that ends every episode after so many turns."""
 
     def turn_env(self) -> TurnEnv:
         """Return the TurnEnv at the core of the stack."""
@@ -332,6 +333,7 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
 
 def _check_options(env: TurnEnv, options: dict[str, Any]) -> dict[str, Any]:
+    """Check the options of a reset: known names, and an episode key that is a text."""
     for name in options:
         if name not in RESET_OPTIONS:
             env._refuse(f"unknown reset option {name!r}", f"the options are {', '.join(RESET_OPTIONS)}")
@@ -342,7 +344,7 @@ def _check_options(env: TurnEnv, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _copy(value: Any) -> Any:
-    """Copy plain data for a reader who may change it; `copy.deepcopy` takes many times as long."""
+    """Copy plain data that the caller may change, many times faster than `copy.deepcopy`."""
     if isinstance(value, (list, tuple)):
         return type(value)(map(_copy, value))
     return {key: _copy(item) for key, item in value.items()} if isinstance(value, Mapping) else value
@@ -385,6 +387,7 @@ def _not_closed(outcome: Outcome, reason: str) -> Outcome:
 
 
 def _info(env: TurnEnv, episode: Episode) -> dict[str, Any]:
+    """Build the info of an episode's newest turn, or of its prompt before the first turn."""
     turns = episode.turns
     messages, events = (turns[-1].observation, turns[-1].events) if turns else (episode.prompt, ())
     return {

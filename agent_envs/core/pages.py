@@ -30,6 +30,7 @@ def paged(package: str, file: str, template: str) -> Callable[[type[_Env]], type
     """
 
     def complete(cls: type[_Env]) -> type[_Env]:
+        """Fill the package's page into a class's docstring, with the class's own parts where there are any."""
         name = cls.__name__.removesuffix("ExpA")
         parts = {**sections(package, file), "name": Template(name)}
 

@@ -98,10 +98,13 @@ def _episode_text(episode: Episode) -> bytes:
 
 
 def _attributes(*names: str) -> tuple[Get, Set]:
+    """Return get and set functions for a wrapper's state that is held in attributes of these names."""
+
     def get(wrapper: Any) -> Any:
         return tuple(tuple(v) if isinstance(v, deque) else v for v in (getattr(wrapper, name) for name in names))
 
     def put(wrapper: Any, values: Any) -> None:
+        """Set a wrapper's attributes from a snapshot; UsageError where number or types do not fit."""
         olds = [getattr(wrapper, name) for name in names]
         if not isinstance(values, tuple) or len(values) != len(names) or not all(map(_fits, olds, values)):
             raise UsageError(f"the snapshot's state of {type(wrapper).__name__} is not what that wrapper keeps")
@@ -118,15 +121,15 @@ def _fits(old: Any, value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float)
 
 
-def _no_more_checks(wrapper: Any) -> None:
-    """Gymnasium's passive checks compare the first steps with the reset before them: in mid-episode they are over."""
+def _end_passive_checks(wrapper: Any) -> None:
+    """Switch off gymnasium's passive checks, which belong to the first steps after a reset."""
     wrapper.checked_reset = wrapper.checked_step = wrapper.checked_data_reuse = True
     wrapper._previous_data = None
 
 
 _WRAPPERS: dict[type, tuple[Get, Set]] = {
     OrderEnforcing: _attributes("_has_reset"),
-    PassiveEnvChecker: (lambda wrapper: (), lambda wrapper, state: _no_more_checks(wrapper)),
+    PassiveEnvChecker: (lambda wrapper: (), lambda wrapper, state: _end_passive_checks(wrapper)),
     TimeLimit: _attributes("_elapsed_steps"),
     RecordEpisodeStatistics: _attributes(
         "episode_count", "episode_start_time", "episode_returns", "episode_lengths",
@@ -217,6 +220,7 @@ def _label(wrapper: gym.Wrapper[Any, Any, Any, Any]) -> str:
 
 
 def _access(wrapper: gym.Wrapper[Any, Any, Any, Any]) -> tuple[Get, Set]:
+    """Return the functions that read and set a wrapper's state; TypeError if none are registered for its type."""
     access = _WRAPPERS.get(type(wrapper))
     if access is None:
         name = f"{type(wrapper).__module__}.{type(wrapper).__qualname__}"
@@ -231,6 +235,7 @@ def _shallow(thing: Any) -> Any:
 
 
 def _space(space: gym.Space[Any]) -> gym.Space[Any]:
+    """Copy an action space, deeply only where its generator is in use."""
     if space._np_random is not None:
         return copy.deepcopy(space)
     twin = copy.copy(space)
@@ -240,6 +245,7 @@ def _space(space: gym.Space[Any]) -> gym.Space[Any]:
 
 
 def _generator(state: Any) -> np.random.Generator:
+    """Restore a PCG64 generator from its state; UsageError for another kind or a malformed state."""
     name = state.get("bit_generator") if isinstance(state, dict) else state
     if name != "PCG64":
         raise UsageError(f"snapshots know the PCG64 generator, not {str(name)[:100]!r}")

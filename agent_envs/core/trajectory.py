@@ -124,7 +124,7 @@ class Turn:
 @state_type
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Header:
-    """Which episode a trajectory belongs to."""
+    """The identity of an episode: environment, task, seed, episode key and branch, with digests."""
 
     env_id: str
     spec_digest: str
@@ -137,7 +137,7 @@ class Header:
 
     @property
     def origin(self) -> str:
-        """Episode key and branch: what names the turns taken under this header."""
+        """Episode key and branch, which name the turns taken under this header."""
         return f"{self.episode_key}/{self.branch}"
 
 
@@ -214,6 +214,7 @@ class TrajectoryTree:
     """
 
     def __init__(self, header: Header, prompt: tuple[Message, ...]) -> None:
+        """Start a tree without branches from a header and a prompt."""
         self.root = replace(header, episode_key="", branch="")
         self.prompt = _shared_prompt(prompt)
         self.nodes: dict[str, Node] = {}
@@ -318,6 +319,7 @@ def transcript(prompt: tuple[Message, ...], turns: tuple[Turn, ...]) -> str:
 
 
 def _as_one_text(turns: tuple[Turn, ...]) -> str:
+    """Join actions and what the environment appended into one text; the environment's runs stand in ⟪⟫."""
     pieces = list[tuple[bool, str]]()
     for turn in turns:
         appended = "".join(message.content for message in turn.observation)

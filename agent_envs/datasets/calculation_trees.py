@@ -50,6 +50,7 @@ class _Parser:
     """Recursive descent over the tokens of one expression; operands go into a list in order."""
 
     def __init__(self, text: str) -> None:
+        """Cut an expression into tokens; ValueError where it is too long or no arithmetic."""
         self.operands: list[Fraction] = []
         self.tokens: list[str] = []
         place = 0
@@ -75,6 +76,7 @@ class _Parser:
         return tree
 
     def atom(self) -> Tree:
+        """Parse a bracketed sum or an operand; an operand's tree is its place in the list. ValueError for anything else."""
         token = self.tokens[self.place]
         self.place += 1
         if token == "(":
@@ -167,6 +169,7 @@ def rescale(chain: Chain, rng: random.Random, digits: int = 6) -> WordProblem:
 
 
 def _problem(chain: Chain, numbers: list[int]) -> WordProblem:
+    """Write a chain's question, steps and answer with other numbers; thousands are grouped where they were."""
     pieces, end = [], 0
     for (start, stop), number in zip(chain.places, numbers, strict=True):
         grouped = "," in chain.question[start:stop]
@@ -197,9 +200,10 @@ def _signs(chain: Chain, numbers: list[int]) -> list[tuple[int, bool]] | None:
 
 
 class _Scaling:
-    """The numbers on their way up."""
+    """The search for larger numbers with the same order and the same signs of all results."""
 
     def __init__(self, chain: Chain, rng: random.Random, digits: int) -> None:
+        """Begin with the chain's own numbers, whose order and signs must hold; `top` is the largest with so many digits."""
         self.chain = chain
         self.rng = rng
         self.numbers = list(chain.numbers)
@@ -251,6 +255,7 @@ class _Scaling:
         return stride if stride <= self.top else 1
 
     def _accept(self, numbers: list[int]) -> bool:
+        """Take over new numbers if their order and all signs of the calculation stay the same; return whether they did."""
         ordered = all(numbers[a] < numbers[b] for a, b in zip(self.order, self.order[1:], strict=False))
         if not ordered or _signs(self.chain, numbers) != self.signs:
             return False

@@ -102,6 +102,7 @@ def _missing(what: str, looked: list[str], command: str) -> DataMissing:
 
 
 def _find(name: str, split: str) -> _Place:
+    """Find the file of a data set's split, by path or name; DataMissing names the command that brings it."""
     if split not in SPLITS:
         raise UsageError(f"split {split!r} is unknown; the splits are {', '.join(SPLITS)}")
     if path := _as_path(name, ENDINGS):

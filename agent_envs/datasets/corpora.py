@@ -48,6 +48,7 @@ def _scan(path: Path, progress: Progress | None) -> tuple[Offsets, str]:
 
 
 def _read_index(stem: Path) -> tuple[Offsets, str] | None:
+    """Load the offsets and digest of an indexed corpus, or None if the files are missing or damaged."""
     try:
         digest = json.loads(stem.with_suffix(".json").read_bytes())["sha256"]
         offsets = np.asarray(np.load(stem.with_suffix(".npy"), mmap_mode="r", allow_pickle=False))
@@ -57,6 +58,7 @@ def _read_index(stem: Path) -> tuple[Offsets, str] | None:
 
 
 def _index(path: Path, progress: Progress | None) -> tuple[Offsets, str]:
+    """Return a corpus file's line offsets and sha256, from the cache if the file is unchanged; a scan without one."""
     state = path.stat()
     key = json.dumps([str(path), state.st_size, state.st_mtime_ns]).encode("utf-8", "surrogatepass")
     stem = cache_dir() / "corpora" / hashlib.sha256(key).hexdigest()[:24]
@@ -116,6 +118,7 @@ class FileCorpus(Uncopied):
         return len(self._offsets) - 1
 
     def __getitem__(self, row: int) -> Passage:
+        """Return a passage by row; negative rows count from the end."""
         number = operator.index(row)
         if number < 0:
             number += len(self)
@@ -144,6 +147,7 @@ class FileCorpus(Uncopied):
         return self._rows[passage_id]
 
     def _passage(self, line: bytes, where: str) -> Passage:
+        """Parse a line as a passage in either form; UsageError with the place for any other."""
         try:
             fields = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -161,6 +165,7 @@ class FileCorpus(Uncopied):
         raise self._refusal(where, fields)
 
     def _refusal(self, where: str, fields: Mapping[str, Any]) -> UsageError:
+        """Build the error for a row that is no passage; it recognises a question file."""
         keys = ", ".join(sorted(fields))
         if _QUESTION_KEYS & set(fields):
             return UsageError(f"{self.path} is a question file, not a corpus ({where} has the keys {keys})")

@@ -54,7 +54,7 @@ class Transfer:
     def __init__(
         self, *, url: str, part: Path, max_bytes: int, backoff_seconds: float, progress: Progress | None
     ) -> None:
-        """Take what to fetch, into which part, how much at most, and the first pause after a cut (it doubles)."""
+        """Set the URL, the part file, the cap on bytes, and the first pause between attempts, which doubles."""
         self.url = url
         self.part = part
         self.note = part.with_name(part.name + ".json")
@@ -68,7 +68,7 @@ class Transfer:
             with self.part.open("ab") as file, httpx.Client(timeout=TIMEOUT_SECONDS) as client:
                 if not try_lock(file):
                     raise EnvFault(f"another process is writing {self.part}: wait for it, then run this again")
-                self._attempts(file, client)
+                self._attempt_repeatedly(file, client)
         except EnvFault as fault:
             if not fault.retryable and not self.part.stat().st_size:
                 self.part.unlink()
@@ -89,7 +89,8 @@ class Transfer:
         # Last, so that a process that opens the part before the move finds it complete and does not cut it.
         self.note.unlink(missing_ok=True)
 
-    def _attempts(self, file: BinaryIO, client: httpx.Client) -> None:
+    def _attempt_repeatedly(self, file: BinaryIO, client: httpx.Client) -> None:
+        """Attempt the transfer with growing pauses; EnvFault after the last attempt, and the part stays for a resume."""
         cause: Exception | None = None
         for attempt in range(RETRIES + 1):
             if attempt:
@@ -104,7 +105,8 @@ class Transfer:
         )
 
     def _attempt(self, file: BinaryIO, client: httpx.Client) -> None:
-        note = self._resumable()
+        """Request the rest of the file, or all of it where the server's version changed, and note what the part is of."""
+        note = self._read_note()
         if not note:
             file.truncate(0)
         offset = file.seek(0, os.SEEK_END)
@@ -125,7 +127,8 @@ class Transfer:
             write_atomically(self.note, lambda file: file.write(json.dumps(note).encode()))
             self._receive(response, file, offset, total)
 
-    def _resumable(self) -> dict[str, Any]:
+    def _read_note(self) -> dict[str, Any]:
+        """Read the note beside the part; {} where it is missing, of another URL, or without a validator."""
         try:
             note = json.loads(self.note.read_bytes())
         except (OSError, ValueError):
@@ -134,6 +137,7 @@ class Transfer:
 
     @contextmanager
     def _response(self, client: httpx.Client, headers: dict[str, str]) -> Iterator[httpx.Response]:
+        """Open the response behind redirects, which may lead to https alone; EnvFault for others or too many."""
         url = httpx.URL(self.url)
         for _ in range(REDIRECTS + 1):
             with client.stream("GET", url, headers=headers) as response:
@@ -166,6 +170,7 @@ class Transfer:
         return offset, int(total) if total.isdigit() else -1
 
     def _receive(self, response: httpx.Response, file: BinaryIO, offset: int, total: int) -> None:
+        """Write the body to the part with progress; EnvFault beyond the cap, announced or received, and the part is emptied."""
         count = offset
         if total <= self.max_bytes:
             for chunk in response.iter_raw():
@@ -253,6 +258,7 @@ def fetch_hub(
 
 
 def _fetch(name: str, file: Published, progress: Progress | None) -> Path:
+    """Download a file unless its checked copy is here, and record its sha256."""
     path = download_path(name, file)
     expected = file.sha256 or recorded_sha256(path)
     if path.is_file():
@@ -273,6 +279,7 @@ def _unpack(packed: Path, target: Path, progress: Progress | None) -> None:
     size = packed.stat().st_size
 
     def write(output: BinaryIO) -> None:
+        """Write the unpacked file with progress; EnvFault beyond the cap, as a small file may unpack to a huge one."""
         count = 0
         with packed.open("rb") as raw, gzip.GzipFile(fileobj=raw) as source:
             while chunk := source.read(1 << 20):
@@ -290,6 +297,7 @@ def _unpack(packed: Path, target: Path, progress: Progress | None) -> None:
 
 
 def _get_corpus(name: str, progress: Progress | None) -> Path:
+    """Download and unpack a corpus unless its checked copy is here; UsageError for one without a download."""
     file = CORPORA[name].file
     if file is None:
         raise UsageError(f"corpus {name!r} comes with the data folder that AGENT_ENVS_DATA names; it has no download")

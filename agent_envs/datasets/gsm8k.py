@@ -35,7 +35,7 @@ _UNSAFE = re.compile(
 )
 
 
-def _implied() -> dict[str, frozenset[int]]:
+def _implied_numbers() -> dict[str, frozenset[int]]:
     """Return the numbers for which each word may stand; a row whose calculation uses such a number is left out."""
     numbers = json.loads(files(__package__).joinpath("gsm8k_implied_numbers.json").read_text("utf-8"))
     table: dict[str, set[int]] = {}
@@ -45,7 +45,7 @@ def _implied() -> dict[str, frozenset[int]]:
     return {word: frozenset(numbers_of) for word, numbers_of in table.items()}
 
 
-_IMPLIED_VALUES = _implied()
+_IMPLIED_VALUES = _implied_numbers()
 _WORD = re.compile(r"[a-z]+")
 _FRACTION = re.compile(r"(\d+)/(\d+)")
 _MOST_READINGS = 256
@@ -136,12 +136,12 @@ def _reading(numbers: tuple[int, ...], calculations: list[_Calculation]) -> tupl
     for places in product(*candidates):
         left = iter(places)
         trees = tuple(substitute(tree, [next(left) for _ in operands]) for tree, operands, _ in calculations)
-        if _contributing(trees, len(numbers)) == everything:
+        if _contributing_numbers(trees, len(numbers)) == everything:
             readings.setdefault(_fingerprint(trees, len(numbers)), trees)
     return next(iter(readings.values())) if len(readings) == 1 else ()
 
 
-def _contributing(trees: tuple[Tree, ...], count: int) -> set[int]:
+def _contributing_numbers(trees: tuple[Tree, ...], count: int) -> set[int]:
     """Return the numbers and results on which the last result stands, itself among them."""
     reached = {count + len(trees) - 1}
     for step in reversed(range(len(trees))):

@@ -24,7 +24,7 @@ def data_rows() -> list[dict[str, str]]:
     rows = []
     for name, row in DATASETS.items():
         rows.append(
-            _row(name, row.title, row.domain, _published(row.files), _here(name), row.licence, _from(row.files))
+            _row(name, row.title, row.domain, _split_sizes(row.files), _here(name), row.licence, _from(row.files))
         )
     for name, mixture in MIXTURES.items():
         rows.append(
@@ -32,7 +32,7 @@ def data_rows() -> list[dict[str, str]]:
         )
     for name, problems in PROBLEMS.items():
         here = ", ".join(f"{split} {_count(name, split)}" for split in problem_splits(name)) or "no"
-        published = _published(problems.files) or "from its authors only"
+        published = _split_sizes(problems.files) or "from its authors only"
         rows.append(_row(name, problems.title, problems.domain, published, here, problems.licence, origin_of(problems)))
     for name, corpus in CORPORA.items():
         here = _place(find_corpus, name)
@@ -67,7 +67,7 @@ def origin_of(problems: ProblemSet) -> str:
     return problems.origin or _from(problems.files)
 
 
-def _published(files: tuple[Published, ...]) -> str:
+def _split_sizes(files: tuple[Published, ...]) -> str:
     return ", ".join(f"{file.split} {file.rows:,}" if file.rows else file.split for file in files)
 
 

@@ -12,6 +12,7 @@ LIMIT = 1000 ** len(_SCALES)
 
 
 def _below_thousand(value: int) -> str:
+    """Write a number under a thousand in words."""
     words = []
     if value >= 100:
         words.append(f"{_ONES[value // 100]} hundred")

@@ -76,6 +76,7 @@ def _hotpotqa(row: DataRow) -> Draft:
 
 
 def _musique(row: DataRow) -> Draft | None:
+    """Read a row of MuSiQue, or None if it is unanswerable; its id names the kind of hops."""
     if row.fields.get("answerable") is False:
         return None
     identity = row.text("id")
@@ -92,6 +93,7 @@ def _triviaqa(row: DataRow) -> Draft:
 
 
 def _popqa(row: DataRow) -> Draft:
+    """Read a row of PopQA, whose answers are a JSON list in a text."""
     try:
         answers = json.loads(row.text("possible_answers"))
     except (ValueError, RecursionError):
@@ -105,6 +107,7 @@ def _bamboogle(row: DataRow) -> Draft:
 
 
 def _verl(row: DataRow) -> Draft:
+    """Read a row in verl's format; without a field `question` it is behind "Question:" in the prompt."""
     source = row.text("data_source")
     target = row.inner("reward_model").inner("ground_truth").texts("target")
     extra = row.inner("extra_info")
@@ -118,6 +121,7 @@ def _verl(row: DataRow) -> Draft:
 
 
 def _parquet(path: Path) -> Iterator[DataRow]:
+    """Yield the rows of a parquet file in batches; MissingExtra without pyarrow."""
     try:
         import pyarrow.parquet
     except ImportError:
@@ -171,6 +175,7 @@ def file_rows(path: Path) -> Iterator[DataRow]:
 
 
 def _sniff(path: Path) -> str:
+    """Detect a file's format by its ending and the keys of its first row; UsageError lists the known ones."""
     rows = _BY_ENDING.get(path.suffix.lower())
     first = next(rows(path), None) if rows else None
     keys = sorted(str(key) for key in first.fields) if first else []
@@ -181,7 +186,8 @@ def _sniff(path: Path) -> str:
     raise UsageError(f"{path}: unknown format; {problem}. Known formats: {', '.join(FORMATS)}")
 
 
-def _unwrapped(text: str) -> str:
+def _unwrap(text: str) -> str:
+    """Remove the CSV quotes that a published text still has; any other text stays."""
     # Some published TriviaQA rows are still raw CSV fields: quoted, with their inner quotes doubled.
     inner = text[1:-1]
     wrapped = len(text) > 2 and text[0] == text[-1] == '"'
@@ -215,14 +221,15 @@ def read_file(
     if name not in FORMATS:
         raise UsageError(f"format {name!r} is unknown; known formats: {', '.join(FORMATS)}")
     rows = (row for row in FORMATS[name].rows(path) if not only or row.fields.get("dataset") == only)
-    return read_rows(rows, lambda row: _cleaned(row, FORMATS[name].convert(row)), name, dataset, split, labels)
+    return read_rows(rows, lambda row: _clean_draft(row, FORMATS[name].convert(row)), name, dataset, split, labels)
 
 
-def _cleaned(row: DataRow, draft: Draft | None) -> Draft | None:
+def _clean_draft(row: DataRow, draft: Draft | None) -> Draft | None:
+    """Strip a draft's question and answers and drop equal answers; UsageError if nothing is left of either."""
     if draft is None:
         return None
     answers = list(dict.fromkeys(answer.strip() for answer in draft.answers if answer.strip()))
-    text = _unwrapped(draft.text.strip())
+    text = _unwrap(draft.text.strip())
     if not answers or not text:
         raise UsageError(f"{row.where}: the row has no {'answer' if text else 'question'}")
     return draft._replace(text=text, answers=answers)

@@ -45,6 +45,7 @@ def _draft(text: str, answer: str, identity: str = "", labels: dict[str, str] | 
 
 
 def _gsm8k(row: DataRow) -> Draft | None:
+    """Read a row of GSM8K: the answer stands behind #### in its solution."""
     solution = row.text("answer")
     answer = without_thousands(solution.rpartition("####")[2].strip())
     if "####" not in solution:
@@ -60,6 +61,7 @@ def _boxed_answer(row: DataRow) -> str:
 
 
 def _math(row: DataRow) -> Draft | None:
+    """Read a row of MATH: the answer is in the solution's last box."""
     labels = {
         "subject": row.optional("subject") or row.optional("type"),
         "level": row.optional("level").removeprefix("Level").strip(),
@@ -75,6 +77,7 @@ def _aime(row: DataRow) -> Draft | None:
 
 
 def _webwalkerqa(row: DataRow) -> Draft | None:
+    """Read a row of WebWalkerQA, with labels under either name that its publications use."""
     info = _lower(row.inner("info")) if "info" in row.fields else DataRow(row.where, {})
     names = {"subject": "domain", "level": "difficulty_level", "language": "lang", "type": "type"}
     labels = {label: info.optional(name) for label, name in names.items()}
@@ -92,6 +95,7 @@ def _gaia(row: DataRow) -> Draft | None:
 
 
 def _hle(row: DataRow) -> Draft | None:
+    """Read a row of HLE, or None if it has an image."""
     if row.fields.get("image"):
         return None
     labels = {
@@ -103,6 +107,7 @@ def _hle(row: DataRow) -> Draft | None:
 
 
 def _xbench(row: DataRow) -> Draft | None:
+    """Read a row of xBench; UsageError if the file is still encoded."""
     question = row.text("prompt")
     if _ENCODED.fullmatch(question):
         raise UsageError(

@@ -72,6 +72,7 @@ def _decode(where: str, data: bytes | str) -> Any:
 
 
 def _lines(path: Path) -> Iterator[str]:
+    """Yield a file's lines as text; UsageError names one that is too long or not UTF-8."""
     with path.open("rb") as file:
         number = 0
         while line := file.readline(LINE_LIMIT_BYTES + 1):

@@ -149,6 +149,7 @@ def _walk(rng: random.Random, setting: Setting, count: int) -> list[Form]:
 
 
 def _build(rng: random.Random, setting: Setting, path: list[Form], digits: int) -> WordProblem:
+    """Write a word problem along a path of forms: a sentence for each with its numbers, and the question at the end."""
     numbers = _Numbers(rng, digits)
     pairs = numbers.choose([form.op for form in path])
     who, other = rng.sample(_NAMES, 2)
@@ -169,6 +170,7 @@ class _Numbers:
     """Chooses the numbers of a walk and writes down its calculations."""
 
     def __init__(self, rng: random.Random, digits: int) -> None:
+        """Set up an empty walk, whose numbers have at most so many digits."""
         self.rng = rng
         self.digits = digits
         self.top = 10**digits - 1
@@ -178,9 +180,9 @@ class _Numbers:
     def choose(self, ops: list[str]) -> list[tuple[int, ...]]:
         """Return the stated numbers of each sentence, or raise _NoNumbers."""
         divisors, needs = self._divisors(ops)
-        pairs = [self._opening(ops[0], needs[0])]
+        pairs = [self._draw_opening(ops[0], needs[0])]
         for op, divisor, need in zip(ops[1:], divisors[1:], needs[1:], strict=True):
-            pairs.append((divisor,) if op == "/" else self._pair(op, need))
+            pairs.append((divisor,) if op == "/" else self._draw_pair(op, need))
             self._calculate(op, pairs[-1])
         return pairs
 
@@ -213,7 +215,8 @@ class _Numbers:
             raise _NoNumbers
         return value
 
-    def _opening(self, op: str, need: int) -> tuple[int, ...]:
+    def _draw_opening(self, op: str, need: int) -> tuple[int, ...]:
+        """Draw the first sentence's numbers so that `need` divides the quantity."""
         large = (self.digits + 1) // 2
         if op == "=":
             self.quantity = self._multiple(need, self.top, large)
@@ -227,7 +230,8 @@ class _Numbers:
         self._calculate(op, pair, pair[0])
         return pair
 
-    def _pair(self, op: str, need: int) -> tuple[int, ...]:
+    def _draw_pair(self, op: str, need: int) -> tuple[int, ...]:
+        """Draw the numbers of the next step so that `need` divides the new quantity; `_NoNumbers` if there are none."""
         q = self.quantity
         if op == "+":
             return (self._multiple(need, self.top, rest=-q),)

@@ -97,7 +97,7 @@ def evaluate(text: str) -> Fraction:
         elif token == "-":
             here.term = -here.term
         elif token != "+":
-            raise _misplaced(tokens, place)
+            raise _misplaced_error(tokens, place)
     if operand_next:
         raise ExpressionError("syntax", "the expression ends too early" if tokens else "there is no expression")
     if outer:
@@ -120,7 +120,7 @@ def literals(text: str) -> tuple[Fraction, ...]:
         if token[0] in _NUMBER:
             numbers.append(Fraction(*_number(token)))
         elif token not in _SYMBOLS:
-            raise _misplaced(tokens, place)
+            raise _misplaced_error(tokens, place)
     return tuple(numbers)
 
 
@@ -150,7 +150,7 @@ def _number(token: str) -> tuple[int, int]:
     """Return a number as numerator and denominator."""
     whole, point, part = token.partition(".")
     if "." in part or token == ".":
-        raise ExpressionError("bad_token", f"{_quoted(token)} is not a number")
+        raise ExpressionError("bad_token", f"{_quote(token)} is not a number")
     if len(whole) > MAX_DIGITS or len(part) > MAX_DIGITS:
         raise ExpressionError("too_big", f"a number has more than {MAX_DIGITS} digits")
     return (int(whole + part), 10 ** len(part)) if point else (int(token), 1)
@@ -174,15 +174,15 @@ def _after_operand(here: _Sum, outer: list[_Sum], tokens: list[str], place: int)
         outer[-1].take(here.total, here.below)
         return outer.pop(), False
     else:
-        raise _misplaced(tokens, place)
+        raise _misplaced_error(tokens, place)
     return here, True
 
 
-def _misplaced(tokens: list[str], place: int) -> ExpressionError:
+def _misplaced_error(tokens: list[str], place: int) -> ExpressionError:
     """Return the error of a token that cannot stand at its place."""
     token = tokens[place]
     if token[0] in _NUMBER or token == "(":
-        return ExpressionError("syntax", f"an operator is missing before {_quoted(token)}")
+        return ExpressionError("syntax", f"an operator is missing before {_quote(token)}")
     if token in _SYMBOLS:
         if place and token == tokens[place - 1] and token in "*/":
             return ExpressionError("syntax", f"there is no operator {token}{token}")
@@ -190,10 +190,10 @@ def _misplaced(tokens: list[str], place: int) -> ExpressionError:
     if token[0] in _HINTS:
         return ExpressionError("bad_token", f"'{token[0]}' is not understood: {_HINTS[token[0]]}")
     can = "only digits, one decimal point, + - * / and ( ) can be used"
-    return ExpressionError("bad_token", f"{_quoted(token)} is not understood: {can}")
+    return ExpressionError("bad_token", f"{_quote(token)} is not understood: {can}")
 
 
-def _quoted(token: str) -> str:
+def _quote(token: str) -> str:
     """Return a token in quotes, escaped and cut: `repr` would depend on the Unicode version of Python."""
     escaped = ascii(token)[1:-1]
     return f"'{escaped if len(escaped) <= _SHOWN_CHARACTERS else escaped[:_SHOWN_CHARACTERS] + '...'}'"

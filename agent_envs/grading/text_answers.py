@@ -52,7 +52,7 @@ def exact_match(prediction: str, golds: Iterable[str]) -> bool:
 def same_answer(prediction: str, golds: Iterable[str]) -> bool:
     """Return whether the prediction equals a gold: as a number where the gold is one and nothing else, else by exact match.
 
-    `20 USD` and `**20**` are 20; `20 %` and `2.0` are not, though a match without punctuation takes them for it. A gold such as "50 Cent" is no number.
+    `20 USD` is 20; `20 %` and `2.0` are not, which a match without punctuation takes for it. "50 Cent" is no number.
     """
     value = plain_number(prediction)
     for gold in golds:

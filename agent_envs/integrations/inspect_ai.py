@@ -27,6 +27,7 @@ def play() -> Any:
         from inspect_ai.tool import ToolInfo
 
     async def solve(state: Any, generate: Any) -> Any:
+        """Play the session of a sample with Inspect's model, and store rewards and end for the scorer after each turn."""
         session = Session()
 
         def keep() -> None:  # what the scorer reads, after every turn: a limit of Inspect's may end a sample at any
@@ -62,10 +63,12 @@ def earned() -> Any:
 
 
 def _messages(session: Session) -> list[Any]:
+    """Convert a session's history to Inspect's chat messages."""
     from inspect_ai import model
     from inspect_ai.tool import ToolCall
 
     def message(turn: ChatTurn) -> Any:
+        """Convert one turn to Inspect's message of its role, with calls and call ids."""
         if turn.role == "assistant":
             calls = [
                 ToolCall(id=call.id, function=call.name, arguments=json.loads(call.arguments)) for call in turn.calls

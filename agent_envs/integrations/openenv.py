@@ -59,6 +59,7 @@ class _AgentEnvironment:
         self.session.close()
 
     def _observe(self, messages: list[Row]) -> Any:
+        """Build an observation from messages, info, reward and end; the action mask becomes a list of legal ids."""
         session, info = self.session, {key: value for key, value in self.session.info.items() if key != "messages"}
         if "action_mask" in info:
             info["legal"] = info.pop("action_mask").nonzero()[0].tolist()
@@ -68,6 +69,7 @@ class _AgentEnvironment:
 
 
 def _classes() -> tuple[type, ...]:
+    """Build the classes of actions, observations and environment on OpenEnv's own."""
     with needs("openenv", "openenv"):
         from openenv.core.env_server.interfaces import Environment
         from openenv.core.env_server.types import Action, Observation

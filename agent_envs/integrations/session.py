@@ -41,13 +41,14 @@ class Session:
     def __init__(
         self, env_id: str = "", *, prefills: bool = False, deadline_seconds: float = 300.0, **arguments: Any
     ) -> None:
-        """Name the environment as `task_rows` does, unless rows do. Who `prefills` begins turns with `info["prefill"]`."""
+        """Set the environment, unless rows name it. With `prefills` the caller begins turns with `info["prefill"]`."""
         self.env_id, self.arguments = env_id, arguments
         self.prefills, self.deadline_seconds = prefills, deadline_seconds
         self._keyed_env: KeyedEnv | None = None
         self._start()
 
     def _start(self) -> None:
+        """Reset the record of the episode: texts, tools, history, rewards and end."""
         self.info, self.text = Row(), ""
         self.tools: list[Row] = []
         self.history: list[Row] = []
@@ -103,11 +104,12 @@ class Session:
             self._keyed_env = None
 
     def _take_env(self) -> KeyedEnv | None:
-        """Take the environment out for a reset: whatever becomes of that, the episode before is over."""
+        """Take the environment out for a reset; the last episode is over even if the reset fails."""
         keyed_env, self._keyed_env = self._keyed_env, None
         return keyed_env
 
     def _env_of(self, keyed_env: KeyedEnv | None, row: Mapping[str, Any]) -> KeyedEnv:
+        """Return the environment that a row names, with its key: the last one if they are the same, else a new one."""
         if not (name := row.get("env_id") or self.env_id):
             raise UsageError("Session: no environment; give Session(env_id), or a row of task_rows")
         kwargs = row.get("env_kwargs")
@@ -120,7 +122,7 @@ class Session:
         return key, gym.make(full_id(name), **arguments)
 
     def _reset(self, keyed_env: KeyedEnv | None, row: Row) -> tuple[KeyedEnv, Row]:
-        """Reset, maybe in a thread that nobody waits for any more: it changes nothing here."""
+        """Reset the environment of a row and return it with the info; the session itself is not changed."""
         keyed_env = self._env_of(keyed_env, row)
         options = {key: row[key] for key in ("task", "split", "episode_key") if row.get(key) is not None}
         seed = None if row.get("seed") is None else int(row["seed"])
@@ -138,6 +140,7 @@ class Session:
         return self._record_messages(info)
 
     def _record_step(self, action: str | int, step: tuple[Any, ...]) -> list[Row]:
+        """Record a step's reward, end and action, and return its messages."""
         _, reward, terminated, truncated, info = step
         self.rewards.append(float(reward))
         self.end = "terminated" if terminated else "truncated" if truncated else ""
@@ -147,6 +150,7 @@ class Session:
         return self._record_messages(info)
 
     def _record_messages(self, info: Row) -> list[Row]:
+        """Record the messages of an info, with the prefill as a request in words where the session has no prefills."""
         self.info, messages = info, list(info["messages"])
         if info["prefill"] and messages and not (self.prefills or self.end):
             text = f"{messages[-1]['content']}\n\nBegin your reply with {info['prefill']}"
@@ -156,6 +160,7 @@ class Session:
         return messages
 
     async def _in_thread(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Run a call in a thread with a deadline; EnvFault after it, and the environment is abandoned to its thread."""
         future = asyncio.get_running_loop().run_in_executor(_THREADS, call, *arguments)
         try:
             return await asyncio.wait_for(future, self.deadline_seconds)
@@ -270,6 +275,8 @@ class TokenRecord:
         self.logprobs += [0.0] * len(ids)
 
     def _until_stop(self, ids: list[int]) -> list[int]:
+        """Cut tokens behind the first stop text."""
+
         def has_stop(length: int) -> bool:  # a longer beginning holds what a shorter one holds
             text = self.tokenizer.decode(ids[:length], skip_special_tokens=False)
             return any(end in text for end in self.session.info["stop"])

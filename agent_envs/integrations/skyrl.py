@@ -26,6 +26,7 @@ class _SkyRLEnv:
         return messages, {"task_id": info["task_id"], "stop": info["stop"], "tools": self.session.tools}
 
     def step(self, action: str) -> Any:
+        """Take a turn and return observations, reward and end in SkyRL's form."""
         messages, session = self.session.act(action), self.session
         self.turns += 1
         metadata = {"end": session.end, "success": session.success, "reward_terms": session.info["reward_terms"]}

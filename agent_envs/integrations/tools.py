@@ -103,6 +103,7 @@ def method_of(view: ToolView) -> Callable[..., str]:
 
 
 def _hint(schema: Mapping[str, Any]) -> Any:
+    """Convert a JSON schema to a Python annotation; `str` for unknown types."""
     if "enum" in schema:
         return Literal[tuple(schema["enum"])]
     if schema.get("type") == "array" and "items" in schema:

@@ -50,6 +50,7 @@ class _Environment:
         return sum(self._session.rewards)
 
     def _act(self, action: str) -> str:
+        """Take a turn and return its text, or a fixed text once the episode is over; a fault is kept and raised."""
         if self._session.end:
             return OVER
         try:

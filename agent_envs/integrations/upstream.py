@@ -22,6 +22,7 @@ def built_later(module: str, build: Callable[[], tuple[type, ...]]) -> Callable[
     built = cache(lambda: {kind.__name__: kind for kind in build()})
 
     def get(name: str) -> Any:
+        """Return a class of this module, built at first use; AttributeError for any other name."""
         if name.startswith("_") or name not in built():
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         kind = built()[name]

@@ -27,6 +27,7 @@ async def _run(self: Any, task: Any, agents: Any) -> None:
 
 
 def _classes() -> tuple[type, ...]:
+    """Build the classes of task, taskset and environment on verifiers' own."""
     with needs("verifiers", "verifiers"):
         import verifiers.v1 as vf
 

@@ -17,6 +17,7 @@ class _AgentLoop:
     """The episode that a row, or its `extra_info`, names; verl's own functions keep the tokens. A fault stops the step."""
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> Any:
+        """Play an episode turn by turn over verl's server, until it ends or the response is full."""
         loop: Any = self  # verl's class gives what is used of it
         session, name = Session(), uuid4().hex
         await session.begin_async({**row, **(row.get("extra_info") or {})})
@@ -44,6 +45,7 @@ class _AgentLoop:
 
 
 def _output(session: Session, ids: list[int], mask: list[int], scores: list[float], room: int) -> Any:
+    """Build verl's output: prompt and response tokens up to the room, mask, logprobs and the summed reward."""
     from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 
     prompt_length = len(ids) - len(mask)

@@ -67,6 +67,7 @@ class ChatPolicy:
         return [self._reply(request) for request in requests]
 
     def _reply(self, request: Request) -> Reply:
+        """Send the context to the chat model and return its reply as an action."""
         chat_request = replace(
             self._sampling, messages=request.messages, tools=request.tools, stop=request.stop, prefill=request.prefill,
             seed=request.seed,

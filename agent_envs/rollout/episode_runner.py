@@ -114,17 +114,17 @@ class EpisodeWalk:
 
     @property
     def header(self) -> Header:
-        """The episode that it is, and its branch."""
+        """The header of the episode, with its branch."""
         return self._core.episode.header
 
     @property
     def origin(self) -> str:
-        """What names its conversation, as `Request.origin`."""
+        """The name of its conversation, as `Request.origin`."""
         return origin_of(self.header.episode_key, self.header.branch)
 
     def request(self) -> Request:
         """Return the next request to the policy; a second call returns the same. Raises UsageError: the episode is over."""
-        self._must_go_on("request()")
+        self._check_running("request()")
         return self.state_request()
 
     def state_request(self) -> Request:
@@ -154,7 +154,7 @@ class EpisodeWalk:
             UsageError: the episode is over, or this is no Reply.
             EnvFault: an outside service failed; the walk cannot go on.
         """
-        self._must_go_on("take()")
+        self._check_running("take()")
         if not isinstance(reply, Reply):
             raise UsageError(f"{self.header.env_id}: take() was given a {type(reply).__name__}; give Reply(action)")
         step = self.env.step(reply.action)
@@ -215,7 +215,7 @@ class EpisodeWalk:
         Raises:
             UsageError: the episode is over, or the branch has no sound name.
         """
-        self._must_go_on("fork()")
+        self._check_running("fork()")
         if not branch:
             raise UsageError(f"{self.header.env_id}: fork(branch='') would draw its trunk's samples; name the branch")
         twin = copy.copy(self)
@@ -224,7 +224,7 @@ class EpisodeWalk:
         twin.turns, twin._usage = list(self.turns), dict(self._usage)
         return twin
 
-    def _must_go_on(self, call: str) -> None:
+    def _check_running(self, call: str) -> None:
         if self.over:
             raise UsageError(f"{self.header.env_id}: {call} after the end of the episode; begin another EpisodeWalk")
 

@@ -88,7 +88,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
         self, policy: Policy, *, services: Services | None = None, threads: int = 64, attempts: int = 1,
         pause_seconds: float = 1.0, keep_errors: bool = False,
     ) -> None:  # fmt: skip
-        """Take who plays.
+        """Set the policy, its services, and how often and how wide lanes are played.
 
         Args:
             policy: who plays; with one that `needs_env` lanes step one at a time.
@@ -110,7 +110,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
     def begin(self, plan: Sequence[Planned]) -> list[Lane]:
         """Return a new lane for each planned episode, at its first turn."""
         lanes = [Lane(item, self.environment(item.spec)) for item in plan]
-        self._each(lanes, self._reset)
+        self._call_each(lanes, self._reset)
         return lanes
 
     def fork(self, lane: Lane, branch: str) -> Lane:
@@ -136,14 +136,14 @@ class Lockstep(AbstractContextManager["Lockstep"]):
         waiting = [lane for lane in going if lane.walk is None]
         if waiting and len(waiting) == len(going):
             time.sleep(max(0.0, min(lane.not_before for lane in waiting) - time.monotonic()))
-        self._each([lane for lane in waiting if lane.not_before <= time.monotonic()], self._reset)
+        self._call_each([lane for lane in waiting if lane.not_before <= time.monotonic()], self._reset)
         going = [lane for lane in going if lane.walk is not None and not lane.over]
         try:
             replies = self._replies(going) if going else []
         except Exception as error:  # noqa: BLE001 - it ends each of them, as an error of its own would
-            self._each(going, self._end, [error] * len(going))
+            self._call_each(going, self._end, [error] * len(going))
         else:
-            self._each(going, lambda lane, reply: lane.walk.take(reply), replies)
+            self._call_each(going, lambda lane, reply: lane.walk.take(reply), replies)
 
     def release(self, lane: Lane) -> None:
         """Leave a lane's environment to lanes that begin later."""
@@ -159,6 +159,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
         return env
 
     def _replies(self, lanes: Sequence[Lane]) -> list[Reply]:
+        """Ask the policy for all lanes at once, and charge each lane with the whole time and its own usage."""
         requests = [lane.walk.request() for lane in lanes if lane.walk is not None]
         actor = lanes[0].actor or self._policy
         with self._asking:
@@ -175,7 +176,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
             lane.usage.update(reply.usage)
         return replies
 
-    def _each(self, lanes: Sequence[Lane], call: Callable[..., object], *columns: Sequence[Any]) -> None:
+    def _call_each(self, lanes: Sequence[Lane], call: Callable[..., object], *columns: Sequence[Any]) -> None:
         """Call for each lane, of several in threads, wait for all, and raise the first error in their order."""
         each = map if len(lanes) == 1 else self._pool.map
         list(each(self._attempt, repeat(call), lanes, *columns))

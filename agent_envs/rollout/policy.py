@@ -85,6 +85,7 @@ class LazyMessages:
     """An attribute of a dataclass that may be given a `ContextView`, whose messages are made when they are first read."""
 
     def __get__(self, owner: Any, kind: type | None = None) -> list[Row]:
+        """Return the messages, made from their view at first reading."""
         if owner is None:
             raise AttributeError("messages")  # which tells dataclasses that there is no default
         messages = owner.__dict__["messages"]
@@ -235,6 +236,7 @@ class CompanionPolicy:
     batch = 1
 
     def __init__(self, kind: str, env: gym.Env[Any, Any] | None = None) -> None:
+        """Find the agent's function among the environment's companions; UsageError if it has none."""
         self.name = kind
         self.needs_env = True
         self.privileged = kind == "solver"
@@ -254,6 +256,7 @@ class CompanionPolicy:
         return [Reply(self._action(request)) for request in requests]
 
     def _action(self, request: Request) -> str | int:
+        """Choose an action: the solver reads the environment, `random` draws by seed, the heuristic reads messages."""
         if self.name == "solver":
             return self._function(self._env)
         if self.name == "random":
@@ -264,7 +267,7 @@ class CompanionPolicy:
 
 
 class NullPolicy:
-    """Says nothing, ever: the floor below the floor."""
+    """A policy of empty texts, whose score is a lower bound for others."""
 
     name = "null"
     batch = 1

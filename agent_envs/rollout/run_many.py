@@ -124,6 +124,7 @@ def read_rows(path: Path) -> Iterator[Any]:
     ] = {}  # texts as they stand in their rows, so that a reference leads to no other one
 
     def text(start: int, place: int) -> str:
+        """Return the text that a later row refers to by its row's start and its place; ValueError for a wrong reference."""
         if type(start) is not int or type(place) is not int or not (0 <= start < begin and place >= 0):
             raise ValueError(f"[{start!r}, {place!r}] is no place in an earlier row")
         if (texts := texts_by_row.get(start)) is None:
@@ -143,6 +144,7 @@ def read_rows(path: Path) -> Iterator[Any]:
 
 
 def _texts(row: Any, start: int, texts_by_row: dict[int, list[Any]]) -> list[Any]:
+    """Return a row's texts and keep them for later rows, those of the last few rows alone."""
     if not isinstance(texts := row["trajectory"].get("texts", []), list):
         raise TypeError(f"its texts are a {type(texts).__name__}")
     texts_by_row[start] = texts
@@ -169,13 +171,14 @@ def result_of(row: Any, path: Path) -> tuple[str, EpisodeResult]:
 
 
 def _numbers(result: EpisodeResult) -> Iterator[float]:
-    """Yield what sums and squares are made of."""
+    """Yield all numbers of a result that are summed later: times, usage and rewards."""
     yield from (result.seconds, result.agent_seconds, *result.usage.values())
     for turn in result.trajectory.turns:
         yield from (turn.reward, *dict(turn.terms).values())
 
 
 def _list_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the settings that differ as "name (old -> new)", in nested tables by dotted name."""
     for name, value in new.items():
         before = old.get(name)
         if isinstance(value, dict) and isinstance(before, dict):
@@ -261,6 +264,7 @@ class _Players:
     def __init__(
         self, lockstep: Lockstep, plan: Sequence[Planned], log: RunJournal | None, concurrency: int, batch: int
     ) -> None:
+        """Divide the concurrency into threads of at most `batch` lanes each."""
         self._lockstep, self._log = lockstep, log
         self._waiting, self._next = iter(plan), threading.Lock()
         concurrency = min(concurrency, max(1, len(plan)))
@@ -286,7 +290,7 @@ class _Players:
                 self._stop()
 
     def _stop(self) -> None:
-        """Let no further episode begin, and wait for the reader no more."""
+        """Stop beginning episodes, and no longer wait for the reader."""
         with self._next:
             self._waiting = iter(())
         self._room.release(sum(self._sizes))
@@ -311,6 +315,7 @@ class _Players:
         self._ended.put(None)
 
     def _begin(self, items: Sequence[Planned]) -> list[Lane]:
+        """Begin lanes for the items; an error stops the other threads and goes to the reader."""
         try:
             return self._lockstep.begin(items)
         except Exception as error:  # noqa: BLE001 - the reader raises it, and what is being played is played to its end
@@ -319,6 +324,7 @@ class _Players:
             return []
 
     def _end(self, lane: Lane) -> None:
+        """Write an ended lane to the journal and hand it to the reader; an error stops the other threads."""
         if lane.error is not None:
             self._stop()
             if not isinstance(lane.error, BudgetSpent):

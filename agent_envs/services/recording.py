@@ -212,6 +212,7 @@ class ExternalPort:
             close()
 
     def _attempt(self, request: Any, key: str) -> Any:
+        """Call the backend until it answers, with growing pauses; EnvFault after the last attempt or the deadline."""
         if self._backend is None:
             raise UsageError(f"ExternalPort({self.name!r}) was made for replay and has no backend to call")
         jitter = random.Random(key)
@@ -246,6 +247,7 @@ class ExternalPort:
         return response
 
     def _final(self, fault: EnvFault, attempt: int, late: str = "") -> EnvFault:
+        """Build the fault of the last attempt, with the service's name and the number of attempts."""
         cause = fault.cause.removeprefix(f"{self.name}: ")
         why = f"{self.name}: {cause} (attempt {attempt} of {MAX_ATTEMPTS}{late})"
         final = EnvFault(why, fault.retryable, fault.wait_seconds)
@@ -253,6 +255,7 @@ class ExternalPort:
         return final
 
     def _check_response(self, response: Any) -> Any:
+        """Return the response as plain JSON; EnvFault if it is too large or nested too deeply."""
         try:
             text = canonical_json(response)
         except RecursionError:

@@ -87,6 +87,7 @@ class BoundedProcesses:
             worker.connection.send(batch)
 
     def _receive(self, worker: _Worker, again: deque[Batch]) -> Iterator[tuple[int, Any]]:
+        """Yield the results that a process has ready; a late or dead one loses its current item, and the rest is requeued."""
         alive = True
         try:
             while worker.batch and worker.connection.poll():
@@ -113,6 +114,7 @@ class BoundedProcesses:
 
 
 def _batches(items: Iterable[Item]) -> Iterator[Batch]:
+    """Group numbered items into batches, bounded in items and bytes; an item over the bound is a batch by itself."""
     batch: Batch = []
     size = 0
     for number, item in enumerate(items):
@@ -143,6 +145,7 @@ def bound() -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
 
     def look(event: str, arguments: tuple[Any, ...]) -> None:
+        """Raise PermissionError for audit events that reach beyond this machine (a hook for sys.addaudithook)."""
         outward = event in ("socket.getaddrinfo", "socket.gethostbyname")
         if event in ("socket.connect", "socket.sendto"):
             outward = isinstance(arguments[1], tuple)  # addresses of this machine's own sockets are texts

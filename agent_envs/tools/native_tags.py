@@ -85,10 +85,11 @@ def in_tags(conversation: Iterable[tuple[str, str]], around: str) -> list[str]:
     rows = list(conversation)
     if all(role != "tool" for role, _ in rows):
         return [text for _, text in rows]
-    return [f"<{around}> {text} </{around}>" if role == "tool" else _tagged(text) for role, text in rows]
+    return [f"<{around}> {text} </{around}>" if role == "tool" else _to_tags(text) for role, text in rows]
 
 
-def _tagged(text: str) -> str:
+def _to_tags(text: str) -> str:
+    """Convert a native call of one text to its tag; any other text stays."""
     parsed = _CALLS.parse(text)
     if not isinstance(parsed, protocol.Call):
         return text

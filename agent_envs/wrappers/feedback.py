@@ -110,11 +110,11 @@ class VerbalFeedback(TurnWrapper):
 
     @property
     def usage(self) -> dict[str, int]:
-        """What the feedback of the episode took, as `feedback_calls`, `feedback_input`, ...: its own record in an episode's."""
+        """Calls and tokens of the episode's feedback, as `feedback_calls`, `feedback_input`, ..."""
         return {PREFIX + name: count for name, count in self.state.usage}
 
     def on_turn_limit(self, turns: int) -> None:
-        """Adopt a limit of an outer wrapper: after so many turns nobody reads feedback any more."""
+        """Adopt the limit of an outer wrapper: behind its last turn no feedback is given."""
         self._most_turns = turns if self._most_turns is None else min(turns, self._most_turns)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:

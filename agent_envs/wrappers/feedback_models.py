@@ -49,7 +49,7 @@ PREFIX = "feedback_"  # of the names in an episode's usage
 
 @dataclass(frozen=True)
 class Moment:
-    """The moment of an episode on which a feedback model speaks.
+    """The turn of an episode for which a feedback model speaks.
 
     Attributes:
         header: which episode; its key, branch, task and seed key all chance.
@@ -72,7 +72,7 @@ class Moment:
 
 
 class FeedbackModel(Protocol):
-    """f_psi.
+    """A model that gives verbal feedback (f_psi in VEG's paper).
 
     Attributes:
         name: as reports tell it.
@@ -162,6 +162,7 @@ class ChatFeedback(Uncopied):
         return shared(self._replies, key, lambda: self._ask_model(port, request, site), REMEMBERED)
 
     def _ask_model(self, port: ChatPort, request: ChatRequest, site: CallSite) -> FeedbackReply:
+        """Ask the model for feedback, twice if the first reply is empty, and return text and usage; EnvFault after two."""
         reply = ask(port, request, site)
         text, usage = readable(reply.text), _count_call(reply)
         if not text:
@@ -175,6 +176,7 @@ class ChatFeedback(Uncopied):
         return text, dict(usage)
 
     def _port_now(self, moment: Moment) -> ChatPort:
+        """Return the port of this moment's recording and budget; it is made anew only where either has changed."""
         cache_entry, recording, charged = self._port, moment.recording, moment.charged
         if cache_entry is None or cache_entry[0] is not recording or cache_entry[1] is not charged:
             model = (charged or Metered)(self._model, self.budget)
@@ -202,7 +204,7 @@ def make_feedback_model(
     if options and not is_model_name:
         raise UsageError(f"{name}: VerbalFeedback: options={options!r} are of a chat model that is named")
     if isinstance(feedback, str) and feedback.startswith(SCRIPTED):
-        return _scripted(env, feedback.removeprefix(SCRIPTED))
+        return _make_scripted(env, feedback.removeprefix(SCRIPTED))
     if isinstance(feedback, str) and is_model_name:
         feedback = make_chat_model(feedback, **options)
     if isinstance(feedback, str) or not (is_chat_model(feedback) and hasattr(feedback, "complete")):
@@ -212,7 +214,8 @@ def make_feedback_model(
     return ChatFeedback(feedback, templates, feedback_budget(feedback.name, limits, prices))
 
 
-def _scripted(env: gym.Env[Any, Any], quality: str) -> ScriptedFeedback:
+def _make_scripted(env: gym.Env[Any, Any], quality: str) -> ScriptedFeedback:
+    """Make an environment's scripted feedback of a quality; UsageError if either does not exist."""
     name = core_of(env).env_id
     if quality not in QUALITIES:
         names = ", ".join(SCRIPTED + one for one in QUALITIES)

@@ -101,6 +101,7 @@ def _ours() -> Templates:
 
 
 def _check_texts(texts: Mapping[str, Any], where: str) -> Templates:
+    """Check the templates of both modes for their slots and return them; UsageError for missing or unknown ones."""
     if sorted(texts) != sorted(MODES) or not all(isinstance(text, str) for text in texts.values()):
         raise UsageError(f"VerbalFeedback: templates: give the texts of {' and '.join(MODES)}, and nothing else")
     for mode, text in texts.items():
@@ -154,14 +155,14 @@ def newest_lines(messages: Sequence[Message], most: int) -> list[str]:
     if over <= 0:
         return rows
     last = 1
-    while over + len(_left_out(last)) + 1 > 0 and last < len(rows) - 1:
+    while over + len(_omission_note(last)) + 1 > 0 and last < len(rows) - 1:
         over -= len(rows[last]) + 1
         last += 1
-    return [rows[0], _left_out(last - 1), *rows[last:]]
+    return [rows[0], _omission_note(last - 1), *rows[last:]]
 
 
 def _cuts(messages: Sequence[Message], most: int) -> Iterator[tuple[int, int]]:
-    """Yield which messages are to be cut, one after another, and to how many characters at the least."""
+    """Yield (place, least characters) of the messages to cut, in the order in which to cut them."""
     others = [place for place, message in enumerate(messages) if message.author != "policy"]
     own = (place for place, message in enumerate(messages) if message.author == "policy" and place)
     yield from ((place, MOST_CUT) for place in others[:-1] if place)
@@ -174,7 +175,7 @@ def _row(who: str, text: str) -> str:
     return canonical_json({"from": who, "text": text})
 
 
-def _left_out(count: int) -> str:
+def _omission_note(count: int) -> str:
     return canonical_json({"left_out": f"{count} older messages"})
 
 

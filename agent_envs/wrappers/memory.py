@@ -75,6 +75,7 @@ class Memory(TurnWrapper):
         self.state = (opening, (*older, (*newest, (message.role, message.content))))
 
     def _rebuild(self, info: dict[str, Any]) -> dict[str, Any]:
+        """Put the opening and the last turns in place of the messages; of one turn more only the observation."""
         opening, exchanges = self.state
         recent = list(exchanges)
         if len(recent) > self.turns:

@@ -64,6 +64,7 @@ class TurnLimit(TurnWrapper):
         return whole_number(type(self).__name__, name, value, least)
 
     def _allow(self, turns: int) -> None:
+        """Set the limit, tell it to the wrappers inside, and require a reset before the next step."""
         self.turn_env()
         self.turns = turns
         self.state = (0, True)
@@ -131,6 +132,7 @@ class ForcedAnswer(TurnLimit):
             raise UsageError(f"ForcedAnswer: {self.turn_env().env_id} has no answer tag to force; use TurnLimit")
 
     def _first_observation(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Append the passages of a first look where the first turn must already be the answer."""
         look = companion(self, "first_look")
         if look is None or min(info["turns_left"], self.turns) > 1:
             return observation, info
@@ -141,6 +143,7 @@ class ForcedAnswer(TurnLimit):
         return "\n\n".join(filter(None, (observation, text_of(passages)))), info
 
     def _prepare(self, action: Any) -> Any:
+        """Put the last turn's text into answer tags: text before an opening tag is dropped, missing tags are added."""
         opening, closing = self.turn_env().answer_tags
         if allowance(self)[0] > 1 or not isinstance(action, str):
             return action
@@ -149,6 +152,7 @@ class ForcedAnswer(TurnLimit):
         return text if closing in text else text + closing
 
     def _mark(self, info: dict[str, Any]) -> dict[str, Any]:
+        """Mark the last turn's info: the answer tag is the prefill, and no tools are offered."""
         info = super()._mark(info)
         if info["turns_left"] == 1:
             info["prefill"] = self.turn_env().answer_tags[0]

@@ -39,6 +39,7 @@ def main() -> None:
         """Answers after the latency."""
 
         async def generate(self, input, tools, tool_choice, config):
+            """Return a fixed answer after the latency."""
             if options.latency:
                 await asyncio.sleep(options.latency)
             output = ModelOutput.from_content(self.model_name, "forty-two")
@@ -50,6 +51,8 @@ def main() -> None:
 
     @solver
     def turns():
+        """Build a solver of so many turns."""
+
         async def solve(state, generate):
             for _ in range(options.turns):
                 state = await generate(state)
@@ -58,6 +61,7 @@ def main() -> None:
         return solve
 
     def evaluate(episodes: int) -> None:
+        """Evaluate so many episodes with inspect_ai; they must all succeed."""
         samples = [Sample(input=f"question {number}", target="forty-two") for number in range(episodes)]
         with tempfile.TemporaryDirectory() as folder:
             # max_samples follows max_connections unless told; the log options are those of inspect_ai#3173.

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import (
     MAX_CALL_CHARACTERS,
+    MAX_CALL_DEPTH,
     Answer,
     Call,
     LabelProtocol,
@@ -174,6 +175,7 @@ def test_calls_by_hand():
         '{"name": "f", "arguments": {"x": NaN}}', '{"name": "f", "arguments": {"x": Infinity}}',
         '{"name": "f", "arguments": {"x": -Infinity}}', '{"name": "f", "arguments": {"x": 1e999}}',
         '{"name": "f", "arguments": {"x": ' + "[" * 30_000 + "]" * 30_000 + "}}",
+        '{"name": "f", "arguments": {"x": ' + '{"a":' * MAX_CALL_DEPTH + "1" + "}" * MAX_CALL_DEPTH + "}}",
         '{"name": "f", "arguments": {"x": ' + '{"a":' * 9_000 + "1" + "}" * 9_000 + "}}",
         '{"name": "f", "arguments": {"x": ' + "9" * 5000 + "}}",
         '{"name": "f", "arguments": {"x": ' + "9" * MAX_CALL_CHARACTERS + "}}",
@@ -183,6 +185,11 @@ def test_calls_by_hand():
 def test_bodies_that_are_no_call(body):
     assert isinstance(read_call(body, "call_0"), Malformed)
     assert isinstance(CALLS.parse(f"<tool_call>{body}</tool_call>"), Malformed)
+
+
+def test_a_call_may_be_nested_up_to_a_bound_that_no_version_of_python_moves():
+    deepest = '{"a":' * (MAX_CALL_DEPTH - 1) + "1" + "}" * (MAX_CALL_DEPTH - 1)
+    assert isinstance(read_call('{"name": "f", "arguments": {"x": ' + deepest + "}}", "call_0"), ToolCall)
 
 
 def test_the_longest_call_is_read_and_one_character_more_is_refused():

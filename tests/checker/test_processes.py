@@ -10,7 +10,7 @@ import pytest
 
 from agent_envs import Message
 from agent_envs.checker.env_under_test import CheckFailed, CheckSkipped, EnvUnderTest, Script, play
-from agent_envs.checker.processes import COMMAND, run_child, started
+from agent_envs.checker.processes import COMMAND, run_child, run_fresh
 from tests.toy import ID, Guess
 
 SCRIPT = Script(0, 0, "test", ("<compare>50</compare>", "<answer>7</answer>"))
@@ -41,7 +41,7 @@ def subject(made):
 def test_a_fork_answers_what_a_process_of_its_own_answers():
     toy = subject(f"tests.toy:{ID}")
     around = {"recipe": toy.recipe, "path": sys.path, "folder": os.getcwd(), "variables": dict(os.environ)}
-    alone = json.loads(started(json.dumps(around | JOB, default=asdict), "5"))
+    alone = json.loads(run_fresh(json.dumps(around | JOB, default=asdict), "5"))
     assert run_child(toy, JOB, "5") == alone
     assert alone["play"] == [play(toy.make(), SCRIPT)] and len(alone["agents"]) == 1
 

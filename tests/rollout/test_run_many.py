@@ -119,7 +119,7 @@ import os, signal, sys, pathlib
 from agent_envs import run_many
 from tests.rollout.test_run_many import Lines, planned
 
-for count, _ in enumerate(run_many(planned(12), Lines(), concurrency=4, journal=pathlib.Path(sys.argv[1])), start=1):
+for count, _ in enumerate(run_many(planned(200), Lines(), concurrency=4, journal=pathlib.Path(sys.argv[1])), start=1):
     if count == 5:
         os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -130,12 +130,12 @@ def test_a_killed_run_resumes_with_the_same_results(tmp_path):
     killed = subprocess.run([sys.executable, "-c", KILLED, str(journal)], cwd=ROOT, env={"PYTHONPATH": str(ROOT)})
     assert killed.returncode == -9
     complete = list(read_journal(journal))[1:]
-    assert 5 <= len(complete) < 12
+    assert 5 <= len(complete) < 200
     with journal.open("ab") as file:
         file.write(b'{"row":{"key":"key-11","sta')
-    plan = planned(12)
+    plan = planned(200)
     resumed = list(run_many(plan, Lines(), concurrency=2, journal=journal))
-    assert results(resumed) == results(run_many(plan, Lines())) and len(resumed) == 12
+    assert results(resumed) == results(run_many(plan, Lines())) and len(resumed) == 200
     keys = [row["key"] for row in read_journal(journal) if "key" in row]
     assert sorted(keys) == sorted(item.key for item in plan)
 

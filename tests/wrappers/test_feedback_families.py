@@ -12,7 +12,7 @@ from agent_envs.base.messages import Message
 from agent_envs.base.protocol import Say
 from agent_envs.base.serialization import encode_state
 from agent_envs.checker import check_turn_env
-from agent_envs.checker.reward_leaks import CANARY, NUMBER, _replaced
+from agent_envs.checker.reward_leaks import CANARY, NUMBER, _replace_values
 from agent_envs.core.env import shown_messages
 from agent_envs.core.registry import companion, row_of
 from agent_envs.rollout.policy import CompanionPolicy
@@ -64,7 +64,9 @@ def test_a_feedback_model_sees_what_the_policy_sees_and_no_secret(name, argument
     real = env.unwrapped.episode.task
     path = solve(env) if companion(env, "solver") is not None else []
     baits = [
-        dataclasses.replace(real, gold=tuple(CANARY for _ in real.gold), hidden=_replaced(real.hidden, type(canary)))
+        dataclasses.replace(
+            real, gold=tuple(CANARY for _ in real.gold), hidden=_replace_values(real.hidden, type(canary))
+        )
         for canary in (CANARY, NUMBER)
     ]
     baits = [bait for bait in baits if any(word in json.dumps(encode_state(bait)) for word in (CANARY, str(NUMBER)))]

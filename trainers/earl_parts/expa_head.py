@@ -186,6 +186,7 @@ def attach_head(model: torch.nn.Module, rows: Sequence[VocabularyRow], start: St
 
 
 def _register(model: torch.nn.Module, head: ExpandedHead) -> ExpandedHead:
+    """Attach an expanded head to the model as an attribute that `save_pretrained` leaves out, and return the head."""
     owner: Any = extract_model_from_parallel(model, keep_torch_compile=False)
     setattr(owner, _NAME, head)
     if hasattr(owner, "_keys_to_ignore_on_save"):

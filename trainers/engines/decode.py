@@ -103,18 +103,19 @@ def log_distribution(logits: torch.Tensor, sampling: Sampling, allowed: torch.Te
     if sampling.temperature not in (0, 1):
         scores = scores / max(sampling.temperature, 1e-6)  # colder would overflow, and changes nothing
     if 0 < sampling.top_k < scores.shape[-1]:
-        scores = _only(scores, scores.topk(sampling.top_k, dim=-1).indices)
+        scores = _mask_others(scores, scores.topk(sampling.top_k, dim=-1).indices)
     if sampling.top_p < 1:
         scores = _nucleus(scores, sampling.top_p)
     return scores.log_softmax(-1).clamp_(min=torch.finfo(scores.dtype).min)
 
 
-def _only(scores: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+def _mask_others(scores: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
     floor = torch.full_like(scores, torch.finfo(scores.dtype).min)
     return floor.scatter_(-1, ids, scores.gather(-1, ids))
 
 
 def _nucleus(scores: torch.Tensor, top_p: float) -> torch.Tensor:
+    """Mask the scores outside top-p: the smallest set of likeliest tokens whose probability reaches `top_p` remains."""
     ordered, order = scores.sort(dim=-1, descending=True, stable=True)
     probs = ordered.softmax(-1, dtype=torch.float64)
     before = probs.cumsum(-1) - probs  # what the likelier tokens hold
@@ -133,7 +134,7 @@ class StopTexts:
 
     def last_tokens(self, stop: tuple[str, ...]) -> frozenset[int]:
         """Return the tokens that may complete one of these texts: those that hold the last character of one."""
-        return frozenset().union(*(self._with(text[-1:]) for text in stop))
+        return frozenset().union(*(self._tokens_with(text[-1:]) for text in stop))
 
     def complete(self, ids: Sequence[int], stop: tuple[str, ...]) -> bool:
         """Return whether the decoded end of `ids` holds a stop text, of which the newest token is part."""
@@ -146,7 +147,8 @@ class StopTexts:
             tail = self._decode(ids[-window:])
         return any(text in tail for text in stop)
 
-    def _with(self, character: str) -> frozenset[int]:
+    def _tokens_with(self, character: str) -> frozenset[int]:
+        """Return the ids of tokens whose text may hold a character, kept by character; UsageError for an empty stop text."""
         if not character:
             raise UsageError("stop: an empty text is everywhere; leave it out")
         if character not in self._lasts:
@@ -156,6 +158,7 @@ class StopTexts:
         return self._lasts[character]
 
     def _token_texts(self) -> list[str]:
+        """Decode every token of the vocabulary once, as it reads behind another; UsageError without a tokenizer."""
         if self._tokenizer is None:
             raise UsageError("stop texts need a tokenizer: give one to HFEngine")
         if not self._texts:
@@ -337,6 +340,7 @@ class Decoding:
         return ended
 
     def _is_end(self, row: DecodeRow, token: int) -> bool:
+        """Set the row's finish where a token ends it (`eos`, `stop`), and return whether the row has ended."""
         if token in self._ends:
             row.finish = "eos"
         elif self._stops.complete(row.ids, row.prefix.stop):

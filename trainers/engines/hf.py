@@ -69,7 +69,7 @@ class HFEngine:
         self._sessions = SessionStore(cache_tokens)
 
     def fork(self, session: str, new: str) -> None:
-        """Let a new session begin with what one has kept, and with what that one reads in the same context later."""
+        """Share a session's cache with a new session, with all that it reads in the same context later."""
         self._sessions.fork(session, new)
 
     def forget(self) -> None:
@@ -95,6 +95,7 @@ class HFEngine:
         return [Generated(tuple(row.ids), tuple(row.logprobs), tuple(row.entropies), row.finish) for row in rows]
 
     def _generate(self, rows: list[DecodeRow], sampling: Sampling) -> None:
+        """Prefill the rows from their sessions' caches, and decode them until each has ended."""
         for row in rows:
             session = row.prefix.session
             row.cache, row.shared = self._sessions.longest(session, row.prefix.ids)

@@ -48,7 +48,7 @@ class SlotCache(Cache):
     """
 
     def __init__(self, layers: int, columns: int, states: torch.Tensor | None = None) -> None:
-        """Make room for so many columns at the first write, or stand on given states."""
+        """Set the number of columns, allocated at the first write, or take over states that are there."""
         super().__init__(layers=[])
         self.states = states
         self._depth = layers
@@ -76,6 +76,7 @@ class SlotCache(Cache):
         return self._read_views[at], self._read_views[at + 1]
 
     def _allocate(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Allocate one tensor for keys and values of all layers, shaped like the first ones; they must have one shape."""
         rows, heads, _, dim = keys.shape
         if keys.shape != values.shape:
             raise UsageError(f"keys {tuple(keys.shape)} and values {tuple(values.shape)} differ: use VLLMEngine")
@@ -111,7 +112,7 @@ class SessionStore:
     """
 
     def __init__(self, limit: int) -> None:
-        """Keep nothing yet, and never more than `limit` tokens."""
+        """Set up an empty store that holds at most `limit` tokens."""
         self.limit = limit
         self.tokens = 0
         self._caches: OrderedDict[str, CachedTokens] = OrderedDict()
@@ -129,7 +130,7 @@ class SessionStore:
         return best, length
 
     def fork(self, name: str, new: str) -> None:
-        """Let a new name begin with what another has kept. Nothing is kept twice while the trunk goes on in that context."""
+        """Share a session's cache with a new name; it is kept only once while the trunk goes on in that context."""
         trunk = name if name in self._caches else self._trunks.get(name, name)
         self._trunks[new] = trunk
         self._waiting.setdefault(trunk, []).append(new)
@@ -138,7 +139,7 @@ class SessionStore:
         return name in self._caches
 
     def put(self, name: str, cache: CachedTokens) -> None:
-        """Keep a conversation in place of what its name had; where that is another context, its forks keep the old one."""
+        """Replace the cache of a name; if its context is another one now, its forks keep the old cache."""
         old = self._caches.get(name)
         if old is not None and common_beginning(old.ids, cache.ids) < len(old.ids):
             for fork in self._waiting.pop(name, ()):
@@ -151,12 +152,12 @@ class SessionStore:
             self.drop(next(iter(self._caches)))
 
     def drop(self, name: str) -> None:
-        """Keep a name no longer."""
+        """Remove the cache of a name."""
         cache = self._caches.pop(name, None)
         self.tokens -= len(cache.ids) if cache else 0
 
     def clear(self) -> None:
-        """Keep nothing."""
+        """Remove all caches."""
         self._caches.clear()
         self._trunks.clear()
         self._waiting.clear()
@@ -205,6 +206,7 @@ def only_at(mlp: torch.nn.Module | None, places: torch.Tensor) -> Iterator[None]
         return (inputs[0].flatten(0, 1).index_select(0, places).unsqueeze(0),)
 
     def widen(module: torch.nn.Module, inputs: object, output: Any) -> Any:
+        """Put the outputs at the packed places back into the full shape, with zeros elsewhere (a forward hook)."""
         if not shapes:
             return output
         rows, tokens, width = shapes.pop()

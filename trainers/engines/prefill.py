@@ -138,7 +138,7 @@ def last_logits(model: Any, **inputs: Any) -> torch.Tensor:
 
 def _share(model: Any, read: Read, rows: Sequence[DecodeRow], layers: int) -> int:
     """Let rows that have nothing kept go on from what they begin with alike; return how many tokens that took."""
-    groups = list(_alike(sorted((row for row in rows if not row.cache_length), key=lambda row: row.prefix.ids)))
+    groups = list(_shared_groups(sorted((row for row in rows if not row.cache_length), key=lambda row: row.prefix.ids)))
     beginnings = [DecodeRow(Prefix(group[0].prefix.ids[:length], 0), 0, None) for group, length in groups]
     joint = {id(beginning): group for beginning, (group, _) in zip(beginnings, groups, strict=True)}
     for each in _passes(beginnings) if beginnings else ():
@@ -151,7 +151,7 @@ def _share(model: Any, read: Read, rows: Sequence[DecodeRow], layers: int) -> in
     return sum(len(beginning.prefix.ids) for beginning in beginnings)
 
 
-def _alike(rows: Sequence[DecodeRow]) -> Iterator[tuple[Sequence[DecodeRow], int]]:
+def _shared_groups(rows: Sequence[DecodeRow]) -> Iterator[tuple[Sequence[DecodeRow], int]]:
     """Yield groups of sorted rows, and how many tokens each begins with alike: the one that saves most, then what it left."""
     heights = [common_beginning(a.prefix.ids, b.prefix.ids) for a, b in itertools.pairwise(rows)]
     best = (0, 0, 0, 0)  # tokens saved, first row, last row, length
@@ -164,9 +164,9 @@ def _alike(rows: Sequence[DecodeRow]) -> Iterator[tuple[Sequence[DecodeRow], int
         open_bars.append((first, height))
     saved, first, last, length = best
     if saved >= _WORTH_A_PASS:
-        yield from _alike(rows[:first])
+        yield from _shared_groups(rows[:first])
         yield rows[first : last + 1], length
-        yield from _alike(rows[last + 1 :])
+        yield from _shared_groups(rows[last + 1 :])
 
 
 def _passes(sources: list[DecodeRow]) -> Iterator[_Pass]:
@@ -186,6 +186,7 @@ def _pass(group: list[DecodeRow]) -> _Pass:
 
 
 def _place(row: DecodeRow, source: DecodeRow, each: _Pass, valid: torch.Tensor) -> None:
+    """Set the columns of a row's cached and fresh tokens, right-aligned at the border, and mark them as valid."""
     columns = len(valid)
     border = columns - each.fresh_width
     row.old = (border - source.cache_length, border)

@@ -304,6 +304,7 @@ class VLLMEngine:
         self._adapter = LoRARequest(f"sync-{self.syncs}", self.syncs, str(path))
 
     def _ask(self, prompts: Sequence[tuple[int, ...]], params: Sequence[Any]) -> list[Any]:
+        """Sample with vLLM for prompts of token ids, without a change to the process's global state."""
         if not prompts:
             return []
         with keep_global_state():
@@ -316,6 +317,7 @@ class VLLMEngine:
         return outputs
 
     def _params(self, prefix: Prefix, limit: int, sampling: Sampling) -> Any:
+        """Build vLLM's sampling parameters for one prefix: its seed, limit, stops and allowed ids."""
         from vllm import SamplingParams
 
         return SamplingParams(

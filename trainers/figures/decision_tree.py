@@ -153,8 +153,8 @@ def decision_trees(episodes: Iterable[EpisodeResult | Trajectory]) -> tuple[Deci
     groups: dict[tuple[int, bool], list[_Play]] = defaultdict(list)
     for episode in episodes:
         trajectory = episode.trajectory if isinstance(episode, EpisodeResult) else episode
-        data = _sorting(trajectory)
-        groups[data.size, data.descending].append(_play(trajectory))
+        data = _sorting_task(trajectory)
+        groups[data.size, data.descending].append(_read_play(trajectory))
     if not groups:
         raise UsageError("decision tree: there are no episodes")
     trees = []
@@ -207,7 +207,8 @@ def chain(node: Node) -> tuple[tuple[Names, ...], EndNode | CompareNode]:
     return tuple(swaps), node
 
 
-def _sorting(trajectory: Trajectory) -> SortData:
+def _sorting_task(trajectory: Trajectory) -> SortData:
+    """Return the sorting task of an episode; UsageError if it is another task or the episode is not over."""
     data = trajectory.task.data if trajectory.task is not None else None
     if not isinstance(data, SortData) or data.kind != "sort":
         why = "has no task with it" if trajectory.task is None else "is of no sorting task (Sort, SortExpA)"
@@ -217,7 +218,8 @@ def _sorting(trajectory: Trajectory) -> SortData:
     return data
 
 
-def _play(trajectory: Trajectory) -> _Play:
+def _read_play(trajectory: Trajectory) -> _Play:
+    """Read an episode's successful comparisons and swaps; UsageError where they are more than `MOST_CALLS`."""
     assert trajectory.task is not None
     calls = []
     for turn in trajectory.turns:
@@ -237,7 +239,7 @@ class _Grower:
     descending: bool
 
     def node(self, plays: list[_Play], depth: int, order: Permutation, relations: frozenset[Pair]) -> Node:
-        """Return the node after `depth` calls, which left the items in this order and told these pairs."""
+        """Build the node after `depth` calls, which left the items in this order and these pairs known."""
         first = plays[0]
         for play in plays:
             if play.following(depth) != first.following(depth):
@@ -266,6 +268,7 @@ class _Grower:
 
 
 def _disagreement(one: _Play, other: _Play, depth: int) -> str:
+    """Compose the error message for two episodes that act differently after the same answers."""
     calls = [f"{name} {a} {b}" + (f": {a} {sign} {b}" if sign else "") for name, (a, b), sign in one.calls[:depth]]
     return (
         f"decision tree: after {', '.join(calls) or 'the prompt'} one episode went on with {one.following(depth)} (numbers "
@@ -342,6 +345,7 @@ def write_trees(episodes: Iterable[EpisodeResult | Trajectory], folder: str | Pa
 
 
 def _lines(node: Node, indent: str, head: str) -> Iterator[str]:
+    """Yield the tree's nodes as indented text, depth first, with a run of swaps on one line."""
     swaps, rest = chain(node)
     text = indent + head + "".join(f"swap {one} {other}, " for one, other in swaps)
     if isinstance(rest, EndNode):
@@ -356,6 +360,7 @@ def _lines(node: Node, indent: str, head: str) -> Iterator[str]:
 
 
 def _encode(node: Node) -> dict[str, Any]:
+    """Convert a node and all below it to JSON."""
     if isinstance(node, EndNode):
         return {"end": "truncated" if node.truncated else "terminated", "sorted": node.sorted, "wrong": node.wrong}
     if isinstance(node, SwapNode):

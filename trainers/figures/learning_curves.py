@@ -49,12 +49,13 @@ def plot_curves(seeds: Sequence[Rows], path: Path, panels: Sequence[str] = PANEL
         "\n".join(filter(None, [title, _legend(seeds, there)])), fontsize=11, x=0.01, y=0.99, ha="left", va="top"
     )
     for axis, name in zip(axes, there, strict=True):
-        _panel(axis, seeds, name)
+        _draw_panel(axis, seeds, name)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
 
 
 def _grid(count: int) -> tuple[Any, list[Any]]:
+    """Make a figure with `count` panels in a grid; the rest of the grid is invisible. MissingExtra without matplotlib."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -76,6 +77,7 @@ def _grid(count: int) -> tuple[Any, list[Any]]:
 
 
 def _legend(seeds: Sequence[Rows], names: Sequence[str]) -> str:
+    """Compose the figure's legend: thin and thick lines, the smoothing window, interval bars."""
     plain = [name for name in names if not _has_intervals(seeds, name)]
     window = max((smoothing(len(points(rows, name))) for rows in seeds for name in plain), default=1)
     over = f" over {window} steps" if window > 1 else ""
@@ -89,7 +91,8 @@ def _legend(seeds: Sequence[Rows], names: Sequence[str]) -> str:
     return "; ".join(words)
 
 
-def _panel(axis: Any, seeds: Sequence[Rows], name: str) -> None:
+def _draw_panel(axis: Any, seeds: Sequence[Rows], name: str) -> None:
+    """Draw one metric: each seed's curve or interval bars, and over them the seeds' mean."""
     measured = _has_intervals(seeds, name)
     apart = 0.008 * max((row["step"] for rows in seeds for row in rows), default=1)  # bars side by side
     for number, rows in enumerate(seeds):

@@ -127,6 +127,7 @@ class _Demonstrator:
     """One episode of the solver with flaws."""
 
     def __init__(self, flaws: Flaws, others: Sequence[Sequence[str]], seed: int, env: gym.Env[Any, Any]) -> None:
+        """Set up the demonstrator with generators seeded by episode; a silent one guesses an answer from the start."""
         self._env, self._core = env, core_of(env)
         self._flaws, self._others = flaws, others
         self._rng = random.Random(f"flaws:{seed}:{self._core.episode.key}")
@@ -154,6 +155,7 @@ class _Demonstrator:
         return self._plan.pop(0) if len(self._plan) > 1 else self._plan[0]
 
     def _right_action(self, request: Request) -> str:
+        """Return the next action of the kept plan, else the solver's; a sampled one where the task became unsolvable."""
         if self._plan:
             return self._plan[0]
         try:

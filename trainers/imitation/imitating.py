@@ -199,6 +199,7 @@ def holds_tool_texts(path: Path) -> bool:
 
 
 def _question_and_answer(row: Any, place: str) -> tuple[str, str]:
+    """Read the question and answer of a row in either format, both as bounded text; UsageError for any other row."""
     talk = row.get("conversations") if isinstance(row, dict) else None
     if isinstance(talk, list) and len(talk) == 2 and all(isinstance(one, dict) for one in talk):
         values = [one.get("value") for one in talk]

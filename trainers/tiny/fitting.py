@@ -78,7 +78,7 @@ def environment_tokenizer(
     held_out_tasks = range(min(plays, 64) if numerals == "auto" else 0)
     texts = dict.fromkeys(text for trajectory in (*solver_plays, *random_plays) for text in texts_of(trajectory))
     solver = CompanionPolicy("solver")
-    held_out = (spread_episode(env, solver, _held_out(env), task) for env in envs for task in held_out_tasks)
+    held_out = (spread_episode(env, solver, _held_out_split(env), task) for env in envs for task in held_out_tasks)
     fresh = [text for trajectory in held_out for text in texts_of(trajectory)]
     coverage = dict[str, float]()
     for number, (kind, least) in enumerate(thresholds.items()):
@@ -155,7 +155,7 @@ def _unlabelled_actions(env: gym.Env[Any, Any]) -> Act:
     return act
 
 
-def _held_out(env: gym.Env[Any, Any]) -> str:
+def _held_out_split(env: gym.Env[Any, Any]) -> str:
     splits = core_of(env).source.splits
     return "dev" if "dev" in splits else splits[-1]
 

@@ -54,7 +54,7 @@ def word_tokenizer(
     backend.pre_tokenizer = splitter
     joints = [decoders.Replace(JOINED + SPACE, ""), decoders.Replace(JOINED, ""), decoders.Replace(SPACE, " ")]
     backend.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse(), *joints])
-    return _fast(backend)
+    return _fast_tokenizer(backend)
 
 
 def byte_tokenizer() -> PreTrainedTokenizerFast:
@@ -64,7 +64,7 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
     backend = Tokenizer(models.BPE(vocab=ids, merges=[]))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     backend.decoder = decoders.ByteLevel()
-    return _fast(backend)
+    return _fast_tokenizer(backend)
 
 
 def pieces_of(tokenizer: PreTrainedTokenizerFast, text: str) -> list[str]:
@@ -96,7 +96,8 @@ def _pattern(bodies: Sequence[str], word: str) -> str:
     return "|".join([*phrases, f"</?{word}+>{JOINED}?", f"{SPACE}?{word}+", f"\\n+{JOINED}?", f"[\\s\\S]{JOINED}?"])
 
 
-def _fast(backend: Tokenizer) -> PreTrainedTokenizerFast:
+def _fast_tokenizer(backend: Tokenizer) -> PreTrainedTokenizerFast:
+    """Wrap a tokenizers backend as a transformers tokenizer with the padding, start and end tokens."""
     backend.add_special_tokens([PAD, START, END])
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,
@@ -172,6 +173,7 @@ def _random_model(shape: dict[str, Any], seed: int) -> LlamaForCausalLM:
 
 @torch.no_grad()
 def _start_as_copier(model: Qwen2ForCausalLM) -> None:
+    """Initialise the weights so that attention finds equal tokens and the head predicts the token it copied."""
     for layer in model.model.layers:
         attention = layer.self_attn
         attention.k_proj.weight.copy_(attention.q_proj.weight)  # (hidden, hidden)

@@ -173,7 +173,7 @@ class Conversation:
     """
 
     def __init__(self, chat: ChatTokenizer) -> None:
-        """Start with nothing; `ChatTokenizer.open` starts with messages."""
+        """Start empty; `ChatTokenizer.open` starts with messages."""
         self.ids: list[int] = []
         self.trained: list[bool] = []
         self.logprobs: list[float] = []
@@ -183,7 +183,7 @@ class Conversation:
         self._closed = False
 
     def copy(self) -> "Conversation":
-        """Return one that goes on apart from this one."""
+        """Return a copy that grows independently."""
         twin = copy.copy(self)
         twin.ids, twin.trained, twin.logprobs, twin.turns = (
             list(part) for part in (self.ids, self.trained, self.logprobs, self.turns)
@@ -198,7 +198,7 @@ class Conversation:
         }  # fmt: skip
 
     def append_context(self, ids: Sequence[int]) -> tuple[int, ...]:
-        """Append tokens that nobody sampled, and return them."""
+        """Append tokens that were not sampled, and return them."""
         self._extend(ids, [False] * len(ids), [0.0] * len(ids), 0)
         return tuple(ids)
 
@@ -208,7 +208,7 @@ class Conversation:
         Raises:
             UsageError: the turn is closed.
         """
-        self._speaking()
+        self._check_open()
         return self.append_context(self._encode(text))
 
     def append_sampled(self, ids: Sequence[int], logprobs: Sequence[float], turn: int) -> None:
@@ -217,7 +217,7 @@ class Conversation:
         Raises:
             UsageError: the turn is closed, or there is not one logprob a token.
         """
-        self._spoken(ids, [True] * len(ids), logprobs, turn)
+        self._append_turn(ids, [True] * len(ids), logprobs, turn)
 
     def append_demonstration(self, text: str, turn: int, *, close: bool = True) -> None:
         """Append what a policy should write: the text and, with `close`, the token that closes the turn.
@@ -246,11 +246,11 @@ class Conversation:
                 waiting.append(row)
                 continue
             if waiting or self._closed:
-                self._next_turn(waiting)
+                self._begin_turn(waiting)
                 waiting = []
             self.append_context(self._chat.codec.encode(row["content"]))
         if waiting or not rows:
-            self._next_turn(waiting)
+            self._begin_turn(waiting)
 
     def record(self, turn: Turn) -> None:
         """Append a recorded turn: its tokens if it has them, else its text as a demonstration.
@@ -264,18 +264,18 @@ class Conversation:
                 goes_on = bool(turn.observation) and turn.observation[0].role == "assistant"
                 self.append_demonstration(turn.action, turn.index, close=not goes_on)
             return
-        self._spoken(ids, turn.sampled or [True] * len(ids), turn.logprobs or [0.0] * len(ids), turn.index)
+        self._append_turn(ids, turn.sampled or [True] * len(ids), turn.logprobs or [0.0] * len(ids), turn.index)
 
     def sequence(self) -> TokenSequence:
         """Return the tokens so far."""
         return TokenSequence(tuple(self.ids), tuple(self.trained), tuple(self.logprobs), tuple(self.turns))
 
-    def _next_turn(self, rows: Rows) -> None:
+    def _begin_turn(self, rows: Rows) -> None:
         self.append_context(self._chat.following(rows, closed=self._closed))
         self._closed = False
 
-    def _spoken(self, ids: Sequence[int], trained: Sequence[bool], logprobs: Sequence[float], turn: int) -> None:
-        self._speaking()
+    def _append_turn(self, ids: Sequence[int], trained: Sequence[bool], logprobs: Sequence[float], turn: int) -> None:
+        self._check_open()
         self._extend(ids, trained, logprobs, turn)
         self._closed = bool(ids) and ids[-1] == self._chat.end_ids[0]
 
@@ -284,11 +284,12 @@ class Conversation:
         self.neutralised += count
         return self._chat.codec.encode(broken_up)
 
-    def _speaking(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise UsageError("the turn is closed: observe() what followed it before the policy speaks again")
 
     def _extend(self, ids: Sequence[int], trained: Sequence[bool], logprobs: Sequence[float], turn: int) -> None:
+        """Append tokens with their marks, logprobs and turn; tokens that are not trained get zeros."""
         if not len(ids) == len(trained) == len(logprobs):
             raise UsageError(f"{len(ids)} tokens came with {len(trained)} marks and {len(logprobs)} logprobs")
         self.ids += ids
@@ -314,7 +315,7 @@ def _key(messages: Rows, tools: Sequence[Any]) -> str:
 
 
 class TextCache(Generic[T]):
-    """A function of texts that keeps what it returned last. Bounded by characters: a count would not bound memory.
+    """A function of texts with a cache of its latest results, bounded by characters, not by entries.
 
     Attributes:
         characters: of all texts whose results are kept.

@@ -117,6 +117,7 @@ class Codec:
         return text
 
     def _find_anchor(self) -> tuple[int, str] | None:
+        """Return the id and text of the first control token that adds no space around itself, or None."""
         added_tokens = self._tokenizer.added_tokens_decoder
         for number, text in self._control.texts.items():
             # Some tokens swallow the space behind them, and some decoders put one between all tokens: no anchors those.

@@ -146,7 +146,7 @@ class Checkpoints:
 
     def latest(self) -> Checkpoint | None:
         """Return the last sound checkpoint; what is damaged is skipped, with a line on standard error."""
-        return next(self._sound("step-"), None)
+        return next(self._sound_checkpoints("step-"), None)
 
     def load(self, model: torch.nn.Module, optimiser: Optimiser) -> Checkpoint | None:
         """Put model, optimiser and torch's and Python's random generators where the last sound checkpoint left them.
@@ -205,7 +205,7 @@ class Checkpoints:
 
     def best(self) -> Checkpoint | None:
         """Return the best checkpoint; of equals the earliest."""
-        return max(self._sound("best-"), key=lambda saved: (saved.metric, -saved.step), default=None)
+        return max(self._sound_checkpoints("best-"), key=lambda saved: (saved.metric, -saved.step), default=None)
 
     def load_best(self, model: torch.nn.Module) -> Checkpoint | None:
         """Give a model the weights of the best checkpoint and return it; None, and nothing changes, where none is."""
@@ -219,7 +219,8 @@ class Checkpoints:
         folders = [path for path in self.folder.glob(f"{prefix}*") if path.name.removeprefix(prefix).isdigit()]
         return sorted(folders, key=lambda path: path.name, reverse=True)
 
-    def _sound(self, prefix: str) -> Iterator[Checkpoint]:
+    def _sound_checkpoints(self, prefix: str) -> Iterator[Checkpoint]:
+        """Yield the readable checkpoints, the last first; a damaged one is reported on stderr and skipped."""
         for path in self._folders(prefix):
             try:
                 yield _read_checkpoint(path)
@@ -242,7 +243,7 @@ def load_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE)
     from safetensors.torch import load_file
 
     tensors = load_file(folder / file)
-    parameters = _trainable(model)
+    parameters = _weights_of(model)
     odd = sorted(tensors.keys() ^ parameters.keys())
     odd += [name for name, weight in parameters.items() if name in tensors and tensors[name].shape != weight.shape]
     if odd:
@@ -252,7 +253,7 @@ def load_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE)
             weight.copy_(tensors[name])
 
 
-def _trainable(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+def _weights_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Return the parameters that train, each once (tied weights have one name)."""
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
@@ -260,7 +261,7 @@ def _trainable(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 def _write_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE) -> None:
     from safetensors.torch import save_file
 
-    save_file({name: weight.detach().contiguous() for name, weight in _trainable(model).items()}, folder / file)
+    save_file({name: weight.detach().contiguous() for name, weight in _weights_of(model).items()}, folder / file)
 
 
 def _part_files(name: str) -> tuple[str, str]:
@@ -309,6 +310,7 @@ def _random_state() -> dict[str, Any]:
 
 
 def _set_random_state(state: dict[str, Any]) -> None:
+    """Restore the generators of torch, CUDA (where there is one) and Python."""
     torch.set_rng_state(state["torch"])
     if state["cuda"] and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(state["cuda"])

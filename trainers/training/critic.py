@@ -182,6 +182,7 @@ def critic_step(
     """Take one gradient step of the critic on rows with the columns `returns`, `values` and `first`, and return its metrics."""
 
     def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Compute each token's clipped value loss and its metrics; `first_weight` weighs the first token of each turn."""
         with parts.accelerator.autocast():
             values = critic(micro)
         first, old, returns = (micro.more[name] for name in ("first", "values", "returns"))

@@ -150,7 +150,7 @@ def trained_states(model: torch.nn.Module, micro: MicroBatch) -> torch.Tensor:
 
 
 def laid_out(model: torch.nn.Module) -> float:
-    """Return the cost in `micro_batches` of a token that is padding, or a copy of what another row begins with."""
+    """Return the relative cost, for `micro_batches`, of a padding token or one of a shared beginning."""
     bare = bare_model(model)
     return LAID_OUT if packable(bare, _decoder(bare)) else 1.0
 

@@ -88,7 +88,7 @@ class Metrics(AbstractContextManager["Metrics"]):
         self._open.callback(closer)
 
     def __exit__(self, *error: object) -> None:
-        """Close them."""
+        """Close all sinks."""
         self.close()
 
 
@@ -110,6 +110,7 @@ def _append(journal: Journal, step: int, metrics: dict[str, float]) -> None:
 
 
 def _tensorboard(folder: Path) -> tuple[Sink, Callable[[], None]]:
+    """Open a TensorBoard sink that creates its writer at the first step, and its closer; MissingExtra without it."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
@@ -144,6 +145,8 @@ def _console(total_steps: int, names: tuple[str, ...]) -> tuple[Sink, Callable[[
 
 
 def _lines(total_steps: int, names: tuple[str, ...]) -> Sink:
+    """Return a sink that prints one line a step to stderr."""
+
     def sink(step: int, metrics: dict[str, float]) -> None:
         cells = [f"{name} {metrics[name]:.4g}" for name in names if name in metrics]
         show(f"step {step}{f'/{total_steps}' if total_steps else ''}: {', '.join(cells)}", file=sys.stderr)
@@ -152,6 +155,7 @@ def _lines(total_steps: int, names: tuple[str, ...]) -> Sink:
 
 
 def _live_table(total_steps: int, names: tuple[str, ...]) -> tuple[Sink, Callable[[], None]]:
+    """Start a live table of the last steps on stderr; metrics of the same step are merged. Return its sink and closer."""
     from rich.console import Console
     from rich.live import Live
 

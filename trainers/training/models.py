@@ -97,6 +97,7 @@ def load_model(settings: ModelSettings, device: torch.device | str = "cpu", seed
 
 
 def _load_pretrained(settings: ModelSettings, dtype: torch.dtype) -> Any:
+    """Load a model; a LoRA adapter's folder is merged into its base model."""
     from transformers import AutoModelForCausalLM
 
     adapter = Path(settings.name) / "adapter_config.json"
@@ -112,6 +113,7 @@ def _base_of(adapter: str) -> str:
 
 
 def _tokenizer(name: str) -> Any:
+    """Load the tokenizer of a model; this project's own keep their class, which Auto would replace."""
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
     from transformers.models.auto.tokenization_auto import get_tokenizer_config
 
@@ -121,6 +123,7 @@ def _tokenizer(name: str) -> Any:
 
 
 def _peft() -> Any:
+    """Import peft, or raise MissingExtra."""
     try:
         import peft
     except ImportError as error:
@@ -129,6 +132,7 @@ def _peft() -> Any:
 
 
 def _with_lora(model: Any, settings: ModelSettings, seed: int) -> Any:
+    """Add LoRA adapters to a model, initialised by the seed, without a change to torch's global generator."""
     peft = _peft()
     targets = list(settings.lora_targets) or "all-linear"
     config = peft.LoraConfig(
@@ -159,6 +163,7 @@ def leave_out(model: torch.nn.Module, ids: Sequence[int]) -> None:
 
 
 def _checkpoint_gradients(model: Any, frozen: bool) -> None:
+    """Turn on gradient checkpointing; a frozen base needs gradients at its inputs, too."""
     bare = bare_model(model)
     if frozen:
         bare.enable_input_require_grads()
@@ -187,6 +192,7 @@ class ReferenceModel:
 
     @contextlib.contextmanager
     def _model(self) -> Iterator[Any]:
+        """Yield the frozen model: its own copy, or the policy with adapters disabled, in evaluation mode meanwhile."""
         if self._adapted is None:
             yield self._copy
             return
@@ -222,11 +228,11 @@ def save_model(
         if (head := head_of(model)) is not None:
             head.save(part)
         words.save_pretrained(part)
-        _name_for_all(part / "tokenizer_config.json")
+        _rename_class(part / "tokenizer_config.json")
 
 
-def _name_for_all(path: Path) -> None:
-    """Name a tokenizer of nobody's kind as transformers 4 does: 5 knows those names as well, and 4 no others."""
+def _rename_class(path: Path) -> None:
+    """Store a generic tokenizer's class under the name that both transformers 4 and 5 know."""
     config = json.loads(path.read_text(encoding="utf-8"))
     if config.get("tokenizer_class") == _OWN[0]:
         config["tokenizer_class"] = _OWN[1]

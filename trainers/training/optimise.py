@@ -164,13 +164,13 @@ class Ratio(float):
     count: float
 
     def __new__(cls, total: float, count: float) -> "Ratio":
-        """Keep what the number is made of."""
+        """Make the quotient, and keep total and count."""
         ratio = super().__new__(cls, total / count if count else 0.0)
         ratio.total, ratio.count = total, count
         return ratio
 
     def __getnewargs__(self) -> tuple[float, float]:  # type: ignore[override]
-        """Travel whole between processes."""
+        """Pickle total and count, so that other processes get both."""
         return self.total, self.count
 
 
@@ -209,12 +209,12 @@ def mean_by_name(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 def sums_of_processes(totals: Mapping[str, float]) -> dict[str, float]:
     """Return the totals of all processes by name, or their extreme; a process may lack some."""
-    return _of_processes(totals, lambda name, values, processes: sum(values))
+    return _over_processes(totals, lambda name, values, processes: sum(values))
 
 
 def means_of_processes(stats: Mapping[str, float]) -> dict[str, float]:
     """Return a step's numbers over all processes, which have equal shares; what a process lacks is 0 there."""
-    return _of_processes(stats, _mean)
+    return _over_processes(stats, _mean)
 
 
 def _mean(name: str, values: list[float], processes: int) -> float:
@@ -224,7 +224,8 @@ def _mean(name: str, values: list[float], processes: int) -> float:
     return sum(values) if name in COUNTS else sum(values) / processes
 
 
-def _of_processes(own: Mapping[str, float], rule: Callable[[str, list[float], int], float]) -> dict[str, float]:
+def _over_processes(own: Mapping[str, float], rule: Callable[[str, list[float], int], float]) -> dict[str, float]:
+    """Gather every process's stats, and reduce each by its extreme (`max`, `min`) or by `rule`."""
     processes = gather_object([dict(own)])
     stats: dict[str, float] = {}
     for name in dict.fromkeys(name for row in processes for name in row):
@@ -243,7 +244,7 @@ class Processes:
     """
 
     def __init__(self, accelerator: Any) -> None:
-        """Take what accelerate knows of them."""
+        """Take accelerate's accelerator, which knows the processes."""
         self.accelerator, self.device = accelerator, accelerator.device
 
     def check_shares(self, tasks: int, *standards: str) -> None:

@@ -81,7 +81,7 @@ def pack(ids: torch.Tensor, attention: torch.Tensor, trained: torch.Tensor) -> P
     count, before = 0, -1
     # In this order the longest beginning that a row shares with any earlier one it shares with the one before it.
     for row in sorted(range(len(rows)), key=lambda row: rows[row, : lengths[row]].tobytes()):
-        shared = _alike(rows[before], rows[row], min(lengths[before], lengths[row])) if before >= 0 else 0
+        shared = _shared_length(rows[before], rows[row], min(lengths[before], lengths[row])) if before >= 0 else 0
         fresh = lengths[row] - shared
         places[row, :shared] = places[before, :shared]
         places[row, shared : lengths[row]] = np.arange(count, count + fresh)
@@ -92,12 +92,12 @@ def pack(ids: torch.Tensor, attention: torch.Tensor, trained: torch.Tensor) -> P
     place = torch.from_numpy(places).to(ids.device)
     read, queries, filled = _read(place, home, trained)
     positions = home.remainder(ids.shape[1]).unsqueeze(0)
-    own = _own([span for span in spans if span[2] > span[1]], rows.shape[1], ids.device)
+    own = _split_rows([span for span in spans if span[2] > span[1]], rows.shape[1], ids.device)
     return Packing(ids.flatten()[home].unsqueeze(0), positions, place, home, *own, read, queries, filled)
 
 
-def _own(spans: Sequence[tuple[int, int, int]], width: int, device: torch.device) -> tuple[torch.Tensor, ...]:
-    """Split rows into those that attend whole, causally, and those that attend from their own tokens, under a mask.
+def _split_rows(spans: Sequence[tuple[int, int, int]], width: int, device: torch.device) -> tuple[torch.Tensor, ...]:
+    """Split rows into those with causal attention over all tokens and those whose own tokens alone attend, by a mask.
 
     A mask costs twice what causal attention does, so that a row has to own less than half of the width. On a GPU it costs the
     fast kernel.
@@ -117,7 +117,7 @@ def _own(spans: Sequence[tuple[int, int, int]], width: int, device: torch.device
     return (*row_numbers, own, mask, torch.from_numpy(attention_places).to(device))
 
 
-def _alike(one: "np.ndarray[Any, Any]", other: "np.ndarray[Any, Any]", length: int) -> int:
+def _shared_length(one: "np.ndarray[Any, Any]", other: "np.ndarray[Any, Any]", length: int) -> int:
     """Return the length of the longest common prefix of two rows."""
     differ = np.flatnonzero(one[:length] != other[:length])
     return int(differ[0]) if len(differ) else length
@@ -152,6 +152,7 @@ def packed_states(bare: Any, decoder: Any, packing: Packing) -> torch.Tensor:
 
     @contextmanager
     def packing_now() -> Iterator[None]:
+        """Switch the model to packed attention and a packed MLP for a while."""
         before = config._attn_implementation
         config._attn_implementation = NAME
         try:
@@ -173,7 +174,9 @@ def _layers_again(decoder: Any, around: Callable[[], AbstractContextManager[None
     layers = [module for module in decoder.modules() if getattr(module, "gradient_checkpointing", False)]
     functions = [layer._gradient_checkpointing_func for layer in layers]
 
-    def checkpointing(before: Callable[..., Any], layer: Callable[..., Any], *inputs: Any) -> Any:
+    def checkpoint_layer(before: Callable[..., Any], layer: Callable[..., Any], *inputs: Any) -> Any:
+        """Checkpoint a layer so that its recomputation in the backward pass runs inside `around()`, too."""
+
         def run(*values: Any) -> Any:
             with around():
                 return layer(*values)
@@ -182,7 +185,7 @@ def _layers_again(decoder: Any, around: Callable[[], AbstractContextManager[None
 
     try:
         for layer, before in zip(layers, functions, strict=True):
-            layer._gradient_checkpointing_func = partial(checkpointing, before)
+            layer._gradient_checkpointing_func = partial(checkpoint_layer, before)
         yield
     finally:
         for layer, before in zip(layers, functions, strict=True):
@@ -256,14 +259,15 @@ def _obstacle(bare: Any, decoder: Any, config: Any) -> str:
         return "transformers lets no other attention be put into it"
     try:
         check_cacheable(config)
-        return "" if _exact(bare, decoder) else "packed rows were tried, and gave other states"
+        return "" if _is_exact(bare, decoder) else "packed rows were tried, and gave other states"
     except UsageError as error:
         return str(error)
     except TypeError:
         return "it hands attention no arguments of ours"
 
 
-def _exact(bare: Any, decoder: Any) -> bool:
+def _is_exact(bare: Any, decoder: Any) -> bool:
+    """Check on three small rows that packed hidden states equal the model's own, up to rounding."""
     ids = torch.tensor([[1, 2, 3, 4, 5, 6], [1, 2, 3, 5, 4, 2], [1, 2, 0, 0, 0, 0]], device=bare.device)
     attention = torch.tensor([[1] * 6, [1] * 6, [1, 1, 0, 0, 0, 0]], device=bare.device)
     trained = torch.zeros_like(ids, dtype=torch.bool)

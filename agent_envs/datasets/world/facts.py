@@ -53,6 +53,7 @@ class Facts:
     """Draws all entities, then every relation, then hides some facts."""
 
     def __init__(self, rng: random.Random, namer: names.Namer, passages: int, short: bool) -> None:
+        """Draw the entities by their shares of passages, museums for the rest, and then all relations."""
         self.rng = rng
         self._namer = namer
         self.entities: dict[str, list[Entity]] = {}
@@ -61,14 +62,15 @@ class Facts:
             parts = kinds()[kind].parts if short else 1
             count = max(least, int(share * passages / parts))
             left -= parts * count
-            self.entities[kind] = [self._entity(kind, row) for row in range(count)]
-        self.entities["museum"] = [self._entity("museum", row) for row in range(left)]
-        self._people()
-        self._places()
-        self._organisations()
-        self._works()
+            self.entities[kind] = [self._make_entity(kind, row) for row in range(count)]
+        self.entities["museum"] = [self._make_entity("museum", row) for row in range(left)]
+        self._draw_people()
+        self._draw_places()
+        self._draw_organisations()
+        self._draw_works()
 
-    def _entity(self, kind: str, row: int) -> Entity:
+    def _make_entity(self, kind: str, row: int) -> Entity:
+        """Make an entity of a kind with a new name; trades of people and companies take turns."""
         namer, rng = self._namer, self.rng
         if kind == "person":
             return Entity(kind, namer.person(), TRADES[row % len(TRADES)])
@@ -84,22 +86,23 @@ class Facts:
         suffixes = names.UNIVERSITY_SUFFIXES if kind == "university" else names.MUSEUM_SUFFIXES
         return Entity(kind, namer.organisation(rng.choice(suffixes)), kind)
 
-    def _any(self, kind: str, noun: str = "") -> Entity:
+    def _draw_any(self, kind: str, noun: str = "") -> Entity:
         """Return an entity of a kind, of the wanted noun where there is one."""
         pool = self.entities[kind]
         if noun:
             pool = [entity for entity in pool if entity.noun == noun] or pool
         return self.rng.choice(pool)
 
-    def _people(self) -> None:
+    def _draw_people(self) -> None:
+        """Draw each person's dates, places and spouse; a teacher is always older, so that chains have an end."""
         rng, people = self.rng, self.entities["person"]
         years = sorted(rng.randint(FIRST_YEAR, LAST_YEAR - 60) for _ in people)
         order = rng.sample(people, len(people))
         for row, (person, year) in enumerate(zip(order, years, strict=True)):
             person.facts["born"] = year
-            person.facts["born_in"] = self._any("city")
-            person.facts["studied"] = self._any("university")
-            person.facts["worked"] = self._any("company")
+            person.facts["born_in"] = self._draw_any("city")
+            person.facts["studied"] = self._draw_any("university")
+            person.facts["worked"] = self._draw_any("company")
             if row:
                 person.facts["teacher"] = order[rng.randrange(max(0, row - 25), row)]
         for row in range(0, len(order) - 3, 4):
@@ -107,48 +110,51 @@ class Facts:
                 order[one].facts["spouse"] = order[other]
                 order[other].facts["spouse"] = order[one]
 
-    def _places(self) -> None:
+    def _draw_places(self) -> None:
+        """Draw each city's region, year and mayor; the first cities are the regions' capitals."""
         rng, regions, cities = self.rng, self.entities["region"], self.entities["city"]
         for row, city in enumerate(cities):
             city.facts["region"] = regions[row] if row < len(regions) else rng.choice(regions)
             city.facts["founded"] = rng.randint(FIRST_YEAR, LAST_YEAR - 80)
-            city.facts["mayor"] = self._any("person", _LEADERS["city"])
+            city.facts["mayor"] = self._draw_any("person", _LEADERS["city"])
         for row, region in enumerate(regions):
             region.facts["capital"] = cities[row]
-            region.facts["governor"] = self._any("person", _LEADERS["region"])
+            region.facts["governor"] = self._draw_any("person", _LEADERS["region"])
 
     def _seat(self, name: str) -> Entity:
         """Return a city that an organisation's name does not give away."""
         while True:
-            city = self._any("city")
+            city = self._draw_any("city")
             if not name.startswith(city.name):
                 return city
 
-    def _organisations(self) -> None:
+    def _draw_organisations(self) -> None:
+        """Draw each organisation's seat, year and heads; a company's year follows from its founder's birth."""
         rng = self.rng
         for kind in ("company", "university", "museum"):
             for entity in self.entities[kind]:
                 entity.facts["seat"] = self._seat(entity.name)
                 entity.facts["founded"] = rng.randint(FIRST_YEAR, LAST_YEAR - 30)
         for company in self.entities["company"]:
-            founder = self._any("person", _LEADERS["company"])
+            founder = self._draw_any("person", _LEADERS["company"])
             company.facts["maker"] = founder
             company.facts["founded"] = _year(founder) + rng.randint(20, 55)
-            company.facts["chief"] = self._any("person", _LEADERS["company"])
+            company.facts["chief"] = self._draw_any("person", _LEADERS["company"])
         for university in self.entities["university"]:
-            university.facts["rector"] = self._any("person", _LEADERS["university"])
+            university.facts["rector"] = self._draw_any("person", _LEADERS["university"])
 
-    def _works(self) -> None:
+    def _draw_works(self) -> None:
+        """Draw each work's maker, year and house, and the novel behind each film."""
         for kind in WORKS:
             for work in self.entities[kind]:
-                maker = self._any("person", _MAKERS[kind])
+                maker = self._draw_any("person", _MAKERS[kind])
                 work.facts["maker"] = maker
                 work.facts["appeared"] = _year(maker) + self.rng.randint(21, 60)
         for kind, house in (("novel", "publishing house"), ("song", "record label")):
             for work in self.entities[kind]:
-                work.facts["house"] = self._any("company", house)
+                work.facts["house"] = self._draw_any("company", house)
         for painting in self.entities["painting"]:
-            painting.facts["house"] = self._any("museum")
+            painting.facts["house"] = self._draw_any("museum")
         novels = self.rng.sample(self.entities["novel"], len(self.entities["novel"]))
         for row, film in enumerate(self.entities["film"]):
             film.facts["source"] = novels[row % len(novels)]
@@ -159,7 +165,7 @@ class Facts:
         for entity in self.rng.sample(pool, min(_MOST_HIDDEN, len(pool) // 3)):
             chained = [row for row in kinds()[entity.kind].chained if row.name in entity.facts and row.name != "spouse"]
             relation = self.rng.choice(chained)
-            entity.facts[relation.name] = self._entity(relation.value, self.rng.randrange(len(TRADES)))
+            entity.facts[relation.name] = self._make_entity(relation.value, self.rng.randrange(len(TRADES)))
             entity.hidden = relation.name
 
 
@@ -204,14 +210,15 @@ class Teller:
     def _pick(self, wordings: tuple[str, ...]) -> str:
         return wordings[int(self._rng.random() * len(wordings))] if self._paraphrase else wordings[0]
 
-    def _stated(self, entity: Entity, relations: tuple[Relation, ...]) -> list[Relation]:
+    def _stated_relations(self, entity: Entity, relations: tuple[Relation, ...]) -> list[Relation]:
         stated = [row for row in relations if row.name in entity.facts and row.name != entity.hidden]
         if self._paraphrase:
             self._rng.shuffle(stated)
         return stated
 
     def _long_text(self, entity: Entity, kind: Kind) -> str:
-        stated = self._stated(entity, kind.relations)
+        """Write the passage of an entity: a lead, a sentence for each stated relation, and fillers where these are few."""
+        stated = self._stated_relations(entity, kind.relations)
         subjects = (_short_name(entity), f"the {entity.noun}")
         sentences = [self._pick(kind.leads).format(n=entity.name, k=entity.noun)]
         for row, relation in enumerate(stated):
@@ -228,7 +235,8 @@ class Teller:
         return self._pick(CLOSINGS).format(n=entity.name)
 
     def _short_text(self, entity: Entity, kind: Kind, relations: tuple[Relation, ...]) -> str:
-        stated = self._stated(entity, relations)
+        """Write a short passage of an entity about one or two relations, with no paraphrase."""
+        stated = self._stated_relations(entity, relations)
         if not stated:
             return f"{entity.name} is a {entity.noun}. {self._close(entity)}"
         subject = f"{entity.name}, a {entity.noun},"

@@ -9,14 +9,14 @@ from typing import Any
 _PARTS: dict[str, Any] = json.loads(files(__package__).joinpath("names.json").read_text("utf-8"))
 
 
-def _joined(*parts: str) -> tuple[str, ...]:
+def _combine(*parts: str) -> tuple[str, ...]:
     return tuple(map("".join, product(*(part.split() for part in parts))))
 
 
-_OPEN = _joined(_PARTS["onsets"], _PARTS["open vowels"])
-_SHUT = _joined(_PARTS["onsets"], _PARTS["shut vowels"], _PARTS["codas"])
+_OPEN = _combine(_PARTS["onsets"], _PARTS["open vowels"])
+_SHUT = _combine(_PARTS["onsets"], _PARTS["shut vowels"], _PARTS["codas"])
 # Two parts of fixed length each, so that no closed name lies inside another one.
-GIVEN_NAMES, SURNAMES, CITIES = (_joined(*_PARTS[kind]) for kind in ("given names", "surnames", "cities"))
+GIVEN_NAMES, SURNAMES, CITIES = (_combine(*_PARTS[kind]) for kind in ("given names", "surnames", "cities"))
 ADJECTIVES, NOUNS = (_PARTS[kind].split() for kind in ("adjectives", "nouns"))
 COMPANY_SUFFIXES: dict[str, list[str]] = _PARTS["suffixes"]["company"]
 UNIVERSITY_SUFFIXES: list[str] = _PARTS["suffixes"]["university"]

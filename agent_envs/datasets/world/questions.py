@@ -27,6 +27,7 @@ class Lookup:
     """
 
     def __init__(self, passages: Sequence[Passage]) -> None:
+        """Index the passages' words for BM25; scores of a word are computed at first use."""
         self._places: dict[str, list[int]] = {}
         lengths = []
         for row, passage in enumerate(passages):
@@ -107,6 +108,7 @@ class Asker:
     """Draws questions of a world, all different, each with one right answer."""
 
     def __init__(self, rng: random.Random, facts: Facts, passages: Sequence[Passage], paraphrase: bool) -> None:
+        """Set up the generator of questions over the facts and the passages that state them."""
         self._rng = rng
         self._facts = facts
         self._texts = {passage.id: passage.text for passage in passages}
@@ -121,9 +123,9 @@ class Asker:
     def ask(self, cells: Sequence[tuple[str, int]], count: int) -> list[WorldQuestion]:
         """Return up to `count` questions spread evenly over (kind, hops) cells; fewer where the world holds no more."""
         makers: dict[str, Callable[[int], WorldQuestion | None]] = {
-            "bridge": lambda hops: self._bridge(hops, hidden=False),
-            "unanswerable": lambda hops: self._bridge(hops, hidden=True),
-            "comparison": self._comparison,
+            "bridge": lambda hops: self._draw_bridge(hops, hidden=False),
+            "unanswerable": lambda hops: self._draw_bridge(hops, hidden=True),
+            "comparison": self._draw_comparison,
         }
         questions: list[WorldQuestion] = []
         live = list(cells)
@@ -172,7 +174,8 @@ class Asker:
                 entity = value
         return tuple(path)
 
-    def _bridge(self, hops: int, hidden: bool) -> WorldQuestion | None:
+    def _draw_bridge(self, hops: int, hidden: bool) -> WorldQuestion | None:
+        """Draw a question along a chain of relations; None where the answer would show early or no search finds a step."""
         path = self._walk(hops, hidden)
         if path is None or _repeats(path):
             return None
@@ -220,7 +223,8 @@ class Asker:
             return None
         return path, self._describe(path[:-1], path[0][0]), entity
 
-    def _comparison(self, hops: int) -> WorldQuestion | None:
+    def _draw_comparison(self, hops: int) -> WorldQuestion | None:
+        """Draw a question that compares two entities; None where it is undecided, repeated or a step cannot be found."""
         kind, relation = self._rng.choice(self._compared)
         one, other = (self._side(kind, relation, hops // 2) for _ in "ab")
         if one is None or other is None or one[2] is other[2] or one[0][0][0] is other[0][0][0]:
@@ -269,6 +273,7 @@ def _repeats(path: Path) -> bool:
 
 
 def _steps(path: Path) -> tuple[WorldStep, ...]:
+    """Convert a path to its searches: query, passage id and answer of each hop."""
     steps = []
     for entity, relation in path:
         name = entity.name if entity.kind in ("person", "company") else f"{entity.name} {entity.kind}"

@@ -85,7 +85,7 @@ class ExternalEnvironment:
             legal = self.legal(state_now)
             if left or name not in legal:
                 why = "nothing more" if left else " or ".join(legal)
-                return Refusal(f"Error: {_short(name)} cannot stand there; expected {why}"), state, ()
+                return Refusal(f"Error: {_shorten(name)} cannot stand there; expected {why}"), state, ()
             observation, state_now, left = self.step(state_now, name)
         if not left:
             return Refusal(f"Error: incomplete; expected {' or '.join(self.legal(state_now))}"), state, ()
@@ -195,7 +195,7 @@ def expanded_vocabulary(
         )
     rows = [VocabularyRow(END, int(eos), int(eos), (int(eos),))]
     for place, action in enumerate(actions[1:]):
-        tokens = _encoded(tokenizer, action.desc)
+        tokens = _encode(tokenizer, action.desc)
         if not tokens:
             raise UsageError(
                 f"expanded_vocabulary: {action.name!r} is described as {action.desc!r}, which has no token"
@@ -204,11 +204,12 @@ def expanded_vocabulary(
     return tuple(rows)
 
 
-def _encoded(tokenizer: Any, text: str) -> tuple[int, ...]:
+def _encode(tokenizer: Any, text: str) -> tuple[int, ...]:
+    """Return a text's token ids, without special tokens where the tokenizer can leave them out."""
     encode: Callable[..., Any] | None = getattr(tokenizer, "encode", None)
     ids = tokenizer(text) if encode is None else encode(text, add_special_tokens=False)
     return tuple(int(token) for token in ids)
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return ascii(text if len(text) <= 40 else text[:40] + "...")  # repr differs between versions of Python

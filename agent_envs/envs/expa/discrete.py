@@ -79,6 +79,7 @@ class DiscreteActions(TurnWrapper):
         return mask
 
     def _features(self) -> np.ndarray[Any, Any]:
+        """Return one vector: known relations, places, items, first operand, active environment, direction, time left."""
         trajectory, m = self._core.trajectory, self.items
         assert trajectory.task is not None
         data: SortData = trajectory.task.data

@@ -110,6 +110,7 @@ class ExpandedActionEnv(TurnEnv):
         return ExpandedState(LANGUAGE, Latent(self.problem.world(task))), self.problem.opening(task)
 
     def _read(self, action: Any) -> tuple[str | int, tuple[str, ...]]:
+        """Return a text, cut to its limit, or an action's number (UNKNOWN if none has it), and notes on cuts; else refuse."""
         if (
             isinstance(action, tuple)
             and len(action) == 2
@@ -139,51 +140,55 @@ class ExpandedActionEnv(TurnEnv):
         return (number if 0 <= number < len(self.expanded_actions) else UNKNOWN), ()
 
     def _advance(self, episode: Episode, action: str | int) -> Outcome:
-        outcome = self._write(episode, action) if isinstance(action, str) else self._acted(episode, action)
+        outcome = self._write(episode, action) if isinstance(action, str) else self._take_action(episode, action)
         return self.problem.with_success(episode, action, outcome, self.max_turns)
 
     def _write(self, episode: Episode, text: str) -> Outcome:
+        """Return the outcome of a text of the policy; inside an external environment it is refused."""
         state: ExpandedState = episode.state
         if state.active != LANGUAGE:
-            return self._refused(state, f"text cannot be written inside {state.active}")
+            return self._refusal(state, f"text cannot be written inside {state.active}")
         return Outcome(replace(state, written=state.written + len(text)), Say(text))
 
-    def _acted(self, episode: Episode, action: int) -> Outcome:
+    def _take_action(self, episode: Episode, action: int) -> Outcome:
+        """Take an expanded action: end, route to an environment or a step of the active one; an illegal one is refused."""
         state: ExpandedState = episode.state
         if action not in self.legal_actions():
             reason = (
                 f"{self.expanded_actions[action].name} is not legal" if action != UNKNOWN else "there is no such action"
             )
-            return self._refused(state, f"{reason} {'in' if state.active == LANGUAGE else 'inside'} {state.active}")
+            return self._refusal(state, f"{reason} {'in' if state.active == LANGUAGE else 'inside'} {state.active}")
         expanded = self.expanded_actions[action]
         if expanded.kind == "end":
             return Outcome(state, None, terminated=True)
         if expanded.kind == "route":
             entered = replace(state, active=expanded.name, latent=Latent(state.latent.world))
-            return Outcome(entered, None, (_appended(expanded.desc, "environment"),))
+            return Outcome(entered, None, (_appendix(expanded.desc, "environment"),))
         environment = self._by_name[state.active]
         observation, latent, left = environment.step(state.latent, expanded.name)
         if not left:
-            messages = (_appended(expanded.desc + observation, "environment"),)
+            messages = (_appendix(expanded.desc + observation, "environment"),)
             return Outcome(replace(state, latent=latent), None, messages)
         content = observation.strip().lstrip(":=>").strip()
         trace = environment.trace((*state.latent.keyed, expanded.name))
         result = ToolResult("call_0", environment.name, content, isinstance(observation, Refusal), trace)
-        messages = (_appended(expanded.desc + observation, "tool"),)
+        messages = (_appendix(expanded.desc + observation, "tool"),)
         events = (f"{environment.name}: {content}",) if result.error else ()
         return Outcome(replace(state, active=LANGUAGE, latent=Latent(latent.world)), None, messages, (result,), events)
 
-    def _refused(self, state: ExpandedState, why: str) -> Outcome:
+    def _refusal(self, state: ExpandedState, why: str) -> Outcome:
+        """Return the outcome of an action that changes nothing: the reason, and where tools are described the legal actions."""
         explanation = f"\n[{why}]\n"
         if self.problem.described:
             names = [self.expanded_actions[number].name for number in self.legal_actions()]
             free = "text, " if state.active == LANGUAGE else ""
             explanation = f"\n[{why}; legal now: {free}{' '.join(names)}]\n"
         return Outcome(
-            state, Malformed(why), (_appended(explanation, "environment"),), events=(f"illegal action: {why}",)
+            state, Malformed(why), (_appendix(explanation, "environment"),), events=(f"illegal action: {why}",)
         )
 
     def _extras(self, episode: Episode) -> dict[str, Any]:
+        """Return the active environment and the mask of legal expanded actions, all False after the end."""
         mask = np.zeros(len(self.expanded_actions), dtype=bool)
         if not episode.over:
             mask[list(self.legal_actions())] = True
@@ -214,6 +219,7 @@ def both_faces(
     own = list(inspect.signature(source).parameters.values())
 
     def face(suffix: str, doc: str, base: type[TurnEnv], limit: str) -> Any:
+        """Return the class of one face; its constructor takes the source's arguments, the choices and the limit."""
         spoken = {} if suffix else {"protocol": "tags"}
         form = {"examples": 0, "thoughts": THOUGHTS[0], "strict": False}
         defaults: dict[str, Any] = {**choices, **spoken, limit: limits[limit], **form, "render_mode": None}
@@ -238,6 +244,6 @@ def both_faces(
     return text, expanded
 
 
-def _appended(text: str, author: Any) -> Message:
+def _appendix(text: str, author: Any) -> Message:
     """Return a text that the environment appends to the assistant's: author and role differ on purpose."""
     return Message("assistant", str(text), author)

@@ -37,6 +37,7 @@ def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: ran
 
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
+    """Return a hint on a conversation, by the kind of task that its question tells."""
     opened = next((place for place, message in enumerate(messages) if message.role == "user"), 0)
     question = messages[opened].content
     advise = _on_sorting if question.startswith("The items ") else _on_calculating

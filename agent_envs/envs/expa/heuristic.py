@@ -44,7 +44,7 @@ def text_action(request: Request) -> str:
     offered = [schema["function"]["name"] for schema in request.tools]
     if not request.prefill and (tool or ANSWER[0]) in offered:
         return native_call(request.tools, tool or ANSWER[0], text)
-    return f"<{tool}>{text}</{tool}>" if tool else _final(question, text)
+    return f"<{tool}>{text}</{tool}>" if tool else _in_form(question, text)
 
 
 def expanded_action(request: Request) -> str | int:
@@ -63,11 +63,11 @@ def expanded_action(request: Request) -> str | int:
     tool, text = _next_move(question, transcript)
     if tool:
         return _IDS[tool]
-    final = _final(question, text)
+    final = _in_form(question, text)
     return END if final == "<answer>finished</answer>" or transcript.endswith(final) else f"\n{final}"
 
 
-def _final(question: str, text: str) -> str:
+def _in_form(question: str, text: str) -> str:
     return f"<answer>{text}</answer>" if ITEMS.search(question) else f"{MARK} {text}"
 
 
@@ -80,10 +80,10 @@ def _conversation(request: Request) -> tuple[str, str]:
 
 
 def _next_move(question: str, transcript: str) -> Move:
-    return _sorted(question, transcript) if ITEMS.search(question) else _calculated(question, transcript)
+    return _sort_step(question, transcript) if ITEMS.search(question) else _calculation_step(question, transcript)
 
 
-def _sorted(question: str, transcript: str) -> Move:
+def _sort_step(question: str, transcript: str) -> Move:
     """Return the first neighbours to compare or to exchange; "finished" where there are none, or enough was compared."""
     relations = (*RELATION.findall(question), *COMPARED.findall(transcript))
     less = {(one, other) if sign == "<" else (other, one) for one, sign, other in relations}
@@ -100,7 +100,7 @@ def _sorted(question: str, transcript: str) -> Move:
     return "", "finished"
 
 
-def _calculated(question: str, transcript: str) -> Move:
+def _calculation_step(question: str, transcript: str) -> Move:
     """Return the calculation, or the answer once it was made."""
     question = question.partition("\nGive your final")[0][:10_000]
     if question.startswith("How many times"):
@@ -108,15 +108,15 @@ def _calculated(question: str, transcript: str) -> Move:
         return "", str(rest.count(item))
     target = _TARGET.search(question)
     if target:
-        return "", _reached(Fraction(target[1]), re.findall(r"[0-9]{1,9}", target[2])[:7])
+        return "", _expression_of(Fraction(target[1]), re.findall(r"[0-9]{1,9}", target[2])[:7])
     results = [result for pattern in CALLS for _, result in pattern.findall(transcript)]
     if results:
         return "", results[-1].strip()
-    expression = _keyed(question)
+    expression = _calculation_in(question)
     return ("calculator", expression) if keyable(expression) else ("", "0")
 
 
-def _keyed(question: str) -> str:
+def _calculation_in(question: str) -> str:
     """Return the calculation that a question seems to ask for."""
     if question.startswith("What is "):
         for words, sign in _SIGNS.items():
@@ -130,7 +130,7 @@ def _keyed(question: str) -> str:
     return expression
 
 
-def _reached(target: Fraction, numbers: list[str]) -> str:
+def _expression_of(target: Fraction, numbers: list[str]) -> str:
     """Return an expression of the numbers that has the value, their sum where none is found."""
     for order in (numbers, sorted(numbers, key=int, reverse=True)):
         for signs in product(("+ ", "- ", "* "), repeat=len(order) - 1):

@@ -37,16 +37,17 @@ def metrics_of(trajectory: Trajectory) -> dict[str, float]:
     else:
         counts = calculator_metrics(trajectory)
     return counts | {
-        "refused actions": float(sum(map(_refused, trajectory.turns))),
+        "refused actions": float(sum(map(_is_refused, trajectory.turns))),
         "response characters": float(sum(map(_characters, trajectory.turns))),
     }
 
 
-def _refused(turn: Turn) -> bool:
+def _is_refused(turn: Turn) -> bool:
     return isinstance(turn.parsed, Malformed) or any(result.error for result in turn.results)
 
 
 def _characters(turn: Turn) -> int:
+    """Count the characters that a turn of the policy added to the text: its own or those of its expanded action, no results."""
     if isinstance(turn.action, str):
         return len(turn.action)
     if isinstance(turn.parsed, Malformed):

@@ -70,12 +70,13 @@ class TagEnv(TurnEnv):
         return TagState(Latent(self.problem.world(task))), self.problem.opening(task)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
+        """Play a turn: an answer ends the episode, a call is carried out, and a malformed turn gets the reason."""
         parsed = (self.native or self._tags).parse(action)
         if isinstance(parsed, Answer):
             answer = (ToolResult("call_0", ANSWER[0], parsed.text),) if self.native else ()
             outcome = Outcome(episode.state, parsed, (), answer, terminated=True)
         elif isinstance(parsed, Call):
-            outcome = self._called(episode.state, parsed)
+            outcome = self._call_tool(episode.state, parsed)
         else:
             assert isinstance(parsed, Malformed)
             why = parsed.reason if self.problem.described else f"finish with {self.problem.finish}"
@@ -91,7 +92,8 @@ class TagEnv(TurnEnv):
         """Return the question."""
         return episode.task.question
 
-    def _called(self, state: TagState, call: Call) -> Outcome:
+    def _call_tool(self, state: TagState, call: Call) -> Outcome:
+        """Carry out the tag's call on the latent state; a refusal, or a tool that the task has not, becomes an event."""
         name = call.calls[0].name
         text = json.loads(call.calls[0].arguments)["text"]
         environment = self._by_name[name]

@@ -206,6 +206,7 @@ class LegalSearch(TurnEnv):
         return f"Question: {episode.task.question}"
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
+        """Play a turn: a search or a read is answered, an answer is judged, and a format error ends the episode."""
         parsed, wish = tools.read_turn(action, self.protocol)
         if isinstance(wish, tools.Fault):
             text = f"The work ends here, because this turn could not be carried out: {wish.reason}."
@@ -213,13 +214,13 @@ class LegalSearch(TurnEnv):
             ended = (result_of(failed(wish)),)
             return Outcome(episode.state, parsed, messages, ended, events, terminated=True)
         if isinstance(wish, tools.Final):
-            end = answered(episode.task, wish, self._judging(episode))
+            end = answered(episode.task, wish, self._answer_judge(episode))
             success = succeeded(episode.task, end)
             return Outcome(episode.state, parsed, (), (result_of(end),), terminated=True, success=success)
-        result, searches = self._carried_out(episode, wish)
+        result, searches = self._carry_out(episode, wish)
         return self._reply(episode, parsed, result, LegalState(searches))
 
-    def _carried_out(self, episode: Episode, wish: tools.Search | tools.Read) -> tuple[ToolResult, int]:
+    def _carry_out(self, episode: Episode, wish: tools.Search | tools.Read) -> tuple[ToolResult, int]:
         """Carry out a search or a read; return its result and the number of searches so far."""
         searches: int = episode.state.searches
         if isinstance(wish, tools.Read):
@@ -242,6 +243,7 @@ class LegalSearch(TurnEnv):
         return tuple(Hit(corpus[corpus.row(hit.passage.id)], hit.score) for hit in hits)
 
     def _read_section(self, task: Task, wish: tools.Read) -> ToolResult:
+        """Return the page of a section, or of one above it, as a result; an error where there is no such section or page."""
         library = self.source.library(task)
         try:
             section = library.ancestor(library.find(wish.section_id), wish.up)
@@ -255,6 +257,7 @@ class LegalSearch(TurnEnv):
         return ToolResult(wish.call.id, tools.READ, page.text, ids=page.ids)
 
     def _reply(self, episode: Episode, parsed: Parsed, result: ToolResult, state: LegalState) -> Outcome:
+        """Return the outcome of a result: one call of a turn is carried out, and the last turn ends without an answer."""
         events: tuple[str, ...] = (f"{result.name}: {result.content}",) if result.error else ()
         results = [result]
         if isinstance(parsed, Call):
@@ -279,7 +282,8 @@ class LegalSearch(TurnEnv):
             return self._model.name
         return next((name for name in self._names.values() if split_name(name) is not None), "")
 
-    def _judging(self, episode: Episode) -> Callable[[str], bool] | None:
+    def _answer_judge(self, episode: Episode) -> Callable[[str], bool] | None:
+        """Return the model judge of an answer to the episode's question; None where no model is set."""
         if self._model is None:
             return None
         cache_entry, recording = self._judge, self.services.recording
@@ -290,6 +294,7 @@ class LegalSearch(TurnEnv):
         return lambda answer: judge(task.question, answer, task.gold, site).correct
 
     def _engine(self, engine: str, task: Task) -> Retriever:
+        """Return an engine over a task's library, built anew only where library or recording changed."""
         library, recording = self.source.library(task), self.services.recording
         corpus = library.numbered_corpus if engine == "keyword" else library.corpus
         built = built_over(self._engines.get(engine), self._names[engine], corpus, recording)

@@ -29,6 +29,7 @@ def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: ran
 
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
+    """Return a hint by mode and quality: the searcher's next step, what to read or search next, or misleading advice."""
     request = Request("", 0, [message.as_dict() for message in messages])
     history = SearchHistory.of(request)
     if mode == "exploit" and quality == "good":

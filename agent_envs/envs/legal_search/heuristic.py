@@ -61,7 +61,7 @@ def _next(history: SearchHistory, missing: str) -> str | None:
         return rendered(READ, history.style, **({"section_id": link[1]} if link else {"section_id": home.id, "up": 1}))
     if history.read[-1] is listing and isinstance(history.wishes[-1], Read):
         return _search(history, core_of(history.question), SEMANTIC)
-    return _read(history, _ranked(history, dict(_LISTED.findall(listing.text))))
+    return _read(history, _rank_rules(history, dict(_LISTED.findall(listing.text))))
 
 
 def _read(history: SearchHistory, ids: Sequence[str]) -> str | None:
@@ -92,7 +92,7 @@ def _query_of_trade(history: SearchHistory) -> str:
     return f"{DEFINITIONS} means {core_of(history.question, ' '.join(ruled))}"
 
 
-def _ranked(history: SearchHistory, own: Mapping[str, str]) -> list[str]:
+def _rank_rules(history: SearchHistory, own: Mapping[str, str]) -> list[str]:
     """Return the rules of a chapter, the best first, that fit better than those which other chapters have and it has not."""
     others = {hit.heading for hit in history.all_hits if hit.country and not names_in(hit.heading)} - {*own.values()}
     units_asked_for = units_in(history.question)
@@ -131,7 +131,7 @@ class QuestionReader:
             names, units = names_in(self.question), units_in(self.question)
             if not (names or units or days_in(self.question)):
                 meanings = [page for page in self.pages.values() if " means " in page.lines[0]]
-                return self._best(meanings, DEFINITIONS).lines[0].split('"')[1]
+                return self._best_page(meanings, DEFINITIONS).lines[0].split('"')[1]
             cases = [self._page_at(name).text for name in names] or [self.question]
             rule = self._rule(cases[0])
             if units == {"fine"}:
@@ -144,6 +144,7 @@ class QuestionReader:
             raise Missing("") from None
 
     def _page(self, name: str) -> Excerpt:
+        """Return a page that was read, noted as used; raises Missing where it was not read."""
         if name not in self.pages:
             raise Missing(name)
         self.used[name] = None
@@ -153,7 +154,7 @@ class QuestionReader:
         fitting = (page.id for page in self.pages.values() if page.place.startswith(start) and page.place.endswith(end))
         return self._page(next(fitting, f"{start}{end}"))
 
-    def _best(self, pages: Sequence[Excerpt], missing: str) -> Excerpt:
+    def _best_page(self, pages: Sequence[Excerpt], missing: str) -> Excerpt:
         """Return the page whose heading and first sentence fit the question best."""
         scores = fits({page.id: (page.heading, page.lines[0]) for page in pages}, self.question)
         best = max(scores, key=lambda name: scores[name], default="")
@@ -168,9 +169,10 @@ class QuestionReader:
         rules = [page for page in rules if sign or page.unit in units]
         reference_ids = {match[3] for page in rules if (match := _RELATIVE.search(page.lines[0]))}
         rules = [page for page in rules if page.is_about(self.question)] or rules
-        return self._best([page for page in rules if page.id not in reference_ids], "")
+        return self._best_page([page for page in rules if page.id not in reference_ids], "")
 
     def _amount(self, rule: Excerpt, case: str) -> int:
+        """Return the amount of a rule for a case: its base, with the changes that apply, held to their limits."""
         changes = {"increased": 0, "reduced": 0}
         for line in sorted(rule.lines, key=lambda line: "together" in line):  # limits last
             changed = re.search(r"(increased|reduced) by (.*)", line)
@@ -200,6 +202,7 @@ class QuestionReader:
         return self._enacted(rule)
 
     def _enacted(self, rule: Excerpt) -> int:
+        """Return the amount of a rule's first paragraph, or by reference that of another rule and a difference."""
         if not (reference := _RELATIVE.search(rule.lines[0])):
             return number_in(rule.lines[0])
         return self._enacted(self._page(reference[3])) + number_in(reference[1]) * (1 if reference[2] == "more" else -1)

@@ -166,6 +166,7 @@ def as_terms(text: str) -> str:
 
 
 def _digest(sections: Iterable[Section]) -> str:
+    """Return the sha256 over all fields of sections, each with its length, so that no two libraries share one."""
     checksum = hashlib.sha256()
     for section in sections:
         parts = (section.id, section.parent, section.level, section.number, section.heading, section.text)

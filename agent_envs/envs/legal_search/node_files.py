@@ -28,7 +28,7 @@ def read_nodes(path: Path, name: str) -> Library:
     if not path.is_file():
         raise DataMissing(f"no file of nodes at {path}")
     nodes = [_node(row) for row in json_lines(path)]
-    return make_library(name, _merged(_linked(nodes)), str(path))
+    return make_library(name, _merge_paragraphs(_link_children(nodes)), str(path))
 
 
 def make_library(name: str, sections: Iterable[Section], where: str) -> Library:
@@ -40,6 +40,7 @@ def make_library(name: str, sections: Iterable[Section], where: str) -> Library:
 
 
 def _node(row: DataRow) -> Section:
+    """Return a row as a section; an id that could not be cited is refused with the row's place."""
     text = row.fields.get("text") or ""
     if not isinstance(text, str):
         raise row.fail("text", "a text")
@@ -59,7 +60,7 @@ def _node(row: DataRow) -> Section:
     )
 
 
-def _linked(nodes: list[Section]) -> list[Section]:
+def _link_children(nodes: list[Section]) -> list[Section]:
     """Return the nodes with children from their parents' side, where the file lists none at all."""
     if any(node.children for node in nodes):
         return nodes
@@ -69,7 +70,8 @@ def _linked(nodes: list[Section]) -> list[Section]:
     return [replace(node, children=tuple(below.get(node.id, ()))) for node in nodes]
 
 
-def _merged(nodes: list[Section]) -> Iterator[Section]:
+def _merge_paragraphs(nodes: list[Section]) -> Iterator[Section]:
+    """Yield the nodes with the paragraphs below a section as lines of its text."""
     table = {node.id: node for node in nodes}
     visited: set[str] = set()
     for node in nodes:
@@ -86,6 +88,7 @@ def _is_paragraph(node: Section) -> bool:
 
 
 def _paragraph_lines(table: dict[str, Section], top: str, visited: set[str]) -> Iterator[str]:
+    """Yield the lines of a paragraph and of all below it; raises ValueError where one is a child twice or a circle."""
     waiting = [top]
     while waiting:
         node = table[waiting.pop()]

@@ -25,7 +25,7 @@ def snippet(text: str, query: str, size: int) -> str:
     query_words = {word for word in _WORD.findall(query.lower()[:10_000]) if word not in _STOP}
     spans = [(m.start(), m.end(), m[0]) for m in _WORD.finditer(text.lower()) if m[0] in query_words][:_MOST_MATCHES]
     room = max(size - 8, 1)  # for the marks of a cut
-    first, last = _densest(spans, room)
+    first, last = _densest_span(spans, room)
     start = max(0, min((first + last - room) // 2, len(text) - room))
     end = min(len(text), start + room)
     if start and (gap := text.find(" ", start, end)) >= 0 and gap < max(first, start + 1):
@@ -35,7 +35,7 @@ def snippet(text: str, query: str, size: int) -> str:
     return f"{'... ' if start else ''}{text[start:end].strip()}{' ...' if end < len(text) else ''}"
 
 
-def _densest(spans: Sequence[tuple[int, int, str]], room: int) -> tuple[int, int]:
+def _densest_span(spans: Sequence[tuple[int, int, str]], room: int) -> tuple[int, int]:
     """Return the start and end of the matches that fit in `room` with the most different words; the earliest of equals."""
     best, most = (0, 0), 0
     ends = [end for _, end, _ in spans]
@@ -50,15 +50,15 @@ def _densest(spans: Sequence[tuple[int, int, str]], room: int) -> tuple[int, int
 def results(hits: Sequence[Hit], query: str, size: int) -> str:
     """Write the hits of a search: the id, the place and an extract of each section."""
     rows = (
-        f"{number}. ID: {hit.passage.id}\n   Place: {_place(hit.passage.title)}\n"
+        f"{number}. ID: {hit.passage.id}\n   Place: {_short_place(hit.passage.title)}\n"
         f"   Text: {snippet(hit.passage.text, query, size)}"
         for number, hit in enumerate(hits, start=1)
     )
     return "\n".join(rows) or NOTHING
 
 
-def _place(title: str) -> str:
-    """Return the end of a long place, from one level on."""
+def _short_place(title: str) -> str:
+    """Return a place in the hierarchy; of one over 300 characters the last levels, behind "..."."""
     if len(title) <= _PLACE:
         return title
     end = title[-_PLACE:]
@@ -78,7 +78,7 @@ def page_of(library: Library, section: Section, number: int, size: int) -> Secti
     pages = _pages(library, section.id, size)
     if number > len(pages):
         return None
-    head = [f"ID: {section.id}", f"Place: {_place(library.breadcrumb(section.id))}"]
+    head = [f"ID: {section.id}", f"Place: {_short_place(library.breadcrumb(section.id))}"]
     head.append(f"Above: {section.parent or 'nothing, this is a root'}")
     if len(pages) > 1:
         head.append(f"Page: {number} of {len(pages)}")
@@ -87,22 +87,22 @@ def page_of(library: Library, section: Section, number: int, size: int) -> Secti
 
 
 def _pages(library: Library, section_id: str, size: int) -> tuple[SectionPage, ...]:
-    """Return the pages of a section: all below it where that fits on one page, else its own text and what is below."""
-    rows = _whole(library, section_id, size) or _own(library, section_id)
+    """Return the pages of a section: it and all below it where that fits on one, else its own text and its children's ids."""
+    rows = _subtree_rows(library, section_id, size) or _own_rows(library, section_id)
     body = "\n".join(text for _, text in rows)
     spans, start = [], 0
     for owner, text in rows:
         spans.append((start, start + len(text), owner))
         start += len(text) + 1
     pages = []
-    for first, last in _cuts(body, size):
+    for first, last in _page_spans(body, size):
         owners = dict.fromkeys(owner for low, high, owner in spans if owner and low < last and high > first)
         pages.append(SectionPage(body[first:last].strip("\n"), tuple(owners)))
     return tuple(pages)
 
 
-def _whole(library: Library, section_id: str, size: int) -> list[tuple[str, str]]:
-    """Return (owner, line) of a section and all below it, or nothing where other sections are below it, or too much is."""
+def _subtree_rows(library: Library, section_id: str, size: int) -> list[tuple[str, str]]:
+    """Return (owner id, line) of a section and all below it; [] where laws are below it, or it is longer than a page."""
     depths = {section_id: 0}
     rows: list[tuple[str, str]] = []
     length = 0
@@ -121,7 +121,8 @@ def _whole(library: Library, section_id: str, size: int) -> list[tuple[str, str]
     return rows or [("", "It has no text.")]
 
 
-def _own(library: Library, section_id: str) -> list[tuple[str, str]]:
+def _own_rows(library: Library, section_id: str) -> list[tuple[str, str]]:
+    """Return (owner id, line) of a section's own text, and below it the ids and labels of its children, whose owner is ""."""
     section = library.read(section_id)
     rows = [(section_id, line) for line in section.text.splitlines()]
     if section.children:
@@ -130,8 +131,8 @@ def _own(library: Library, section_id: str) -> list[tuple[str, str]]:
     return rows
 
 
-def _cuts(body: str, size: int) -> list[tuple[int, int]]:
-    """Return the cuts between pages: at line ends if one is near, else between words, else anywhere."""
+def _page_spans(body: str, size: int) -> list[tuple[int, int]]:
+    """Return the (start, end) of each page: it ends at a line end if one is near, else between words, else anywhere."""
     cuts = []
     start = 0
     while len(body) - start > size:

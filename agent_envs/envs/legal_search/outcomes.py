@@ -78,6 +78,7 @@ def matches(answer: str, golds: tuple[str, ...], metric: str) -> bool:
 
 
 def _only_number(answer: str) -> Fraction | None:
+    """Return the one number of an answer; with several, or words that change it, the answer is read as a whole."""
     numbers = _NUMBER.findall(answer)
     if len(numbers) != 1 or _CHANGED.search(answer):
         return parse_number(answer)

@@ -85,6 +85,7 @@ def _cuad(path: Path, whole: DataRow) -> Read:
 
 
 def _cuad_row(row: DataRow, title: str, text: str) -> LegalRow:
+    """Return a CUAD question as a row; each answer must stand in the contract where it says."""
     spans = []
     for answer in _rows(row, "answers", needed=False):
         answer.text("text")
@@ -124,6 +125,7 @@ def _legalbench_rag(path: Path, whole: DataRow) -> Read:
 
 
 def _corpus_text(folder: Path, name: str, snippet: DataRow) -> str:
+    """Return the text that a snippet names; a path out of the folder is refused, a missing file is DataMissing."""
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()):
         raise snippet.fail("file_path", "a path inside the folder of texts")
@@ -133,6 +135,7 @@ def _corpus_text(folder: Path, name: str, snippet: DataRow) -> str:
 
 
 def _span(snippet: DataRow, text: str) -> tuple[int, int]:
+    """Return a snippet's character offsets, checked against its text."""
     span = snippet.fields.get("span")
     numbers = span if isinstance(span, list) else []
     if len(numbers) != 2 or not all(type(place) is int for place in numbers) or not 0 <= numbers[0] < numbers[1]:
@@ -154,6 +157,7 @@ def _row(identity: str, kind: str, question: str, marked: list[tuple[str, str, t
 
 
 def _rows(row: DataRow, field: str, needed: bool = True) -> Iterator[DataRow]:
+    """Yield the entries of a field's list as rows that know their place; a missing list is empty where it is not needed."""
     entries: Any = row.fields.get(field)
     if entries is None and not needed:
         return
@@ -217,6 +221,7 @@ def legal_source(name: str) -> RowsSource:
 
 
 def _folder() -> Path:
+    """Return the folder of legal data; raises DataMissing where no data folder is set."""
     if not os.environ.get(DATA_FOLDER_VARIABLE):
         raise DataMissing(
             f"the data folder is not known: set {DATA_FOLDER_VARIABLE}; the legal data lie in its `legal`"
@@ -247,6 +252,7 @@ def _contracts(path: Path, size: int, changed_ns: int) -> RowsSource:
 
 @lru_cache(maxsize=4)
 def _dc_code(library: Library, files: tuple[tuple[Path, int, int], ...]) -> RowsSource:
+    """Return the D.C. Code's questions, unsound ones left out; one file is split by cluster into train, dev and test."""
     rows = [_dc_row(row, path.parent.name) for path, _, _ in files for row in json_lines(path)]
     rows = [row for row in rows if not unsound(row, library)]
     if len(files) == 1:  # one file of questions becomes three splits, in which no section stands twice
@@ -331,6 +337,7 @@ def _benchmark(path: Path, size: int, changed_ns: int) -> BenchmarkSource:
 
 
 def _question(row: DataRow) -> LegalRow:
+    """Return a row of a question file as a question."""
     return LegalRow(
         id=row.text("id"),
         split=row.text("split"),

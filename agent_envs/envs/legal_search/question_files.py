@@ -106,6 +106,7 @@ class RowsSource(Uncopied):
 
 
 def _check(row: LegalRow, library: Library, where: str) -> None:
+    """Refuse a question without text, of an unknown split, metric or section, or whose answers do not fit its metric."""
     place = f"{where}: question {row.id!r}"
     if row.split not in SPLITS or row.metric not in METRICS:
         raise UsageError(f"{place}: split={row.split!r}, metric={row.metric!r}; there are {SPLITS} and {METRICS}")

@@ -55,6 +55,7 @@ class StatuteAsker:
     """
 
     def __init__(self, rng: random.Random, law: Law, whole: Library, wording: str) -> None:
+        """Take the law, its whole library, and the set of wordings; no section is removed yet."""
         self._rng, self._law, self._whole, self._wording = rng, law, whole, wording
         self._words: dict[str, Any] = parts().ask[wording]
         self.removed: set[str] = set()
@@ -81,6 +82,7 @@ class StatuteAsker:
         return tuple(questions)
 
     def _draw(self, reads: int, kinds: tuple[str, ...], drafts: dict[str, QuestionDraft]) -> QuestionDraft | None:
+        """Draw a new question that needs so many reads, of one of the kinds; None where no kind gives one."""
         able = [kind for kind in kinds if reads in CELLS[kind]]
         while able:
             kind = self._rng.choices(able, [_OFTEN[kind] for kind in able])[0]
@@ -105,6 +107,7 @@ class StatuteAsker:
         return lost
 
     def _question(self, draft: QuestionDraft) -> GeneratedQuestion:
+        """Return a draft with its evidence; where a section that it needs is removed, without an answer."""
         support, steps = draft.trail.evidence(self._whole, self.removed)
         is_removed = bool(self.removed & set(draft.trail.queries))
         return GeneratedQuestion(
@@ -137,6 +140,7 @@ class StatuteAsker:
 
     @staticmethod
     def _fits(kind: str, rule: Rule) -> bool:
+        """Return whether a rule can be asked about in a question of a kind."""
         if kind == "deadline":
             return bool(rule.kind.event) and not rule.amendment
         if kind == "fine":
@@ -155,7 +159,7 @@ class StatuteAsker:
         idle = rng.randint(2, size // 2) if size and size > 3 and rng.random() < 0.4 else 0
         group = self._group(rule) if not is_fine and rng.random() < 0.6 else None
         dated = rule.early or rule.recent or (rule.amendment and rule.amendment.later)
-        granted = None if is_fine or not (dated or rng.random() < 0.15) else self._licensed(rule)
+        granted = None if is_fine or not (dated or rng.random() < 0.15) else self._draw_licence_day(rule)
         return CaseFacts(chapter, size, idle, group, granted, when)
 
     def _group(self, rule: Rule) -> tuple[Group, bool]:
@@ -166,12 +170,14 @@ class StatuteAsker:
         start = rule.amendment.since if rule.amendment else date(2017, 1, 1)
         return start + timedelta(days=self._rng.randint(-500, 1100))
 
-    def _licensed(self, rule: Rule) -> date:
+    def _draw_licence_day(self, rule: Rule) -> date:
+        """Draw a day around one from which on, or before which, a licence changes the amount of a rule."""
         turns = [row[0] for row in (rule.early, rule.recent) if row]
         turn = self._rng.choice(turns) if turns else date(2011, 1, 1)
         return turn + timedelta(days=self._rng.randint(-1200, 1200))
 
     def _amount(self, rule: Rule, facts: CaseFacts) -> QuestionDraft:
+        """Draw a question for the amount of a rule in a case."""
         trail = trace_rule(self._law, rule, facts)
         question = self._rng.choice(rule.kind.asks(self._wording))
         text = self._put(facts, question)
@@ -180,6 +186,7 @@ class StatuteAsker:
         )
 
     def _deadline(self, rule: Rule, facts: CaseFacts) -> QuestionDraft:
+        """Draw a question for the last day of a rule's period, which a notice starts that is handed over or posted."""
         law, rng = self._law, self._rng
         trail = trace_rule(law, rule, facts)
         start = date(2020, 1, 1) + timedelta(days=rng.randrange(1800))
@@ -202,6 +209,7 @@ class StatuteAsker:
         return QuestionDraft("deadline", self._put(facts, question), answers, trail, "em", rule.chapter.id)
 
     def _fine(self, rule: Rule, facts: CaseFacts) -> QuestionDraft:
+        """Draw a question for the highest fine for a breach of a rule, half of them repeated after some years."""
         years = self._rng.randint(2, 8) if self._rng.random() < 0.5 else None
         trail = trace_fine(self._law, rule, facts, years)
         question = self._rng.choice(self._words["fine"]).replace("{breach}", rule.kind.breach[0])
@@ -211,6 +219,7 @@ class StatuteAsker:
         return QuestionDraft("fine", text, amount_forms(trail.value, "dollars"), trail, "numeric", rule.chapter.id)
 
     def _comparison(self, rule: Rule) -> QuestionDraft | None:
+        """Draw a question for the difference of a rule between two register entries; None where there is none."""
         one, other = self._rng.sample(rule.chapter.holders, 2)
         first, second = (trace_rule(self._law, rule, CaseFacts.of(holder)) for holder in (one, other))
         if first.value == second.value:
@@ -228,6 +237,7 @@ class StatuteAsker:
         )
 
     def _term(self, chapter: Chapter) -> QuestionDraft:
+        """Draw a question for the term that a chapter's definitions give to a description."""
         trade, trail = chapter.trade, Trail()
         words = f"{chapter.province} {trade.heading} Definitions"
         trail.read(chapter.definitions_id, "a", query=words, removable=True)
@@ -257,6 +267,7 @@ class StatuteAsker:
         return f"{when}{place}{text[0].lower()}{text[1:]}"
 
     def _details(self, facts: CaseFacts) -> Iterator[str]:
+        """Yield the sentences of a question that tell the facts of a case."""
         if facts.idle:
             yield self._word("idle").format(idle=facts.idle)
         if facts.group:

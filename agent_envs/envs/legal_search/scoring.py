@@ -105,9 +105,11 @@ def _spec(
     bounds: Mapping[str, tuple[float, float, str]],
     episode: tuple[float, float],
 ) -> RewardSpec:
+    """Return a reward whose terms are read from `values`, which is computed once for each turn."""
     latest: tuple[Trajectory | None, dict[str, float]] = (None, {})  # all terms of a turn come from one reckoning
 
     def value(trajectory: Trajectory, key: str) -> float:
+        """Return one term of a trajectory's newest turn."""
         nonlocal latest
         cached = latest  # taken once: threads that share the spec may replace it
         if cached[0] is not trajectory:
@@ -132,6 +134,7 @@ def segmented(trajectory: Trajectory, limits: EpisodeLimits, weights: Mapping[st
 
 
 def _shares(trajectory: Trajectory, ended: Ended, scenario: LegalScenario, limits: EpisodeLimits) -> dict[str, float]:
+    """Return the measures by which an ended episode is paid, shares from 0 to 1; `near_format` goes up to 2."""
     evidence = Evidence.of(trajectory)
     gold = scenario.gold_sections
     retrieved = evidence.hit_ids | evidence.read
@@ -188,6 +191,7 @@ def metrics(trajectory: Trajectory) -> dict[str, float]:
 
 
 def _metrics(trajectory: Trajectory) -> Iterator[tuple[str, float]]:
+    """Yield metrics: 1 for the episode's outcome, the share of gold that was hit, searches, reads, the judge's agreement."""
     ended, evidence = ended_of(trajectory), Evidence.of(trajectory)
     for name in ("abstained", "wrong", "out_of_turns", "format_error"):
         yield name, float(ended.outcome == name)

@@ -26,7 +26,7 @@ def next_action(env: TurnEnv) -> str:
     episode = core.episode
     left, prefill = allowance(env)
     scenario = scenario_of(episode.task)
-    queries, sections = _acted(episode, core.protocol)
+    queries, sections = _past_wishes(episode, core.protocol)
     # A step without a section is a search that finds nothing.
     waiting = [s for s in scenario.steps if not (s.section in sections if s.section else s.query in queries)]
     if waiting and left > 1:
@@ -50,7 +50,7 @@ def _may_search(core: LegalSearch, step: LegalStep, queries: list[str], spare_tu
     return bool(step.query) and step.query not in queries and spare_turns > 1 and searches < core.max_searches
 
 
-def _acted(episode: Episode, protocol: str) -> tuple[list[str], list[str]]:
+def _past_wishes(episode: Episode, protocol: str) -> tuple[list[str], list[str]]:
     """Return the queries that were made and the sections that were asked for."""
     wishes = [tools.read_turn(str(turn.action), protocol)[1] for turn in episode.turns]
     queries = [wish.query for wish in wishes if isinstance(wish, tools.Search)]

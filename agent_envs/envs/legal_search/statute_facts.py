@@ -201,6 +201,7 @@ def draw_law(rng: random.Random, provinces: tuple[str, ...], trades: int, rules:
 
 
 def _chapter(rng: random.Random, trade: Trade, province: str, rules: int) -> Chapter:
+    """Draw a chapter: its size bounds, whether idle units count, and so many rules."""
     low = rng.randint(6, 15)
     chapter = Chapter(trade, province, (low, low + rng.randint(10, 25)), rng.random() < 0.5)
     kinds = rng.sample(parts().rules, rules)
@@ -209,6 +210,7 @@ def _chapter(rng: random.Random, trade: Trade, province: str, rules: int) -> Cha
 
 
 def _rule(rng: random.Random, chapter: Chapter, kind: RuleKind) -> Rule:
+    """Draw a rule: its amount, and the changes for sizes, groups, and early or recent licences."""
     rule = Rule(kind, chapter, rng.choice(kind.values))
     rule.sizes = {size: _change(rng, kind) for size in ("minor", "major") if rng.random() < _SIZED}
     groups = rng.sample(parts().groups, rng.choice(_GROUPS))
@@ -255,6 +257,7 @@ def _refer(rng: random.Random, law: Law) -> None:
 
 
 def _amendment(rng: random.Random, rule: Rule) -> Amendment:
+    """Draw another amount for a rule from a day on, sometimes later for those who were licensed before a day."""
     value = rng.choice([value for value in rule.kind.values if value != rule.value])
     amendment = Amendment(value, _day(rng, 2015, 2019))
     if rng.random() < _LATER:
@@ -279,6 +282,7 @@ def _limit(rng: random.Random, rule: Rule) -> None:
 
 
 def _holder(rng: random.Random, chapter: Chapter, name: str) -> Holder:
+    """Draw a register entry: size, licence day, perhaps a group, and a special amount of one rule, a plain one if any."""
     size = rng.randint(4, chapter.bounds[1] + 12)
     idle = rng.randint(2, size // 2) if rng.random() < _IDLE else 0
     treated = [group for rule in chapter.rules for group, _ in rule.groups]

@@ -127,7 +127,7 @@ class Parts:
     surnames: tuple[str, ...]
 
 
-def _frozen(row: dict[str, Any]) -> dict[str, Any]:
+def _freeze(row: dict[str, Any]) -> dict[str, Any]:
     return {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
 
 
@@ -137,8 +137,8 @@ def parts() -> Parts:
     table = json.loads(files(__package__).joinpath("statute_wordings.json").read_text("utf-8"))
     return Parts(
         trades=tuple(Trade(**row) for row in table["trades"]),
-        rules=tuple(RuleKind(**_frozen(row)) for row in table["rules"]),
-        groups=tuple(Group(**_frozen(row)) for row in table["groups"]),
+        rules=tuple(RuleKind(**_freeze(row)) for row in table["rules"]),
+        groups=tuple(Group(**_freeze(row)) for row in table["groups"]),
         drafting=table["drafting"],
         general=table["general"],
         ask=table["ask"],

@@ -74,7 +74,7 @@ def lettered(lines: list[str]) -> str:
 
 def draft(rng: random.Random, law: Law) -> list[Section]:
     """Number every part of a law, and return its sections in reading order."""
-    _number(law)
+    _assign_ids(law)
     writer = StatuteWriter(rng, law)
     writer.title(GENERAL_TITLE, "General provisions", _general_chapters(writer))
     for place, province in enumerate(law.provinces):
@@ -93,7 +93,8 @@ def draft(rng: random.Random, law: Law) -> list[Section]:
     return writer.sections
 
 
-def _number(law: Law) -> None:
+def _assign_ids(law: Law) -> None:
+    """Give each section of a law its id, in place."""
     law.counting_id, law.post_id = (section_id(f"{GENERAL_TITLE}:1", place) for place in range(2))
     law.scale_id, law.unit_id, law.repeat_id = (section_id(f"{GENERAL_TITLE}:2", place) for place in range(3))
     law.group_ids = {group.noun: section_id(f"{GENERAL_TITLE}:3", place) for place, group in enumerate(parts().groups)}
@@ -119,6 +120,7 @@ def _acts(law: Law) -> list[list[Rule]]:
 
 
 def _general_chapters(writer: StatuteWriter) -> list[tuple[str, Rows]]:
+    """Return the chapters of the general title: how time counts, the scale of fines, and the kinds of holders."""
     law, words = writer.law, parts().general
     first = writer.rng.choice(words["counting"][0 if law.counts_first_day else 1])
     days = " or a ".join(WEEKDAYS[day] for day in law.rest_days)
@@ -137,6 +139,7 @@ def _general_chapters(writer: StatuteWriter) -> list[tuple[str, Rows]]:
 
 
 def _chapter_rows(writer: StatuteWriter, chapter: Chapter) -> Rows:
+    """Return (heading, text) of a chapter's sections: definitions, then each rule."""
     trade, (low, high) = chapter.trade, chapter.bounds
     lines = [
         writer.says("meaning", noun=trade.noun, means=trade.means),
@@ -154,17 +157,17 @@ def _paragraph(writer: StatuteWriter, rule: Rule, name: str) -> str:
     """Return the sentence of one paragraph of a rule."""
     law = writer.law
     if name == "amount":
-        return writer.rng.choice(rule.kind.says).format(v=_stated(rule))
+        return writer.rng.choice(rule.kind.says).format(v=_amount_sentence(rule))
     if name in rule.sizes:
         slots = {"size": name, "noun": rule.chapter.trade.noun, "place": rule.chapter.definitions_id}
-        return writer.says("size", **slots, **_changed(rule, rule.sizes[name]))
+        return writer.says("size", **slots, **_change_slots(rule, rule.sizes[name]))
     for group, change in rule.groups:
         if name == group.noun:
             slots = {"adjective": group.adjective, "place": law.group_ids[name]}
-            return writer.says("group", **slots, **_changed(rule, change))
+            return writer.says("group", **slots, **_change_slots(rule, change))
     for dated, row in (("early", rule.early), ("recent", rule.recent)):
         if name == dated and row:
-            return writer.says(dated, day=written_date(row[0]), **_changed(rule, row[1]))
+            return writer.says(dated, day=written_date(row[0]), **_change_slots(rule, row[1]))
     if name == "limit":
         kind = "reductions" if rule.limits_reductions else "increases"
         return writer.says(kind, v=difference(rule.limit or 0, rule.kind.unit))
@@ -175,7 +178,7 @@ def _paragraph(writer: StatuteWriter, rule: Rule, name: str) -> str:
     return writer.says("counted", place=law.counting_id, post=law.post_id)
 
 
-def _stated(rule: Rule) -> str:
+def _amount_sentence(rule: Rule) -> str:
     """Return the amount of paragraph (a), or how it differs from that of another rule."""
     if rule.target is None:
         return quantity(rule.value, rule.kind.unit)
@@ -185,7 +188,8 @@ def _stated(rule: Rule) -> str:
     return f"{more} than the {rule.kind.measure} that § {rule.target.id}(a) fixes for {trade}"
 
 
-def _changed(rule: Rule, change: int) -> dict[str, str]:
+def _change_slots(rule: Rule, change: int) -> dict[str, str]:
+    """Return the slots of a sentence that states a change: what is measured, the verb, and by how much."""
     return {
         "measure": rule.kind.measure,
         "changed": "increased" if change > 0 else "reduced",
@@ -194,6 +198,7 @@ def _changed(rule: Rule, change: int) -> dict[str, str]:
 
 
 def _entry_lines(writer: StatuteWriter, holder: Holder) -> list[str]:
+    """Return the paragraphs of a register entry: trade, size, licence, group, and the special amount."""
     trade, (rule, value) = holder.chapter.trade, holder.special
     lines = [writer.says("carries", name=holder.name, noun=trade.noun, chapter=holder.chapter.id)]
     sized = "sized_idle" if holder.idle else "sized"
@@ -207,6 +212,7 @@ def _entry_lines(writer: StatuteWriter, holder: Holder) -> list[str]:
 
 
 def _amendments(writer: StatuteWriter) -> list[tuple[str, Rows]]:
+    """Return the amending Acts as chapters, a section for each amended rule."""
     chapters = []
     for rules in _acts(writer.law):
         rows = []
@@ -219,6 +225,7 @@ def _amendments(writer: StatuteWriter) -> list[tuple[str, Rows]]:
 
 
 def _amendment_lines(writer: StatuteWriter, rule: Rule) -> list[str]:
+    """Return the paragraphs of an amendment: the new amount, its day, and who keeps the old one until later."""
     amendment, unit = rule.amendment, rule.kind.unit
     assert amendment is not None
     new, old = quantity(amendment.value, unit), quantity(rule.value, unit)

@@ -121,18 +121,19 @@ def read_turn(text: str, protocol: str) -> tuple[Parsed, Wish]:
     opening tag; in the style `json` it counts where it stands before any call.
     """
     if protocol == "tags":
-        return _of_tags(text)
+        return _parse_tags(text)
     answer, call = text.find("<answer>"), text.find("<tool_call>")
     if answer >= 0 and (call < 0 or answer < call):
         body = text[answer + len("<answer>") :].partition("</answer>")[0]
-        return _final(body)
-    return _of_calls(_CALLS.parse(text))
+        return _parse_answer(body)
+    return _parse_calls(_CALLS.parse(text))
 
 
-def _of_tags(text: str) -> tuple[Parsed, Wish]:
+def _parse_tags(text: str) -> tuple[Parsed, Wish]:
+    """Return a turn in tags as a typed action, and the wish in it or its fault."""
     parsed = TAGS.parse(text)
     if isinstance(parsed, Answer):
-        return _final(parsed.text)
+        return _parse_answer(parsed.text)
     if not isinstance(parsed, Call):
         reason = "it held no action; write <keyword>, <semantic>, <read> or <answer> with its closing tag"
         return parsed, Fault("no_call", reason)
@@ -144,7 +145,8 @@ def _of_tags(text: str) -> tuple[Parsed, Wish]:
     return Call((call,)), _wish(call, arguments)
 
 
-def _of_calls(parsed: Parsed) -> tuple[Parsed, Wish]:
+def _parse_calls(parsed: Parsed) -> tuple[Parsed, Wish]:
+    """Return a turn of native calls as a typed action, and the wish of its first call or its fault."""
     if isinstance(parsed, Malformed):
         return parsed, Fault("unparsable", parsed.reason)
     if not isinstance(parsed, Call):
@@ -160,7 +162,7 @@ def _of_calls(parsed: Parsed) -> tuple[Parsed, Wish]:
     arguments = json.loads(call.arguments)
     if call.name == ANSWER:
         answer = arguments["answer"].strip()
-        return Answer(answer), Final(answer, _distinct(arguments["sources"]))
+        return Answer(answer), Final(answer, _without_doubles(arguments["sources"]))
     return parsed, _wish(call, arguments)
 
 
@@ -187,7 +189,7 @@ def _with_suffixes(body: str) -> dict[str, Any]:
     return {"section_id": body, **suffixes}
 
 
-def _final(body: str) -> tuple[Answer, Final]:
+def _parse_answer(body: str) -> tuple[Answer, Final]:
     """Return the answer in an answer tag: what stands before (and behind) the last `[sources: ID; ID]`."""
     starts = [match.span() for match in _SOURCES.finditer(body)][-1:]
     if not starts:
@@ -198,10 +200,10 @@ def _final(body: str) -> tuple[Answer, Final]:
     behind = body[end + 1 :].strip(" \t\r\n.,;") if end >= 0 else ""
     answer = f"{body[:start].strip()} {behind}".strip()
     listed = body[inside : end if end >= 0 else len(body)]
-    return Answer(answer), Final(answer, _distinct(listed.split(";")))
+    return Answer(answer), Final(answer, _without_doubles(listed.split(";")))
 
 
-def _distinct(sources: list[str]) -> tuple[str, ...]:
+def _without_doubles(sources: list[str]) -> tuple[str, ...]:
     """Return the first sources, each once; one more than are kept shows that there were too many."""
     distinct = dict.fromkeys(text for source in sources if (text := source.strip()))
     return tuple(distinct)[: MOST_SOURCES + 1]

@@ -51,7 +51,7 @@ class Excerpt:
         return bool(self.country) and self.country in question
 
     def is_called(self, question: str) -> bool:
-        """Return whether a question calls its chapter by its name."""
+        """Return whether its place names a country and a question has all words of its chapter's heading."""
         return bool(self.country) and share(self.chapter, question) == 1
 
 
@@ -72,7 +72,7 @@ class SearchHistory:
 
     @staticmethod
     def of(request: Request) -> "SearchHistory":
-        """Parse the messages of a request."""
+        """Parse a request's messages: the question, the wishes of the agent's turns, the hits and pages of the replies."""
         prompt = str(request.messages[0]["content"])
         question = prompt.rpartition("\nQuestion: ")[2].partition("\n")[0].strip()
         turns = _TURNS.search(prompt)
@@ -94,7 +94,7 @@ class SearchHistory:
 
     @property
     def queries(self) -> list[str]:
-        """What was searched for."""
+        """The queries of all searches."""
         return [wish.query for wish in self.wishes if isinstance(wish, Search)]
 
     @property
@@ -104,10 +104,10 @@ class SearchHistory:
 
     @property
     def asked_for(self) -> list[str]:
-        """The ids that were to be read."""
+        """The ids of the sections that reads named; reads of a section above the named one are left out."""
         return [wish.section_id for wish in self.wishes if isinstance(wish, Read) and not wish.up]
 
 
 def hits_of(text: str) -> list[Excerpt]:
-    """Return the sections that a search showed."""
+    """Return the hits of a search's reply as excerpts; none where the text is no such reply."""
     return [Excerpt(*match.groups()) for match in _HIT.finditer(text)]

@@ -107,13 +107,13 @@ def parse_question(question: str, wordings: Wordings | None = None) -> ParsedQue
     if len(text) > _MOST_TEXT:
         return None
     for template, readings in wordings.of("asks"):
-        inner = _inner(template, text)
+        inner = _subject_in(template, text)
         if inner:
             chain = _chain(inner, wordings)
             return ParsedQuestion((FactChain(chain.name, chain.kind, (*chain.facts, readings)),))
     for comparison in _COMPARISONS:
         for template, readings in wordings.of(comparison):
-            sides = _two(template, text)
+            sides = _sides_in(template, text)
             if sides:
                 chains = (_chain(side, wordings) for side in sides)
                 return ParsedQuestion(
@@ -145,7 +145,7 @@ def _chain(text: str, wordings: Wordings) -> FactChain:
     facts: list[Readings] = []
     while True:
         matches = (
-            (inner, readings) for template, readings in wordings.of("nouns") if (inner := _inner(template, text))
+            (inner, readings) for template, readings in wordings.of("nouns") if (inner := _subject_in(template, text))
         )
         text, readings = next(matches, (text, ()))
         if not readings:
@@ -155,14 +155,14 @@ def _chain(text: str, wordings: Wordings) -> FactChain:
     return FactChain(text.removeprefix(f"the {kind} "), kind, tuple(facts))
 
 
-def _inner(template: str, text: str) -> str:
+def _subject_in(template: str, text: str) -> str:
     """Return the subject that a wording holds, "" where it does not fit."""
     before, _, after = template.partition("{x}")
     fits = text.startswith(before) and text.endswith(after) and len(text) > len(before) + len(after)
     return text[len(before) : len(text) - len(after)] if fits else ""
 
 
-def _two(template: str, text: str) -> tuple[str, str] | None:
+def _sides_in(template: str, text: str) -> tuple[str, str] | None:
     """Return the two sides of a comparison, None where a wording does not fit."""
     before, _, rest = template.partition("{a}")
     between, _, after = rest.partition("{b}")
@@ -188,6 +188,7 @@ def _value(
 
 @cache
 def _patterns(relation: Relation) -> tuple[re.Pattern[str], ...]:
+    """Return a pattern for each sentence that states a relation, with the value as its group `v`."""
     value = {"year": r"(?P<v>\d{3,4})", "number": r"(?P<v>\d{1,9})"}.get(relation.value, r"(?P<v>[A-Z][^.,]*)")
     texts = (re.escape(says).replace(r"\{s\}", "[^.]+?").replace(r"\{v\}", value) for says in relation.says)
     return tuple(re.compile(text) for text in texts)

@@ -198,6 +198,7 @@ class SearchQA(TurnEnv):
         return SearchState(), (Message("user", f"{before}{task.question}{after}", "environment"),)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
+        """Play a turn: an answer ends the episode, a search is carried out, and a malformed turn gets the reason."""
         parsed = (NATIVE if self._native else _PROTOCOL).parse(action)
         if isinstance(parsed, Answer):
             success = self._equal(parsed.text, episode.task.gold)
@@ -214,15 +215,16 @@ class SearchQA(TurnEnv):
         return f"Question: {episode.task.question}"
 
     def _search(self, episode: Episode, call: Call) -> Outcome:
+        """Answer a search with passages; an empty query, one beyond the limit or one in the last turn is refused."""
         query = _CANONICAL.raw_decode(call.calls[0].arguments)[0]["query"]
         state: SearchState = episode.state
         if len(episode.turns) + 1 >= self.max_turns:
-            return self._refused(episode, call, "no turn is left to use a search: the episode ends without an answer")
+            return self._refusal(episode, call, "no turn is left to use a search: the episode ends without an answer")
         if state.searches >= self.max_searches:
             why = f"all {self.max_searches} searches are used: {self._words[0]}"
-            return self._refused(episode, call, why)
+            return self._refusal(episode, call, why)
         if not query:
-            return self._refused(episode, call, f"the query is empty: {self._words[1]}")
+            return self._refusal(episode, call, f"the query is empty: {self._words[1]}")
         hits, message = self.search_passages(episode, query)
         messages: tuple[Message, ...] = (message,)
         if self._native:
@@ -230,7 +232,8 @@ class SearchQA(TurnEnv):
         result = ToolResult("call_0", "search", messages[0].content, ids=tuple([hit.passage.id for hit in hits]))
         return Outcome(SearchState(state.searches + 1), call, messages, (result,))
 
-    def _refused(self, episode: Episode, call: Call, why: str) -> Outcome:
+    def _refusal(self, episode: Episode, call: Call, why: str) -> Outcome:
+        """Return the outcome of a search that is not carried out, with the reason as its result."""
         result = ToolResult("call_0", "search", why, error=True)
         text = f"No search was carried out: {why}."
         messages = replied(call, text) if self._native else (_explain(text),)
@@ -260,6 +263,7 @@ class SearchQA(TurnEnv):
 
 
 def _source(tasks: str, world: dict[str, Any] | None, corpus: str, remote: bool) -> QuestionSource:
+    """Return the task source of the arguments; combinations that have no meaning raise UsageError."""
     for name, value in (("tasks", tasks), ("corpus", corpus)):
         if not isinstance(value, str):
             raise UsageError(f"SearchQA: {name}={value!r}; give a name or a path as text")
@@ -309,6 +313,7 @@ def explain(text: str) -> str:
 
 
 def _cut(body: str, limit: int) -> str:
+    """Return a text up to a limit, with a note on how much is left out."""
     if len(body) <= limit:
         return body
     return f"{body[:limit]} [cut: {len(body) - limit} of {len(body)} characters are not shown]\n"

@@ -34,6 +34,7 @@ class _SearchConversation:
     """A conversation so far: the question, the queries, the documents, and the turns left."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
+        """Parse the messages: question, queries, documents, and whether this turn is the last."""
         prompt, *texts = in_tags(((message.role, message.content) for message in messages), "information")
         self.question = prompt.rpartition("Question: ")[2].strip()
         own = [text for text, message in zip(texts, messages[1:], strict=True) if message.role == "assistant"]
@@ -46,11 +47,11 @@ class _SearchConversation:
 
     def tried(self, name: str) -> int:
         """Count the queries that hold a name."""
-        return sum(bool(_spoken_of(name).search(_plainly(query))) for query in self.queries)
+        return sum(bool(_spoken_of(name).search(_without_accents(query))) for query in self.queries)
 
     def mentions(self, name: str) -> bool:
         """Return whether a document that was shown says something of a name."""
-        return any(_spoken_of(name).search(_plainly(f"{one.title} {one.text}")) for one in self.documents)
+        return any(_spoken_of(name).search(_without_accents(f"{one.title} {one.text}")) for one in self.documents)
 
     def names(self) -> list[str]:
         """Return the names in the question, those that were not searched for yet first."""
@@ -59,11 +60,12 @@ class _SearchConversation:
 
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
+    """Return a hint by mode and quality: the next step along the chains, a name to search for, or misleading advice."""
     talk = _SearchConversation(messages)
     question = parse_question(talk.question)
     ways = [follow(side, talk.documents) for side in question.sides] if question else []
     if mode == "exploit" and quality == "good":
-        return _next(talk, question, ways) if question else _plain(talk)
+        return _next(talk, question, ways) if question else _next_name(talk)
     untold = [way for way in ways if not way.complete]
     names = [way.name for way in untold or ways] or talk.names() or [""]
     others = [one.title for one in reversed(talk.documents) if one.title not in names] or [names[-1]]
@@ -87,7 +89,7 @@ def _next(talk: _SearchConversation, question: ParsedQuestion, ways: Sequence[Ch
     return ("again" if tried else "look_up"), {"question": missing.question, "name": missing.name}
 
 
-def _plain(talk: _SearchConversation) -> Hint:
+def _next_name(talk: _SearchConversation) -> Hint:
     """Return the next step where the question has no chain: each name once, unheard ones first, then the answer."""
     fresh = sorted((name for name in talk.names() if not talk.tried(name)), key=talk.mentions)
     if fresh and not talk.last:
@@ -101,13 +103,13 @@ def _query(text: str) -> str:
 
 def _spoken_of(name: str) -> re.Pattern[str]:
     """Return the pattern of a name: its first word and its last, with at most two others between, accents aside."""
-    words = re.findall(r"\w+", _plainly(name)) or [""]
+    words = re.findall(r"\w+", _without_accents(name)) or [""]
     if len(words) == 1:
         return re.compile(rf"\b{words[0]}\b")
     return re.compile(rf"\b{words[0]}\b(?:\W+\w+){{0,{max(2, len(words) - 2)}}}\W+{words[-1]}\b")
 
 
-def _plainly(text: str) -> str:
+def _without_accents(text: str) -> str:
     """Return a text in small letters without accents."""
     parts = unicodedata.normalize("NFKD", text)
     return "".join(part for part in parts if not unicodedata.combining(part)).lower()

@@ -28,6 +28,7 @@ def in_protocol(request: Request, text: str) -> str:
 
 
 def _in_tags(request: Request) -> str:
+    """Return the question as a search in the first turn, later the span that is guessed from the last message."""
     question = str(request.messages[0]["content"]).rsplit("Question: ", 1)[-1].strip()
     if len(request.messages) == 1 and not request.prefill:
         return f"<think>I look for the question itself.</think>\n<search>{question}</search>"
@@ -46,13 +47,14 @@ def guess(question: str, passages: str) -> str:
         options = [span for span in _SPAN.findall(question) if span not in _STARTERS]
         return max(options, key=passages.count, default="unknown")
     if re.search(r"\b(when|what year|which year|year)\b", lowered):
-        return _nearest(_YEAR, question, passages) or "unknown"
+        return _nearest_match(_YEAR, question, passages) or "unknown"
     if re.search(r"\bhow (many|much|old|long|far)\b", lowered):
-        return _nearest(_NUMBER, question, passages) or "unknown"
-    return _nearest(_SPAN, question, passages) or "unknown"
+        return _nearest_match(_NUMBER, question, passages) or "unknown"
+    return _nearest_match(_SPAN, question, passages) or "unknown"
 
 
-def _nearest(pattern: re.Pattern[str], question: str, passages: str) -> str:
+def _nearest_match(pattern: re.Pattern[str], question: str, passages: str) -> str:
+    """Return the match of a pattern with the most question words around it, by the passage's rank; "" for none."""
     question_words = set(re.findall(r"\w+", question.lower()))
     scores: Counter[str] = Counter()
     for rank, (*_, text) in enumerate(_DOCUMENT.findall(passages)[:10], start=1):

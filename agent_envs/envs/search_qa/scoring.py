@@ -36,7 +36,7 @@ def make_reward(name: str, retrieval_score: float, equal: Equal = exact_match) -
     choice("SearchQA", "reward", name, REWARDS)
     if retrieval_score and name != "em_format":
         raise UsageError(f"SearchQA: retrieval_score={retrieval_score!r} has no meaning with reward={name!r}")
-    exact = partial(_exact, equal=equal)
+    exact = partial(_exact_score, equal=equal)
     term = Term("exact_match", 0.0, 1.0, "1 if the answer equals a gold answer after normalisation", exact)
     if name in ("em", "exact"):
         return RewardSpec(name, (term,), (0.0, 1.0))
@@ -59,7 +59,7 @@ def make_reward(name: str, retrieval_score: float, equal: Equal = exact_match) -
             Term(
                 "retrieval_score", 0.0, retrieval_score,
                 "released rule: wrong, sound, and a gold answer stands in a passage that was retrieved",
-                lambda trajectory: retrieval_score * _retrieved(trajectory, exact),
+                lambda trajectory: retrieval_score * _has_retrieved(trajectory, exact),
             )
         )  # fmt: skip
     return RewardSpec("em_format", tuple(terms), (0.0, 1.0))
@@ -76,6 +76,7 @@ def sound_format(trajectory: Trajectory) -> bool:
 
 
 def _sound_turn(text: str, kind: str) -> bool:
+    """Return whether a turn is a thought and an action of a kind, with only white space around; the last tag may be cut off."""
     text = "".join(text.partition(f"</{kind}>")[:2])  # what follows the action is ignored, as the release cuts it
     tags = _TAG.findall(text)
     expected = ["<think>", "</think>", f"<{kind}>", f"</{kind}>"]
@@ -103,7 +104,7 @@ def _gold(trajectory: Trajectory) -> tuple[str, ...]:
     return trajectory.task.gold
 
 
-def _exact(trajectory: Trajectory, equal: Equal) -> float:
+def _exact_score(trajectory: Trajectory, equal: Equal) -> float:
     answer = _answer(trajectory)
     return float(answer is not None and equal(answer, _gold(trajectory)))
 
@@ -114,6 +115,7 @@ def _f1(trajectory: Trajectory) -> float:
 
 
 def _format(trajectory: Trajectory, exact: Callable[[Trajectory], float]) -> float:
+    """Return the format's part of the reward, by whether format and answer are right; 0 without an answer."""
     if _answer(trajectory) is None:
         return 0.0
     sound = sound_format(trajectory)
@@ -122,7 +124,8 @@ def _format(trajectory: Trajectory, exact: Callable[[Trajectory], float]) -> flo
     return STRUCTURE_SCORE if sound else FINAL_SCORE
 
 
-def _retrieved(trajectory: Trajectory, exact: Callable[[Trajectory], float]) -> bool:
+def _has_retrieved(trajectory: Trajectory, exact: Callable[[Trajectory], float]) -> bool:
+    """Return whether a wrong answer in sound format had a gold answer in its search results."""
     if _answer(trajectory) is None or exact(trajectory) or not sound_format(trajectory):
         return False
     results = (result for turn in trajectory.turns for result in turn.results if not result.error)

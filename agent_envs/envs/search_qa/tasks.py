@@ -61,6 +61,7 @@ class WorldSource(SeededWorlds[Task]):
 
 @lru_cache(maxsize=64)
 def _world_tasks(config: WorldConfig, split: str, index: int, outside: bool) -> tuple[Task, ...]:
+    """Return the tasks of a generated world; passages may be searched outside."""
     world: World = get_world(config, split, index)
     searched = OUTSIDE if outside else world.corpus.digest
     cluster = f"world-{split}-{index}"
@@ -108,9 +109,10 @@ class PublishedSource(Uncopied):
     def get(self, split: str, key: int | str) -> Task:
         """Return a task by index or id."""
         rows, index = self._split(split)
-        return self._task(split, index[key] if isinstance(key, str) else _checked(key, len(rows)))
+        return self._task(split, index[key] if isinstance(key, str) else _check_index(key, len(rows)))
 
     def _build(self, split: str, place: int) -> Task:
+        """Return a row of a data set as a task; the question is the solver's only query."""
         row = self._split(split)[0][place]
         labels = tuple((name, value) for name, value in row.labels)
         question = row.text if row.text.endswith("?") else f"{row.text}?"
@@ -135,7 +137,7 @@ class PublishedSource(Uncopied):
         return self._rows[split]
 
 
-def _checked(key: int, size: int) -> int:
+def _check_index(key: int, size: int) -> int:
     if not 0 <= key < size:
         raise KeyError(key)
     return key
@@ -152,10 +154,10 @@ def published(name: str, corpus: str | None) -> PublishedSource:
     """
     states = [(str(path.absolute()), path.stat()) for path in data_paths(name, "")]
     key = tuple((place, state.st_size, state.st_mtime_ns) for place, state in states)
-    return _published(name, None if corpus is None else load_corpus(corpus), key)
+    return _make_published(name, None if corpus is None else load_corpus(corpus), key)
 
 
 @lru_cache(maxsize=16)
-def _published(name: str, corpus: FileCorpus | None, files: tuple[tuple[str, int, int], ...]) -> PublishedSource:
+def _make_published(name: str, corpus: FileCorpus | None, files: tuple[tuple[str, int, int], ...]) -> PublishedSource:
     """Make a source once for each state of its files, which are an argument only to be part of the key."""
     return PublishedSource(name, corpus)

@@ -60,6 +60,7 @@ def without_thought(text: str) -> str:
 
 
 def _bare_call(body: str, tools: Collection[str]) -> Parsed:
+    """Parse a turn that is one call, as JSON or as f(a=1): a broken one is Malformed, other words are a `Say`."""
     if body.startswith("{") and body.endswith("}") and '"name"' in body:
         call = read_call(body, "call_0")
         return call if isinstance(call, Malformed) else Call((call,))
@@ -95,6 +96,7 @@ def _as_json(name: str, body: str) -> str:
 
 
 def _tokens(body: str) -> Iterator[tuple[str, str]]:
+    """Yield (kind, text) of the tokens of a call's arguments, white space left out; raises _NotLiteral where none fits."""
     place = 0
     while place < len(body):
         match = _TOKEN.match(body, place)
@@ -106,7 +108,7 @@ def _tokens(body: str) -> Iterator[tuple[str, str]]:
 
 
 def _argument(tokens: list[tuple[str, str]], place: int) -> tuple[int, str, str]:
-    """Parse one `name=value` and its comma: the position behind it, the name, and the value as JSON."""
+    """Parse one `name=value` and its comma; return the position behind it, the name, and the value as JSON."""
     kinds = [kind for kind, _ in tokens[place : place + 2]]
     if kinds != ["word", "mark"] or tokens[place + 1][1] != "=":
         raise _NotLiteral("every argument needs its name, as in f(name=value)")
@@ -128,6 +130,7 @@ def _argument(tokens: list[tuple[str, str]], place: int) -> tuple[int, str, str]
 
 
 def _balance(open_marks: list[str], mark: str) -> None:
+    """Follow an opening or closing mark on the stack of open ones; raises _NotLiteral where it closes nothing."""
     if mark in _CLOSING:
         open_marks.append(_CLOSING[mark])
     elif mark in "]}" and (not open_marks or open_marks.pop() != mark):
@@ -135,10 +138,11 @@ def _balance(open_marks: list[str], mark: str) -> None:
 
 
 def _json_of(kind: str, text: str) -> str:
+    """Return the JSON text of a token: a mark as it is, texts, numbers, and the words for true, false and null."""
     if kind == "mark":
         return text
     if kind == "text":
-        return json.dumps(_ESCAPE.sub(_unescaped, text[1:-1]))
+        return json.dumps(_ESCAPE.sub(_unescape, text[1:-1]))
     if kind == "number":
         return _number(text)
     if text not in _WORDS:
@@ -147,6 +151,7 @@ def _json_of(kind: str, text: str) -> str:
 
 
 def _number(text: str) -> str:
+    """Return the digits of a Python number as JSON has them, with a digit on both sides of the point."""
     sign, digits = ("-" if text.startswith("-") else ""), text.lstrip("+-")
     whole, point, rest = digits.partition(".")
     if not point:
@@ -154,7 +159,8 @@ def _number(text: str) -> str:
     return f"{sign}{whole or '0'}.{rest if rest[:1].isdigit() else '0' + rest}"
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
+    """Return the character that an escape stands for."""
     code = match[1] or match[2] or match[3]
     if code:
         return chr(min(int(code, 16), sys.maxunicode))

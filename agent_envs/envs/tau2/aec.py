@@ -149,6 +149,7 @@ class DualControl(AECEnv):  # type: ignore[misc]
         """Close the environment, which holds nothing that could stay open."""
 
     def _end(self) -> None:
+        """Score the conversation, and set both sides' rewards and ends; one that a limit ended counts as truncated."""
         self.evaluation = self.core.score(self.task, self.dialogue, CallSite(self.task.id))
         score = self.evaluation
         earned = score.reward_without_nl if self.core.reward == "without_nl" else score.reward

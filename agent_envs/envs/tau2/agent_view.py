@@ -84,6 +84,7 @@ class SideView:
         return self._prompt(task, tuple(self._messages(seen_by(dialogue, self.side), own=True)), instructions)
 
     def _prompt(self, task: Tau2Task, messages: tuple[Message, ...], instructions: str = "") -> tuple[Message, ...]:
+        """Return messages behind the system prompt; where the assistant spoke first, behind a user's line as well."""
         first = Message("system", instructions or self.instructions(task), "environment")
         if messages and messages[0].role == "assistant":  # some chat templates let nobody but the user begin
             messages = (Message("user", "The conversation so far:", "environment"), *messages)
@@ -130,6 +131,7 @@ class SideView:
         )
 
     def _messages(self, lines: tuple[Line, ...], own: bool) -> Iterator[Message]:
+        """Yield lines as messages to this side, results as tool messages; its own words only if `own`."""
         for line in lines:
             if line.sender == self.side:
                 if own:

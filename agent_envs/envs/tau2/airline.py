@@ -199,7 +199,7 @@ def _offer(flight: dict[str, Any], date: str, shown_date: str | None) -> Record 
     return Record(**way, status="available", **times, date=shown_date, **bookable)
 
 
-def _between(world: World, origin: str | None, destination: str | None) -> list[dict[str, Any]]:
+def _flights_between(world: World, origin: str | None, destination: str | None) -> list[dict[str, Any]]:
     """Return the flights from one airport to another in file order; None stands for any airport."""
     flights = list(world.agent.rows("flights"))
     if origin is not None:
@@ -210,7 +210,7 @@ def _between(world: World, origin: str | None, destination: str | None) -> list[
 @kit.tool()
 def search_direct_flight(world: World, origin: str, destination: str, date: str) -> list[Record]:
     """Search direct flights between two airports on a date."""
-    flights = _between(world, origin, destination)
+    flights = _flights_between(world, origin, destination)
     offers = (_offer(flight, date, None) for flight in flights)
     return [flight for flight in offers if flight is not None]
 
@@ -222,9 +222,9 @@ def search_onestop_flight(world: World, origin: str, destination: str, date: str
     Args:
         date: The date of the first flight, such as "2024-05-01".
     """
-    onward = _between(world, None, destination)
+    onward = _flights_between(world, None, destination)
     pairs = []
-    for start in _between(world, origin, None):
+    for start in _flights_between(world, origin, None):
         first = _offer(start, date, date)
         if first is None:
             continue
@@ -247,6 +247,7 @@ def _first_free(names: tuple[str, ...], ids: Container[str], kind: str) -> str:
 
 
 def _check_payments(user: dict[str, Any], payments: list[Payment], total: int) -> None:
+    """Raise ToolFailure unless the user has each payment method, its balance is enough, and the sum is the total."""
     for payment in payments:
         key = payment["payment_id"]
         method = present(user["payment_methods"].get(key), f"Payment method {key} not found")
@@ -258,6 +259,7 @@ def _check_payments(user: dict[str, Any], payments: list[Payment], total: int) -
 
 
 def _pay(user: dict[str, Any], payments: list[Payment]) -> None:
+    """Take payments from gift cards; a certificate is used up as a whole."""
     for payment in payments:
         method = user["payment_methods"][payment["payment_id"]]
         if method["source"] == "gift_card":
@@ -314,10 +316,10 @@ def book_reservation(
     total = sum(leg["price"] for leg in legs) * size + (30 * size if insurance == "yes" else 0) + 50 * nonfree_baggages
     _check_payments(_find(world, "users", user_id), payment_methods, total)
     _pay(world.agent.edit("users", user_id), payment_methods)
-    return Record(_booked(world, {**reservation, "flights": legs}, size))
+    return Record(_book(world, {**reservation, "flights": legs}, size))
 
 
-def _booked(world: World, reservation: dict[str, Any], size: int) -> dict[str, Any]:
+def _book(world: World, reservation: dict[str, Any], size: int) -> dict[str, Any]:
     """Take the seats of a paid reservation, and keep it under its id and with its user."""
     for leg in reservation["flights"]:
         instance = world.agent.edit("flights", leg["flight_number"])["dates"][leg["date"]]

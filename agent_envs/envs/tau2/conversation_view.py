@@ -48,6 +48,7 @@ def conversation_view(env: TurnEnv) -> ConversationView:
 
 
 def _sides(core: Tau2Env) -> tuple[Participant, ...]:
+    """Return the participants, each with who plays it; in solo mode the agent alone."""
     if core.rules.solo:
         return (Participant(AGENT, "played by the policy, with the tools of both sides"),)
     partner = "" if core.partner is None else f"simulated: {core.partner.name}"
@@ -56,6 +57,7 @@ def _sides(core: Tau2Env) -> tuple[Participant, ...]:
 
 
 def _facts(last: Turn) -> tuple[tuple[str, str], ...]:
+    """Return the names and values of the last turn's score, those of the basis marked as counting."""
     score = score_of(last)
     names = {name: f"{name.rstrip('*')} (counts)" if name.endswith("*") else name for name in score} | _FACTS
     return tuple((names[name], value) for name, value in score.items())
@@ -65,18 +67,19 @@ class _ViewBuilder:
     """Builds the entries and the checks of one episode's view."""
 
     def __init__(self, core: Tau2Env) -> None:
+        """Take an episode; the criteria are read once it is over, and the world that they expect is computed."""
         self.core, self.episode = core, core.episode
         self.domain: Domain = core.rules.domain
         self.dialogue: Dialogue = core.episode.state
         self.public: Tau2Task = core.opened(core.episode.task)[0]
         self.start = initial_world(self.domain, self.public)
-        self.full = self._full() if core.episode.over else None
+        self.full = self._full_task() if core.episode.over else None
         criteria = self.criteria = self.full.criteria if self.full is not None else None
         # A task that expects nothing of the databases accepts every one of them.
         free = criteria is None or (criteria.actions is None and criteria.env_assertions is None)
         self.expected = None if free or self.full is None else expected_world(self.domain, self.full)
 
-    def _full(self) -> Tau2Task | None:
+    def _full_task(self) -> Tau2Task | None:
         """Return the task with its criteria; None where those cannot be read."""
         try:
             return tau2_task(self.episode.task, self.core.domain)
@@ -84,6 +87,7 @@ class _ViewBuilder:
             return None
 
     def entries(self) -> Iterator[ViewEntry]:
+        """Yield the entries in order: the opening, raw turns, words, calls with the changes that they made, and the ending."""
         yield from self._opening()
         for policy_turn in self.episode.turns:
             yield from self._raw_turn(policy_turn)
@@ -102,9 +106,10 @@ class _ViewBuilder:
             yield from self._ending()
 
     def _opening(self) -> Iterator[ViewEntry]:
+        """Yield notes on the scenario, on what the task changed in the databases, and on the messages that come with it."""
         if self.core.face.side == "assistant" and not self.core.rules.solo:
             yield ViewEntry(CUSTOMER, "note", "Scenario, which only the customer knows", self.public.scenario)
-        changed = _by_record(differences(self.domain, FRESH, self.start))
+        changed = _group_by_record(differences(self.domain, FRESH, self.start))
         if changed:
             text = "\n".join(f"{record} {line}" for record, diffs in changed.items() for line in _lines(diffs))
             yield ViewEntry("", "note", "What the task changed in the databases beforehand", text)
@@ -137,6 +142,7 @@ class _ViewBuilder:
         return turns
 
     def _words(self, line: Line, turn: int) -> Iterator[ViewEntry]:
+        """Yield a line's words as an entry; those beside calls reach nobody, and are marked so."""
         if line.text and line.sender != "environment":
             odd = "said to nobody, as it stands beside a call" if line.calls else ""
             yield ViewEntry(_NAMES[line.sender], "words", odd, line.text, turn=turn)
@@ -144,32 +150,35 @@ class _ViewBuilder:
     def _call(self, tool_call: ToolCall, reply: ToolReply, turn: int) -> Iterator[ViewEntry]:
         participant = _NAMES[reply.requestor]
         yield ViewEntry(participant, "call", tool_call.name, arguments_text(tool_call.arguments), reply.error, turn)
-        yield ViewEntry(participant, "result", tool_call.name, _readable(reply.content), reply.error, turn)
+        yield ViewEntry(participant, "result", tool_call.name, _lay_out(reply.content), reply.error, turn)
 
     def _changes(self, before: DomainState, after: DomainState, participant: str, turn: int) -> Iterator[ViewEntry]:
-        for record, diffs in _by_record(differences(self.domain, before, after)).items():
+        for record, diffs in _group_by_record(differences(self.domain, before, after)).items():
             text = "\n".join(_lines(diffs))
             yield ViewEntry(participant, "change", record, text, turn=turn, mark=self._mark(diffs))
 
     def _mark(self, diffs: list[Difference]) -> str:
+        """Return the number of differences that are among the expected ones, in words; "" for none."""
         if self.expected is None:
             return ""
         fit = sum(item.stands_in(self.domain, self.expected) for item in diffs)
         return "" if not fit else "as expected" if fit == len(diffs) else f"{fit} of {len(diffs)} as expected"
 
     def _ending(self) -> Iterator[ViewEntry]:
+        """Yield the notes on the score of the last turn."""
         last = self.episode.turns[-1]
         for text in _notes(last):
             yield ViewEntry("", "note", "", text[:1].upper() + text[1:] + ".", turn=last.index)
 
     def checks(self) -> Iterator[ViewCheck]:
+        """Yield the checks of an ended episode: changes of the databases, actions, assertions and facts."""
         if self.full is None or self.criteria is None:
             yield ViewCheck("Criteria", "the task has none that can be read", "not known", None)
         else:
-            yield from self._changed("DB" in self.criteria.basis)
-            yield from self._met(self.full, self.criteria, score_of(self.episode.turns[-1]).get(f"{NL_ASSERTION}*"))
+            yield from self._db_checks("DB" in self.criteria.basis)
+            yield from self._judge(self.full, self.criteria, score_of(self.episode.turns[-1]).get(f"{NL_ASSERTION}*"))
 
-    def _changed(self, counts: bool) -> Iterator[ViewCheck]:
+    def _db_checks(self, counts: bool) -> Iterator[ViewCheck]:
         """Yield checks of the expected changes of the databases, and of changes that were not expected."""
         world, expected = self.dialogue.world, self.expected
         if expected is None:
@@ -177,12 +186,12 @@ class _ViewBuilder:
         goals, changes = (differences(self.domain, self.start, state) for state in (expected, world))
         standing = ((f"{item.record} {item.text}", item.stands_in(self.domain, world)) for item in goals)
         reached = ((text, "reached" if holds else "not reached", holds) for text, holds in standing)
-        yield from _compared("Expected changes", "DB", counts, reached)
+        yield from _view_checks("Expected changes", "DB", counts, reached)
         beside = (item for item in changes if not item.stands_in(self.domain, expected))
         others = ((f"{item.record} {item.text}", "not expected", False) for item in beside)
-        yield from _compared("Other changes", "DB", counts, others)
+        yield from _view_checks("Other changes", "DB", counts, others)
 
-    def _met(self, full: Tau2Task, criteria: Criteria, grade: str | None) -> Iterator[ViewCheck]:
+    def _judge(self, full: Tau2Task, criteria: Criteria, grade: str | None) -> Iterator[ViewCheck]:
         """Yield checks of assertions, actions, facts and judged expectations; no judge is called."""
         checks = evaluate(self.domain, full, self.dialogue.lines, self.dialogue.ended, self.core.rules.solo).checks
         actions = [f"{_NAMES[a.requestor]}: {a.name}({arguments_text(a.arguments)})" for a in criteria.actions or ()]
@@ -196,11 +205,11 @@ class _ViewBuilder:
             ("To be told", "COMMUNICATE", list(criteria.communicate_info), ("told", "not told")),
         ):
             verdicts = ((text, words[not holds], holds) for text, holds in zip(texts, checks[component], strict=True))
-            yield from _compared(heading, component, component in criteria.basis, verdicts)
+            yield from _view_checks(heading, component, component in criteria.basis, verdicts)
         verdict = {"1": "met", "0": "not all met"}.get(grade or "", "not judged")
         is_met = {"met": True, "not all met": False}.get(verdict)
         judgements = ((text, verdict, is_met) for text in criteria.nl_assertions)
-        yield from _compared("Expected in words", NL_ASSERTION, NL_ASSERTION in criteria.basis, judgements)
+        yield from _view_checks("Expected in words", NL_ASSERTION, NL_ASSERTION in criteria.basis, judgements)
 
 
 def _notes(last: Turn) -> list[str]:
@@ -208,17 +217,17 @@ def _notes(last: Turn) -> list[str]:
     return [text for result in last.results if not result.call_id for text in result.content.split("\n") if text]
 
 
-def _compared(
+def _view_checks(
     heading: str, component: str, counts: bool, rows: Iterable[tuple[str, str, bool | None]]
 ) -> list[ViewCheck]:
-    """Return a check for each text of a component, with the verdict in words, and whether it is good, where it counts."""
+    """Return a check for each row (text, verdict, whether it holds); rows beyond a number are one check, "left out"."""
     group = f"{heading} ({component}, {'counts' if counts else 'does not count here'})"
     checks = [ViewCheck(group, text, verdict, holds if counts else None) for text, verdict, holds in rows]
     left = len(checks) - MOST_CHECKS
     return checks if left <= 0 else [*checks[:MOST_CHECKS], ViewCheck(group, f"{left:,} more", "left out", None)]
 
 
-def _by_record(diffs: tuple[Difference, ...]) -> dict[str, list[Difference]]:
+def _group_by_record(diffs: tuple[Difference, ...]) -> dict[str, list[Difference]]:
     records: dict[str, list[Difference]] = {}
     for item in diffs:
         records.setdefault(item.record, []).append(item)
@@ -230,7 +239,7 @@ def _lines(diffs: list[Difference]) -> list[str]:
     return [item.text for item in diffs[:MOST_MEMBERS]] + ([f"and {left:,} more"] if left > 0 else [])
 
 
-def _readable(content: str) -> str:
+def _lay_out(content: str) -> str:
     """Return a result as its caller saw it; a record gets a line for each member."""
     if content[:1] not in ("{", "["):
         return content

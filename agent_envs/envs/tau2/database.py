@@ -162,7 +162,7 @@ class View:
                 _put(changed, self.database.tables[table], key, frozen(draft))
             tables[table] = changed
         tables = {table: changed for table, changed in tables.items() if changed}
-        return self._changes if _equal(tables, self._changes.tables) else Changes(tables)
+        return self._changes if _are_same(tables, self._changes.tables) else Changes(tables)
 
 
 def _put(changed: Table, pristine: Table, key: str, record: Record) -> None:
@@ -173,7 +173,7 @@ def _put(changed: Table, pristine: Table, key: str, record: Record) -> None:
         changed[key] = record
 
 
-def _equal(one: dict[str, Table], other: dict[str, Table]) -> bool:
+def _are_same(one: dict[str, Table], other: dict[str, Table]) -> bool:
     """Return whether two sets of changes hold the very same records (unequal ones were never put in)."""
     return one.keys() == other.keys() and all(
         list(one[table]) == list(other[table]) and all(one[table][key] is other[table][key] for key in one[table])

@@ -114,7 +114,7 @@ class Tau2Env(TurnEnv):
         self._model = judge_model(name, judge)
         self.partner = _partner(name, side, {"user": user, "agent": agent}, persona, guidelines)
         if consent != "restate":
-            self.partner = _consenting(name, consent, self.partner, persona)
+            self.partner = _with_consent(name, consent, self.partner, persona)
         self._plan, self._guidelines = plan, guidelines
         # Last, so that a wrong argument is told wherever the official data lies.
         domain, self.source = self._world(tasks, policy, compat, difficulty, world)
@@ -188,6 +188,7 @@ class Tau2Env(TurnEnv):
         return (self.partner.service if self.partner is not None else "") or judge
 
     def _judge_now(self) -> Judge | None:
+        """Return the model judge for the present recording; None where no model is set."""
         if self._model is None:
             return None
         entry, recording = self._judge, self.services.recording
@@ -197,12 +198,13 @@ class Tau2Env(TurnEnv):
         return entry[1]
 
     def _begin(self, task: Task, key: str) -> tuple[Dialogue, tuple[Message, ...]]:
+        """Return the conversation at the policy's first turn and its messages; a chat model's opening is shared by a group."""
         public, start = self.opened(task)
         seed = -1 if self._seed is None else int(self._seed)
         start_key = digest(["start", task.digest, seed])[:16]
 
         def begin() -> Dialogue:
-            return self._started(task, start, start_key)
+            return self._start_conversation(task, start, start_key)
 
         if isinstance(self.partner, ChatPartner) and self.services.recording is None:
             dialogue = self.partner.opening((self.spec_digest, start_key), begin)
@@ -211,16 +213,16 @@ class Tau2Env(TurnEnv):
         return dialogue, self.face.opening(public, dialogue, self._instructions(task, public))
 
     def _instructions(self, task: Task, public: Tau2Task) -> str:
-        """Return the instructions in place of the policy side's own; "" for those."""
+        """Return a system prompt with the oracle plan, or the official guidelines of a user; "" for the side's own."""
         if self._plan == "oracle":
             return f"{self.face.instructions(public)}\n\n{oracle_plan(task, self.domain)}"
         if self._guidelines == "official" and self.face.side == "user":
             return user_guidelines(public.scenario, bool(self.tools))
         return ""
 
-    def _started(self, task: Task, start: Dialogue, start_key: str) -> Dialogue:
-        """Return the conversation at the policy's first turn; the words before are the root that a group shares."""
-        dialogue = self._answered(task, start, start_key)
+    def _start_conversation(self, task: Task, start: Dialogue, start_key: str) -> Dialogue:
+        """Return the conversation at the policy's first turn; one that is over before it is a fault or refused."""
+        dialogue = self._let_other_side_speak(task, start, start_key)
         if dialogue.ended and not start.ended and self.partner is not None and self.partner.service:
             # The service's doing, not the task's.
             cause = f"{self.partner.service}: the conversation was over before the first turn ({dialogue.ended})"
@@ -238,18 +240,19 @@ class Tau2Env(TurnEnv):
         return ""
 
     def _extras(self, episode: Episode) -> dict[str, Any]:
-        return {"unconsented_changes": self._unconsented(episode.task, episode.state)}
+        return {"unconsented_changes": self._count_unconsented(episode.task, episode.state)}
 
-    def _unconsented(self, task: Task, dialogue: Dialogue) -> int:
-        """Return the number of changes before the scripted customer consented to any; -1 where none plays."""
+    def _count_unconsented(self, task: Task, dialogue: Dialogue) -> int:
+        """Return the number of changes before the scripted customer consented to any; -1 for other partners."""
         if not isinstance(self.partner, ScriptedUser):
             return -1
         return self.partner.unconsented_changes(task, self._public(task), dialogue, self.rules.domain)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
+        """Let the policy and then the other side take a turn; where the conversation or its turns end, score it."""
         before, task, header = episode.state, episode.task, episode.header
         turn = self.face.hear(before, action)
-        after = self._answered(task, turn.dialogue, header.episode_key, header.branch)
+        after = self._let_other_side_speak(task, turn.dialogue, header.episode_key, header.branch)
         observation = (*turn.notices, *self.face.news(before, after))
         results = self.face.results(before, after)
         events = (*turn.events, *errors_of(results))
@@ -261,11 +264,11 @@ class Tau2Env(TurnEnv):
         cut = not after.ended or after.ended in LIMITS
         return Outcome(
             after, turn.parsed, observation,
-            (*results, result_of(score, after.ended, self._user_metrics(task, after), self._marked(task))), events,
+            (*results, result_of(score, after.ended, self._user_metrics(task, after), self._is_marked(task))), events,
             terminated=not cut, truncated=cut, success=succeeded(score, self.reward),
         )  # fmt: skip
 
-    def _answered(self, task: Task, dialogue: Dialogue, key: str, branch: str = "") -> Dialogue:
+    def _let_other_side_speak(self, task: Task, dialogue: Dialogue, key: str, branch: str = "") -> Dialogue:
         """Let the other side speak, and return the conversation."""
         if self.partner is None:
             return dialogue
@@ -273,14 +276,15 @@ class Tau2Env(TurnEnv):
 
     def _user_metrics(self, task: Task, dialogue: Dialogue) -> dict[str, int]:
         """Return the metrics of a scripted user that spoke; none of any other."""
-        unconsented = self._unconsented(task, dialogue)
+        unconsented = self._count_unconsented(task, dialogue)
         return {} if unconsented < 0 else {"unconsented_changes": unconsented, "user_version": VERSION}
 
-    def _marked(self, task: Task) -> bool:
+    def _is_marked(self, task: Task) -> bool:
         """Return whether a scripted user plays an official task."""
         return isinstance(self.partner, ScriptedUser) and task.data.get("source", "").startswith("official")
 
     def _public(self, task: Task) -> Tau2Task:
+        """Return the typed view of a task, kept for the latest one."""
         entry = self._views
         if entry is None or entry[0] is not task:
             # Rebound as a whole, so that a fork, which shares it until then, is never touched.
@@ -306,7 +310,7 @@ def _partner(
     return None if side == "solo" else partner
 
 
-def _consenting(name: str, consent: str, partner: Partner | None, persona: str | Mapping[str, Any]) -> ScriptedUser:
+def _with_consent(name: str, consent: str, partner: Partner | None, persona: str | Mapping[str, Any]) -> ScriptedUser:
     """Return the scripted user with another setting of `consent`."""
     choice(name, "consent", consent, CONSENTS)
     if not isinstance(partner, ScriptedUser):

@@ -163,13 +163,13 @@ def _checks(
     bug = domain.compat.zero_argument_match
     return {
         "DB": (free or same_world(domain, world, expected_world(domain, task)),),
-        "ENV_ASSERTION": _asserted(domain, world, criteria),
+        "ENV_ASSERTION": _assertion_verdicts(domain, world, criteria),
         "ACTION": tuple(any(matches(action, call, bug) for call in calls) for action in criteria.actions or ()),
         "COMMUNICATE": tuple(any(info.lower() in text for text in texts) for info in criteria.communicate_info),
     }
 
 
-def _asserted(domain: Domain, world: DomainState, criteria: Criteria) -> tuple[bool, ...]:
+def _assertion_verdicts(domain: Domain, world: DomainState, criteria: Criteria) -> tuple[bool, ...]:
     """Return the verdict on each assertion. One that raises does not hold: a conversation may have removed its object."""
     verdicts = []
     for assertion in criteria.env_assertions or ():
@@ -179,6 +179,7 @@ def _asserted(domain: Domain, world: DomainState, criteria: Criteria) -> tuple[b
 
 
 def _judge_each(expectations: tuple[str, ...], lines: tuple[Line, ...], judging: Judging) -> tuple[bool, ...]:
+    """Return the judge's verdict on each expectation, each asked at a call site of its own."""
     conversation, verdicts = transcript(lines), []
     for place, expectation in enumerate(expectations):
         # Two places each: a judge may ask a second time.

@@ -43,6 +43,7 @@ def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: ran
 
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
+    """Return a hint by mode and quality: the heuristic's next turn, or the stage of the conversation and its tool."""
     prompt = messages[0].content
     names = _TOOL.findall(prompt.rpartition(_TOOLS)[2])
     rows = [message.as_dict() for message in messages]
@@ -50,13 +51,13 @@ def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
     situation, slots = _next(rows, names, side)
     if mode == "exploit" and quality == "good":
         return situation, slots
-    moment = {"agent": _moment(situation), "solo": "alone", "user": "customer"}[side]
+    moment = {"agent": _stage(situation), "solo": "alone", "user": "customer"}[side]
     if quality != "good" and any(row["role"] == "assistant" and _HANDED in row["content"] for row in rows):
         return "handed over", {}
     return moment, {"tool": slots.get("tool", "")}
 
 
-def _moment(situation: str) -> str:
+def _stage(situation: str) -> str:
     """Return the stage of a conversation: identification, looking up, changing, or ending."""
     return {"find": "unknown", "identify": "unknown", "look": "reading", "close": "ending"}.get(situation, "acting")
 
@@ -64,19 +65,20 @@ def _moment(situation: str) -> str:
 def _next(rows: Sequence[Mapping[str, Any]], names: Sequence[str], side: str) -> Hint:
     """Return the heuristic's next turn as a hint."""
     tools = [{"function": {"name": name}} for name in names]
-    text = act(Request("", 0, _translated(rows, tools), tools))
+    text = act(Request("", 0, _translate(rows, tools), tools))
     action = read_action(text, names)
     if isinstance(action, Call):
         called = [f"{call.name}({arguments_text(call.arguments)})" for call in action.calls]
         slots = {"call": " and ".join(called[:1]), "tool": action.calls[0].name, "count": str(len(called))}
-        return _of_call(action.calls[0].name, side), slots
+        return _situation_of_call(action.calls[0].name, side), slots
     words = action.text if isinstance(action, Say) else text
     if side != "agent":
         return ("answer" if side == "solo" else "reply"), {"words": words}
     return next((kind for kind, pattern in _KINDS.items() if pattern.search(words)), "say"), {"words": words}
 
 
-def _of_call(name: str, side: str) -> str:
+def _situation_of_call(name: str, side: str) -> str:
+    """Return the situation of a call by its tool: find, look, change, do, transfer, finished, or device for a user's."""
     if side == "user":
         return "device"
     if name in (DONE, _HANDED):
@@ -84,7 +86,7 @@ def _of_call(name: str, side: str) -> str:
     return "find" if _FINDS.match(name) else "look" if _LOOKS.match(name) else "do" if side == "solo" else "change"
 
 
-def _translated(rows: Sequence[Mapping[str, Any]], tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _translate(rows: Sequence[Mapping[str, Any]], tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Replace the agent's words by the heuristic's, where both say much the same."""
     names = frozenset(tool["function"]["name"] for tool in tools)
     own = [place for place, row in enumerate(rows) if row["role"] == "assistant" and not row.get("tool_calls")]
@@ -93,7 +95,7 @@ def _translated(rows: Sequence[Mapping[str, Any]], tools: Sequence[dict[str, Any
     for place, row in enumerate(rows):
         if place in read and any(before["role"] == "user" for before in messages[1:]):
             rule_text = act(Request("", 0, messages, tools))
-            if _speaks(rule_text, names) and _alike(str(row["content"]), rule_text):
+            if _speaks(rule_text, names) and _are_alike(str(row["content"]), rule_text):
                 row = {**row, "content": rule_text}
         messages.append(dict(row))
     return messages
@@ -105,6 +107,6 @@ def _speaks(text: str, names: frozenset[str]) -> bool:
     return isinstance(read_action(text, names), Say)
 
 
-def _alike(text: str, rule_text: str) -> bool:
+def _are_alike(text: str, rule_text: str) -> bool:
     rule_words = set(_WORD.findall(rule_text.lower()[:5_000]))
     return len(rule_words & set(_WORD.findall(text.lower()[:5_000]))) >= _ALIKE * len(rule_words)

@@ -39,7 +39,7 @@ def next_line(task: Task, domain: str, dialogue: Dialogue, side: Side, solo: boo
     script = _script(task, domain, side, solo)
     place = 0
     for line in dialogue.lines:
-        if line.sender == side and place < len(script) and _same(line, script[place]):
+        if line.sender == side and place < len(script) and _are_same(line, script[place]):
             place += 1
     if place < len(script):
         return script[place]
@@ -58,11 +58,12 @@ def oracle_plan(task: Task, domain: str) -> str:
 
 
 def _script(task: Task, domain: str, side: Side, solo: bool) -> tuple[Line, ...]:
+    """Return the lines that a side says and does: recorded ones, else for an assistant those of the criteria, else ()."""
     recorded = recorded_lines(task, side)
     if recorded and not solo:
         return recorded
     criteria = _criteria(task, domain)
-    return tuple(_expected(criteria, solo)) if criteria is not None and side == "assistant" else ()
+    return tuple(_expected_lines(criteria, solo)) if criteria is not None and side == "assistant" else ()
 
 
 def _criteria(task: Task, domain: str) -> Criteria | None:
@@ -72,11 +73,11 @@ def _criteria(task: Task, domain: str) -> Criteria | None:
         return None
 
 
-def _same(one: Line, other: Line) -> bool:
+def _are_same(one: Line, other: Line) -> bool:
     return (one.text, one.calls) == (other.text, other.calls)
 
 
-def _expected(criteria: Criteria, solo: bool) -> list[Line]:
+def _expected_lines(criteria: Criteria, solo: bool) -> list[Line]:
     """Return the lines of the script: the expected actions, those of the user as requests, and the facts to communicate."""
     lines = [_line(action, place, solo) for place, action in enumerate(criteria.actions or ())]
     info = "; ".join(criteria.communicate_info)
@@ -87,6 +88,7 @@ def _expected(criteria: Criteria, solo: bool) -> list[Line]:
 
 
 def _line(action: ExpectedAction, place: int, solo: bool) -> Line:
+    """Return the line that makes an expected action: a call, or words that ask the user for its own."""
     if action.requestor == "assistant" or solo:
         return Line("assistant", calls=(ToolCall("call_0", action.name, action.arguments),))
     return Line("assistant", f"Step {place + 1}: please do this on your phone: {_call_text(action)}")

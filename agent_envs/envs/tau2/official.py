@@ -58,18 +58,20 @@ def official_bytes(path: str) -> bytes:
 
 
 def _read(file: Path, blob: str) -> bytes:
+    """Return a published file's content; raises DataMissing without it, and UsageError where its checksum is another."""
     try:
         content = file.read_bytes()
     except FileNotFoundError:
         raise DataMissing(f"the official tau2 file {file} is missing; get it from {REPOSITORY} at {COMMIT}") from None
     status = file.stat()
-    if not _checked(file, status.st_size, status.st_mtime_ns, blob):
+    if not _matches_checksum(file, status.st_size, status.st_mtime_ns, blob):
         raise UsageError(f"{file} is not the file published in {REPOSITORY} at {COMMIT}: get it again")
     return content
 
 
 @lru_cache(maxsize=256)
-def _checked(file: Path, size: int, changed: int, blob: str) -> bool:
+def _matches_checksum(file: Path, size: int, changed: int, blob: str) -> bool:
+    """Return whether a file has git's checksum of its published form; size and time are the cache's key."""
     digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
     digest.update(file.read_bytes())
     return digest.hexdigest() == blob
@@ -89,6 +91,7 @@ def load_domain(name: str, compat: str = "tau2-1.0.1", *, workflow: bool = False
 
 @cache
 def _load(name: str, compat: str, workflow: bool, folder: Path) -> Domain:
+    """Return a domain over the official data of a folder, made once; telecom has a policy for solo mode, too."""
     databases = _databases(name, folder)
     policies = [_text(f"domains/{name}/policy.md")] if name != "telecom" else [
         _telecom_policy("", "workflow" if workflow else "manual"),
@@ -99,6 +102,7 @@ def _load(name: str, compat: str, workflow: bool, folder: Path) -> Domain:
 
 @cache
 def _databases(name: str, folder: Path) -> tuple[Database, ...]:
+    """Return a domain's official databases, parsed once; telecom has one of the company and one of the phone."""
     if name != "telecom":
         return databases_of(name, json.loads(official_bytes(f"domains/{name}/db.json")))
     files_of = {"company": "db.toml", "phone": "user_db.toml"}
@@ -121,6 +125,7 @@ def user_guidelines(scenario: str, with_tools: bool) -> str:
 
 
 def _telecom_policy(mode: str, support: str) -> str:
+    """Return telecom's policy in the original's tags: the main part of a mode, and a form of the technical part."""
     main = _text(f"domains/telecom/main_policy{mode}.md")
     technical = _text(f"domains/telecom/tech_support_{support}.md")
     return (

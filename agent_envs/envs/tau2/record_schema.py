@@ -81,6 +81,7 @@ def _text(value: Any, where: str) -> str:
 
 
 def _number(value: Any, where: str) -> float:
+    """Return a value as a float; texts and truths are read loosely, what is not finite is a SchemaError."""
     if isinstance(value, bool | int | float) or (isinstance(value, str) and value.isascii()):
         try:
             number = float(value)
@@ -92,6 +93,7 @@ def _number(value: Any, where: str) -> float:
 
 
 def _integer(value: Any, where: str) -> int:
+    """Return a value as an int; whole floats, texts and truths are read loosely, up to a number of digits."""
     if isinstance(value, bool | int):
         return int(value)
     match = _WHOLE.fullmatch(value.strip()) if isinstance(value, str) else None
@@ -103,6 +105,7 @@ def _integer(value: Any, where: str) -> int:
 
 
 def _truth(value: Any, where: str) -> bool:
+    """Return a value as a bool; the original's words and numbers for true and false are read."""
     plain = value.lower() if isinstance(value, str) else value
     for texts, meaning in (
         (("true", "1", "yes", "y", "on", "t"), True),
@@ -135,6 +138,7 @@ def _record(value: Any, shape: Mapping[str, Shape], where: str) -> Any:
 
 
 def _member(value: dict[str, Any], name: str, shape: Shape, where: str) -> Any:
+    """Return a member of a record by its shape; an absent one is None or its default, or a SchemaError."""
     if name in value:
         return shaped(value[name], shape, f"{where}.{name}")
     if isinstance(shape, Maybe):
@@ -144,7 +148,8 @@ def _member(value: dict[str, Any], name: str, shape: Shape, where: str) -> Any:
     raise SchemaError(f"{where}.{name}: is missing")
 
 
-def _closed(value: Any, shape: Closed, where: str) -> Any:
+def _closed_record(value: Any, shape: Closed, where: str) -> Any:
+    """Return a record by its shape; a member that the shape has not is a SchemaError."""
     record = _record(value, shape.members, where)
     for name in value:
         if name not in shape.members:
@@ -152,13 +157,13 @@ def _closed(value: Any, shape: Closed, where: str) -> Any:
     return record
 
 
-def _each(value: Any, shape: Each, where: str) -> Any:
+def _each_value(value: Any, shape: Each, where: str) -> Any:
     if not isinstance(value, dict):
         raise SchemaError(f"{where}: an object is needed")
     return {name: shaped(item, shape.shape, f"{where}.{name}") for name, item in value.items()}
 
 
-def _tagged(value: Any, shape: Tagged, where: str) -> Any:
+def _tagged_record(value: Any, shape: Tagged, where: str) -> Any:
     tag = value.get(shape.member) if isinstance(value, dict) else None
     if not isinstance(tag, str) or tag not in shape.shapes:
         raise SchemaError(f"{where}.{shape.member}: one of {', '.join(shape.shapes)} is needed")
@@ -172,7 +177,7 @@ _READERS: dict[type, Callable[[Any, Any, str], Any]] = {
     tuple: _choice,
     list: _list,
     dict: _record,
-    Closed: _closed,
-    Each: _each,
-    Tagged: _tagged,
+    Closed: _closed_record,
+    Each: _each_value,
+    Tagged: _tagged_record,
 }

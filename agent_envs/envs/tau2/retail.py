@@ -259,7 +259,7 @@ def exchange_delivered_order_items(
     return Record(order)
 
 
-def _pending(world: World, order_id: str) -> dict[str, Any]:
+def _pending_order(world: World, order_id: str) -> dict[str, Any]:
     order = _find(world, "orders", order_id)
     if "pending" not in order["status"]:
         raise ToolFailure("Non-pending order cannot be modified")
@@ -271,7 +271,7 @@ def modify_pending_order_address(
     world: World, order_id: str, address1: str, address2: str, city: str, state: str, country: str, zip: str
 ) -> Record:
     """Change the shipping address of a pending order. Tell the customer what will happen and get a clear yes first."""
-    _pending(world, order_id)
+    _pending_order(world, order_id)
     address = _address(address1, address2, city, state, country, zip)
     order = world.agent.edit("orders", order_id)
     order["address"] = address
@@ -337,7 +337,7 @@ def modify_pending_order_payment(world: World, order_id: str, payment_method_id:
     Args:
         payment_method_id: The method to pay with instead, as listed for the user.
     """
-    order = _pending(world, order_id)
+    order = _pending_order(world, order_id)
     user_id = order["user_id"]
     method = _method(world, user_id, payment_method_id)
     history = order["payment_history"]

@@ -93,6 +93,7 @@ def score_of(turn: Turn) -> dict[str, str]:
 
 
 def _typed_result(turn: Turn, name: str) -> dict[str, str]:
+    """Return the names and values in a turn's own result of a name; {} where it has none."""
     for result in turn.results:
         if not result.call_id and result.name == name:
             return dict(part.split("=", 1) for part in result.ids)
@@ -110,17 +111,19 @@ def make_reward(name: str) -> RewardSpec:
         raise UsageError(f"tau2: reward={name!r} is unknown; the rewards are {', '.join(REWARDS)}")
     if name == "dense":
         doc = "what this turn changed in the fraction of the task's state changes that stand"
-        return RewardSpec(name, (Term("progress", -1.0, 1.0, doc, _gained),), (0.0, 1.0))
+        return RewardSpec(name, (Term("progress", -1.0, 1.0, doc, _gain),), (0.0, 1.0))
     terms = [Term(one.lower(), 0.0, 1.0, f"share of the basis: {_DOCS[one]}", _share(name, one)) for one in COMPONENTS]
     doc = "takes the shares back unless all that counts holds and one side ended the conversation"
     return RewardSpec(name, (*terms, Term("all_or_nothing", -1.0, 0.0, doc, _correction(name))), (0.0, 1.0))
 
 
-def _gained(trajectory: Trajectory) -> float:
+def _gain(trajectory: Trajectory) -> float:
     return float(_typed_result(trajectory.last, _PROGRESS).get("gained", "0"))
 
 
 def _share(reward: str, component: str) -> Any:
+    """Return the value of one component's share of a reward, 0 for a turn that has no score."""
+
     def value(trajectory: Trajectory) -> float:
         score = score_of(trajectory.last)
         return _shares(score, reward).get(component, 0.0) if score else 0.0
@@ -129,7 +132,10 @@ def _share(reward: str, component: str) -> Any:
 
 
 def _correction(reward: str) -> Any:
+    """Return the value of the term that takes the shares back where the reward is not theirs."""
+
     def value(trajectory: Trajectory) -> float:
+        """Return the reward less the sum of its shares, at most 0; 0 for a turn that has no score."""
         score = score_of(trajectory.last)
         if not score:
             return 0.0

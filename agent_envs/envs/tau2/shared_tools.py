@@ -50,10 +50,10 @@ def calculate(world: World, expression: str) -> str:
     """
     if not all(character in _ALLOWED for character in expression):
         raise ToolFailure("Invalid characters in expression")
-    return str(round(float(_value(_parsed(expression))), 2))
+    return str(round(float(_value(_parse(expression))), 2))
 
 
-def _parsed(expression: str) -> ast.expr:
+def _parse(expression: str) -> ast.expr:
     """Parse an expression as Python; one that could exhaust its parser is refused first."""
     if len(expression) > _LONGEST:
         raise ValueError("the expression is too long")
@@ -87,6 +87,7 @@ def _value(node: ast.expr) -> Any:
 
 
 def _power(base: Any, exponent: Any) -> Any:
+    """Return a power; raises OverflowError before a whole number grows too large."""
     whole = isinstance(base, int) and isinstance(exponent, int)
     if whole and abs(base) > 1 and base.bit_length() * exponent > _MOST_BITS:
         raise OverflowError("the number is too large")

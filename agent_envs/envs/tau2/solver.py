@@ -32,11 +32,11 @@ def next_action(env: TurnEnv) -> str:
     side, dialogue = core.face.side, core.episode.state
     task = core.episode.task
     if side == "user" and not recorded_lines(task, side):
-        return _rendered(_user_line(core.scene(task, dialogue, side, core.episode.header.episode_key)))
-    return _rendered(next_line(task, core.domain, dialogue, side, core.rules.solo))
+        return _render(_user_line(core.scene(task, dialogue, side, core.episode.header.episode_key)))
+    return _render(next_line(task, core.domain, dialogue, side, core.rules.solo))
 
 
-def _rendered(line: Line) -> str:
+def _render(line: Line) -> str:
     return ToolCallProtocol.render(line.calls) if line.calls else line.text
 
 
@@ -77,6 +77,7 @@ def _words(core: Tau2Env) -> list[str]:
 
 
 def _value(schema: dict[str, Any], words: list[str], rng: random.Random) -> Any:
+    """Draw a value that fits a schema; its texts are words from the conversation."""
     kind = schema["type"]
     if "enum" in schema:
         return rng.choice(schema["enum"])

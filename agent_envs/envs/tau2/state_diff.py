@@ -53,7 +53,7 @@ class Difference:
     def stands_in(self, domain: Domain, world: DomainState) -> bool:
         """Return whether the member has the new value in a world."""
         view = _views(domain, world)[self.side]
-        return _equal(_at(view.get(self.table, self.key), self.path), self.new)
+        return _are_equal(_value_at(view.get(self.table, self.key), self.path), self.new)
 
 
 def differences(domain: Domain, before: DomainState, after: DomainState) -> tuple[Difference, ...]:
@@ -62,22 +62,24 @@ def differences(domain: Domain, before: DomainState, after: DomainState) -> tupl
         return ()
     old, new = _views(domain, before), _views(domain, after)
     # A record may be back to what it is in the pristine database, so that only the first world knows of it.
-    records = dict.fromkeys(record for world in (before, after) for record in _touched(world))
+    records = dict.fromkeys(record for world in (before, after) for record in _touched_records(world))
     return tuple(
         Difference(side, table, key, *parts)
         for side, table, key in records
-        for parts in _compared(_record(old[side], table, key), _record(new[side], table, key), ())
+        for parts in _compare(_record(old[side], table, key), _record(new[side], table, key), ())
     )
 
 
 def _views(domain: Domain, state: DomainState) -> dict[str, View]:
+    """Return a view of each side's database; one without a database is left out."""
     sides: tuple[tuple[str, Database | None, Changes], ...] = (
         ("agent", domain.agent_database, state.agent), ("user", domain.user_database, state.user)
     )  # fmt: skip
     return {side: View(database, changes) for side, database, changes in sides if database is not None}
 
 
-def _touched(state: DomainState) -> Iterator[tuple[str, str, str]]:
+def _touched_records(state: DomainState) -> Iterator[tuple[str, str, str]]:
+    """Yield (side, table, key) of each record that a state changed or added."""
     for side, changes in (("agent", state.agent), ("user", state.user)):
         for table, records in changes.tables.items():
             yield from ((side, table, key) for key in records)
@@ -88,16 +90,17 @@ def _record(view: View, table: str, key: str) -> Any:
     return ABSENT if record is None else record
 
 
-def _compared(old: Any, new: Any, path: Path) -> Iterator[tuple[Path, Any, Any]]:
+def _compare(old: Any, new: Any, path: Path) -> Iterator[tuple[Path, Any, Any]]:
+    """Yield (path, old, new) of the values that differ, down through objects and tuples."""
     names: list[str | int] = []
     if isinstance(old, dict) and isinstance(new, dict):
         names = list(dict.fromkeys((*old, *new)))
     elif isinstance(old, tuple) and isinstance(new, tuple):
         names = list(range(max(len(old), len(new))))
-    elif not _equal(old, new):
+    elif not _are_equal(old, new):
         yield path, old, new
     for name in names:
-        yield from _compared(_member(old, name), _member(new, name), (*path, name))
+        yield from _compare(_member(old, name), _member(new, name), (*path, name))
 
 
 def _member(value: Any, name: str | int) -> Any:
@@ -106,14 +109,15 @@ def _member(value: Any, name: str | int) -> Any:
     return value[name] if isinstance(value, tuple) and isinstance(name, int) and name < len(value) else ABSENT
 
 
-def _at(record: Any, path: Path) -> Any:
+def _value_at(record: Any, path: Path) -> Any:
+    """Return the value at a path of a record; ABSENT where there is none."""
     value = ABSENT if record is None else record
     for name in path:
         value = _member(value, name)
     return value
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _are_equal(one: Any, other: Any) -> bool:
     return one is other or (one is not ABSENT and other is not ABSENT and identical(one, other))
 
 
@@ -123,6 +127,7 @@ def _place(path: Path) -> str:
 
 
 def _value(value: Any) -> str:
+    """Return a value as text: plain texts as they are, others as JSON, long ones cut."""
     plain = isinstance(value, str) and value.strip() == value != ""
     text = value if plain else json.dumps(thawed(value), ensure_ascii=False)
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}... ({len(text):,} characters)"

@@ -226,6 +226,7 @@ def _function(row: Mapping[str, Any]) -> FunctionCall:
 
 
 def _criteria(row: Mapping[str, Any] | None) -> Criteria | None:
+    """Return the typed criteria of a row; None where the row has none."""
     if row is None:
         return None
     actions, assertions = row["actions"], row["env_assertions"]

@@ -48,7 +48,7 @@ def expected_world(domain: Domain, task: Tau2Task) -> DomainState:
     state = initial_world(domain, task)
     if domain.compat.random_bill_id:
         state = replace(state, extras={**state.extras, "bill_seed": "expected"})
-    return _acted(for_expected_actions(domain), state, task)
+    return _act(for_expected_actions(domain), state, task)
 
 
 @lru_cache(maxsize=4096)
@@ -57,10 +57,11 @@ def solved_world(domain: Domain, task: Tau2Task) -> DomainState:
 
     `expected_world` is what the official score compares; with the original's bugs no telecom conversation reaches it.
     """
-    return _acted(domain, initial_world(domain, task), task)
+    return _act(domain, initial_world(domain, task), task)
 
 
-def _acted(domain: Domain, state: DomainState, task: Tau2Task) -> DomainState:
+def _act(domain: Domain, state: DomainState, task: Tau2Task) -> DomainState:
+    """Return the state after a task's expected actions; failures of them are passed over."""
     for action in (task.criteria.actions if task.criteria is not None else None) or ():
         _, state = call(domain, state, action.requestor, action.name, expected_arguments(action.arguments))
     return state
@@ -84,13 +85,13 @@ def replayed_world(domain: Domain, start: DomainState, lines: tuple[Line, ...], 
     Raises ReplayMismatch: a call and its answer do not belong together, or the answer is another one now.
     """
     state = start
-    for tool_call, reply in _answered(lines):
+    for tool_call, reply in _answers_by_call(lines):
         tool = domain.find_tool(reply.requestor, tool_call.name, solo)
         if tool is None or not tool.writes:
             continue
         outcome, state = call(domain, state, reply.requestor, tool_call.name, arguments_of(tool_call), solo)
         # Python's own error texts are not the original's, so that of such errors only the flag is held.
-        if outcome.error != reply.error or (outcome.kind != "other" and not _alike(outcome.content, reply.content)):
+        if outcome.error != reply.error or (outcome.kind != "other" and not _are_alike(outcome.content, reply.content)):
             raise ReplayMismatch(
                 f"tau2 {domain.name}: {tool_call.name}({tool_call.arguments}) gave {reply.content!r} in the conversation, "
                 f"and gives {outcome.content!r} now"
@@ -105,7 +106,7 @@ def same_world(domain: Domain, one: DomainState, other: DomainState) -> bool:
     return domain.user_database is None or same(domain.user_database, one.user, other.user)
 
 
-def _answered(lines: tuple[Line, ...]) -> Iterator[tuple[ToolCall, ToolReply]]:
+def _answers_by_call(lines: tuple[Line, ...]) -> Iterator[tuple[ToolCall, ToolReply]]:
     """Yield each call with its answer, which the next line holds."""
     calls: tuple[ToolCall, ...] = ()
     for line in (*lines, Line("assistant")):
@@ -118,11 +119,12 @@ def _answered(lines: tuple[Line, ...]) -> Iterator[tuple[ToolCall, ToolReply]]:
         calls = line.calls
 
 
-def _alike(one: str, other: str) -> bool:
+def _are_alike(one: str, other: str) -> bool:
     return one == other or json_or_text(one) == json_or_text(other)
 
 
 def _with_data(domain: Domain, state: DomainState, data: Mapping[str, Any]) -> DomainState:
+    """Return a state with a task's records merged in; tables that a task cannot begin with are a UsageError."""
     world = World(domain, state)
     for view, tables in ((world.agent, data["agent_data"]), (world.user, data["user_data"])):
         for table, rows in (tables or {}).items():
@@ -137,6 +139,7 @@ def _with_data(domain: Domain, state: DomainState, data: Mapping[str, Any]) -> D
 
 
 def _merge(view: View, table: str, key: str, record: Mapping[str, Any]) -> None:
+    """Add a record, or merge it into the one that is there."""
     if view.get(table, key) is None:
         view.add(table, key, record)
     else:

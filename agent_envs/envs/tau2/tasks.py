@@ -110,6 +110,7 @@ def drawn_split(domain: str, split: str) -> tuple[str, ...]:
 
 @cache
 def _draw_test_pairs(name: str, domains: tuple[str, ...]) -> frozenset[tuple[str, str]]:
+    """Draw the (domain, task id) of the test split, a fixed share of all base tasks of these domains."""
     pool = [(domain, task_id) for domain in domains for task_id in deck(domain).split("base")]
     Random(f"tau2/80-20/{name}/{SEED}").shuffle(pool)
     return frozenset(pool[: round(TEST_SHARE * len(pool))])

@@ -42,6 +42,7 @@ def _find(world: World, table: str, key: str) -> Any:
 
 
 def _line_of(world: World, customer_id: str, line_id: str) -> Any:
+    """Return a customer's line; raises ToolFailure where it belongs to another customer."""
     if line_id not in _find(world, "customers", customer_id)["line_ids"]:
         raise ToolFailure(f"Line {line_id} not found for customer {customer_id}")
     return _find(world, "lines", line_id)
@@ -63,7 +64,7 @@ def _directory(database: Database) -> dict[str, tuple[str, str]]:
     return entries
 
 
-def _listed(world: World, phone_number: Any) -> tuple[str, str]:
+def _look_up_number(world: World, phone_number: Any) -> tuple[str, str]:
     """Return the keys under which the pristine directory has a number; empty ones where a search may find something else."""
     for table in ("customers", "lines"):
         pristine = world.agent.database.tables[table]
@@ -75,7 +76,8 @@ def _listed(world: World, phone_number: Any) -> tuple[str, str]:
 
 
 def _line_by_phone(world: World, phone_number: str) -> Any:
-    key = _listed(world, phone_number)[1]
+    """Return the line of a phone number; raises ToolFailure where no line has it."""
+    key = _look_up_number(world, phone_number)[1]
     if key:
         return world.agent.get("lines", key)
     for line in world.agent.rows("lines"):
@@ -85,7 +87,8 @@ def _line_by_phone(world: World, phone_number: str) -> Any:
 
 
 def _customer_by_phone(world: World, phone_number: str) -> Any:
-    key = _listed(world, phone_number)[0]
+    """Return the first customer whose main number or any line's number it is; raises ToolFailure for none."""
+    key = _look_up_number(world, phone_number)[0]
     if key:
         return world.agent.get("customers", key)
     lines = world.agent.records("lines")

@@ -61,6 +61,7 @@ def _yes(value: object) -> str:
 
 
 def _flip(world: World, field: str, label: str, search: bool) -> str:
+    """Switch a field of the phone, perhaps with a new search for the network, and tell its state."""
     device = edit_phone(world)
     device[field] = not device[field]
     if search:
@@ -188,7 +189,7 @@ def check_app_status(world: World, app_name: str) -> str:
     app = phone(world)["app_statuses"].get(app_name)
     if app is None:
         return f"App '{app_name}' not found on this phone."
-    lines = [f"   - {name}" for name in _granted(app)] or ["   - None"]
+    lines = [f"   - {name}" for name in _granted_permissions(app)] or ["   - None"]
     return "\n".join([f"Status for App: {app_name}", " - Permissions Granted:", *lines])
 
 
@@ -198,13 +199,13 @@ def check_app_permissions(world: World, app_name: str) -> str:
     app = phone(world)["app_statuses"].get(app_name)
     if app is None:
         return f"App '{app_name}' not found on this phone."
-    granted = _granted(app)
+    granted = _granted_permissions(app)
     if not granted:
         return f"App '{app_name}' currently has no permissions granted."
     return f"App '{app_name}' has permission for: {', '.join(granted)}."
 
 
-def _granted(app: Any) -> list[str]:
+def _granted_permissions(app: Any) -> list[str]:
     return [name for name in PERMISSIONS if app["permissions"][name]]
 
 
@@ -332,6 +333,7 @@ def connect_vpn(world: World) -> str:
 
 
 def _connect(world: World) -> bool:
+    """Connect the VPN and return True; False where it was connected."""
     device = edit_phone(world)
     if device["vpn_connected"]:
         return False

@@ -149,7 +149,7 @@ def simulate_network_search(world: World) -> None:
 # What only tasks call: assertions
 
 
-def _as_expected(world: World, expected_status: bool, read: Callable[[World], Any]) -> bool:
+def _is_as_expected(world: World, expected_status: bool, read: Callable[[World], Any]) -> bool:
     return bool(read(world) == expected_status)
 
 
@@ -162,7 +162,7 @@ _DEVICE_VIEWS: dict[str, Callable[[World], Any]] = {
     "can_send_mms": mms_works,
 }
 for _name, _read in _DEVICE_VIEWS.items():
-    user_kit.helpers[f"assert_{_name}"] = partial(_as_expected, read=_read)
+    user_kit.helpers[f"assert_{_name}"] = partial(_is_as_expected, read=_read)
 
 
 @user_kit.helper

@@ -60,6 +60,7 @@ def network_search(world: World) -> None:
 
 
 def _technology(mode: str, signals: Any) -> str:
+    """Return the network that a mode connects to: 5G only if there is a signal of it."""
     if mode == "4g_5g_preferred":
         return "5G" if signals.get("5G", "none") != "none" else "4G"
     return mode[:2].upper()
@@ -116,6 +117,7 @@ def status_bar(world: World) -> str:
 
 
 def _cellular_items(device: Any) -> list[str]:
+    """Return the items of the status bar for signal, network and mobile data."""
     items = [_SIGNAL_TEXT[device["network_signal_strength"]]]
     technology = device["network_technology_connected"]
     if technology != "none":

@@ -136,7 +136,7 @@ def agent_records(data: Mapping[str, Any]) -> Database:
     """Return the company's database of lists of records by table. Raises SchemaError: a record does not fit."""
     tables = {}
     for table, (key, shape) in _AGENT_TABLES.items():
-        rows = [_dated(row, DATETIMES.get(table, ())) for row in data.get(table, [])]
+        rows = [_write_dates(row, DATETIMES.get(table, ())) for row in data.get(table, [])]
         records = [shaped(row, shape, f"telecom {table}[{position}]") for position, row in enumerate(rows)]
         tables[table] = {record[key]: record for record in records}
     return Database("telecom", tables, listed=tables)
@@ -149,13 +149,13 @@ def user_records(data: Mapping[str, Any]) -> Database:
     return Database("telecom user", tables, single=tables)
 
 
-def _dated(value: Any, datetimes: tuple[str, ...] = ()) -> Any:
+def _write_dates(value: Any, datetimes: tuple[str, ...] = ()) -> Any:
     """Return TOML data with dates as texts; the named members get a time, with a space before it."""
     if isinstance(value, Mapping):
-        members = {name: _dated(item) for name, item in value.items()}
+        members = {name: _write_dates(item) for name, item in value.items()}
         return {
             name: str(datetime.fromisoformat(item)) if name in datetimes else item for name, item in members.items()
         }
     if isinstance(value, list):
-        return [_dated(item) for item in value]
+        return [_write_dates(item) for item in value]
     return str(value) if isinstance(value, date) else value

@@ -114,6 +114,7 @@ def parameters_of(function: Callable[..., Any], terms: Mapping[str, str] | None 
 
 
 def _schema(hint: Any, where: str) -> dict[str, Any]:
+    """Return the JSON schema of a type hint: of a TypedDict, a list, a Literal or a plain type."""
     if is_typeddict(hint):
         members = {name: _schema(of, f"{where}.{name}") for name, of in get_type_hints(hint).items()}
         required = [name for name in members if name in hint.__required_keys__]
@@ -234,7 +235,7 @@ def run_function(
     function = kit.function(name) if kit is not None else None
     if function is None:
         raise UsageError(f"tau2 {domain.name}: the {side} side has no function {name!r}")
-    returned, failure, state = _execute(domain, state, function, arguments, _of_its_own)
+    returned, failure, state = _execute(domain, state, function, arguments, _copy_result)
     return FunctionOutcome(returned, None if failure is None else str(failure)), state
 
 
@@ -242,9 +243,10 @@ def _execute(
     domain: Domain, state: DomainState, function: Callable[..., Any], arguments: Mapping[str, Any],
     finish: Callable[[Any], Any],
 ) -> tuple[Any, Exception | None, DomainState]:  # fmt: skip
+    """Return a function's finished result, or what it raised, and the state after it; changes before a failure stay."""
     world = World(domain, state)
     try:
-        _storable(arguments)
+        _check_storable(arguments)
         result = finish(function(world, **arguments))
         domain.sync(world)
     except (ToolFailure, *_CLASS_ERRORS) as error:
@@ -252,7 +254,7 @@ def _execute(
     return result, None, world.commit(state)
 
 
-def _storable(value: Any, depth: int = 0) -> None:
+def _check_storable(value: Any, depth: int = 0) -> None:
     """Refuse arguments that stored state cannot hold: its own marks as names, bottomless nesting, boundless numbers."""
     if depth > _DEEPEST:
         raise ValueError("the arguments are nested too deeply")
@@ -260,27 +262,28 @@ def _storable(value: Any, depth: int = 0) -> None:
         for key, item in value.items():
             if key.startswith("$"):
                 raise ValueError(f"an argument's member cannot be named {key!r}")
-            _storable(item, depth + 1)
+            _check_storable(item, depth + 1)
     elif isinstance(value, list | tuple):
         for item in value:
-            _storable(item, depth + 1)
+            _check_storable(item, depth + 1)
     elif isinstance(value, int | float) and not abs(value) <= _LARGEST:
         raise ValueError("an argument is no number of a size that can be reckoned with")
 
 
-def _of_its_own(value: Any) -> Any:
+def _copy_result(value: Any) -> Any:
     """Copy a result, so that it shares no record with a database."""
     return thawed(value) if isinstance(value, dict | list) else value
 
 
 def serialised(value: Any) -> str:
     """Return the text of a result: texts as they are, all else as JSON in which bare numbers and truths are texts."""
-    return value if isinstance(value, str) else json.dumps(_spelt(value))
+    return value if isinstance(value, str) else json.dumps(_spell(value))
 
 
-def _spelt(value: Any) -> Any:
+def _spell(value: Any) -> Any:
+    """Return a value with bare numbers and truths as texts; those of a `Record` stay."""
     if isinstance(value, Record) or value is None or isinstance(value, str):
         return value
     if isinstance(value, dict):
-        return {key: _spelt(item) for key, item in value.items()}
-    return [_spelt(item) for item in value] if isinstance(value, list | tuple) else str(value)
+        return {key: _spell(item) for key, item in value.items()}
+    return [_spell(item) for item in value] if isinstance(value, list | tuple) else str(value)

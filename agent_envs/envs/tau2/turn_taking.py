@@ -61,13 +61,14 @@ def _done_schema() -> dict[str, Any]:
 def opened(rules: Rules, world: DomainState = FRESH, history: tuple[Line, ...] = ()) -> Dialogue:
     """Return a conversation at its start, greeted (solo: silent), or going on after a history whose calls `world` holds."""
     if history:
-        return Dialogue(history, world, _awaited(history[-1]))
+        return Dialogue(history, world, _awaited_side(history[-1]))
     if rules.solo:
         return Dialogue(world=world, turn="assistant")
     return Dialogue((Line("assistant", GREETING),), world, "user")
 
 
-def _awaited(last: Line) -> Side:
+def _awaited_side(last: Line) -> Side:
+    """Return the side whose turn follows a line: the caller of results, else the other side."""
     if last.results:
         return last.results[0].requestor
     return other(last.sender)
@@ -98,7 +99,7 @@ def spoke(rules: Rules, dialogue: Dialogue, text: str, calls: tuple[ToolCall, ..
         agent_turns=dialogue.agent_turns + (side == "assistant"),
     )
     if calls:
-        return limited(rules, _answered(rules, new, line))
+        return limited(rules, _answer_calls(rules, new, line))
     awaited: Side = "assistant" if rules.solo else other(side)
     return limited(rules, new.replace(turn=awaited, ended=_ending(rules, side, text)))
 
@@ -147,12 +148,14 @@ def seen_by(dialogue: Dialogue, side: Side, start: int = 0) -> tuple[Line, ...]:
 
 
 def _sees(side: Side, line: Line) -> bool:
+    """Return whether a side sees a line: all of its own and answers to it, of the other side words without calls."""
     if line.sender == "environment":
         return line.results[0].requestor == side
     return line.sender == side or not line.calls
 
 
 def _ending(rules: Rules, side: Side, text: str) -> str:
+    """Return the reason for which a side's words end the conversation, "" where they do not; solo words always do."""
     if side == "user":
         return "user_stop" if any(stop in text for stop in USER_STOPS) else ""
     if not rules.solo:
@@ -160,8 +163,9 @@ def _ending(rules: Rules, side: Side, text: str) -> str:
     return "agent_stop" if AGENT_STOP in text else "agent_error"
 
 
-def _answered(rules: Rules, dialogue: Dialogue, line: Line) -> Dialogue:
-    replies, world = _executed(rules, dialogue.world, line)
+def _answer_calls(rules: Rules, dialogue: Dialogue, line: Line) -> Dialogue:
+    """Return the conversation with a line's calls executed and their replies added as the environment's line."""
+    replies, world = _execute_calls(rules, dialogue.world, line)
     return dialogue.replace(
         lines=(*dialogue.lines, Line("environment", results=replies)),
         world=world,
@@ -170,7 +174,8 @@ def _answered(rules: Rules, dialogue: Dialogue, line: Line) -> Dialogue:
     )
 
 
-def _executed(rules: Rules, world: DomainState, line: Line) -> tuple[tuple[ToolReply, ...], DomainState]:
+def _execute_calls(rules: Rules, world: DomainState, line: Line) -> tuple[tuple[ToolReply, ...], DomainState]:
+    """Execute a line's calls in order; return the replies and the state after them."""
     requestor: Side = "user" if line.sender == "user" else "assistant"
     replies = []
     for tool_call in line.calls:

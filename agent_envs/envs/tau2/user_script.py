@@ -148,6 +148,7 @@ def _facts(rows: Any) -> tuple[Fact, ...]:
 
 
 def _want(row: Mapping[str, Any]) -> Want:
+    """Return a row as a `Want`, with its facts and its check typed."""
     check = row["check"]
     if check is not None:
         check = Check(check["tool"], canonical_json(thawed(check["arguments"])), check["passes"])

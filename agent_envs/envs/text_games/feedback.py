@@ -59,6 +59,7 @@ def give_feedback(messages: Sequence[Message], mode: str, quality: str, rng: ran
 
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
+    """Return the game's next step as a hint; of misleading quality, with an action that leads away from it."""
     game = next(package for opening, package in _GAMES.items() if messages[0].content.startswith(opening))
     situation, slots = import_module(f"{__package__}.{game}.hint").next_step(messages)
     if quality == "good":

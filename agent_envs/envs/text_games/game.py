@@ -123,7 +123,7 @@ class Game(Protocol):
 
 
 def of_part(part: str, read: Callable[[Any], str]) -> Any:
-    """Return a method of a game that reads one part of a state."""
+    """Return a method of a game that reads one part of a state, such as `describe` of the inner game's state."""
     return staticmethod(lambda state: read(getattr(state, part)))
 
 
@@ -163,7 +163,7 @@ class TextGame(TurnEnv):
     def play_game(
         self, game: Game, source: TaskSource, *, max_turns: int | None, reward: str, on_invalid: str, prompt_role: str
     ) -> None:
-        """Take the rules, the tasks, and the arguments that all games have (see `TextAdapter`)."""
+        """Set up the rules, the tasks, and the arguments that all games have (see `TextAdapter`); no episode begins yet."""
         name = type(self).__name__
         self.game, self.source = game, source
         self._limit = 0 if max_turns is None else whole_number(name, "max_turns", max_turns, high=1_000_000)
@@ -194,7 +194,7 @@ class TextGame(TurnEnv):
         number = self._numbers.get(name)
         if number is None:
             names = ", ".join(action.name for action in self.game.actions)
-            return None, Malformed(f"{_short(parsed.text)!r} is no action; name one of {names}")
+            return None, Malformed(f"{_shorten(parsed.text)!r} is no action; name one of {names}")
         return number, parsed
 
     def _tolerate(self, episode: Episode, text: str) -> tuple[str, tuple[str, ...]]:
@@ -210,6 +210,7 @@ class TextGame(TurnEnv):
         )
 
     def _begin(self, task: Task, key: str) -> tuple[Any, tuple[Message, ...]]:
+        """Return the first state of a task, and the messages before the first turn: the filled prompt and the description."""
         state = self.game.begin(task, self._limit)
         slots = {
             "{goal}": self.game.goal(state),
@@ -227,6 +228,7 @@ class TextGame(TurnEnv):
         return f"Your goal is to {self.game.goal(episode.state)}."
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
+        """Play the action that a turn names; an invalid turn plays the default one or ends the episode (`on_invalid`)."""
         number, parsed = self.action_of(action)
         game, state = self.game, episode.state
         events: tuple[str, ...] = (parsed.reason,) if isinstance(parsed, Malformed) else ()
@@ -254,6 +256,7 @@ class TextGame(TurnEnv):
         )
 
     def _extras(self, episode: Episode) -> dict[str, Any]:
+        """Return `turns_left`, by the lower of the state's limit and the environment's; 0 once the episode is over."""
         left = min(self.game.limit(episode.state), self.max_turns) - len(episode.turns)
         return {"turns_left": 0 if episode.over else left}
 
@@ -293,5 +296,5 @@ def _observation(text: str) -> Message:
     return Message("user", text, "environment")
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 60 else text[:60] + "..."

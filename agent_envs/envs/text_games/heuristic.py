@@ -57,7 +57,7 @@ def crafter(request: Request) -> str:
 
 
 def _towards(places: list[str], chance: random.Random) -> str:
-    """Return a direction to the nearest of some places, now and then and where there is none any."""
+    """Return a direction towards the nearest of some places; any direction now and then, and where there is no place."""
     steps: list[list[tuple[str, str]]] = [_PLACE.findall(place) for place in places]
     near = min((step for step in steps if step), key=lambda step: sum(int(n) for n, _ in step), default=[])
     ways = [way for _, way in near]
@@ -65,7 +65,7 @@ def _towards(places: list[str], chance: random.Random) -> str:
 
 
 def _read(request: Request) -> tuple[str, str, random.Random]:
-    """Return the prompt, the newest observation, and what chance is drawn from."""
+    """Return the prompt, the newest observation, and the generator of random numbers of a request."""
     texts = [str(row["content"])[:20_000] for row in request.messages] or [""]
     return texts[0], texts[-1], random.Random(f"heuristic:{request.seed}")
 

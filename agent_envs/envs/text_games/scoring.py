@@ -45,7 +45,7 @@ def metrics_of(trajectory: Trajectory) -> dict[str, float]:
     }
 
 
-def _of_turn(value: Callable[[TurnFacts], float]) -> Callable[[Trajectory], float]:
+def _value_of_turn(value: Callable[[TurnFacts], float]) -> Callable[[Trajectory], float]:
     """Return the value of a term by the facts of the newest turn."""
     return lambda trajectory: value(facts_of(trajectory.last))
 
@@ -61,17 +61,17 @@ def reward_of(
     `binary` pays 1 for success. `native` is the game's own. `format_penalty` adds -0.1 for each invalid turn to `binary`;
     `format_penalty_released` is Verlog's release, where the penalty takes the place of the step's reward.
     """
-    won = Term("success", 0.0, 1.0, "1 when the goal is reached", _of_turn(lambda facts: float(facts.won)))
+    won = Term("success", 0.0, 1.0, "1 when the goal is reached", _value_of_turn(lambda facts: float(facts.won)))
     doc = f"-{PENALTY} for a turn without a valid action"
-    penalty = Term("invalid", -PENALTY, 0.0, doc, _of_turn(lambda facts: -PENALTY if facts.invalid else 0.0))
+    penalty = Term("invalid", -PENALTY, 0.0, doc, _value_of_turn(lambda facts: -PENALTY if facts.invalid else 0.0))
     worst = -PENALTY * max_turns
     if name == "native":
-        paid = Term("native", *native, "the game's own reward", _of_turn(lambda facts: facts.reward))
+        paid = Term("native", *native, "the game's own reward", _value_of_turn(lambda facts: facts.reward))
         return RewardSpec(name, (paid,), native_episode)
     if name == "format_penalty":
         return RewardSpec(name, (won, penalty), (worst, 1.0))
     if name == "format_penalty_released":
-        valid_win = _of_turn(lambda facts: float(facts.won and not facts.invalid))
+        valid_win = _value_of_turn(lambda facts: float(facts.won and not facts.invalid))
         spoiled = Term("success", 0.0, 1.0, "1 when a valid turn reaches the goal", valid_win)
         return RewardSpec(name, (spoiled, penalty), (worst, 1.0))
     return RewardSpec(name, (won,), (0.0, 1.0))

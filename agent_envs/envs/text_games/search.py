@@ -34,12 +34,13 @@ def cheapest_way(
                 if after not in came:
                     layers.setdefault(cost + price, []).append((after, state))
         if cost in ends:
-            return _traced(came, ends[cost])
+            return _trace(came, ends[cost])
         cost += 1
     return None
 
 
-def _traced(came: dict[S, S | None], state: S | None) -> list[S]:
+def _trace(came: dict[S, S | None], state: S | None) -> list[S]:
+    """Return the way to a state, from the start on, by each state's predecessor."""
     way = []
     while state is not None:
         way.append(state)

@@ -68,6 +68,7 @@ class Actions:
     """The parser of turns, for a style and the tools that are offered."""
 
     def __init__(self, protocol: str, offered: Sequence[str]) -> None:
+        """Take the style and the tools that are offered; `json` has their schemas, `tags` their stop strings."""
         self.protocol, self.offered = protocol, tuple(offered)
         self._toolkit = Toolkit([one for one in (search, browse, python) if one.name in offered])
         self.tags = TagProtocol(
@@ -92,7 +93,7 @@ class Actions:
             parsed = self.tags.parse(text)
             if not isinstance(parsed, Call):
                 return parsed, ()
-            wish = _of_tag(parsed.calls[0])
+            wish = _parse_tag(parsed.calls[0])
             return Call((wish.call,)), (wish,)
         answer, call = text.find("<answer>"), text.find("<tool_call>")
         if answer >= 0 and (call < 0 or answer < call):
@@ -105,9 +106,10 @@ class Actions:
         parsed = _CALLS.parse(text)
         if not isinstance(parsed, Call):
             return parsed, ()
-        return parsed, tuple(self._of_call(one, place) for place, one in enumerate(parsed.calls[:_MOST_READ]))
+        return parsed, tuple(self._parse_call(one, place) for place, one in enumerate(parsed.calls[:_MOST_READ]))
 
-    def _of_call(self, call: ToolCall, place: int) -> Wish:
+    def _parse_call(self, call: ToolCall, place: int) -> Wish:
+        """Return a native call as a wish; its problem is told where arguments are wrong or the turn has too many."""
         if place >= MOST_CALLS:
             return Wish(call, problem=f"a turn has at most {MOST_CALLS} calls")
         checked = self._toolkit.execute(call)
@@ -127,7 +129,8 @@ class Actions:
         return f"<{name}>\n{text}\n</{name}>" if name == PYTHON else f"<{name}>{text}</{name}>"
 
 
-def _of_tag(call: ToolCall) -> Wish:
+def _parse_tag(call: ToolCall) -> Wish:
+    """Return a tag's call as a wish; browse reads a page number at its end."""
     text = json.loads(call.arguments)[_ARGUMENT[call.name]]
     if call.name == PYTHON:
         return Wish(call, program(text))

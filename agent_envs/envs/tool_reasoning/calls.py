@@ -77,11 +77,12 @@ class Calls:
             else:
                 site = CallSite(episode.key, episode.header.branch, state.browses)
                 state = replace(state, browses=state.browses + 1)
-                result = self._opened(episode.task, wish, toolbox, site)
+                result = self._open_page(episode.task, wish, toolbox, site)
             results.append(result)
         return state, results
 
     def _problem(self, state: ToolReasoningState, wish: Wish) -> str:
+        """Return why a call cannot be carried out: unreadable, empty, or beyond its tool's limit; "" where it can."""
         if wish.problem or not wish.text:
             return wish.problem or "it is empty"
         name = wish.call.name
@@ -90,7 +91,8 @@ class Calls:
             f"all {self.bounds.most[name]} {noun} are used" if getattr(state, count) >= self.bounds.most[name] else ""
         )
 
-    def _opened(self, task: Task, wish: Wish, toolbox: Toolbox, site: CallSite) -> ToolResult:
+    def _open_page(self, task: Task, wish: Wish, toolbox: Toolbox, site: CallSite) -> ToolResult:
+        """Open a document of the corpus or the web, and return the page as a result; an error where there is none."""
         web = self.bounds.browse == "web"
         document = toolbox.fetched(_without_brackets(wish.text)) if web else self._document(task, wish.text)
         if not isinstance(document, observations.Document):
@@ -103,6 +105,7 @@ class Calls:
         )
 
     def _document(self, task: Task, name: str) -> observations.Document | str:
+        """Return the corpus document of an ID or title, also in the brackets in which it is shown; else a text of the error."""
         corpus = self._source.corpus(task)
         assert corpus is not None, "the arguments made sure of it"
         for title in dict.fromkeys((name, _without_brackets(name))):

@@ -192,7 +192,7 @@ class ToolReasoning(TurnEnv):
         self.actions = Actions(protocol, self.offered)
         self.tools, self.stop = self.actions.schemas, self.actions.stop
         self.written = None if self.tools else self.actions.tags
-        self._prompt = self._filled(protocol, sandbox)
+        self._prompt = self._fill_prompt(protocol, sandbox)
         if self.offered:
             (text,) = json.loads(_EXAMPLES[self.offered[0]])["arguments"].values()
             self.example_turn = self.actions.rendered(self.offered[0], text)
@@ -202,7 +202,7 @@ class ToolReasoning(TurnEnv):
         self._settings = ToolSettings(self.offered, retriever, place, hosts, reading, sandbox, limits, equality)
         self._toolbox: tuple[str, Recording | None, Toolbox] | None = None
 
-    def _filled(self, protocol: str, sandbox: str) -> tuple[str, str]:
+    def _fill_prompt(self, protocol: str, sandbox: str) -> tuple[str, str]:
         """Return the prompt before and after the question: lines that begin with @TOOL stand where it is offered."""
         lines = []
         for line in _PROMPTS[protocol].strip().splitlines():
@@ -225,6 +225,7 @@ class ToolReasoning(TurnEnv):
         return before, after
 
     def _begin(self, task: Task, key: str) -> tuple[ToolReasoningState, tuple[Message, ...]]:
+        """Return an empty state and the prompt, with the document where the way starts if the task names one."""
         self.toolbox(task)
         before, after = self._prompt
         start = task.data.start if isinstance(task.data, ToolReasoningData) else ""
@@ -236,6 +237,7 @@ class ToolReasoning(TurnEnv):
         return f"Question: {episode.task.question}"
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
+        """Play a turn: an answer is judged and ends the episode, calls are carried out, a malformed turn gets the reason."""
         parsed, wishes = self.actions.read(action)
         if isinstance(parsed, Answer):
             task, answer = episode.task, final_answer(parsed.text)

@@ -82,7 +82,7 @@ class MathVerifyEquality:
         if recording is None or recording.mode == "record":
             _check_package()
             open_sandbox(SPEC).close()
-        self._port = ExternalPort("math_verify", _compared, recording=recording, deterministic=True, max_bytes=1_000)
+        self._port = ExternalPort("math_verify", _compare, recording=recording, deterministic=True, max_bytes=1_000)
 
     def __call__(self, answer: str, golds: Sequence[str]) -> bool:
         """Return whether the answer is one of the golds; texts beyond 2,000 characters are not compared.
@@ -93,6 +93,7 @@ class MathVerifyEquality:
         return any(self._ask(answer, short[start : start + AT_ONCE]) for start in range(0, len(short), AT_ONCE))
 
     def _ask(self, answer: str, golds: list[str]) -> bool:
+        """Return math-verify's verdict, recorded or replayed; raises EnvFault where it is malformed."""
         verdict = self._port.call({"version": VERSION, "answer": answer, "golds": golds}, CallSite(""))
         try:
             equal, flag = verdict["equal"], verdict["flag"]
@@ -103,7 +104,7 @@ class MathVerifyEquality:
         return equal
 
 
-def _compared(request: Any, seconds: float) -> dict[str, Any]:
+def _compare(request: Any, seconds: float) -> dict[str, Any]:
     """Compare in a fresh session. Whatever a text holds, `ascii` makes a literal of it, and so it is never code.
 
     Beside the verdict, a record has a flag where none was found: the sandbox's status, or `odd` for another value than one.

@@ -30,12 +30,13 @@ class FeedbackContext:
     """A conversation so far: the question, the calls, and the results of the tools."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
+        """Parse the messages: question, tools, queries, pages, programs, and the output of a program that ran last."""
         prompt = messages[0].content
         self.question = prompt.rpartition("Question: ")[2].strip()[:_MOST_TEXT]
         head = prompt.rpartition("Question: ")[0]
         self.may_search, self.may_run = "search" in head, "program" in head
         own = [message.content[:_MOST_TEXT] for message in messages if message.role == "assistant"]
-        self.queries = [query.lower() for text in own if (query := _called("search", text))]
+        self.queries = [query.lower() for text in own if (query := _call_in("search", text))]
         results = [message.content[:_MOST_TEXT] for message in messages[1:] if message.author == "tool"]
         self.pages = [page for text in results for page in _PAGE.findall(text)]
         self.ran = [text for text in own if _CALLED["python"].search(text)]
@@ -77,6 +78,7 @@ class FeedbackContext:
 
 
 def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
+    """Return a hint by mode and quality: the next step, what to look up or run, or misleading advice."""
     talk = FeedbackContext(messages)
     if mode == "exploit" and quality == "good":
         return _next(talk)
@@ -89,6 +91,7 @@ def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
 
 
 def _next(talk: FeedbackContext) -> Hint:
+    """Return the next step: mend a failed program, answer with its output, look up a name, or run a program."""
     if talk.output and _FAILED.search(talk.output):
         return "mend", {}
     if talk.output:
@@ -103,6 +106,6 @@ def _next(talk: FeedbackContext) -> Hint:
     return ("run" if talk.calculates else "read"), {}
 
 
-def _called(tool: str, text: str) -> str:
+def _call_in(tool: str, text: str) -> str:
     call = _CALLED[tool].search(text)
     return (call[1] or call[2] or "").strip() if call else ""

@@ -34,10 +34,10 @@ _SEPARATOR = re.compile(r"(?<=\d)(?:,|\{,\}|\\[,!])(?=\d{3})")
 def final_answer(text: str) -> str:
     r"""Return the part of an answer to judge: its last `\boxed{...}`, all of it where it has none; "" if that is too long."""
     inside = boxed(text)
-    return _bounded(text if inside is None else inside)
+    return _within_length(text if inside is None else inside)
 
 
-def _bounded(text: str) -> str:
+def _within_length(text: str) -> str:
     return text.strip() if len(text) <= LONGEST else ""
 
 
@@ -105,7 +105,7 @@ def make_reward(name: str) -> RewardSpec:
         return RewardSpec(name, terms, (-1.0, 1.0 + BOTH_TOOLS))
     simple = {
         "accuracy": ("1 for a right answer", _right),
-        "em": ("1 if the answer equals a gold answer after normalisation", _exact),
+        "em": ("1 if the answer equals a gold answer after normalisation", _exact_score),
         "f1": ("best F1 of the answer's words against a gold answer", _overlap),
     }
     doc, value = simple[choice("ToolReasoning", "reward", name, REWARDS)]
@@ -122,7 +122,7 @@ def _layers(trajectory: Trajectory, released: bool) -> tuple[float, float, float
         text = _policy_text(trajectory)
         parsed, both = trajectory.last.parsed, "</search>" in text and "</python>" in text
         inside = boxed(parsed.text) if isinstance(parsed, Answer) else None
-        accuracy = 0.0 if inside is None else _released_overlap(_bounded(inside), _gold(trajectory))
+        accuracy = 0.0 if inside is None else _released_overlap(_within_length(inside), _gold(trajectory))
     else:
         accuracy, both = _right(trajectory), bool(used(trajectory, SEARCH) and used(trajectory, PYTHON))
     return 0.0, accuracy, BOTH_TOOLS if accuracy > 0 and both else 0.0
@@ -158,7 +158,7 @@ def _right(trajectory: Trajectory) -> float:
     return float(outcome_of(trajectory) == "right")
 
 
-def _exact(trajectory: Trajectory) -> float:
+def _exact_score(trajectory: Trajectory) -> float:
     answer = _answer(trajectory)
     return float(answer is not None and exact_match(answer, _gold(trajectory)))
 
@@ -169,6 +169,7 @@ def _overlap(trajectory: Trajectory) -> float:
 
 
 def _released_overlap(text: str, golds: Sequence[str]) -> float:
+    """Return the F1 of an answer as the release counts it: a closed answer (such as yes) only against an equal gold."""
     answer = normalise_answer(text)
     pairs = [(gold, normalise_answer(gold)) for gold in golds]
     open_ones = [gold for gold, normal in pairs if normal == answer or not _CLOSED & {normal, answer}]

@@ -45,7 +45,7 @@ def next_action(env: TurnEnv) -> str:
     if missing and SEARCH in core.offered and state.searches < most[SEARCH] and left > 1:
         return _thought(f"Still to be looked up: {len(missing)}.", core.actions.rendered(SEARCH, missing[0]))
     has_facts = set(scenario.support) <= pages_read if scenario.found else True
-    printed = _printed(episode, scenario.code)
+    printed = _last_print(episode, scenario.code)
     runs = PYTHON in core.offered and state.programs < most[PYTHON] and scenario.code not in call_texts
     if has_facts and scenario.code and not printed and runs and left > 1:
         return _thought("The rest is a calculation.", core.actions.rendered(PYTHON, scenario.code))
@@ -69,7 +69,7 @@ def _call_texts(episode: Episode) -> set[str]:
     return {str(value).strip() for call in calls for value in json.loads(call.arguments).values()}
 
 
-def _printed(episode: Episode, code: str) -> str:
+def _last_print(episode: Episode, code: str) -> str:
     """Return the output of the task's own program, "" where it has not run."""
     for turn in episode.turns:
         calls = turn.parsed.calls if isinstance(turn.parsed, Call) else ()

@@ -54,6 +54,7 @@ class FileSource(Uncopied):
     answerable = True
 
     def __init__(self, name: str, rows: dict[str, tuple[Question, ...]], corpus: FileCorpus | None) -> None:
+        """Take the rows of each split, and the corpus, None where the documents are outside."""
         self.name, self.splits = name, tuple(rows)
         self._rows, self._corpus = rows, corpus
         self._places = {

@@ -126,6 +126,7 @@ class Toolbox:
         return result, version, recorded_cell(record_of(self._spec, cells), code, result).cells
 
     def _run(self, request: Any, seconds: float) -> Any:
+        """Run code behind the recorded cells, and return the result and the sandbox's version as JSON data."""
         record = record_of(self._spec, decode_state(request["cells"]))
         result, _ = run_cell(record, request["code"])
         return {"result": result.to_json(), "version": sandbox_version(self._spec.backend)}

@@ -119,6 +119,7 @@ def _turn_pieces(turn: Turn, most: int, names: Sequence[str]) -> tuple[tuple[str
 
 
 def _notes(turns: Sequence[Turn]) -> Iterator[tuple[str, str]]:
+    """Yield a class and a text for the tool calls of the turns, by name and failure, and for their events."""
     calls = Counter((result.name, result.error) for turn in turns for result in turn.results if result.call_id)
     for (name, error), count in calls.items():
         yield "error" if error else "", f"{name}: {count} call{'s' if count > 1 else ''}{' failed' if error else ''}"
@@ -154,6 +155,7 @@ def _fold(text: str) -> int:
 
 
 def _split_tags(text: str) -> Iterator[tuple[str, str]]:
+    """Split a text into (class, piece) pairs: each action tag by itself, and the text between with the class ""."""
     at = 0
     for tag in _TAGGED.finditer(text):
         if tag.start() > at:
@@ -220,6 +222,7 @@ class ConversationPage:
 
 
 def _items(entries: list[ViewEntry]) -> Iterator[Item]:
+    """Yield the entries as items, each call together with the result right behind it."""
     place = 0
     while place < len(entries):
         entry = entries[place]

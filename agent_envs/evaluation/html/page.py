@@ -206,7 +206,7 @@ def _links(page: Page) -> list[Cell]:
 
 
 def _check(page: Page) -> None:
-    """Refuse what is no anchor, and links that lead out of the site: a run that somebody sent may name anything."""
+    """Refuse malformed anchors and links out of the site, since a stranger's run may hold any."""
     for table in page.tables:
         if isinstance(table, Table) and table.anchor and not _ANCHOR.fullmatch(table.anchor):
             raise UsageError(f"page: anchor {table.anchor[:80]!r} is no name of letters, digits, '.', '_' and '-'")
@@ -217,6 +217,7 @@ def _check(page: Page) -> None:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
+    """Build the Jinja environment with its filters, once a process; undefined names raise."""
     environment = Environment(
         loader=PackageLoader("agent_envs", "evaluation/html"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, finalize=_finalize,
@@ -244,6 +245,7 @@ def _template(name: str) -> Any:
 
 @pass_context
 def _finalize(context: Context, value: Any) -> Any:
+    """Prepare a template's value: long texts are cut at the page's limit, invisible characters shown; `Markup` stays."""
     if isinstance(value, Markup):
         return value
     text = str(value)
@@ -319,6 +321,7 @@ class LinkedPages:
         return path
 
     def _remove_old(self) -> None:
+        """Remove the pages that the marker file of an earlier view names; UsageError without one, other files stay."""
         if not self._marker.is_file():
             raise UsageError(f"{self.folder} is not empty and holds no pages of an earlier view: choose another folder")
         names = self._marker.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -43,6 +43,7 @@ class Painter(TurnWrapper):
         return transition
 
     def _draw(self) -> None:
+        """Append the picture of the current state, or "" if it is left out or too large; EnvFault where drawing fails."""
         core, picture, turn = self.turn_env(), "", len(self.pictures)
         if turn not in self._left_out:
             try:

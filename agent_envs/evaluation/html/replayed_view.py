@@ -62,7 +62,7 @@ class ReplayReader:
 
     def task(self, entry: Entry, name: str) -> Task | None:
         """Return a task of an entry, None where it is not known here."""
-        self._turn_to(entry)
+        self._open_entry(entry)
         return self._tasks.get(name, self._digests[name]) if self._env is not None else None
 
     def of(self, entry: Entry, trajectory: Trajectory, pictured: bool = True) -> ReplayedEpisode:
@@ -73,7 +73,7 @@ class ReplayReader:
             trajectory: as it was recorded.
             pictured: whether pictures are wanted.
         """
-        self._turn_to(entry)
+        self._open_entry(entry)
         if self._env is None or not trajectory.turns:
             return ReplayedEpisode()
         view_of, has_pictures = companion(self._env, "conversation_view"), draws(self._env)
@@ -91,7 +91,8 @@ class ReplayReader:
             return ReplayedEpisode(note=_reason(view_of is not None, type(error).__name__))
         return ReplayedEpisode(conversation, tuple(env.pictures) if isinstance(env, Painter) else (), note, names)
 
-    def _turn_to(self, entry: Entry) -> None:
+    def _open_entry(self, entry: Entry) -> None:
+        """Open an entry's environment and tasks in place of the last one's; what is missing becomes a note, not an error."""
         if entry is self._entry:
             return
 
@@ -111,6 +112,7 @@ class ReplayReader:
                 missing(f"the run's recorded answers cannot be read ({type(error).__name__})")
 
     def _open_recording(self) -> Recording:
+        """Open the run's recording for replay, once; an empty one where the run recorded nothing."""
         if self._recording is None:
             path = self._externals
             if not path.is_file():

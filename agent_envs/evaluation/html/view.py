@@ -87,6 +87,7 @@ def write_view(folder: Path, target: Path, *, most: int | None = None, progress:
 
 
 def _write_site(run: Run, site: LinkedPages, most: int | None, progress: Progress | None) -> Path:
+    """Write the pages of a run: transcripts of at most `most` episodes, and an index of all; return the index's path."""
     with tempfile.TemporaryFile(dir=site.folder) as file:
         results = Spool(file)
         measures = Measures()
@@ -114,6 +115,7 @@ def _short(text: str) -> str:
 
 
 def _read(run: Run, results: Spool, measures: Measures) -> list[ViewRow]:
+    """Read every episode once: its result goes to the spool on disk, its row for tables is returned."""
     labels = {entry.label: number for number, entry in enumerate(run.suite.entries)}
     places = {key: place for place, (key, *_) in enumerate(run.suite.episodes(), 1)}
     rows: dict[str, ViewRow] = {}
@@ -138,7 +140,7 @@ def _sort_rows(episodes: list[ViewRow]) -> list[ViewRow]:
 
 
 def _rows_with_transcripts(episodes: list[ViewRow], most: int | None) -> list[ViewRow]:
-    """Return those whose transcripts are shown: the first of each entry, as many from each as there is room for."""
+    """Choose at most `most` rows for transcripts: the first of each entry, equally many from each."""
     if most is None or most >= len(episodes):
         return episodes
     counts: Counter[int] = Counter()
@@ -153,6 +155,7 @@ def _rows_with_transcripts(episodes: list[ViewRow], most: int | None) -> list[Vi
 def _transcripts(
     run: Run, results: Spool, subset: list[ViewRow], reader: ReplayReader, progress: Progress | None
 ) -> Iterator[tuple[ViewRow, RenderedTranscript]]:
+    """Yield each row with its drawn transcript, with pictures as long as their room lasts, and report progress."""
     wins, room = 0, PICTURE_BYTES
     for number, row in enumerate(subset, 1):
         result = result_of(json.loads(results.get(row.key)), run.folder)[1]
@@ -170,6 +173,7 @@ def _transcripts(
 def _transcript(
     run: Run, row: ViewRow, result: EpisodeResult, gold: tuple[str, ...], view: ReplayedEpisode
 ) -> Transcript:
+    """Build an episode's transcript: title, facts, gold answers, failed attempts and fault, conversation and pictures."""
     numbers, several = row.numbers, run.suite.trials > 1
     trial = f"{numbers.trial + 1} of {run.suite.trials}"
     parts = [numbers.entry] if len(run.suite.entries) > 1 else []
@@ -199,6 +203,7 @@ def _write_transcripts(
     number, before, size = 1, 0, 0
 
     def write(last: bool) -> None:
+        """Write the batch as a page with links to its neighbours, and empty the batch."""
         nonlocal number, before, size
         span = f"Transcripts {before + 1:,} to {before + len(batch):,} of {total:,}."
         page = Page(
@@ -250,6 +255,7 @@ def _write_index(
 
 
 def _episode_pages(run: Run, site: LinkedPages, rows: list[ViewRow]) -> tuple[list[Table], dict[int, str]]:
+    """Write the pages of episode rows; return the table of these pages, and each entry's link by its number."""
     places: dict[int, str] = {}
     cells: list[tuple[str | Cell, ...]] = []
     outcomes = sorted({row.numbers.outcome for row in rows}, key=list(FAILURES).index)
@@ -344,6 +350,7 @@ def episode_tables(suite: Suite, rows: Sequence[ViewRow]) -> list[Table]:
 
 
 def _episode(row: ViewRow, several: bool, columns: Sequence[int]) -> tuple[str | Cell, ...]:
+    """Build the table cells of an episode; the link is on the trial if there are several, else on the task."""
     numbers = row.numbers
     name = (numbers.task, Cell(f"trial {numbers.trial + 1}", row.href)) if several else (Cell(numbers.task, row.href),)
     counts = (
@@ -356,6 +363,7 @@ def _episode(row: ViewRow, several: bool, columns: Sequence[int]) -> tuple[str |
 
 
 def _plan_table(suite: Suite) -> Table:
+    """Build the table of the suite's entries without the columns that are empty throughout."""
     columns = (
         ("entry", [entry.label for entry in suite.entries]),
         ("environment", [entry.env_id for entry in suite.entries]),

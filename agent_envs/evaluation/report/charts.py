@@ -179,6 +179,7 @@ class _Frame:
 
 
 def _axes(frame: _Frame, x_ticks: Sequence[float], y_ticks: Sequence[float]) -> str:
+    """Draw both axes as SVG, with a grid line at each y tick and a mark at each x tick."""
     parts = []
     for tick, label in _labels(y_ticks):
         at = frame.y(tick)
@@ -196,6 +197,7 @@ def _axes(frame: _Frame, x_ticks: Sequence[float], y_ticks: Sequence[float]) -> 
 
 
 def _band(frame: _Frame, points: Sequence[Point], number: int) -> str:
+    """Draw the interval band of a curve as polygons, one for each run of points with both bounds."""
     parts = []
     for bounded, run in groupby(points, key=lambda point: point[2] is not None and point[3] is not None):
         if bounded:
@@ -207,6 +209,7 @@ def _band(frame: _Frame, points: Sequence[Point], number: int) -> str:
 
 
 def _line(frame: _Frame, points: Sequence[Point], number: int, dots: bool) -> str:
+    """Draw a curve as SVG: a line, dots if they are few; a single point gets its number and its interval."""
     colour = f"c{number % COLOURS}"
     places = [(frame.x(point[0]), frame.y(point[1])) for point in points]
     path = " ".join(f"{x},{y}" for x, y in places)

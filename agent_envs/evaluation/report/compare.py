@@ -29,7 +29,7 @@ class MetricContrast:
     tasks: int
 
     def text(self) -> str:
-        """Return it in words."""
+        """Return the comparison in words."""
         low, high = self.interval
         bounds = "" if low is None else f" [{figure(low, '+')}, {figure(high, '+')}]"
         difference = f"second minus first {figure(self.difference, '+')}{bounds}"
@@ -139,6 +139,7 @@ def _contrast(
 def _metric(
     first: Mapping[str, float], second: Mapping[str, float], clusters: Mapping[str, str]
 ) -> MetricContrast | None:
+    """Compare a metric's task means of two agents on their common tasks, or return None if there are none."""
     tasks = [task for task in first if task in second]
     if not tasks:
         return None

@@ -79,6 +79,7 @@ def agent_names(runs: Sequence[Run]) -> list[str]:
 
 
 def _join(names: Sequence[str], reports: Sequence[RunReport]) -> RunReport:
+    """Join the reports of several runs into one: tables of one caption are merged, notes carry the run's name."""
     pairs = list(zip(names, reports, strict=True))
     parts: dict[str, list[tuple[str, Table]]] = {}
     for name, table in ((name, table) for name, report in pairs for table in report.tables):
@@ -123,6 +124,7 @@ def title_of(run: Run) -> str:
 
 
 def _report(run: Run) -> tuple[RunReport, list[EpisodeNumbers]]:
+    """Build the report of one run, and return it with the episodes' numbers."""
     measures = Measures()
     result, numbers = result_of_run(run, measures)
     summaries = result.summaries
@@ -204,6 +206,7 @@ def _families(summaries: Sequence[Summary]) -> list[Table]:
 
 
 def _rates_by_label(summaries: Sequence[Summary], label: str) -> Table:
+    """Tabulate success by the values of a task label."""
     rows = [
         (
             summary.entry, row.value, str(row.success.tasks), row.success,
@@ -218,6 +221,7 @@ def _rates_by_label(summaries: Sequence[Summary], label: str) -> Table:
 
 
 def _metrics(summaries: Sequence[Summary]) -> Table:
+    """Tabulate each metric's mean over all episodes that ended, and its mean and percentiles over the solved."""
     rows = [
         (
             summary.entry, name, _mean(metric.overall), str(metric.overall.episodes),
@@ -233,6 +237,7 @@ def _metrics(summaries: Sequence[Summary]) -> Table:
 
 
 def _metrics_by(summaries: Sequence[Summary], label: str) -> Table:
+    """Tabulate the means of metrics by the values of a task label."""
     strata = [(summary.entry, row) for summary in summaries for row in summary.strata.get(label, ()) if row.metrics]
     names = list(dict.fromkeys(name for _, row in strata for name in row.metrics))
     rows = [
@@ -249,6 +254,7 @@ def _mean(spread: Spread) -> str:
 
 
 def _success(result: Result, numbers: Sequence[EpisodeNumbers]) -> Table:
+    """Tabulate success, return, cost and smallest detectable difference by entry, with the suite's score and averages."""
     heads = ("entry", "split", "success (95 % interval)", "tasks x trials", "mean return", "cost, USD", "detectable")
     rows: list[tuple[str | Rate, ...]] = []
     for summary in result.summaries:
@@ -267,6 +273,7 @@ def _success(result: Result, numbers: Sequence[EpisodeNumbers]) -> Table:
 
 
 def _trials(summaries: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> Table:
+    """Tabulate pass^k and pass@k for k > 1, and the interval of a rerun of the same tasks."""
     heads = ("entry", "the same tasks again", "k", "pass^k", "pass@k")
     rows = []
     for summary in summaries:
@@ -282,6 +289,7 @@ def _trials(summaries: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> 
 
 
 def _behaviour(summaries: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> Table:
+    """Tabulate valid actions, turns, calls, tokens and time of the episodes that ended."""
     heads = ("entry", "valid actions", "turns", "tool calls", "characters beside the action, a turn", "tokens in", "tokens out",
              "agent s a turn")  # fmt: skip
     rows = []
@@ -299,6 +307,7 @@ def _behaviour(summaries: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) 
 
 
 def _outcomes(summaries: Sequence[Summary]) -> Table:
+    """Tabulate the counts of each outcome and of retried episodes, with a bar of shares."""
     kinds = [kind for kind in FAILURES if any(summary.outcomes.get(kind) for summary in summaries)]
     colours = {kind: list(FAILURES).index(kind) for kind in kinds}
     heads: list[str | Cell] = ["entry", *(Cell(kind, tone=f"k{n}") for kind, n in colours.items()), "retried", "shares"]

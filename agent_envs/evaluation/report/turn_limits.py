@@ -77,6 +77,7 @@ def limit_curves(rows: Iterable[LimitRow]) -> tuple[Curve, ...]:
 
 
 def _curves(subject: str, rows: Sequence[LimitRow]) -> list[Curve]:
+    """Build the curves of accuracy, abstention, wrong answers and turns against the turn limit, where there are points."""
     panels: tuple[tuple[str, str, Callable[[LimitRow], Any]], ...] = (
         ("Accuracy", "solved", lambda row: row.success.percent),
         ("Abstention", 'answers that say "I don\'t know"', lambda row: row.abstained and row.abstained.percent),
@@ -98,6 +99,7 @@ def _curves(subject: str, rows: Sequence[LimitRow]) -> list[Curve]:
 
 
 def _row(subject: str, series: str, entry: Entry, numbers: Sequence[EpisodeNumbers]) -> LimitRow:
+    """Compute an entry's row at its turn limit; abstention is None where the episodes have no such metric."""
     names = metric_names(numbers)
     abstained = [row.metrics.get("abstained", 0.0) for row in numbers]
     wrong = [

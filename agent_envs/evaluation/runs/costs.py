@@ -52,6 +52,7 @@ def parse_feedback(
     explored = EPSILON if epsilon is None else epsilon
 
     def feedback_of(name: str) -> Feedback | None:
+        """Return the feedback settings of a source: None for `none`; prompt texts only for a chat model."""
         if name == NONE:
             return None
         if name not in chats:

@@ -82,7 +82,7 @@ class Result:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was known of the suite before it was played, and a reader of the numbers must know."""
+        """Notes on the suite from before it was played, which a reader of the numbers needs."""
         return self.settings.notes.lines if self.settings.notes is not None else ()
 
     @property
@@ -183,6 +183,7 @@ class _EvaluationSetup:
 
 
 def _set_up(suite: Suite, settings: Settings, policy: Policy | None, prices: RunPrices) -> _EvaluationSetup:
+    """Make the agent and check that a cost limit can hold: every chat model has a price."""
     most = settings.max_cost_usd
     if most is not None:
         check_priced(suite, prices.feedback)
@@ -227,6 +228,7 @@ def _play(
     suite: Suite, plan: list[Planned], setup: _EvaluationSetup, run: Run | None, progress: Progress | None,
     tell: Tell | None = None,
 ) -> Result:  # fmt: skip
+    """Play a plan: a pilot first where a chat model costs, under the budget; write log, results and cache if it is a run."""
     settings, pilot = setup.settings, 0
     fresh = run is not None and not run.log().path.exists()
     if (warn := getattr(setup.actor, "warn_if_environment_differs", None)) is not None:
@@ -353,6 +355,7 @@ def make_agent(name: str, /, *, recording: Recording | None = None, **options: A
 
 
 def _own_agent(name: str, options: dict[str, Any]) -> Policy:
+    """Make an agent from `module:Class`, or a name that only a checkout has; UsageError says which part is wrong."""
     if "" not in sys.path:
         sys.path.insert(0, "")
     module, colon, attribute = name.partition(":")
@@ -377,7 +380,7 @@ def _own_agent(name: str, options: dict[str, Any]) -> Policy:
 
 
 class BudgetedPolicy:
-    """A policy that is asked nothing more when the budget is spent, for one whose single calls cannot be paid."""
+    """A wrapper that charges a policy's replies to a budget and ends when it is spent, for policies that cannot pay by call."""
 
     def __init__(self, policy: Policy, budget: Budget) -> None:
         self.name, self.batch = policy.name, policy.batch

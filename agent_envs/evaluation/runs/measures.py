@@ -123,6 +123,7 @@ def outcome_of(result: EpisodeResult, success: bool) -> str:
 
 
 def _prose(turn: Turn) -> int:
+    """Count a turn's characters beside its action: the whole text less what was said, answered or called."""
     if not isinstance(turn.action, str):
         return 0
     payload = 0
@@ -136,6 +137,7 @@ def _prose(turn: Turn) -> int:
 
 
 def _payload(call: ToolCall) -> int:
+    """Count the characters of a call's argument values; the whole text where it is no JSON object."""
     try:
         values = json.loads(call.arguments)
     except (ValueError, RecursionError):
@@ -170,6 +172,7 @@ class Measures:
         ]
 
     def _measures_of(self, entry: Entry) -> "_EntryMeasures | None":
+        """Return an entry's labels and metrics companions, or None without any; an unknown environment becomes a note."""
         # An id may carry a module to import; reading a run imports nothing that its files name.
         entry = entry.model_copy(update={"env_id": entry.env_id.rpartition(":")[2]})
         try:
@@ -196,6 +199,7 @@ class _EntryMeasures:
     def __init__(
         self, entry: Entry, labels: Companion | None, metrics: Companion | None, notes: dict[str, str]
     ) -> None:
+        """Set up the caches of labels by task, where equal labels share one dictionary, and of recent tasks."""
         self._entry, self._labels, self._metrics, self._notes = entry, labels, metrics, notes
         self._digests = {task: content for task, content, _ in entry.tasks}
         self._labels_by_task: dict[str, dict[str, str]] = {}
@@ -204,6 +208,7 @@ class _EntryMeasures:
         self._task = lru_cache(maxsize=MOST_TASKS)(lambda name: self._tasks.get(name, self._digests[name]))
 
     def annotate(self, numbers: EpisodeNumbers, trajectory: Trajectory | None) -> EpisodeNumbers:
+        """Add a task's labels and an ended episode's metrics to its numbers; without the task they stay as they are."""
         labels, metrics = self._labels_by_task.get(numbers.task), dict[str, float]()
         record = trajectory if self._metrics and numbers.complete else None
         if labels is None or record is not None:
@@ -221,6 +226,8 @@ class _EntryMeasures:
         return replace(numbers, labels=labels, metrics=metrics)
 
     def _metrics_of(self, trajectory: Trajectory, task: Task) -> dict[str, float]:
+        """Call the environment's metrics companion for an episode and return its finite numbers as floats."""
+
         def number(value: Any) -> bool:
             return isinstance(value, int | float) and math.isfinite(value)
 
@@ -252,7 +259,7 @@ class EntryTasks:
         self._entry, self._note_missing = entry, unknown
 
     def get(self, name: str, digest: str) -> Task | None:
-        """Return a task of that content, None where there is none here."""
+        """Return the task of a name if its content has this digest; else None, with a note."""
         if self.env is None:
             return None
         try:
@@ -280,7 +287,7 @@ _NAMES = [field.name for field in fields(EpisodeNumbers)]
 
 
 class NumbersCache:
-    """The place of one run's numbers; none for a small run, nor for environments of others, whose code no digest covers."""
+    """The cache of one run's numbers; off for small runs, and for others' environments, whose code no digest covers."""
 
     def __init__(self, suite: Suite, identity: dict[str, object], journal: Path) -> None:
         size, ours = suite.trials * sum(len(entry.tasks) for entry in suite.entries), set(env_ids())

@@ -176,7 +176,7 @@ class Run:
         yield from unfinished.values()
 
     def sound_rows(self) -> Iterator[RunEpisode]:
-        """Yield what `rows` does, for what counts and is packed; refuses rewards that are not what their terms come to."""
+        """Yield the rows as `rows` does, for results and packing; refuses rewards that are not the sums of their terms."""
         for episode in self.rows():
             _check_sums(episode.result, self.folder / "journal.jsonl")
             yield episode
@@ -197,14 +197,14 @@ class Run:
 
 
 class Spool:
-    """Texts in a file of their own, laid aside under keys and taken out in any order, so that none of them is held."""
+    """Texts by key in a temporary file instead of memory, to be read in any order."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self.places: dict[str, tuple[int, int]] = {}
 
     def put(self, key: str, text: str) -> None:
-        """Lay a text aside."""
+        """Write a text under a key."""
         data = text.encode()
         self.places[key] = (self._file.seek(0, os.SEEK_END), len(data))
         self._file.write(data)
@@ -217,7 +217,7 @@ class Spool:
 
 
 def _check_sums(result: EpisodeResult, path: Path) -> None:
-    """Refuse an episode whose rewards are not what their terms come to: somebody edited one and not the other."""
+    """Refuse an episode whose rewards do not equal the sums of their terms, as after an edit by hand."""
     for turn in result.trajectory.turns:
         if abs(turn.reward - math.fsum(dict(turn.terms).values())) > CLOSE * max(1.0, abs(turn.reward)):
             raise UsageError(

@@ -140,7 +140,7 @@ def interval_or_none(values: Sequence[float], clusters: Sequence[str]) -> tuple[
 
 
 def figure(value: float | None, sign: str = "") -> str:
-    """Return a number with four digits, whole ones with all; "" for None. `sign` "+" also tells that one is positive."""
+    """Format a number with four digits, a whole one in full, None as "". `sign` "+" also tells that one is positive."""
     if value is None:
         return ""
     return format(value, f"{sign},.0f" if abs(value) >= 1_000 else f"{sign}.4g")
@@ -155,6 +155,7 @@ def natural(text: str) -> tuple[Any, ...]:
 
 
 def _label_rate(value: str, numbers: Sequence[EpisodeNumbers]) -> LabelRate:
+    """Compute the success, mean return and mean metrics of the episodes with one value of a label."""
     complete = [row for row in numbers if row.complete]
     metrics = {name: [row.metrics[name] for row in complete if name in row.metrics] for name in metric_names(complete)}
     means = {name: _mean(values) for name, values in metrics.items()}
@@ -232,7 +233,7 @@ class Summary:
         return {"success": value, "interval": interval, **row, **counts, **self.breakdown()}
 
     def breakdown(self) -> dict[str, Any]:
-        """Return the strata and the metrics as plain data; without the one that there is none of."""
+        """Return the strata and the metrics as plain data; an empty one of the two is left out."""
         strata = {name: [item.to_json() for item in rows] for name, rows in self.strata.items()}
         metrics = {name: item.to_json() for name, item in self.metrics.items()}
         return {name: table for name, table in (("strata", strata), ("metrics", metrics)) if table}
@@ -292,6 +293,7 @@ def averages_of(suite: Suite, rates: Sequence[Rate]) -> dict[str, Rate]:
 
 
 def _summary(entry: Entry, trials: int, priced: list[tuple[EpisodeNumbers, Costs]]) -> Summary:
+    """Summarise the episodes of an entry; returns and turns are means over those that ended, success over all."""
     numbers = [row for row, _ in priced]
     tasks, clusters = [row.task for row in numbers], [row.cluster for row in numbers]
     wins = [float(row.success) for row in numbers]

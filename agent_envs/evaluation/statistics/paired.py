@@ -73,7 +73,7 @@ def compare_paired(
     unit = "tasks" if clusters is None or count == len(tasks) else "clusters of tasks"
     return Paired(
         difference, low, high, p_value, f"{method} over {count} {unit}", len(tasks), count,
-        _detectable(error, critical, count, _fewest_signs(level), few),
+        _detectable_difference(error, critical, count, _fewest_signs(level), few),
     )  # fmt: skip
 
 
@@ -136,12 +136,13 @@ def minimum_detectable(
     error, sums, few = _spread(_means(table, names), homes, level)
     count = len(sums)
     critical = t_quantile((1 + level) / 2, max(count - 1, 1))
-    return _detectable(math.sqrt(2) * error, critical, count, _fewest_signs(level), few)
+    return _detectable_difference(math.sqrt(2) * error, critical, count, _fewest_signs(level), few)
 
 
 def _common_tasks(
     first: Mapping[str, Sequence[float]], second: Mapping[str, Sequence[float]], clusters: Mapping[str, str] | None
 ) -> list[str]:
+    """Return the sorted tasks of two agents; UsageError where one lacks a task, there is none, or one has no cluster."""
     if first.keys() != second.keys():
         odd = sorted(first.keys() ^ second.keys())
         more = f" and {len(odd) - NAMED_TASKS} more" if len(odd) > NAMED_TASKS else ""
@@ -210,7 +211,7 @@ def _flipped_sums(values: NDArray[np.float64]) -> NDArray[Any]:
     return np.concatenate(parts)
 
 
-def _detectable(error: float, critical: float, clusters: int, needed: int, few: bool) -> float:
+def _detectable_difference(error: float, critical: float, clusters: int, needed: int, few: bool) -> float:
     """Return (critical value + t_0.8) times the standard error, the usual approximation, between its floor and 1."""
     if clusters < needed or math.isinf(critical):
         return 1.0

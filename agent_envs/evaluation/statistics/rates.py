@@ -46,7 +46,7 @@ class Rate:
         return f"{self.trials} in {self.clusters} clusters" if self.clusters < self.trials else f"{self.trials}"
 
     def text(self) -> str:
-        """Return both: `62.0 % [55.1, 68.4] (n=200 in 50 clusters)`."""
+        """Return share and basis: `62.0 % [55.1, 68.4] (n=200 in 50 clusters)`."""
         return f"{self.share} (n={self.basis})"
 
 
@@ -174,6 +174,7 @@ def number_names(names: Sequence[str]) -> NDArray[np.intp]:
 
 
 def _numbers(values: Sequence[float], level: float = 0.95, **labels: Sequence[Any]) -> NDArray[np.float64]:
+    """Convert values to an array after checks: finite, at least one, as many as each label has, a level in (0, 1)."""
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1 or not numbers.size:
         raise UsageError("statistics: give at least one value")

@@ -99,6 +99,7 @@ class EpisodeRow(Strict):
 
     @model_validator(mode="after")
     def _check_turns(self) -> "EpisodeRow":
+        """Check that turns are numbered, that only the last one ends the episode, and that status and result fit them."""
         ended = self.status in ("terminated", "truncated")
         if [turn.t for turn in self.turns] != list(range(1, len(self.turns) + 1)):
             raise ValueError("turns are numbered from 1")
@@ -210,6 +211,7 @@ class ShardWriter:
     """Writes lines to 0000.jsonl.gz, 0001.jsonl.gz, ... of a folder, none with too many rows or bytes."""
 
     def __init__(self, folder: Path, *, most_rows: int = MOST_ROWS, most_bytes: int = MOST_SHARD_BYTES) -> None:
+        """Set the folder and bounds; no file is opened before the first line."""
         self._folder, self._most_rows, self._most_bytes = folder, most_rows, most_bytes
         self._number = -1
         self._file: IO[bytes] | None = None
@@ -222,7 +224,7 @@ class ShardWriter:
         if len(data) > min(MOST_LINE_BYTES, self._most_bytes):
             raise UsageError(f"a row of {len(data):,} bytes; the format takes {MOST_LINE_BYTES:,}")
         if self._gzip is None or self._rows >= self._most_rows or self._bytes + len(data) > self._most_bytes:
-            self._next()
+            self._open_next()
         assert self._gzip is not None
         self._gzip.write(data)
         self._rows += 1
@@ -243,7 +245,8 @@ class ShardWriter:
     def _path(self) -> Path:
         return self._folder / f"{self._number:04d}.jsonl.gz"
 
-    def _next(self) -> None:
+    def _open_next(self) -> None:
+        """Close the current shard and open the next, compressed without name and time so that equal rows give equal bytes."""
         self.close()
         self._number += 1
         self._rows = self._bytes = 0

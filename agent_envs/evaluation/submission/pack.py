@@ -66,7 +66,7 @@ def pack_run(
         raise UsageError(f"{folder} cannot be packed: {leak}")
     scan = SecretScan(allow)
     answers, report = read_about(about)
-    submission = submission_of(run, answers, reference=_privileged(run))
+    submission = submission_of(run, answers, reference=_is_privileged(run))
     target = _check_target(target)
     draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
@@ -94,6 +94,7 @@ class _Packing:
     """One packing: the run that is read, and the files that are written."""
 
     def __init__(self, run: Run, draft: Path, scan: SecretScan, stack: ExitStack) -> None:
+        """Set up the packing with a spool file for episodes; outcomes and characters are counted on the way."""
         self._run, self._draft, self._scan = run, draft, scan
         self._stack = stack
         self._episodes = self._spool()
@@ -151,10 +152,10 @@ class _Packing:
         without_contact = submission.model_copy(
             update={"submitter": submission.submitter.model_copy(update={"contact": contact})}
         )
-        self._text("submission.json", text, models.file_text(without_contact))
-        self._text("suite.json", suite_text(self._run.suite))
+        self._write_text("submission.json", text, models.file_text(without_contact))
+        self._write_text("suite.json", suite_text(self._run.suite))
         if report:
-            self._text("report.md", report)
+            self._write_text("report.md", report)
 
     def write_episodes(self) -> None:
         """Write one row for every planned episode, in the order of the suite."""
@@ -165,7 +166,7 @@ class _Packing:
                     if key not in self._episodes.places:
                         nothing = EpisodeResult(Trajectory(place.header, (), ()), "missing")
                         self._episodes.put(key, _row(RunEpisode(key, place.entry, place.cluster, place.trial, nothing)))
-                    self._shard_line(writer, self._episodes.get(key))
+                    self._write_line(writer, self._episodes.get(key))
 
     def write_attempts(self) -> None:
         """Write every attempt at every episode, in the order of the suite."""
@@ -195,17 +196,18 @@ class _Packing:
                 raise UsageError(f"{self._run.externals}: an answer does not fit the format: {error}") from None
         with closing(ShardWriter(self._draft / "externals")) as writer:
             for key in sorted(spool.places):
-                self._shard_line(writer, spool.get(key))
+                self._write_line(writer, spool.get(key))
 
     def _spool(self) -> Spool:
         return Spool(self._stack.enter_context(tempfile.TemporaryFile(dir=self._draft.parent)))
 
-    def _text(self, name: str, text: str, searched: str = "") -> None:
+    def _write_text(self, name: str, text: str, searched: str = "") -> None:
         for number, line in enumerate((searched or text).splitlines(), start=1):
             self._scan.scan_line(name, number, line)
         (self._draft / name).write_bytes(text.encode())
 
-    def _shard_line(self, writer: ShardWriter, line: str) -> None:
+    def _write_line(self, writer: ShardWriter, line: str) -> None:
+        """Write a row to a shard and scan it for secrets; UsageError once all rows are longer than the format allows."""
         self._bytes += len(line)
         if self._bytes > MOST_BYTES:
             raise UsageError(
@@ -215,7 +217,7 @@ class _Packing:
         self._scan.scan_line(path.relative_to(self._draft).as_posix(), number, line)
 
 
-def _privileged(run: Run) -> bool:
+def _is_privileged(run: Run) -> bool:
     """Return whether the agent reads the gold: the built-in solver by its name, and whatever the journal marks as such."""
     head = next(read_journal(run.log().path), None)
     return run.agent == "solver" or (isinstance(head, dict) and head.get("privileged") is not False)
@@ -266,6 +268,7 @@ def _check_target(target: Path) -> Path:
 
 
 def _write_manifest(draft: Path, replayed: bool) -> str:
+    """Write the manifest of all files with sizes and digests, and return its own sha256."""
     paths = sorted(path.relative_to(draft).as_posix() for path in draft.rglob("*") if path.is_file())
     rows = tuple(
         models.FileRow(path=path, bytes=(draft / path).stat().st_size, sha256=sha256_file(draft / path))

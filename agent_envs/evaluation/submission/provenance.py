@@ -86,7 +86,7 @@ def submission_of(run: Run, about: About, *, reference: bool) -> schema.Submissi
         models = about.models or (*_models(identity.agent, identity.agent_options), *_advisers(run))
         return schema.Submission(
             suite=schema.SuiteRef(id=run.suite.id, version=run.suite.version, digest=identity.suite_digest),
-            agent=schema.AgentInfo(**agent), models=models, submitter=about.submitter, date=about.date or _last_played(run),
+            agent=schema.AgentInfo(**agent), models=models, submitter=about.submitter, date=about.date or _last_day(run),
             licence=about.licence, training=about.training, harness=_harness(identity.package, commit),
             hardware=about.hardware, prices=_prices(run, identity.agent, models),
         )  # fmt: skip
@@ -100,6 +100,7 @@ def _public_name(agent: str) -> str:
 
 
 def _models(agent: str, options: dict[str, Any]) -> tuple[schema.ModelInfo, ...]:
+    """Return the model that a chat agent's name stands for, with its sampling options; nothing for other agents."""
     service, _, model = _public_name(agent).partition(":")
     if service not in PROVIDERS or not model:
         return ()
@@ -118,6 +119,7 @@ def _advisers(run: Run) -> tuple[schema.ModelInfo, ...]:
 
 
 def _prices(run: Run, agent: str, models: tuple[schema.ModelInfo, ...]) -> schema.Prices:
+    """Collect the prices of the agent's model and of feedback models, dated only if there are any."""
     prices = {_public_name(name).partition(":")[2]: price for name, price in run.config.feedback_prices.items()}
     if run.config.price is not None:
         name = next((model.name for model in models if model.role == "agent"), _public_name(agent))
@@ -126,6 +128,7 @@ def _prices(run: Run, agent: str, models: tuple[schema.ModelInfo, ...]) -> schem
 
 
 def _harness(package: str, commit: str) -> schema.Harness:
+    """Describe this installation: package, commit and its changes, Python, platform, digest of all packages."""
     return schema.Harness(
         agent_envs=package,
         git_commit=commit,
@@ -136,7 +139,7 @@ def _harness(package: str, commit: str) -> schema.Harness:
     )
 
 
-def _last_played(run: Run) -> str:
+def _last_day(run: Run) -> str:
     """Return the day on which the journal was last written: the same whenever the run is packed."""
     path = run.log().path
     if not path.exists():
@@ -156,6 +159,7 @@ def _git(*arguments: str) -> str:
 
 
 def _small_text(path: Path) -> str:
+    """Read a text file of a person's notes; UsageError if it is too large or unreadable."""
     try:
         if path.stat().st_size > schema.MOST_META_BYTES:
             raise UsageError(f"--about: {path} is larger than {schema.MOST_META_BYTES:,} bytes")

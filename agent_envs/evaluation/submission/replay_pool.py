@@ -72,6 +72,7 @@ class Checks:
         hits: deque[tuple[int, Checked]] = deque()
 
         def unknown() -> Iterator[Line]:
+            """Yield the lines without a kept check, and note for each line whether it is a hit or pending."""
             for number, (label, line) in enumerate(lines):
                 name = sha256(label.encode() + b"\0" + line).hexdigest()
                 if name in self._checks:
@@ -127,7 +128,7 @@ class Ledger(Checks):
 
 @contextlib.contextmanager
 def _checker(text: str, externals: Path | None, flags: bool) -> Iterator[Callable[[Line], Checked]]:
-    """Give the work of one process; environments' prints go nowhere."""
+    """Yield the function with which one process checks lines; what environments print is discarded."""
     how = Replaying(read_suite(text, "the suite"), externals, flags=flags)
     with (
         open(os.devnull, "w", encoding="utf-8") as nowhere,
@@ -139,6 +140,7 @@ def _checker(text: str, externals: Path | None, flags: bool) -> Iterator[Callabl
 
 @contextlib.contextmanager
 def _replayer(how: Replaying) -> Iterator[RowReplayer]:
+    """Open a replayer of a suite over its recorded answers; an empty recording where there are none."""
     with contextlib.ExitStack() as stack:
         path = how.externals
         if path is None:

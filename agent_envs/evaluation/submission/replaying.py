@@ -121,6 +121,7 @@ class RowReplayer:
         )
 
     def _replay_row(self, row: EpisodeRow, place: Place) -> tuple[EpisodeRow, bool]:
+        """Replay a row into a new row, and return whether a solver gave its actions; `_RowFault` where the result is no row."""
         head = replace(place.header)
         result, by_solver = EpisodeResult(Trajectory(head, (), ()), row.status), False
         if row.turns:
@@ -133,7 +134,7 @@ class RowReplayer:
 
     def play(self, row: EpisodeRow, place: Place) -> tuple[EpisodeResult, bool]:
         """Replay a row's actions and return the episode, and whether they are the solver's; raises if it cannot."""
-        where, served = "reset", self._served()
+        where, served = "reset", self._served_count()
         try:
             env = self._env(place.entry)
             prompt = self._reset(env, place)
@@ -144,17 +145,17 @@ class RowReplayer:
                 where = f"turns.{old.t - 1}"
                 if turns and (turns[-1].terminated or turns[-1].truncated):
                     raise _RowFault(f"{where}: the episode ended before it, in turn {turns[-1].index}")
-                if solving is not None and _choice(solving, env) != old.action:
+                if solving is not None and _solver_action(solving, env) != old.action:
                     solving = None
                 step = env.step(old.action)
                 info = step[4]
                 new = record_turn(env, step)
-                turns.append(replace(new, events=_border(old.events, old.action) + new.events))
+                turns.append(replace(new, events=_border_events(old.events, old.action) + new.events))
         except (_RowFault, _ReplayUnavailable):
             raise
         # A stranger's text may meet an error of ours: then this row is not verified, and the others are.
         except Exception as error:  # noqa: BLE001
-            raise _classify(error, place.entry.label, where, self._served() > served) from None
+            raise _classify(error, place.entry.label, where, self._served_count() > served) from None
         last = turns[-1]
         if not (last.terminated or last.truncated):
             raise _RowFault(f"turns: the episode goes on after turn {last.index}, the last in the row")
@@ -162,10 +163,11 @@ class RowReplayer:
         trajectory = Trajectory(place.header, prompt, tuple(turns), None, success)
         return EpisodeResult(trajectory, "terminated" if last.terminated else "truncated"), solving is not None
 
-    def _served(self) -> int:
+    def _served_count(self) -> int:
         return self.services.recording.served if self.services.recording is not None else 0
 
     def _reset(self, env: gym.Env[Any, Any], place: Place) -> tuple[Any, ...]:
+        """Reset to a row's task and return the prompt's messages; `_ReplayUnavailable` if spec or task differ here."""
         head = place.header
         try:
             _, info = env.reset(
@@ -182,6 +184,7 @@ class RowReplayer:
         return shown_messages(env, info)
 
     def _env(self, entry: Entry) -> gym.Env[Any, Any]:
+        """Return the entry's environment, made once; `_ReplayUnavailable` if it cannot be made here."""
         if entry.label not in self._envs:
             # An id may carry a module to import; a replay imports nothing that a file names.
             plain = entry.model_copy(update={"env_id": entry.env_id.rpartition(":")[2]})
@@ -214,8 +217,8 @@ def _differences(row: EpisodeRow, again: EpisodeRow) -> list[str]:
     return [*stale, *(f"{name} (replayed -> in the row)" for name in names)]
 
 
-def _border(events: tuple[str, ...], action: str | int) -> tuple[str, ...]:
-    """Return the notes on how a text was made legal that can be true of the recorded text: each once, and as it stands."""
+def _border_events(events: tuple[str, ...], action: str | int) -> tuple[str, ...]:
+    """Return a turn's notes on cut or replaced text; `_RowFault` if one repeats or contradicts the recorded action."""
     notes = border_notes(events)
     for note in notes:
         cut = _CUT.fullmatch(note)
@@ -225,7 +228,8 @@ def _border(events: tuple[str, ...], action: str | int) -> tuple[str, ...]:
     return notes
 
 
-def _choice(solver: Any, env: gym.Env[Any, Any]) -> str | int | None:
+def _solver_action(solver: Any, env: gym.Env[Any, Any]) -> str | int | None:
+    """Ask a solver for its action in a fork of the environment; None if it raises."""
     try:
         choice: str | int = solver(fork(env))
         return choice

@@ -60,6 +60,7 @@ class SecretScan:
     """Collects the kinds of secrets line by line, so that one refusal names them all; the secrets themselves are never kept."""
 
     def __init__(self, allow: Sequence[str] = ()) -> None:
+        """Set the allowed kinds; UsageError names those that do not exist."""
         unknown = sorted(set(allow) - set(KINDS))
         if unknown:
             raise UsageError(f"allow: no kind {', '.join(unknown)}; the kinds are {', '.join(KINDS)}")

@@ -52,6 +52,7 @@ def adhoc_suite(choice: Choice) -> Suite:
 
 
 def _entries(choice: Choice) -> Iterator[Entry]:
+    """Yield a suite's entries: one for each value of the sweep, turn limit and feedback, labelled by what varies."""
     name, values = choice.sweep or ("", (None,))
     for value in values:
         arguments = {**choice.arguments, **({name: value} if name else {})}
@@ -241,6 +242,7 @@ def entry_env(entry: Entry) -> gym.Env[Any, Any]:
 
 
 def _make_env(entry: Entry) -> gym.Env[Any, Any]:
+    """Make an entry's environment; errors in its arguments become UsageError, faults of the machine stay."""
     arguments: dict[str, Any] = dict(entry.arguments)
     try:
         return gym.make(full_id(entry.env_id), **arguments)

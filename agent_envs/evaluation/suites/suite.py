@@ -152,6 +152,7 @@ class Suite(Strict):
 
     @model_validator(mode="after")
     def _unique(self) -> "Suite":
+        """Check that labels, averages and the tasks of an entry are unique, and that averages weigh entries alone."""
         labels = [entry.label for entry in self.entries]
         if len(set(labels)) < len(labels):
             raise ValueError("entries share a label")

@@ -111,6 +111,7 @@ class _ExpressionParser(TokenReader):
         return total
 
     def _term(self) -> Quotient:
+        """Parse factors and their products and quotients; factors side by side are multiplied."""
         value = self.factor()
         while True:
             if self.at("*", "/"):
@@ -180,6 +181,7 @@ class _ExpressionParser(TokenReader):
         return value
 
     def _number(self, mixed: bool) -> Quotient:
+        """Parse a number: with a subscript it is a symbol, with a fraction behind it a mixed number."""
         token = self.here()
         if token.value is None:
             raise Exhausted
@@ -229,6 +231,7 @@ class _ExpressionParser(TokenReader):
         return symbol_value(text)
 
     def _subscript(self) -> str:
+        """Return a subscript in one spelling, with or without braces; Unreadable if they do not close."""
         self.expect("_")
         start, level = self.place, 0
         while self.place < len(self.tokens):
@@ -242,6 +245,7 @@ class _ExpressionParser(TokenReader):
         return f"_{{{' '.join(token.text for token in inner if token.text not in ('{', '}'))}}}"
 
     def _bracket(self) -> Quotient:
+        """Parse an expression in brackets of one kind; bars inside count anew."""
         opened = self.here().text
         if opened not in _BRACKETS:
             raise Unreadable
@@ -253,6 +257,7 @@ class _ExpressionParser(TokenReader):
         return value
 
     def _command(self, text: str) -> Quotient:
+        """Parse a LaTeX command with its operands; an accented operand becomes a symbol. Unreadable for any other command."""
         if text in SYMBOLS:
             return self._name(text)
         self.place += 1
@@ -284,6 +289,7 @@ class _ExpressionParser(TokenReader):
         return self.operand()
 
     def _root(self) -> Quotient:
+        """Parse a root with an optional index in square brackets."""
         index = whole(2)
         if self.take("["):
             index = self.expression()
@@ -291,6 +297,7 @@ class _ExpressionParser(TokenReader):
         return power(self.operand(), inverse(index, self.budget), self.budget)
 
     def _function(self, text: str) -> Quotient:
+        """Parse a function with its powers, base and arguments; a sine to the power -1 is the arcsine."""
         base = exponent = None
         while self.at("^", "_"):
             if self.take("_"):
@@ -311,6 +318,7 @@ class _ExpressionParser(TokenReader):
         return value if exponent is None else power(value, exponent, self.budget)
 
     def _arguments(self) -> tuple[Quotient, ...]:
+        """Parse a function's arguments in brackets, or the product that follows it up to the next function."""
         opened = self.here().text
         if self.here().kind != "sign" or opened not in _BRACKETS:
             value = self.factor()

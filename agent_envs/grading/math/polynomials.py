@@ -116,7 +116,7 @@ def add(left: Sum, right: Sum, budget: StepBudget, factor: int = 1) -> Sum:
     budget.spend(len(left.terms) + len(right.terms))
     for monomial, value in right.terms:
         coefficients[monomial] = coefficients.get(monomial, Fraction(0)) + factor * value
-    return _gathered(coefficients)
+    return _gather(coefficients)
 
 
 def multiply(left: Sum, right: Sum, budget: StepBudget) -> Sum:
@@ -132,7 +132,7 @@ def multiply(left: Sum, right: Sum, budget: StepBudget) -> Sum:
             terms = (((monomial or other), scaled),) if alone else product((*monomial, *other), scaled, budget).terms
             for settled, result in terms:
                 coefficients[settled] = coefficients[settled] + result if settled in coefficients else result
-    return _gathered(coefficients)
+    return _gather(coefficients)
 
 
 def product(powers: Iterable[tuple[Atom, Fraction]], value: Fraction, budget: StepBudget) -> Sum:
@@ -144,7 +144,7 @@ def product(powers: Iterable[tuple[Atom, Fraction]], value: Fraction, budget: St
     expanded: list[tuple[Sum, int]] = []
     budget.spend(len(exponents))
     for atom, power in exponents.items():
-        factor, rest, whole = _settled(atom, power)
+        factor, rest, whole = _settle_power(atom, power)
         value *= factor
         if rest:
             left.append((atom, rest))
@@ -176,7 +176,7 @@ def expands(total: Sum, power: int) -> bool:
     return comb(power + len(total.terms) - 1, power) <= MAX_TERMS
 
 
-def _settled(atom: Atom, power: Fraction) -> tuple[Fraction, Fraction, int]:
+def _settle_power(atom: Atom, power: Fraction) -> tuple[Fraction, Fraction, int]:
     """Return the part of a power in the coefficient, the exponent that is left, and how often the base multiplies out."""
     whole = floor(power)
     if atom.kind == "prime" and whole and abs(whole) * atom.number.bit_length() <= MAX_BITS:
@@ -189,7 +189,8 @@ def _settled(atom: Atom, power: Fraction) -> tuple[Fraction, Fraction, int]:
     return Fraction(1), power, 0
 
 
-def _gathered(coefficients: dict[Monomial, Fraction]) -> Sum:
+def _gather(coefficients: dict[Monomial, Fraction]) -> Sum:
+    """Build a sum from coefficients in sorted order without zeros; Exhausted if a number is too large."""
     for monomial, value in coefficients.items():
         if bits(value) > 2 * MAX_BITS or any(bits(power) > MAX_BITS for _, power in monomial):
             raise Exhausted

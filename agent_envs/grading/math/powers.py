@@ -30,8 +30,8 @@ def power(base: Quotient, exponent: Quotient, budget: StepBudget) -> Quotient:
     result = whole(1)
     for monomial, factor in exponent.above.terms:
         if monomial:
-            above = _symbolic(base.above, monomial, factor, budget)
-            step = times(above, _symbolic(base.below, monomial, -factor, budget), budget)
+            above = _symbolic_power(base.above, monomial, factor, budget)
+            step = times(above, _symbolic_power(base.below, monomial, -factor, budget), budget)
         else:
             step = rational_power(base, factor, budget)
         result = times(result, step, budget)
@@ -87,6 +87,7 @@ def prime_powers(value: int, budget: StepBudget) -> list[tuple[int, int]]:
 
 
 def _whole_power(total: poly.Sum, exponent: int, budget: StepBudget) -> poly.Sum:
+    """Raise a sum to a whole power; it stays a power where the result would be too large."""
     if exponent == 0 or total == poly.ONE:
         return poly.ONE
     if len(total.terms) == 1:
@@ -94,7 +95,7 @@ def _whole_power(total: poly.Sum, exponent: int, budget: StepBudget) -> poly.Sum
         scaled = [(atom, power * exponent) for atom, power in monomial]
         if poly.bits(value) * exponent <= MAX_BITS:
             return poly.product(scaled, value**exponent, budget)
-        return poly.product([*_signed(value, Fraction(exponent), budget), *scaled], Fraction(1), budget)
+        return poly.product([*_signed_power(value, Fraction(exponent), budget), *scaled], Fraction(1), budget)
     if poly.expands(total, exponent):
         return poly.raised(total, exponent, budget)
     return _of_base(total, Fraction(exponent), budget)
@@ -103,10 +104,10 @@ def _whole_power(total: poly.Sum, exponent: int, budget: StepBudget) -> poly.Sum
 def _root(total: poly.Sum, exponent: Fraction, budget: StepBudget) -> poly.Sum:
     """Return a sum, not zero, to a power that is no whole number."""
     if len(total.terms) > 1:
-        plain = _denested(total, budget) if exponent == _HALF else None
+        plain = _denest(total, budget) if exponent == _HALF else None
         return plain or _of_base(total, exponent, budget)
     monomial, value = total.terms[0]
-    outside: _Powers = _positive(abs(value), exponent, budget)
+    outside: _Powers = _positive_power(abs(value), exponent, budget)
     inside: _Powers = []
     for atom, power in monomial:
         if atom.positive:
@@ -132,13 +133,13 @@ def positive_term(total: poly.Sum) -> bool:
     return not more and value > 0 and all(atom.positive for atom, _ in monomial)
 
 
-def _symbolic(total: poly.Sum, monomial: poly.Monomial, factor: Fraction, budget: StepBudget) -> Quotient:
+def _symbolic_power(total: poly.Sum, monomial: poly.Monomial, factor: Fraction, budget: StepBudget) -> Quotient:
     """Return a sum, not zero, to the power `factor * monomial`."""
     if len(total.terms) > 1:
         content, rest = _primitive(total)
-        powers = [*_positive(content, Fraction(1), budget), (poly.compound(rest, budget), Fraction(1))]
+        powers = [*_positive_power(content, Fraction(1), budget), (poly.compound(rest, budget), Fraction(1))]
     else:
-        powers = [*_signed(total.terms[0][1], Fraction(1), budget), *total.terms[0][0]]
+        powers = [*_signed_power(total.terms[0][1], Fraction(1), budget), *total.terms[0][0]]
     factors: _Powers = []
     above = poly.Sum(((monomial, Fraction(1)),)).key
     free = any(atom.free for atom, _ in monomial)
@@ -155,7 +156,7 @@ def _symbolic(total: poly.Sum, monomial: poly.Monomial, factor: Fraction, budget
 def _of_base(total: poly.Sum, exponent: Fraction, budget: StepBudget) -> poly.Sum:
     """Return a sum of several terms to a power that is not multiplied out."""
     content, rest = _primitive(total)
-    powers = _positive(content, exponent, budget)
+    powers = _positive_power(content, exponent, budget)
     if exponent.denominator == 1 and rest.terms[0][1] < 0:
         rest = poly.multiply(rest, poly.number(-1), budget)
         powers.append((poly.IMAGINARY, Fraction(2 * (exponent.numerator % 2))))
@@ -172,7 +173,7 @@ def _primitive(total: poly.Sum) -> tuple[Fraction, poly.Sum]:
     return content, poly.Sum(tuple((monomial, value / content) for monomial, value in total.terms))
 
 
-def _positive(value: Fraction, exponent: Fraction, budget: StepBudget) -> _Powers:
+def _positive_power(value: Fraction, exponent: Fraction, budget: StepBudget) -> _Powers:
     """Return a positive number to a power, as powers of primes."""
     above = [(poly.prime(base), times_found * exponent) for base, times_found in prime_powers(value.numerator, budget)]
     below = [
@@ -181,13 +182,13 @@ def _positive(value: Fraction, exponent: Fraction, budget: StepBudget) -> _Power
     return above + below
 
 
-def _signed(value: Fraction, exponent: Fraction, budget: StepBudget) -> _Powers:
+def _signed_power(value: Fraction, exponent: Fraction, budget: StepBudget) -> _Powers:
     """Return a number to a whole or symbolic power, as powers of primes and of -1, which is i squared."""
     sign = [(poly.IMAGINARY, 2 * exponent)] if value < 0 else []
-    return sign + _positive(abs(value), exponent, budget)
+    return sign + _positive_power(abs(value), exponent, budget)
 
 
-def _denested(total: poly.Sum, budget: StepBudget) -> poly.Sum | None:
+def _denest(total: poly.Sum, budget: StepBudget) -> poly.Sum | None:
     """Return sqrt(a + b) as sqrt(s) + sqrt(t) with rational s and t, where a and b^2 are rational; None if there are none."""
     if len(total.terms) != 2 or total.terms[0][0]:
         return None
@@ -201,8 +202,8 @@ def _denested(total: poly.Sum, budget: StepBudget) -> poly.Sum | None:
         return None
     distance = Fraction(above, below)
     sign = 1 if other.terms[0][1] > 0 else -1
-    one = poly.product(_positive((lead + distance) / 2, _HALF, budget), Fraction(1), budget)
-    two = poly.product(_positive((lead - distance) / 2, _HALF, budget), Fraction(sign), budget)
+    one = poly.product(_positive_power((lead + distance) / 2, _HALF, budget), Fraction(1), budget)
+    two = poly.product(_positive_power((lead - distance) / 2, _HALF, budget), Fraction(sign), budget)
     return poly.add(one, two, budget)
 
 

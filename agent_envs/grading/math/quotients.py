@@ -68,7 +68,7 @@ def quotient(above: Sum, below: Sum, budget: StepBudget) -> Quotient:
         raise Unreadable
     if not above.terms or below == ONE:
         return Quotient(above)
-    above, below = _conjugated(above, below, budget)
+    above, below = _conjugate(above, below, budget)
     monomial, value = below.terms[0]
     # Roots of sums stay below: their inverses are no single terms.
     lead = [(atom, -power) for atom, power in monomial if atom.kind != "base"]
@@ -78,7 +78,7 @@ def quotient(above: Sum, below: Sum, budget: StepBudget) -> Quotient:
     return whole(ratio) if ratio is not None else Quotient(above, below)
 
 
-def _conjugated(above: Sum, below: Sum, budget: StepBudget) -> tuple[Sum, Sum]:
+def _conjugate(above: Sum, below: Sum, budget: StepBudget) -> tuple[Sum, Sum]:
     """Make a constant below the line free of square roots and i: (a + b r)(a - b r) = a^2 - b^2 r^2."""
     if len(below.terms) == 1 or any(atom.kind not in ("prime", "unit") for atom in below.atoms()):
         return above, below

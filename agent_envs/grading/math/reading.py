@@ -91,6 +91,7 @@ def _power(texts: list[str]) -> int:
 
 
 def _is_unit(tokens: list[Token], place: int) -> bool:
+    """Check whether the token is a unit, as words behind a number are; words that change the value are not."""
     token = tokens[place]
     lower = token.text.lower()
     stem, after = lower.removesuffix("s"), tokens[place + 1].text.lower() if place + 1 < len(tokens) else ""
@@ -211,7 +212,7 @@ class _Reader:
             return value.items[0] if isinstance(value, Many) and len(value.items) == 1 else value
         if not parts:
             raise limits.Unreadable
-        parsed = [self._item_or_words(part) for part in _limited(parts)]
+        parsed = [self._item_or_words(part) for part in _limit_parts(parts)]
         names = {name for name, _ in parsed if name}
         bounds = all(any(token.text in RISING for token in part) for part in parts)
         if bounds and [name for name, _ in parsed] == 2 * [*names] and "and" in map(str.lower, joints):
@@ -227,16 +228,17 @@ class _Reader:
         begin = unit_begin(tokens)
         if begin < len(tokens):
             try:
-                reading = self._signed(tokens[:begin])
+                reading = self._read_signs(tokens[:begin])
                 if not isinstance(reading[1], MathWords):
                     return reading
             except limits.Exhausted:
                 raise
             except limits.Unreadable:
                 pass
-        return self._signed(tokens)
+        return self._read_signs(tokens)
 
     def _item_or_words(self, tokens: list[Token]) -> tuple[str, MathValue]:
+        """Read an item, or its words where it is unreadable; only Exhausted raises."""
         try:
             return self.item(tokens)
         except limits.Exhausted:
@@ -244,12 +246,12 @@ class _Reader:
         except limits.Unreadable:
             return "", _words(tokens)
 
-    def _signed(self, tokens: list[Token]) -> tuple[str, MathValue]:
+    def _read_signs(self, tokens: list[Token]) -> tuple[str, MathValue]:
         """Read an item once for each choice of its signs; several ± are independent, unless a ∓ ties them together."""
         places = [place for place, token in enumerate(tokens) if token.text in ("pm", "mp") and token.kind == "command"]
         tied = any(tokens[place].text == "mp" for place in places)
         if not places or (tokens[0].text == "\\{" and is_bracket(tokens)):
-            return self._related(tokens)
+            return self._read_relation(tokens)
         if len(places) > limits.MAX_SIGNS and not tied:
             raise limits.Unreadable
         readings = []
@@ -258,21 +260,22 @@ class _Reader:
             for place, sign in zip(places, choice, strict=True):
                 positive = (sign > 0) == (tokens[place].text == "pm")
                 variant[place] = Token("sign", "+" if positive else "-", spaced=tokens[place].spaced)
-            readings.append(self._related(variant))
+            readings.append(self._read_relation(variant))
         return readings[0][0], Many(distinct(_flat(value for _, value in readings), self.budget))
 
-    def _related(self, tokens: list[Token]) -> tuple[str, MathValue]:
+    def _read_relation(self, tokens: list[Token]) -> tuple[str, MathValue]:
         parts, signs = split(tokens, lambda token: token.kind in ("sign", "command") and token.text in SIGNS)
         return related(parts, signs, self._union, self.budget) if signs else ("", self._union(tokens))
 
     def _union(self, tokens: list[Token]) -> MathValue:
+        """Read a union of values as one set without repetitions."""
         self.budget.spend(len(tokens))
         parts, signs = split(tokens, lambda token: token.text == "cup")
         if not signs:
-            return self._one(tokens)
-        return Many(distinct(_flat(map(self._one, _limited(parts))), self.budget))
+            return self._read_one(tokens)
+        return Many(distinct(_flat(map(self._read_one, _limit_parts(parts))), self.budget))
 
-    def _one(self, tokens: list[Token]) -> MathValue:
+    def _read_one(self, tokens: list[Token]) -> MathValue:
         """Read what is no list, relation or union."""
         texts = tuple(token.text for token in tokens)
         if texts in _WHOLE:
@@ -282,7 +285,7 @@ class _Reader:
             return _words(words)
         parts, signs = split(tokens, lambda token: token.text == ":")
         if signs:
-            return MathRow(":", tuple(read_expression(part, self.budget) for part in _limited(parts)), ":")
+            return MathRow(":", tuple(read_expression(part, self.budget) for part in _limit_parts(parts)), ":")
         if tokens and tokens[-1].kind == "end":
             return self._matrix(tokens)
         if tokens and tokens[0].text in _BRACKETS and is_bracket(tokens):
@@ -290,12 +293,13 @@ class _Reader:
         return read_expression(tokens, self.budget)
 
     def _bracket(self, tokens: list[Token]) -> MathValue:
+        """Read a bracket's content: a set in braces, a row where there are commas, else the value inside."""
         opened, closed, inner = tokens[0].text, tokens[-1].text, tokens[1:-1]
         parts, commas = split(inner, _is_comma)
         braces = opened == "\\{" or (opened == "{" and bool(commas))
         if braces and not inner:
             return Many(())
-        values = [self.item(part)[1] for part in _limited(parts)]
+        values = [self.item(part)[1] for part in _limit_parts(parts)]
         if braces:
             return Many(distinct(_flat(values), self.budget))
         return MathRow(opened, tuple(values), closed) if commas else values[0]
@@ -309,13 +313,13 @@ class _Reader:
         if tokens[begin].text == "array" and inner and inner[0].text == "{":
             inner = inner[[token.text for token in inner].index("}") + 1 :]
         lines = [line for line in split(inner, lambda token: token.text == "\\")[0] if line]
-        rows = [_limited(split(line, lambda token: token.text == "&")[0]) for line in _limited(lines)]
+        rows = [_limit_parts(split(line, lambda token: token.text == "&")[0]) for line in _limit_parts(lines)]
         if not rows or len({len(row) for row in rows}) > 1:
             raise limits.Unreadable
         grid = Grid(tuple(tuple(self.item(cell)[1] for cell in row) for row in rows))
-        return self._scaled(grid, tokens[:begin]) if begin else grid
+        return self._scale(grid, tokens[:begin]) if begin else grid
 
-    def _scaled(self, grid: Grid, factor: list[Token]) -> Grid:
+    def _scale(self, grid: Grid, factor: list[Token]) -> Grid:
         one = [Token("sign", "("), Token("number", "1", Fraction(1)), Token("sign", ")")]
         value = read_expression([*factor, *one], self.budget)
         rows = [[times(value, lone(cell), self.budget) for cell in row] for row in grid.rows]
@@ -328,10 +332,10 @@ def _is_comma(token: Token) -> bool:
 
 def _flat(values: Iterable[MathValue]) -> list[MathValue]:
     """Return the values, the items of lists and sets in their place."""
-    return _limited([item for value in values for item in (value.items if isinstance(value, Many) else (value,))])
+    return _limit_parts([item for value in values for item in (value.items if isinstance(value, Many) else (value,))])
 
 
-def _limited(items: list[T]) -> list[T]:
+def _limit_parts(items: list[T]) -> list[T]:
     if len(items) > limits.MAX_ITEMS:
         raise limits.Exhausted
     return items

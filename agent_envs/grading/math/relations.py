@@ -38,7 +38,7 @@ def related(parts: list[list[Token]], signs: list[str], read: Read, budget: Step
         return _inequality(parts, signs, read, budget)
     if signs != ["!="]:
         raise Unreadable
-    return "", _compared("!=", [read(part) for part in parts], budget)
+    return "", _compare_sides("!=", [read(part) for part in parts], budget)
 
 
 def name_of(tokens: list[Token]) -> str:
@@ -57,6 +57,7 @@ def name_of(tokens: list[Token]) -> str:
 
 
 def _without_subscripts(tokens: list[Token]) -> list[Token]:
+    """Remove subscripts, with all in their braces."""
     rest: list[Token] = []
     level, skips = 0, False
     for token in tokens:
@@ -71,6 +72,7 @@ def _without_subscripts(tokens: list[Token]) -> list[Token]:
 
 
 def _equation(parts: list[list[Token]], member: bool, read: Read, budget: StepBudget) -> tuple[str, MathValue]:
+    """Read an equation: name and value of "x = 5", the value of equal sides, or else the two sides as a comparison."""
     if not parts[0]:  # "= 5"
         parts = parts[1:]
     name, last = name_of(parts[0]) if len(parts) > 1 else "", name_of(parts[-1])
@@ -83,7 +85,7 @@ def _equation(parts: list[list[Token]], member: bool, read: Read, budget: StepBu
         return name, values[0]
     if name or len(values) != 2:
         raise Unreadable
-    return "", _compared("=", values, budget)
+    return "", _compare_sides("=", values, budget)
 
 
 def overlap(one: MathValue, other: MathValue) -> MathValue:
@@ -101,6 +103,7 @@ def overlap(one: MathValue, other: MathValue) -> MathValue:
 
 
 def _inequality(parts: list[list[Token]], signs: list[str], read: Read, budget: StepBudget) -> tuple[str, MathValue]:
+    """Read an inequality; with one unknown alone it is that name's interval, else a row of comparisons."""
     falling = [sign.startswith(">") for sign in signs]
     if all(falling):
         parts, signs = parts[::-1], signs[::-1]
@@ -110,7 +113,7 @@ def _inequality(parts: list[list[Token]], signs: list[str], read: Read, budget: 
     values = [lone(read(part)) for part in parts]
     unknown = [place for place, part in enumerate(parts) if name_of(part) and values[place].free]
     if len(unknown) != 1 or sum(value.free for value in values) != 1:
-        links = [_compared(sign, pair, budget) for sign, pair in zip(signs, pairwise(values), strict=True)]
+        links = [_compare_sides(sign, pair, budget) for sign, pair in zip(signs, pairwise(values), strict=True)]
         return "", MathRow("<", tuple(links), "<") if len(links) > 1 else links[0]
     if len(parts) == 3 and unknown == [1]:
         low, high = values[0], values[2]
@@ -123,7 +126,7 @@ def _inequality(parts: list[list[Token]], signs: list[str], read: Read, budget: 
     return name_of(parts[unknown[0]]), interval
 
 
-def _compared(sign: str, sides: Sequence[MathValue], budget: StepBudget) -> MathValue:
+def _compare_sides(sign: str, sides: Sequence[MathValue], budget: StepBudget) -> MathValue:
     """Return `left sign right` with everything on the right."""
     left, right = map(lone, sides)
     total = plus(right, left, budget, -1)

@@ -78,6 +78,7 @@ def scan(text: str) -> list[Token]:
 
 class _Scanner:
     def __init__(self) -> None:
+        """Set up the scanner outside all brackets and prose."""
         self.tokens: list[Token] = []
         self.spaced = False
         self.depth = 0
@@ -85,7 +86,7 @@ class _Scanner:
         self.prose_next = False
 
     def take(self, text: str, place: int) -> int:
-        """Take what begins at `place`; return where it ends."""
+        """Scan the token that begins at `place` and return the place behind it."""
         number = (_IN_BRACKETS if self.depth else _OUTSIDE).match(text, place)
         if number:
             self._add("number", number.group(), _value(number))
@@ -97,20 +98,21 @@ class _Scanner:
         elif match["side"]:
             self._add("begin" if match["side"] == "begin" else "end", match["environment"])
         elif match["command"]:
-            self._command(match["command"])
+            self._scan_command(match["command"])
         elif match["letters"]:
             for kind, run in _runs(match["letters"], self._in_prose()):
                 self._add(kind, run)
         elif match["sign"] == "+/-":
             self._add("command", "pm")
         else:
-            self._sign("!=" if match["sign"][0] == "\\" else _LONG_SIGNS.get(match["sign"], match["sign"]))
+            self._scan_sign("!=" if match["sign"][0] == "\\" else _LONG_SIGNS.get(match["sign"], match["sign"]))
         return match.end()
 
     def _in_prose(self) -> bool:
         return bool(self.groups) and self.groups[-1][0]
 
-    def _command(self, title: str) -> None:
+    def _scan_command(self, title: str) -> None:
+        """Scan a command: layout becomes a space, an alias its sign, and text commands make the next group prose."""
         alias = vocabulary.ALIASES.get(title, title)
         if title in vocabulary.PROSE:
             self.prose_next = True
@@ -119,9 +121,10 @@ class _Scanner:
         elif alias.isalpha() or title == "\\":
             self._add("command", alias)
         else:
-            self._sign(alias)
+            self._scan_sign(alias)
 
-    def _sign(self, sign: str) -> None:
+    def _scan_sign(self, sign: str) -> None:
+        """Scan a sign with its brackets; a group of prose loses its braces."""
         if sign == "{":
             self.groups.append((self.prose_next or self._in_prose(), self.prose_next))
             if self.prose_next:

@@ -17,6 +17,7 @@ class MathValue:
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
+        """Compare two answers within a bound of steps; beyond the bound they are not equal."""
         if not isinstance(other, MathValue):
             return NotImplemented
         first, second = sorted((self, other), key=_key)  # a bound that is met must not depend on the order
@@ -176,7 +177,7 @@ def _same_rows(left: tuple[MathValue, ...], right: tuple[MathValue, ...], budget
 
 
 def _same_bags(left: tuple[MathValue, ...], right: tuple[MathValue, ...], budget: StepBudget) -> bool:
-    """Take any partner: equality is transitive, so that no choice can be a wrong one."""
+    """Compare two bags by pairing each value with any equal one, which suffices as equality is transitive."""
     if len(left) != len(right):
         return False
     rest = list(right)

@@ -87,6 +87,7 @@ def clean(text: str) -> str:
 
 
 def _chat_turn(message: dict[str, Any]) -> ChatTurn:
+    """Convert a chat message to a turn with its calls; an unknown role becomes the user's."""
     role = _ROLES.get(message["role"], "user")
     rows = message.get("tool_calls") or ()
     calls = tuple(ToolCall(row["id"], row["function"]["name"], row["function"]["arguments"]) for row in rows)
@@ -124,6 +125,7 @@ def _native(head: ChatTurn) -> ChatTurn | None:
 
 
 def _prose(text: str) -> str:
+    """Remove all text between call tags, and join the rest by lines; an unclosed call ends the text."""
     parts: list[str] = []
     while True:
         before, opening, behind = text.partition(_OPENING)

@@ -120,6 +120,7 @@ class HttpChat(Uncopied):
         return replace(reply, text=reply.text.replace(self._key, "(key)"), tool_calls=calls)
 
     def _read(self, answer: Any, request: ChatRequest) -> ChatReply:
+        """Read an answer; the fault of a useless one carries the usage that it cost."""
         try:
             return self.read(answer, request)
         except EnvFault as fault:

@@ -87,6 +87,7 @@ class OpenAIChat(HttpChat):
         return ChatReply(clean(text), tuple(calls), self.usage(answer), member(choices[0], "finish_reason", str) or "")
 
     def _text(self, message: dict[str, Any], answer: Any) -> str:
+        """Return the text of a message, or its refusal; content that is no text is malformed."""
         content = message.get("content")
         if isinstance(content, list):
             return "".join(member(part, "text", str) or member(part, "refusal", str) or "" for part in content)
@@ -139,6 +140,7 @@ class OpenAIText(OpenAIChat):
 
 
 def _message(turn: ChatTurn) -> dict[str, Any]:
+    """Convert a turn to a message of the chat-completions format."""
     if turn.role == "tool":
         return {"role": "tool", "tool_call_id": turn.call_id, "content": turn.text}
     if not turn.calls:

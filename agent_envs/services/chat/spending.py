@@ -97,7 +97,7 @@ class Budget(Uncopied):
             )
 
     def take_back(self, name: str) -> None:
-        """Count an attempt no more: it was refused by a budget further in, and never made."""
+        """Take an attempt's count back: a budget further in refused it, so that it was never made."""
         with self._lock:
             self._counts[name]["calls"] -= 1
             self._keep()
@@ -108,6 +108,7 @@ class Budget(Uncopied):
         return sum(cost_of(self.prices[name], used) for name, used in counts.items() if name in self.prices)
 
     def _keep(self) -> None:
+        """Write the counts to the ledger, if there is one, in one step."""
         if self._ledger is None:
             return
         self._ledger.parent.mkdir(parents=True, exist_ok=True)
@@ -148,7 +149,7 @@ class RunBudgets(Uncopied):
     """The budgets of one run: environments that limit a model alike count together."""
 
     def __init__(self, totals: Mapping[str, Budget] | None = None) -> None:
-        """Take what all calls of a model pay from besides, by the names of models."""
+        """Set the further budgets that all calls of a model are charged to, by model name."""
         self._totals, self._lock = {} if totals is None else totals, threading.Lock()
         self._budgets: dict[tuple[str, SpendingLimits], Budget] = {}
 

@@ -128,7 +128,7 @@ class HttpClient(Uncopied):
         return connections or self._open.setdefault(os.getpid(), Connections(self.name, self.connections, self.admit))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel to another process without connections."""
+        """Pickle the client without its connections."""
         limits: dict[str, Any] = {"max_bytes": self.max_bytes, "connections": self.connections, "admit": self.admit}
         return partial(HttpClient, self.name, **limits), ()
 
@@ -137,6 +137,7 @@ class _Exchange:
     """One request and its answer."""
 
     def __init__(self, place: str, ends: float, max_bytes: int) -> None:
+        """Set the deadline for all phases of the exchange, and the cap on its body."""
         self._place, self._max_bytes = place, max_bytes
         # In place of durations: see `deadline`.
         self._extensions = {
@@ -146,6 +147,7 @@ class _Exchange:
         self._connected = self._answered = self._proxied = False
 
     def run(self, pool: "httpcore.ConnectionPool", request: "httpcore.Request") -> HttpReply:
+        """Send a request and return its reply; it is sent again where a kept connection had gone stale."""
         import httpcore
 
         errors = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError)
@@ -171,7 +173,7 @@ class _Exchange:
         return "resolver" if isinstance(error, NameTimeout) else "time"
 
     def _stale(self, error: Exception) -> bool:
-        """Return whether the server closed a kept connection as the request came: nobody has looked at that request."""
+        """Return whether the server had closed the kept connection, so that it has not read the request."""
         import httpcore
 
         lost = isinstance(error, httpcore.NetworkError | httpcore.RemoteProtocolError) and sign_of(error) is None
@@ -184,6 +186,7 @@ class _Exchange:
             self._answered = True
 
     def _send_once(self, pool: "httpcore.ConnectionPool", request: "httpcore.Request") -> HttpReply:
+        """Send the request and read the reply; headers of one name are joined by commas."""
         # The content of a request is a stream of bytes that may be read again.
         request.extensions = self._extensions
         response = pool.handle_request(request)
@@ -197,6 +200,7 @@ class _Exchange:
             response.close()
 
     def _body(self, response: "httpcore.Response", encoding: str) -> bytes:
+        """Read and inflate a body; TransportFault where it exceeds the cap, is damaged or is cut short."""
         body = _Body(encoding, self._max_bytes)
         for chunk in response.iter_stream():
             try:
@@ -215,6 +219,7 @@ class _Body:
     """A body as it grows, never far beyond the cap: a bomb is not inflated."""
 
     def __init__(self, encoding: str, cap: int) -> None:
+        """Set up an empty body that inflates gzip and deflate; any other coding fails like a damaged body."""
         self.encoding = encoding.strip().lower()[:20]
         self.received = self.size = 0
         self.parts: list[bytes] = []
@@ -228,6 +233,7 @@ class _Body:
         return self._inflater is None or self._inflater.eof or not self.received
 
     def add(self, chunk: bytes) -> None:
+        """Add a chunk, inflated no further than one byte beyond the cap."""
         self.received += len(chunk)
         if self._inflater is not None:
             chunk = self._inflater.decompress(chunk, self._cap - self.size + 1)
@@ -236,6 +242,7 @@ class _Body:
 
 
 def _request(place: str, method: str, url: str, headers: dict[str, str], json: Any) -> "httpcore.Request":
+    """Build the request with its JSON body and headers; UsageError for an illegal URL or header, whose text it omits."""
     import httpcore
     import httpx
 

@@ -57,7 +57,7 @@ class Connections:
                 over = self._closed and not self._users
             self._free.release()
             if over:
-                self._shut()
+                self._close_pools()
 
     def close(self) -> None:
         """Close what is open; exchanges under way end first."""
@@ -67,13 +67,14 @@ class Connections:
             self._closed = True
             over = not self._users
         if over:
-            self._shut()
+            self._close_pools()
 
-    def _shut(self) -> None:
+    def _close_pools(self) -> None:
         for pool in self._pools.values():
             pool.close()
 
     def _pool(self, scheme: str, host: str) -> "httpcore.ConnectionPool":
+        """Return the pool of connections for a host: one each for plain and secure connections and each proxy."""
         origin = f"{scheme}://{host}"
         if origin not in self._proxies:
             # What httpx does, too: http_proxy, https_proxy, all_proxy, no_proxy and the system's settings.
@@ -85,6 +86,7 @@ class Connections:
         return self._pools[key]
 
     def _open_pool(self, secure: bool, proxy: str) -> "httpcore.ConnectionPool":
+        """Open a pool of connections, through the proxy if there is one."""
         import httpcore
 
         from agent_envs.services.http.deadline import DeadlineBackend
@@ -122,6 +124,7 @@ def basic_authorization(user: str, password: str) -> str:
 
 
 def _proxy(name: str, proxy: str) -> tuple[str, list[tuple[str, str]]]:
+    """Parse a proxy's address into its URL and authorization header; UsageError if it is not of http."""
     parts = urllib.parse.urlsplit(proxy if "://" in proxy else f"http://{proxy}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"{name}: the proxy of the environment is not of the form http://HOST:PORT")

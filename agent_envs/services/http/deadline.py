@@ -29,7 +29,7 @@ class DeadlineBackend(httpcore.NetworkBackend):
     """Connects within what is left of the time, the resolution of names included."""
 
     def __init__(self, admit: Admit | None = None) -> None:
-        """Take who is asked before each connection; the addresses that it sees are the ones that are connected to."""
+        """Set the check that each host's addresses must pass; connections go to these very addresses."""
         self._admit = admit
 
     def connect_tcp(
@@ -111,6 +111,7 @@ def resolve(host: str, port: int, seconds: float) -> list[str]:
     answers: queue.SimpleQueue[list[str] | OSError] = queue.SimpleQueue()
 
     def look_up() -> None:
+        """Resolve the host in a thread of its own, and put addresses or the error into the queue."""
         try:
             infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             answers.put(list(dict.fromkeys(str(info[4][0]) for info in infos)))

@@ -113,7 +113,7 @@ def transport_fault(error: Exception, place: str, answered: bool, proxied: bool 
         kind: Kind = "resolver" if sign.errno in _RESOLVER_FAILED else "name"
         return TransportFault(f"{place}: the name of the host cannot be resolved", "proxy" if proxied else kind)
     if isinstance(error, httpcore.ConnectError | httpcore.ProxyError):
-        return TransportFault(f"{place}: cannot connect", _no_connection(error, proxied))
+        return TransportFault(f"{place}: cannot connect", _connection_kind(error, proxied))
     if answered:
         return TransportFault(f"{place}: the body is cut short or is not sound HTTP")
     if sign is not None:
@@ -121,7 +121,8 @@ def transport_fault(error: Exception, place: str, answered: bool, proxied: bool 
     return TransportFault(f"{place}: the connection was closed before the answer")
 
 
-def _no_connection(error: Exception, proxied: bool) -> Kind:
+def _connection_kind(error: Exception, proxied: bool) -> Kind:
+    """Classify a failed connection: `proxy`, `tunnel`, `network` or `connect`."""
     import httpcore
 
     if isinstance(error, httpcore.ProxyError):
@@ -165,6 +166,7 @@ def parse_json(body: bytes) -> Any:
 
 
 def _bound_depth(value: Any) -> None:
+    """Raise ValueError if JSON is nested more deeply than `MAX_DEPTH`."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         level = [item for outer in level for item in (outer.values() if isinstance(outer, dict) else outer)]
@@ -182,6 +184,7 @@ def _finite(text: str) -> float:
 
 
 def _target(url: str, location: str) -> str:
+    """Compose a hint with a redirect's target, without query or password; "" if that is no URL."""
     try:
         parts = urlsplit(urljoin(url, location))
         port = "" if parts.port is None else f":{parts.port}"

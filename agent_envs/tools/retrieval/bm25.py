@@ -114,6 +114,7 @@ class BM25Index:
     """Scores of every term in every document, as the columns of a sparse matrix. Read-only, so threads may share it."""
 
     def __init__(self, settings: BM25Settings, files: IndexFiles) -> None:
+        """Load the postings; a small index is converted to float64 at once, a large one at each query."""
         self.settings = settings
         self.documents = files.documents
         self._stop = frozenset(settings.stop_words)
@@ -155,6 +156,7 @@ class BM25Index:
         return columns
 
     def _sum(self, columns: list[tuple[NDArray[Any], NDArray[Any]]]) -> Scores | None:
+        """Add up the postings' scores by document, in the order of terms whatever the size; None without postings."""
         if not columns:
             return None
         if self._quick:
@@ -218,6 +220,7 @@ def build_files(corpus: Corpus, settings: BM25Settings, progress: Progress | Non
 
 
 def _bm25s_matrix(columns: list[list[int]], terms: dict[str, int], settings: BM25Settings) -> dict[str, Any]:
+    """Compute the score matrix with bm25s; Okapi's own idf replaces bm25s' afterwards."""
     import bm25s
 
     # float64: with float32, numpy 1 and numpy 2 promote bm25s' formulas differently
@@ -257,6 +260,7 @@ def get_index(
 
 
 def _files(corpus: Corpus, settings: BM25Settings, cache_dir: Path | None, progress: Progress | None) -> IndexFiles:
+    """Load the index files from the cache or build them; small corpora are built each time and not cached."""
     if cache_dir is None or len(corpus) <= SMALL_CORPUS:
         return build_files(corpus, settings, progress)
     name = digest({"corpus": corpus.digest, "settings": asdict(settings), "format": FORMAT})
@@ -283,6 +287,7 @@ class BM25Retriever(IndexRetriever):
         cache_dir: Path | None = None,
         progress: Progress | None = None,
     ) -> None:
+        """Build or load the index of a corpus; the method okapi gives the retriever another name."""
         self.name = "bm25_okapi" if settings is not None and settings.method == "okapi" else "bm25"
         self.corpus = corpus
         self.index = get_index(corpus, settings, cache_dir, progress)

@@ -29,7 +29,7 @@ SILENT_BUILD = 5_000  # passages; a larger index takes seconds
 RETRIEVERS = (
     "bm25", "bm25_okapi", "rank_bm25", "tantivy", "static", "minilm-faiss", "dense", "hybrid", "random", "empty", "oracle",
 )  # fmt: skip
-INDEXES = ("bm25", "bm25_okapi", "rank_bm25", "tantivy", "static", "oracle")  # of those, what `_indexed` makes
+INDEXES = ("bm25", "bm25_okapi", "rank_bm25", "tantivy", "static", "oracle")  # of those, what `_index_retriever` makes
 MODEL_FORMS = ("minilm-faiss/KIND", "dense:MODEL[/KIND]", "hybrid[:RETRIEVER][=KEYWORD,SEMANTIC]")
 REMOTE_FORMS = ("search_r1@URL", "skyrl@URL")
 
@@ -214,11 +214,11 @@ def make_retriever(
     folder = cache_dir or cache.cache_dir()
     hybrid = split_hybrid(name)
     if hybrid is not None:
-        engines = [_indexed("bm25", corpus, folder, progress)]
+        engines = [_index_retriever("bm25", corpus, folder, progress)]
         engines.append(make_retriever(hybrid[0], corpus, cache_dir=folder, progress=progress, recording=recording))
         return HybridRetriever(corpus, engines, hybrid[1], name=name)
     if name in INDEXES or (dense := split_dense(name)) is None:
-        return _indexed(name, corpus, folder, progress)
+        return _index_retriever(name, corpus, folder, progress)
     return DenseRetriever(corpus, *dense, cache_dir=folder, progress=progress, recording=recording)
 
 
@@ -277,7 +277,8 @@ def _outside(name: str, recording: Recording | None) -> Retriever | None:
     return WebSearch(name, recording=recording) if is_web_search(name) else None
 
 
-def _indexed(name: str, corpus: Corpus, folder: Path, progress: Progress | None) -> Retriever:
+def _index_retriever(name: str, corpus: Corpus, folder: Path, progress: Progress | None) -> Retriever:
+    """Make a retriever over a corpus's index by name; BM25 for any other name."""
     if name == "rank_bm25":
         return RankBM25Retriever(corpus, progress=progress)
     if name == "static":

@@ -80,6 +80,7 @@ class SentenceEncoder:
     dtype, block = "float32", 256
 
     def __init__(self, name: str, model: Any, model_digest: str, device: str) -> None:
+        """Set up the encoder with its batch size by device, and encode an empty query to learn the width."""
         from threadpoolctl import ThreadpoolController
 
         self.name, self.digest = name, model_digest
@@ -129,6 +130,7 @@ def require_packages() -> None:
 
 
 def _load(name: str, device: str) -> SentenceEncoder:
+    """Load a sentence encoder; MiniLM comes from pinned local files. UsageError if it cannot be loaded."""
     place = str(_minilm_folder()) if name == MINILM else name
     from sentence_transformers import SentenceTransformer
 

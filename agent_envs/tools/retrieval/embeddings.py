@@ -95,11 +95,12 @@ def vectors_folder(corpus: Corpus, encoder: Encoder, cache_dir: Path) -> Path:
 
 
 def _compute(corpus: Corpus, encoder: Encoder, folder: Path, progress: Progress | None) -> Vectors | None:
+    """Compute and install a corpus's vectors; after a kill the sound blocks on disk are kept and the rest computed."""
     unfinished = folder.parent / f".{folder.name}.blocks"
     try:
         with unfinished.open("a+b") as file:
             rows = length = 0
-            for start, data in _stored(file, encoder, len(corpus)):
+            for start, data in _stored_blocks(file, encoder, len(corpus)):
                 rows, length = min(start + encoder.block, len(corpus)), length + len(data) + 32
             file.truncate(length)  # after the last sound block
             file.seek(length)
@@ -112,7 +113,7 @@ def _compute(corpus: Corpus, encoder: Encoder, folder: Path, progress: Progress 
 
     def write(temporary: Path) -> dict[str, Any]:
         with unfinished.open("rb") as file:
-            blocks = (data for _, data in _stored(file, encoder, len(corpus)))
+            blocks = (data for _, data in _stored_blocks(file, encoder, len(corpus)))
             write_rows(temporary / VECTORS, encoder.dtype, (len(corpus), encoder.width), blocks)
         return {**about(corpus, encoder), "imported": False}
 
@@ -131,6 +132,7 @@ def write_rows(path: Path, dtype: str, shape: tuple[int, ...], blocks: Iterable[
 
 
 def _blocks(corpus: Corpus, encoder: Encoder, start: int, progress: Progress | None) -> Iterator[Vectors]:
+    """Encode the passages from a row on, and yield their vectors block by block."""
     for first in range(start, len(corpus), encoder.block):
         last = min(first + encoder.block, len(corpus))
         yield encoder.encode([passage_text(corpus, row) for row in range(first, last)])
@@ -138,7 +140,7 @@ def _blocks(corpus: Corpus, encoder: Encoder, start: int, progress: Progress | N
             progress("embed", last / len(corpus))
 
 
-def _stored(file: IO[bytes], encoder: Encoder, rows: int) -> Iterator[tuple[int, bytes]]:
+def _stored_blocks(file: IO[bytes], encoder: Encoder, rows: int) -> Iterator[tuple[int, bytes]]:
     """Yield the first row and the bytes of each sound block, until one is torn or damaged."""
     file.seek(0)
     for start in range(0, rows, encoder.block):

@@ -21,6 +21,7 @@ class OkapiReference:
     """rank-bm25's BM25Okapi over a corpus, cut into words as ours are."""
 
     def __init__(self, corpus: Corpus, settings: BM25Settings, progress: Progress | None = None) -> None:
+        """Tokenize the corpus and index it with rank-bm25; MissingExtra without the package."""
         try:
             from rank_bm25 import BM25Okapi
         except ImportError:

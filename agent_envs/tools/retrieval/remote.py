@@ -93,6 +93,7 @@ class _SearchServer:
     """A server as a function from {query, topk} to an answer in the one form that is recorded."""
 
     def __init__(self, style: str, url: str) -> None:
+        """Set up the client; UsageError if the token of the environment variable cannot stand in a header."""
         self._style, self._url, self._name = style, url, f"{style}@{url}"
         self._client = shared_client(self._name, MAX_BYTES)
         self._token = os.environ.get(TOKEN_VARIABLE, "").strip()
@@ -100,6 +101,7 @@ class _SearchServer:
             raise UsageError(f"the token in {TOKEN_VARIABLE} holds characters that an HTTP header cannot carry")
 
     def __call__(self, request: Any, seconds: float) -> Any:
+        """Send a query in the server's style, and return its hits in the recorded form; the token never appears in a fault."""
         query, top_k = request["query"], request["topk"]
         queries = {"query": query} if self._style == "skyrl" else {"queries": [query]}
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else None

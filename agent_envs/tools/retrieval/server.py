@@ -61,6 +61,7 @@ class _Connection(H11Protocol):
         return self.cycle is not None and not (self.cycle.response_complete or self.cycle.more_body)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the clock; with too many connections the longest waiting one is closed."""
         super().connection_made(transport)
         self._since = time.monotonic()
         self._close_in(REQUEST_SECONDS + LINGER_SECONDS)
@@ -69,6 +70,7 @@ class _Connection(H11Protocol):
             min(waiting, key=lambda one: one._since).transport.close()  # this one, where all the others are at work
 
     def data_received(self, data: bytes) -> None:
+        """Stop the clock once a request is complete, and start it for a new one."""
         super().data_received(data)
         if self._at_work:
             self._stop_clock()
@@ -76,11 +78,12 @@ class _Connection(H11Protocol):
             self._close_in(REQUEST_SECONDS + LINGER_SECONDS)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Keep a connection whose client only has nothing more to say until it has its answer."""
+        """Keep a half-closed connection open until its answer is sent."""
         self._half_closed = True
         return self._at_work
 
     def on_response_complete(self) -> None:
+        """Close a connection that its client half closed; bound the time of a request or answer still on its way."""
         super().on_response_complete()
         self._since = time.monotonic()
         if self._half_closed:
@@ -146,7 +149,7 @@ class RetrieverServer:
             self.health |= {"passages": len(corpus), "corpus": corpus.digest}
         self._tell, self._verbose = tell, verbose
         self._lock, self._counts = threading.Lock(), (0, 0, 0)
-        self._socket = _bound(host, port)
+        self._socket = _listening_socket(host, port)
         self._server = uvicorn.Server(
             uvicorn.Config(
                 self.answer, http=_Connection, ws="none", loop="asyncio", lifespan="off", interface="asgi3",
@@ -217,6 +220,7 @@ class RetrieverServer:
         return {"result": [[wire_document(hit.passage) for hit in hits] for hits in results]}, len(results)
 
     def _check_sender(self, request: Request) -> None:
+        """Refuse a request with a wrong Host, the Origin of another site, or a wrong token (400, 403, 401)."""
         hosts = request.headers.getlist("host")
         if len(hosts) != 1:
             raise HTTPException(400, "one Host header is needed")
@@ -266,7 +270,7 @@ class RetrieverServer:
         self._tell(f"failed: {type(error).__name__}: {' '.join(str(error)[:200].split())}")
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _listening_socket(host: str, port: int) -> socket.socket:
     """Return a socket that listens; what connects before the server serves waits."""
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:

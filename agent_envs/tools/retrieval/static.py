@@ -60,6 +60,7 @@ class Subwords:
         return numbers
 
     def _encode_word(self, word: str) -> tuple[int, ...]:
+        """Split a word into tokens by byte-pair merges, the best rank first; unknown pieces become bytes."""
         pieces = [BEGINNING, *word]
         while len(pieces) > 1:
             ranks = [self._ranks.get(pair) for pair in zip(pieces, pieces[1:], strict=False)]
@@ -162,6 +163,7 @@ def static_encoder() -> StaticEncoder:
 
 
 def _read_encoder() -> StaticEncoder:
+    """Load the pinned word vectors and tokenizer of the static encoder."""
     paths = pinned_files(PACKAGE, VERSION, SHA256, "legal", "semantic search by static word vectors")
     weights = paths[WEIGHTS].read_bytes()
     start = 8 + int.from_bytes(weights[:8], "little")  # safetensors: a length, a header of that length, the numbers

@@ -36,6 +36,7 @@ class TantivyIndex:
     """An index that is open for searching. Read-only, so threads may share it."""
 
     def __init__(self, index: Any) -> None:
+        """Open a searcher that does not watch the index for changes."""
         self._tantivy = _package()
         self._schema = index.schema
         index.config_reader("manual")  # the default starts a thread that waits for changes
@@ -62,6 +63,7 @@ class TantivyIndex:
         return [row for _, row in best], [-rank / 10**DECIMALS for rank, _ in best]
 
     def _query(self, counts: dict[str, int]) -> Any:
+        """Build a boolean query of terms, each boosted by its count."""
         query, should = self._tantivy.Query, self._tantivy.Occur.Should
         parts = []
         for term, count in counts.items():
@@ -119,6 +121,7 @@ def get_tantivy_index(corpus: Corpus, cache_dir: Path | None = None, progress: P
 
 
 def _from_folder(corpus: Corpus, parent: Path, progress: Progress | None) -> TantivyIndex:
+    """Open the corpus's index in its folder, which names corpus, settings and index format; build it where it is missing."""
     version = str(_package().__version__)
     kind = re.search(r"index_format v\d+", version)  # releases that share it read each other's files
     tantivy = kind[0] if kind else version
@@ -127,6 +130,7 @@ def _from_folder(corpus: Corpus, parent: Path, progress: Progress | None) -> Tan
     opened = partial(open_folder, folder)
 
     def write(temporary: Path) -> dict[str, Any]:
+        """Write the index into a temporary folder with files that every user may read; OSError for a full disk."""
         try:
             write_index(corpus, temporary, progress)
         except ValueError as error:  # tantivy's name for a full disk
@@ -155,6 +159,7 @@ def open_folder(folder: Path) -> TantivyIndex | None:
 
 
 def _package() -> Any:
+    """Import tantivy, or raise MissingExtra."""
     try:
         import tantivy
     except ImportError:

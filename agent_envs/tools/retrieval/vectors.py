@@ -69,7 +69,7 @@ def build_index(kind: str, vectors: Vectors) -> Any:
     """Return FAISS' index of a kind over vectors of length 1, of which no more than a part is copied at once."""
     faiss = faiss_package()
     width = vectors.shape[1]
-    index = _empty(faiss, kind, width, len(vectors))
+    index = _empty_index(faiss, kind, width, len(vectors))
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)  # threads would link a graph in another order each time
     try:
@@ -83,7 +83,8 @@ def build_index(kind: str, vectors: Vectors) -> Any:
     return index
 
 
-def _empty(faiss: Any, kind: str, width: int, rows: int) -> Any:
+def _empty_index(faiss: Any, kind: str, width: int, rows: int) -> Any:
+    """Make an empty FAISS index of a kind: flat, sq8, hnsw, or else IVF with cells by the number of rows."""
     product = faiss.METRIC_INNER_PRODUCT
     if kind == "flat":
         return faiss.IndexFlatIP(width)
@@ -136,12 +137,12 @@ def get_vector_index(
     """
     faiss_package()
     if kind == "flat" or cache_dir is None:
-        return _built(kind, vectors, ask, progress)
+        return _build(kind, vectors, ask, progress)
     folder = cache_dir / "faiss" / digest({"vectors": name, "kind": kind, "format": FORMAT})[:32]
     about = {"vectors": name, "kind": kind, "shape": list(vectors.shape), "format": FORMAT}
 
     def build() -> VectorIndex:
-        index = _built(kind, vectors, ask, progress)
+        index = _build(kind, vectors, ask, progress)
         install_folder(folder, lambda place: write(place, index), lambda place: _open(place, about) is not None)
         return index
 
@@ -152,7 +153,8 @@ def get_vector_index(
     return opened_or_built(folder, lambda: _open(folder, about), build, progress)
 
 
-def _built(kind: str, vectors: Vectors, ask: Ask, progress: Progress | None) -> VectorIndex:
+def _build(kind: str, vectors: Vectors, ask: Ask, progress: Progress | None) -> VectorIndex:
+    """Build an index over the vectors; an approximate kind has its recall measured and reported on stderr."""
     if progress is not None:
         progress(kind, 0.0)
     index = VectorIndex(build_index(kind, vectors))
@@ -167,6 +169,7 @@ def _built(kind: str, vectors: Vectors, ask: Ask, progress: Progress | None) -> 
 
 
 def _open(folder: Path, about: Mapping[str, Any]) -> VectorIndex | None:
+    """Load an index from its folder; None if manifest, file or shape do not fit."""
     manifest = read_manifest(folder, about, (INDEX,))
     if manifest is None:
         return None

@@ -41,7 +41,7 @@ class SearchRequest:
 def read_request(body: bytes) -> SearchRequest:
     """Parse the body of a request; raises BadRequest where it is not that form, or beyond the limits."""
     try:
-        value = json.loads(body, parse_constant=_no_constant)
+        value = json.loads(body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         what = "nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
         raise BadRequest(f"the body is no JSON text: {what}") from None
@@ -62,7 +62,7 @@ def read_request(body: bytes) -> SearchRequest:
     return SearchRequest(tuple(whole(query) for query in queries), top_k, bool(scores))
 
 
-def _no_constant(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
@@ -96,6 +96,7 @@ def read_hits(answer: Any, top_k: int, name: str) -> tuple[Hit, ...]:
 
 
 def _hit(row: Any, where: str, name: str) -> Hit:
+    """Read a hit in either form, with `title` and `text` or with `contents`; a malformed or too long one raises."""
     if not isinstance(row, dict):
         raise _malformed(name, f"{where} is no object")
     document = row.get("document", row)
@@ -115,6 +116,7 @@ def _hit(row: Any, where: str, name: str) -> Hit:
 
 
 def _identity(document: dict[str, Any], title: str, text: str, where: str, name: str) -> str:
+    """Return a document's id, or a digest of its title and text where it has none; a malformed id raises."""
     identity = document.get("id")
     if identity is None:
         return sha256_text(f'"{title}"\n{text}')[:16]

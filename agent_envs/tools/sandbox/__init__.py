@@ -130,6 +130,7 @@ def _pool(name: str) -> BackendPool:
 
 
 def _session(spec: SandboxSpec, snapshot: SessionSnapshot | None = None) -> Session:
+    """Open a session, from a snapshot's saved state if that is in the cache; UsageError if another version is installed."""
     version = sandbox_version(spec.backend, spec.packages)
     if spec.version not in ("", version):
         raise UsageError(f"sandbox {spec.backend}: {spec.version!r} is asked for, and {version!r} is installed")
@@ -142,6 +143,7 @@ def _session(spec: SandboxSpec, snapshot: SessionSnapshot | None = None) -> Sess
 
 
 def _after_fork() -> None:
+    """Replace locks and live processes in a forked child, where those of the parent are of no use."""
     global _LOCK
     _LOCK = threading.Lock()
     for pool in _POOLS.values():

@@ -49,15 +49,16 @@ class BwrapBackend:
                 f"{LEAST_MEMORY_MB} before a cell runs; give at least that"
             )
         try:
-            return self._opened(spec)
+            return self._open_interpreter(spec)
         except EnvFault:  # the server may have been lost while it was idle; a new one that fails as well is a fault
-            return self._opened(spec)
+            return self._open_interpreter(spec)
 
-    def _opened(self, spec: SandboxSpec) -> "BwrapInterpreter":
+    def _open_interpreter(self, spec: SandboxSpec) -> "BwrapInterpreter":
         fork_server = self._fork_server(spec.preload, spec.packages)
         return BwrapInterpreter(fork_server, fork_server.take(), spec)
 
     def _fork_server(self, preload: bool, packages: tuple[str, ...]) -> ForkServer:
+        """Return the fork server for these packages; a dead one is replaced."""
         with self._lock:
             fork_server = self._fork_servers.get((preload, packages))
             if fork_server is not None and not fork_server.alive():
@@ -88,10 +89,11 @@ class BwrapInterpreter:
     """One session's process."""
 
     def __init__(self, fork_server: ForkServer, child: Child, spec: SandboxSpec) -> None:
+        """Start the session's process with its settings, and stop it until there is a cell; EnvFault if it does not start."""
         self._fork_server, self._child, self._reaped = fork_server, child, False
         settings = {"seed": spec.seed, "memory_mb": spec.limits.memory_mb, "recursion": spec.limits.recursion}
         try:
-            self.process = Process(_introduced(child.cells, settings))
+            self.process = Process(_introduce(child.cells, settings))
         except (OSError, EnvFault) as error:
             child.close()
             raise EnvFault(f"sandbox bwrap: a session did not start ({error})") from error
@@ -117,13 +119,13 @@ class BwrapInterpreter:
         self.process.send(signal.SIGSTOP)
         cpu_ms = watch.cpu_seconds_used() * 1_000
         if answer is None:
-            status, error = self._ended(watch)
+            status, error = self._end_status(watch)
             return ExecResult(status, exchange.stdout(), "", error, exchange.full, cpu_ms)
         return ExecResult(
             answer["status"], exchange.stdout(), answer["value"], answer["error"], exchange.full, cpu_ms
         )  # fmt: skip
 
-    def _ended(self, watch: Watch) -> tuple[str, str]:
+    def _end_status(self, watch: Watch) -> tuple[str, str]:
         """Return status and error of a cell that gave no answer.
 
         Raises:
@@ -176,6 +178,7 @@ class _CellExchange:
     """One cell sent, its answer and its output received, each within a cap."""
 
     def __init__(self, child: Child, code: str, limits: Limits) -> None:
+        """Frame the cell with a nonce that its answer must repeat."""
         self._cells, self._printed = child.cells, child.printed
         self._most = limits.output_bytes
         self._nonce = secrets.token_hex(16)
@@ -191,18 +194,18 @@ class _CellExchange:
         while True:
             for number, _ in poll.poll(watch.pause() * 1_000 + 1):
                 if number == self._printed:
-                    if not self._listen(watch):
+                    if not self._receive_output(watch):
                         poll.unregister(self._printed)
                     continue
                 if self._unsent and self._send():
                     poll.modify(self._cells, select.POLLIN)
-                reply = self._hear()
+                reply = self._receive_answer()
                 if reply is not None:
-                    self._listen(watch)
+                    self._receive_output(watch)
                     return reply if reply and not watch.verdict else None
             watch.check()
             if watch.verdict:
-                self._listen(watch)
+                self._receive_output(watch)
                 return None
 
     def _send(self) -> bool:
@@ -211,7 +214,7 @@ class _CellExchange:
             self._unsent = self._unsent[os.write(self._cells, self._unsent) :]
         return not self._unsent
 
-    def _hear(self) -> dict[str, Any] | None:
+    def _receive_answer(self) -> dict[str, Any] | None:
         """Read of the answer what there is; return it when it is whole, empty where there will be none that counts."""
         try:
             piece = os.read(self._cells, _READ)
@@ -225,9 +228,9 @@ class _CellExchange:
             return {}
         if len(self._answer) < LENGTH.size + max(size, 1):
             return None
-        return _checked(bytes(self._answer[LENGTH.size :]), size, self._nonce)
+        return _check_answer(bytes(self._answer[LENGTH.size :]), size, self._nonce)
 
-    def _listen(self, watch: Watch) -> bool:
+    def _receive_output(self, watch: Watch) -> bool:
         """Read of the output what there is; return whether more can come."""
         while True:
             try:
@@ -247,7 +250,7 @@ class _CellExchange:
         return bytes(self._output[: self._most]).decode("utf-8", "ignore")
 
 
-def _checked(body: bytes, size: int, nonce: str) -> dict[str, Any]:
+def _check_answer(body: bytes, size: int, nonce: str) -> dict[str, Any]:
     """Return an answer that a harness gave to this very cell; empty if it is anything else."""
     try:
         reply = json.loads(body) if len(body) == size else None
@@ -259,7 +262,7 @@ def _checked(body: bytes, size: int, nonce: str) -> dict[str, Any]:
     return reply if sound and reply["nonce"] == nonce else {}
 
 
-def _introduced(file: int, settings: dict[str, Any]) -> int:
+def _introduce(file: int, settings: dict[str, Any]) -> int:
     """Send a child its settings; return its number in our namespace, as the kernel knows the one who says it is ready.
 
     Raises:

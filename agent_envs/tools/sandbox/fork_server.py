@@ -35,7 +35,7 @@ class Child:
     printed: int
 
     def close(self) -> None:
-        """Close both; the process ends by itself, for nobody can speak to it."""
+        """Close socket and output; the process, cut off from the host, ends by itself."""
         os.close(self.cells)
         os.close(self.printed)
 
@@ -49,7 +49,7 @@ class Starter:
         self._thread: threading.Thread | None = None
 
     def do(self, work: Callable[[], Any], wait: bool = True) -> Any:
-        """Run some work in the thread, and return what it returns or raise what it raises, unless nobody waits."""
+        """Run work in the thread; return its result or raise its error, or with `wait` False return None at once."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="sandbox-starter", daemon=True)
@@ -64,6 +64,7 @@ class Starter:
         return result
 
     def _serve(self) -> None:
+        """Run the orders of other threads, one after the other, and hand back results and errors."""
         while True:
             work, answer = self._orders.get()
             result = error = None
@@ -111,6 +112,7 @@ class ForkServer:
         self._drop_errors()
 
     def _greet(self, preload: list[str]) -> None:
+        """Send settings to the fork server and wait until it is ready; UsageError without user namespaces, else EnvFault."""
         settings = {
             "filter": base64.b64encode(filter_program()).decode(), "packages": PACKAGES, "preload": preload,
         }  # fmt: skip
@@ -172,6 +174,7 @@ class ForkServer:
         return Child(int(answer["pid"]), *files)
 
     def _ask(self, order: dict[str, Any], files: int) -> tuple[Any, list[int]]:
+        """Send an order, and return the answer and the file descriptors that came with it; EnvFault if the server is lost."""
         try:
             self._control.send(json.dumps(order).encode())
             room = socket.CMSG_SPACE(files * array.array("i").itemsize)

@@ -45,7 +45,7 @@ def main() -> None:
     settings = json.loads(control.recv(1 << 16))
     sys.path[:] = [path for path in sys.path if "harness" not in path] + [settings["packages"]]
     sys.argv = [""]
-    _stand_still()
+    _stop_clocks()
     for name in settings["preload"]:
         __import__(name)
     if settings["preload"]:
@@ -86,7 +86,7 @@ def _fork(control: socket.socket, libc: Any, program: bytes) -> None:
 
 
 def _arrange(cells: int, printed: int) -> None:
-    """Leave the child four files: nothing to read, what is printed (twice), and the host."""
+    """Set the child's four files: an empty input, the pipe for output and errors, and the host's socket."""
     cells, printed = os.dup(cells), os.dup(printed)  # above the numbers that are given away below
     os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
     os.dup2(cells, 64)
@@ -103,8 +103,8 @@ def _reap(pid: int) -> int:
         return 0
 
 
-def _stand_still() -> None:
-    """Stop the clocks, make sleep take no time, hide what differs from machine to machine: cells must give the same again.
+def _stop_clocks() -> None:
+    """Stop the clocks, make sleep instant and hide differences of machines, so that cells give the same again.
 
     What asks the system from C still tells the true time (`numpy.datetime64("now")` does): such a cell does not repeat.
     """
@@ -144,6 +144,8 @@ def _stop_calendar() -> None:
 
 
 def _before(real: Any, methods: dict[str, Any]) -> Any:
+    """Subclass a datetime class with other methods; instances stay of the real class, and `isinstance` still holds."""
+
     def new(cls: Any, *values: Any, **keywords: Any) -> Any:
         return real(*values, **keywords) if cls is front else real.__new__(cls, *values, **keywords)
 
@@ -157,7 +159,7 @@ def _before(real: Any, methods: dict[str, Any]) -> Any:
     return front
 
 
-def _repeatable_entropy(seed: int) -> None:
+def _seed_entropy(seed: int) -> None:
     """Make the system's entropy a sequence of the seed, wherever Python asks for it."""
     stream = random.Random(f"entropy:{seed}")
     os.urandom = stream.randbytes
@@ -195,18 +197,18 @@ class CellSession:
         for kind, most in limits.items():
             resource.setrlimit(kind, (most, most))
         sys.setrecursionlimit(begin["recursion"])
-        _repeatable_entropy(begin["seed"])
+        _seed_entropy(begin["seed"])
         sys.modules["__main__"] = self.main
         for name in ("exit", "quit"):
             setattr(builtins, name, sys.exit)
         os.environ.clear()
-        self._close_the_door()
+        self._install_filter()
         _write(framed({"ready": True}))
         while True:
             cell = _receive()
             self._answer(cell["code"], cell["nonce"], cell["most"])
 
-    def _close_the_door(self) -> None:
+    def _install_filter(self) -> None:
         """Install the filter of system calls, for good."""
         steps = ctypes.create_string_buffer(self._program)
 
@@ -220,6 +222,7 @@ class CellSession:
             os._exit(71)
 
     def _answer(self, code: str, nonce: str, most: int) -> None:
+        """Run a cell and send its framed answer; one that is out of memory gets an answer made beforehand."""
         # Made before the cell runs: there may be no memory for it afterwards.
         out_of_memory = framed({"nonce": nonce, "status": "memory", "value": "", "error": "MemoryError"})
         sys.stdout = sys.stderr = self._output
@@ -233,6 +236,7 @@ class CellSession:
         _write(frame)
 
     def _run(self, code: str, most: int) -> dict[str, str]:
+        """Execute a cell and return status, the value of its last expression, and the error it raised."""
         value = ""
         try:
             tree = ast.parse(code, "<cell>")
@@ -260,6 +264,7 @@ class _OutputStream(io.TextIOWrapper):
     """Printed text, handed on in pieces: the host ends a cell that prints too much before all of it is copied."""
 
     def write(self, text: str, /) -> int:
+        """Write a long text piece by piece."""
         if not isinstance(text, str) or len(text) <= PIECE:
             return super().write(text)
         return sum(
@@ -288,6 +293,7 @@ def _receive() -> Any:
 
 
 def _read(size: int) -> bytes:
+    """Read exactly `size` bytes from the host; the process exits where the host has closed the socket."""
     parts = []
     while size:
         part = os.read(CELLS, min(size, 1 << 16))

@@ -73,6 +73,7 @@ class _Scan:
         return self.depth >= 0
 
     def _end(self, token: re.Match[str], text: str) -> None:
+        """End a statement outside brackets; at a line break the next line begins."""
         if self.depth:
             return
         if not self.fresh:
@@ -89,6 +90,7 @@ class _Scan:
         self.expression = not self._block and text not in _SIMPLE and text != "@"
 
     def _judge(self, kind: str | None, text: str) -> None:
+        """Rule out that the last statement is an expression: a bare `for`, or an assignment outside a lambda."""
         if kind == "word":
             self._lambda = self._lambda or text == "lambda"
             self.expression = self.expression and text != "for"

@@ -53,7 +53,7 @@ def monty_package() -> Any:
             raise MissingExtra(PACKAGE, "sandbox", "the sandbox monty") from error
         _library = _library or str(sys.modules[NATIVE].__file__)
         if _inherited:
-            package, _inherited = _second(), False
+            package, _inherited = _load_copy(), False
         return package
 
 
@@ -87,7 +87,7 @@ def leave_to_parent(thing: Any) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
 
 
-def _second() -> Any:
+def _load_copy() -> Any:
     """Return the package made anew over a copy of its library: the loader takes the same file for the same library."""
     for name in [name for name in sys.modules if name.partition(".")[0] == MODULE]:
         leave_to_parent(sys.modules.pop(name))
@@ -97,14 +97,14 @@ def _second() -> Any:
             shutil.copyfile(_library, copy)
         except OSError as error:
             raise EnvFault(f"sandbox monty: its library cannot be copied for a forked process: {error}") from error
-        sys.meta_path.insert(0, _Copied(copy))
+        sys.meta_path.insert(0, _CopyFinder(copy))
         try:
             return importlib.import_module(MODULE)
         finally:
             del sys.meta_path[0]
 
 
-class _Copied:
+class _CopyFinder:
     """Finds the native module in another file."""
 
     def __init__(self, path: Path) -> None:
@@ -161,6 +161,7 @@ class MontyBackend:
             raise EnvFault(f"sandbox monty: no worker: {error}") from error
 
     def _workers(self, package: Any) -> Any:
+        """Open the pool of workers at first use; EnvFault if they do not start."""
         with self._lock:
             if self._pool is None:
                 try:
@@ -193,6 +194,7 @@ class MontyInterpreter:
     """One session of one worker."""
 
     def __init__(self, package: Any, session: Any, watchdog: Watchdog) -> None:
+        """Take over a session of a worker; EnvFault if the worker has no process."""
         self._package, self._session, self._watchdog = package, session, watchdog
         pid = session.worker_pid
         if pid is None:
@@ -214,7 +216,7 @@ class MontyInterpreter:
             try:
                 value, status = self._feed(code, limits, printed), "ok"
             except package.MontyCrashedError as crash:
-                status, error = _crashed(watch, str(crash), self._short_of_memory)
+                status, error = _crash_status(watch, str(crash), self._short_of_memory)
             except (package.MontySyntaxError, package.MontyRuntimeError) as raised:
                 status = "memory" if isinstance(raised.exception(), MemoryError) else "error"
                 error = raised.display(format="type-msg")
@@ -227,6 +229,7 @@ class MontyInterpreter:
         return ExecResult(status, printed.text(), value, error, printed.full, cpu_ms)
 
     def _feed(self, code: str, limits: Limits, printed: "_OutputBuffer") -> str:
+        """Run a cell and return the value of its last expression; where that does not parse apart, the cell runs as a whole."""
         split = split_last(code)
         if split is not None:
             before, last = split
@@ -280,7 +283,7 @@ class _OutputBuffer:
         return b"".join(self._parts).decode("utf-8", "ignore")
 
 
-def _crashed(watch: Watch, why: str, short_of_memory: int) -> tuple[str, str]:
+def _crash_status(watch: Watch, why: str, short_of_memory: int) -> tuple[str, str]:
     """Return status and error of a cell whose worker died.
 
     Args:

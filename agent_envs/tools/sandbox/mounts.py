@@ -87,7 +87,7 @@ def bwrap_command(packages: tuple[str, ...] = ()) -> tuple[str, ...]:
         flags += ["--setenv", name, value]
     for place, source in mounts.items():
         flags += ["--ro-bind", source, place]
-    for place in _emptied(mounts):
+    for place in _emptied_places(mounts):
         flags += ["--tmpfs", place, "--remount-ro", place]
     flags += ["--dev-bind", "/dev/null", "/dev/null", "--tmpfs", "/tmp", "--remount-ro", "/tmp", "--remount-ro", "/"]
     flags += ["--chdir", "/tmp"]
@@ -106,7 +106,7 @@ def _standard_library() -> dict[str, str]:
     return folders
 
 
-def _emptied(mounts: dict[str, str]) -> list[str]:
+def _emptied_places(mounts: dict[str, str]) -> list[str]:
     """Return the places where other packages would show through the standard library's folder."""
     return [
         f"{place}/{name}"
@@ -133,6 +133,7 @@ def _packages(more: tuple[str, ...]) -> dict[str, str]:
 
 
 def _folders(name: str, extra: str) -> dict[str, str]:
+    """Map a package's place in the sandbox to its folder here, with its `.libs`; MissingExtra if it is not installed."""
     spec = find_spec(name)
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtra(name, extra, "the sandbox bwrap")
@@ -150,7 +151,7 @@ def _libraries(python: str, sources: list[str]) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as links:
         places = [_without_separators(source, f"{links}/{number}") for number, source in enumerate(sources)]
         modules = [
-            str(path) for place in places for path in _compiled(Path(place)) if not path.name.startswith("_tkinter")
+            str(path) for place in places for path in _modules(Path(place)) if not path.name.startswith("_tkinter")
         ]
         trace = _trace(python, modules)
     inside = (*(f"{source}/" for source in sources), *modules)
@@ -171,13 +172,14 @@ def _without_separators(source: str, link: str) -> str:
     return f"{link}/{os.path.basename(source)}"
 
 
-def _compiled(folder: Path) -> Iterator[Path]:
+def _modules(folder: Path) -> Iterator[Path]:
     """Return the compiled modules of a package's folder, or of the standard library's (but of no package inside it)."""
     inside = folder / "lib-dynload"
     return inside.glob("*.so") if inside.is_dir() else folder.rglob("*.so")
 
 
 def _trace(program: str, preload: list[str]) -> str:
+    """Return the dynamic linker's trace of a program's libraries, or "" if it cannot be run."""
     environment = {"LD_TRACE_LOADED_OBJECTS": "1", "LD_PRELOAD": " ".join(preload)}
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         return subprocess.run(

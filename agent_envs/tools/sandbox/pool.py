@@ -71,7 +71,7 @@ class InterpreterPool:
         """Reserve a place for a session; if all are in use, the longest idle one is freed, or the caller waits for one."""
         with self._changed:
             while key not in self._interpreters and len(self._interpreters) >= most:
-                if not any(self._freed(other) for other in list(self._interpreters)):
+                if not any(self._free_place(other) for other in list(self._interpreters)):
                     self._changed.wait(0.05)
             self._interpreters[key] = weakref.ref(session)
             self._interpreters.move_to_end(key)
@@ -91,7 +91,7 @@ class InterpreterPool:
         with self._changed:
             self._changed.notify()
 
-    def _freed(self, key: Hashable) -> bool:
+    def _free_place(self, key: Hashable) -> bool:
         """Return whether a place could be freed; that of a forgotten session is freed when the cleaner has ended it."""
         session = self._interpreters[key]() if key in self._interpreters else None
         return session is not None and session.rest()
@@ -105,7 +105,7 @@ class Saves:
         self._saved: OrderedDict[str, bytes] = OrderedDict()
 
     def keep(self, sha256: str, saved: bytes) -> None:
-        """Keep one; the oldest go where they are too many."""
+        """Keep a memory; the oldest are dropped beyond the cap."""
         with self._lock:
             if sha256 in self._saved:
                 return
@@ -115,7 +115,7 @@ class Saves:
                 self._size -= len(self._saved.popitem(last=False)[1])
 
     def find(self, sha256: str) -> bytes | None:
-        """Return one, if it is still there."""
+        """Return the memory of a digest, or None once it is dropped."""
         with self._lock:
             return self._saved.get(sha256)
 
@@ -125,7 +125,7 @@ class Saves:
 
 
 class Cleaner:
-    """One thread that does what must not be done where it comes up, such as in the middle of collecting garbage."""
+    """One thread for work that must not run where it arises, such as within garbage collection."""
 
     def __init__(self) -> None:
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()

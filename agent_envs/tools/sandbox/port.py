@@ -146,7 +146,7 @@ class ExecResult:
 @state_type
 @dataclass(frozen=True, slots=True)
 class SandboxCell:
-    """A cell that left its mark on a session: its code, its limits if not the session's, and the digest of its result."""
+    """A cell that changed a session: its code, its limits if not the session's, and the digest of its result."""
 
     code: str
     limits: Limits | None

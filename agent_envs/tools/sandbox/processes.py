@@ -43,7 +43,7 @@ class Process:
         return not self.ended(0.0)
 
     def ended(self, seconds: float) -> bool:
-        """Wait for its end; return whether it came. One that was let go of counts as ended."""
+        """Wait for its end and return whether it came; a released process counts as ended."""
         if LINUX:
             if self._fd < 0:
                 return True
@@ -173,7 +173,7 @@ class Watchdog:
         with self._changed:
             self._watches.append(entry)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._look, name="sandbox-watchdog", daemon=True)
+                self._thread = threading.Thread(target=self._watch, name="sandbox-watchdog", daemon=True)
                 self._thread.start()
             if entry[0] < self._wakes:
                 self._changed.notify()
@@ -183,7 +183,8 @@ class Watchdog:
             with self._changed:
                 self._watches = [other for other in self._watches if other[1] is not watch]
 
-    def _look(self) -> None:
+    def _watch(self) -> None:
+        """Check each watched run when it is due, and wait until the next is."""
         while True:
             with self._changed:
                 now = time.monotonic()

@@ -78,6 +78,7 @@ class Session:
         self._begin()
 
     def _begin(self) -> None:
+        """Create the lock and the live interpreter of this process, which another thread ends when the session is forgotten."""
         self._pid, self._lock = os.getpid(), threading.RLock()
         self._live = LiveInterpreter(self._pool.interpreters)
         # A session may be forgotten anywhere, in the middle of our own work too: so another thread ends its interpreter.
@@ -152,7 +153,7 @@ class Session:
             self._lock.release()
 
     def close(self) -> None:
-        """End it; more than once is no mistake."""
+        """End the session; a second call does nothing."""
         self._adopt()
         with self._lock:
             self._closed = True
@@ -166,6 +167,7 @@ class Session:
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
+        """Hold the session for one cell; UsageError if it is closed."""
         self._adopt()
         with self._lock:
             if self._closed:
@@ -174,6 +176,7 @@ class Session:
         self._pool.interpreters.wake()
 
     def _save(self) -> None:
+        """Save the interpreter once for each state; too large a save is dropped, and a dead interpreter needs none."""
         interpreter = self._live.interpreter
         if interpreter is None or self._tried_cells == len(self._cells):
             return
@@ -198,7 +201,7 @@ class Session:
         self._live.drop()
         self._pool.interpreters.take(self._live, self, self._pool.backend.most)
         try:
-            self._live.interpreter = live = self._opened()
+            self._live.interpreter = live = self._open_interpreter()
             for cell in self._cells[self._saved_cells :]:
                 if not self._repeats(live, cell):
                     self._begin_anew()
@@ -208,8 +211,8 @@ class Session:
             raise
         return live
 
-    def _opened(self) -> Interpreter:
-        """Return an interpreter with the saved memory, or a fresh one where it is not taken back: code may have made it so."""
+    def _open_interpreter(self) -> Interpreter:
+        """Open an interpreter with the saved memory, or a fresh one if the backend refuses that memory."""
         if self._saved is not None:
             with contextlib.suppress(EnvFault):
                 return self._pool.backend.open(self.spec, self._saved)
@@ -217,7 +220,7 @@ class Session:
         return self._pool.backend.open(self.spec, None)
 
     def _begin_anew(self) -> None:
-        """Forget all cells: what they did when they ran again is the code's doing, and no fault of the sandbox."""
+        """Forget all cells: that they failed when they ran again is the code's doing, no fault of the sandbox."""
         self._live.drop()
         self._cells, self._saved = (), None
         self._saved_cells = self._tried_cells = 0
@@ -271,6 +274,7 @@ class SessionCache:
         return result, after
 
     def _take(self, key: str) -> Session | None:
+        """Return an idle session with this record, or None; it leaves the cache."""
         with self._lock:
             sessions = self._idle.get(key)
             if not sessions:
@@ -282,6 +286,7 @@ class SessionCache:
             return session
 
     def _put(self, key: str, session: Session) -> None:
+        """Add an idle session, and close those unused for longest beyond the bound."""
         old = []
         with self._lock:
             self._idle.setdefault(key, []).append(session)

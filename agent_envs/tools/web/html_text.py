@@ -114,6 +114,7 @@ def _tag(source: str, name_match: "re.Match[str]") -> tuple[Tag | None, int]:
 
 
 def _behind_comment(source: str, position: int) -> int:
+    """Return the position behind a comment or declaration as a browser sees it; an unclosed one ends the document."""
     if not source.startswith("<!--", position):
         stop = source.find(">", position)
         return len(source) if stop < 0 else stop + 1
@@ -146,6 +147,7 @@ class _PageReading:
     """The state while a document is read."""
 
     def __init__(self, url: str, noise: frozenset[str] = _NOISE) -> None:
+        """Set up an empty page; `noise` names the elements whose text is left out."""
         self._url, self._base, self._noise = url, "", noise
         self._title = ""
         self._text = Lines()
@@ -158,6 +160,7 @@ class _PageReading:
         self._lists: list[int] = []  # the next number in each, 0 for bullets
 
     def read(self, source: str) -> None:
+        """Read the tokens of a document into text, links and title, until the text is full."""
         raw = ""
         for token in tokens(source):
             if isinstance(token, str):
@@ -168,7 +171,7 @@ class _PageReading:
                 continue
             raw = "" if token.ends else token.name
             if token.name == "a":
-                self._link(token)
+                self._begin_link(token)
             if self._depth or token.name in self._noise:
                 self._skip(token)
             else:
@@ -176,6 +179,7 @@ class _PageReading:
         self._end_link()
 
     def page(self) -> WebPage:
+        """Return the page: links of the text come first, those of left-out elements behind them."""
         main, other = self._links
         links = {**main, **{url: words for url, words in other.items() if url not in main}}
         page_links = tuple((words, url) for url, words in links.items())[:MAX_LINKS]
@@ -183,6 +187,7 @@ class _PageReading:
         return WebPage(self._url, self._title, text, page_links)
 
     def _take(self, text: str, element: str) -> None:
+        """Take a text for the title, for an open link's words, and for the page unless its element is left out."""
         if element == "title":
             self._title = self._title or one_line(text, MAX_TITLE_CHARACTERS)
         elif element not in _HIDDEN:
@@ -192,6 +197,7 @@ class _PageReading:
                 self._text.add(text)
 
     def _skip(self, tag: Tag) -> None:
+        """Enter or leave an element that is left out, with a count of elements of its name inside."""
         if not self._depth and not tag.ends:
             self.within, self._depth = tag.name, 1
             self._text.gap(SPACE)
@@ -199,12 +205,13 @@ class _PageReading:
             self._depth += -1 if tag.ends else 1
             self.within = self.within if self._depth else ""
 
-    def _link(self, tag: Tag) -> None:
+    def _begin_link(self, tag: Tag) -> None:
         self._end_link()
         if not tag.ends and "href" in tag.attributes:
             self._target = tag.attributes["href"]
 
     def _end_link(self) -> None:
+        """Close the open link; a URL keeps the words of its first link, and links without words are dropped."""
         target, self._target = self._target, None
         words, self._words = one_line(self._words, MAX_LINK_CHARACTERS), ""
         links = self._links[1 if self._depth else 0]
@@ -216,6 +223,7 @@ class _PageReading:
             links.setdefault(url, words)
 
     def _lay_out(self, tag: Tag) -> None:
+        """Translate a tag to the text's layout: rows, gaps, lists, preformatted text, marks."""
         name = tag.name
         if name in ("tr", "table"):
             self._text.row()
@@ -232,6 +240,7 @@ class _PageReading:
             self._text.mark("")
 
     def _start(self, name: str, tag: Tag) -> None:
+        """Mark a heading, list item, cell, break or raised text, or take the page's base URL."""
         if name in _HEADINGS:
             self._text.mark("#" * _HEADINGS[name] + " ")
         elif name == "li":
@@ -246,6 +255,7 @@ class _PageReading:
             self._base = absolute(self._url, tag.attributes.get("href", ""))
 
     def _open_list(self, tag: Tag) -> None:
+        """Open a list, numbered or with bullets, or close the innermost."""
         if not tag.ends:
             self._lists.append(1 if tag.name == "ol" else 0)
         elif self._lists:
@@ -253,6 +263,7 @@ class _PageReading:
             self._text.mark("")
 
     def _item(self) -> str:
+        """Return the indented mark of a list item; a numbered one counts up."""
         indent = "  " * min(max(len(self._lists) - 1, 0), _MOST_INDENTS)
         if not self._lists or not self._lists[-1]:
             return f"{indent}- "

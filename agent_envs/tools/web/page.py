@@ -78,9 +78,10 @@ def _check_text(value: Any, what: str, most: int) -> None:
 
 
 class Lines:
-    """White space collapses into the widest gap that was asked for. `full`: more than a page may hold came."""
+    """The text of a page while it is built: gaps collapse into the widest; `full` once it exceeds the bound."""
 
     def __init__(self) -> None:
+        """Set up an empty text: no gap, mark or table row is open."""
         self.as_it_is = self.full = False
         self._parts: list[str] = []
         self._length = self._gap = 0
@@ -89,7 +90,7 @@ class Lines:
         self._words_in_cell = self._lines_in_cell = False
 
     def add(self, text: str) -> None:
-        """Add running text; as it is where that was asked for."""
+        """Add running text, its white space collapsed unless `as_it_is`."""
         if self.as_it_is:
             self._append(text.removeprefix("\n") if self._gap >= LINE else text)
             return
@@ -102,11 +103,11 @@ class Lines:
             self.gap(SPACE)
 
     def gap(self, wide: int) -> None:
-        """Set what follows off."""
+        """Request a gap before the next text; the widest request counts."""
         self._gap = max(self._gap, wide)
 
     def mark(self, sign: str) -> None:
-        """Set the sign before the next text; "" takes it back."""
+        """Set the mark to put before the next text; "" removes it."""
         self._mark = sign
 
     def row(self) -> None:
@@ -129,6 +130,7 @@ class Lines:
         return bounded(_EMPTY_LINES.sub("\n\n", sound("".join(self._parts))))
 
     def _append(self, text: str) -> None:
+        """Append text behind the pending gap and mark; a paragraph that begins a table cell stays on the row's line."""
         if self._cells > 1 and not self._words_in_cell and self._gap > SPACE:
             self._gap = SPACE  # a paragraph begins the cell
         self._lines_in_cell = self._lines_in_cell or (self._words_in_cell and self._gap > SPACE)

@@ -88,6 +88,7 @@ def decoded(body: bytes, content_type: str, kind: str) -> str:
 
 
 def _codec(body: bytes, content_type: str, kind: str) -> str:
+    """Choose the character set: byte order mark, header, the document's own statement, else UTF-8 or cp1252."""
     for mark, codec in _MARKS:
         if body.startswith(mark):
             return codec
@@ -179,6 +180,7 @@ class _PagePort(ExternalPort):
     """A port that answers in words where the attempts at a page are used up."""
 
     def _attempt(self, request: Any, key: str) -> Any:
+        """Attempt a request; a page that keeps failing is answered with a reason in words, other faults raise."""
         try:
             return super()._attempt(request, key)
         except EnvFault as fault:
@@ -195,13 +197,15 @@ class _Web:
         self._client = shared_client(PORT_NAME, max_bytes, url_policy)
 
     def __call__(self, request: Any, seconds: float) -> Any:
+        """Open a page, or return the reason why it cannot be opened; passing failures raise."""
         try:
-            url, reply = self._followed(request["url"], time.monotonic() + seconds)
+            url, reply = self._follow_redirects(request["url"], time.monotonic() + seconds)
             return page_of(reply.body, reply.headers.get("content-type", ""), url).to_json()
         except Unopenable as reason:
             return _not_opened(request["url"], str(reason))
 
-    def _followed(self, url: str, ends: float) -> tuple[str, HttpReply]:
+    def _follow_redirects(self, url: str, ends: float) -> tuple[str, HttpReply]:
+        """Follow redirects, each checked by the URL policy; return the last URL and its reply. Unopenable after too many."""
         place = self._url_policy.place(url)
         for _ in range(MAX_REDIRECTS + 1):
             reply = self._request(place, ends)
@@ -215,6 +219,7 @@ class _Web:
         raise Unopenable(f"The page leads on more than {MAX_REDIRECTS} times.")
 
     def _request(self, url: str, ends: float) -> HttpReply:
+        """Request a URL once: Unopenable for lasting failures, PageFault and EnvFault for those worth another attempt."""
         host = urlsplit(url).hostname
         try:
             reply = self._client.send("GET", url, seconds=ends - time.monotonic(), headers=_HEADERS)

@@ -97,6 +97,7 @@ class _Engine:
         return key
 
     def __call__(self, request: Any, seconds: float) -> Any:
+        """Search with the engine, and return the results in the recorded form; a whole page of results is requested."""
         top_k, provider = request["topk"], self._provider
         # A whole page of results, because some of them are dropped, and engines charge by the page.
         count = providers.PAGE_OF_RESULTS if top_k <= providers.PAGE_OF_RESULTS else providers.MAX_TOP_K
@@ -108,6 +109,7 @@ class _Engine:
 
 
 def _recorded_hits(answer: Any, top_k: int, name: str) -> tuple[Hit, ...]:
+    """Check recorded results and return them as hits; a malformed recording raises."""
     rows = answer.get("results") if isinstance(answer, dict) else None
     if not isinstance(rows, list) or len(rows) > top_k:
         raise providers.malformed(name, "the recording holds no list of results")

@@ -125,6 +125,7 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _is_address(text: str) -> bool:
+    """Return whether a text is an IP address."""
     try:
         ipaddress.ip_address(text)
     except ValueError:

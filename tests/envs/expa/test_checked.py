@@ -32,15 +32,15 @@ class MasksNothing(SortExpA):
 class MovesOnIllegal(SortExpA):
     """An illegal action enters an environment."""
 
-    def _refused(self, state, why):
-        return replace(super()._refused(state, why), state=replace(state, active="compare"))
+    def _refusal(self, state, why):
+        return replace(super()._refusal(state, why), state=replace(state, active="compare"))
 
 
 class KeepsQuiet(SortExpA):
     """An illegal action is not explained."""
 
-    def _refused(self, state, why):
-        return replace(super()._refused(state, why), events=())
+    def _refusal(self, state, why):
+        return replace(super()._refusal(state, why), events=())
 
 
 class EndsLast(SortExpA):
@@ -71,8 +71,8 @@ class SkipsIds(SortExpA):
 class RefusesOne(SortExpA):
     """One action that its mask allows is refused."""
 
-    def _acted(self, episode, action):
-        return self._refused(episode.state, "I will not") if action == 2 else super()._acted(episode, action)
+    def _take_action(self, episode, action):
+        return self._refusal(episode.state, "I will not") if action == 2 else super()._take_action(episode, action)
 
 
 class EndsByText(SortExpA):

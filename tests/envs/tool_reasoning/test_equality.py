@@ -128,7 +128,7 @@ def test_no_text_is_run_and_none_is_right(verifier):
 def test_what_takes_too_long_is_not_equal_and_flagged(verifier, answer, monkeypatch):
     monkeypatch.setattr(module, "SPEC", replace(SPEC, limits=Limits(cpu_seconds=0.5, wall_seconds=30.0)))
     assert verifier(answer, ("7",)) is False
-    assert module._compared({"answer": answer, "golds": ["7"]}, 0.0) == {"equal": False, "flag": "timeout"}
+    assert module._compare({"answer": answer, "golds": ["7"]}, 0.0) == {"equal": False, "flag": "timeout"}
     monkeypatch.undo()
     assert verifier("7", ("7",))
 
@@ -144,9 +144,9 @@ def test_long_texts_are_not_compared(verifier):
 def test_an_odd_value_is_no_verdict(verifier, monkeypatch):
     monkeypatch.setattr(module, "_CELL", "%s, %s")
     request = {"answer": "7", "golds": ["7"]}
-    assert verifier("7", ("7",)) is False and module._compared(request, 0.0)["flag"] == "odd"
+    assert verifier("7", ("7",)) is False and module._compare(request, 0.0)["flag"] == "odd"
     monkeypatch.setattr(module, "_CELL", "1 / 0, %s, %s")
-    assert verifier("7", ("7",)) is False and module._compared(request, 0.0)["flag"] == "error"
+    assert verifier("7", ("7",)) is False and module._compare(request, 0.0)["flag"] == "error"
 
 
 def test_a_sandbox_that_fails_is_a_fault(verifier, monkeypatch):

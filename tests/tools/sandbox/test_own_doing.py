@@ -293,10 +293,10 @@ def test_a_worker_that_the_system_ends_for_want_of_memory_is_out_of_memory(monke
     assert out_of_memory_kills() >= 0
     watch = SimpleNamespace(verdict="")
     monkeypatch.setattr(monty_module, "out_of_memory_kills", lambda: 5)
-    assert monty_module._crashed(watch, "died of SIGKILL", 4) == ("memory", "")
+    assert monty_module._crash_status(watch, "died of SIGKILL", 4) == ("memory", "")
     with pytest.raises(EnvFault, match="SIGKILL"):
-        monty_module._crashed(watch, "died of SIGKILL", 5)
-    assert monty_module._crashed(watch, "died of SIGSEGV", 4)[0] == "killed"
+        monty_module._crash_status(watch, "died of SIGKILL", 5)
+    assert monty_module._crash_status(watch, "died of SIGSEGV", 4)[0] == "killed"
 
 
 @needs("bwrap", "[sandbox]")

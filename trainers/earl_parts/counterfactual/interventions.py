@@ -134,6 +134,7 @@ class _Episode:
     """A branch of an episode, from the start of a stretch of language on."""
 
     def __init__(self, words: ExpandedChat, env: gym.Env[Any, Any], trajectory: Trajectory) -> None:
+        """Take over the turns before the environment's state, and the entropies of the next turn if it was begun."""
         core = core_of(env)
         assert isinstance(core, ExpandedActionEnv)
         self._words, self._env, self._core, self._prompt = words, env, core, trajectory.prompt
@@ -144,7 +145,7 @@ class _Episode:
         self._tokens = ExpandedTokens((), 0)
 
     def wrote(self, sequence: TokenSequence, start: int, place: int) -> bool:
-        """Keep the tokens before a place, step what was written since the stretch began, and return whether it goes on."""
+        """Keep the tokens before a place, step the text since the stretch began; return whether the episode goes on."""
         self._tokens = ExpandedTokens.after(sequence.upto(place), place)
         ids = sequence.ids[start:place]
         if ids:
@@ -154,7 +155,7 @@ class _Episode:
         return not (ids and (self._turns[-1].terminated or self._turns[-1].truncated))
 
     def forced(self, action: int, logprob: float, *, trained: bool) -> StartState:
-        """Take the routing action, and return what the player goes on from."""
+        """Step the routing action, and return the state from which the player goes on."""
         legal, row = self._core.legal_actions(), self._words.rows[action]
         reply = Reply(action, (row.token_id,), (logprob,), (0.0,), sampled=(trained,))
         turn = record_turn(self._env, self._env.step(action), reply)
@@ -201,7 +202,7 @@ class TextForks:
     """Plays episodes of text, and keeps a fork of each before every turn, from which a counterfactual goes on."""
 
     def __init__(self, player: EnginePolicy) -> None:
-        """Take who plays."""
+        """Set the player."""
         self.player = player
         self._forks: dict[str, list[Lane]] = {}
 
@@ -245,7 +246,7 @@ Forkable = ExpandedPlayer | TextForks
 
 
 def forkable(player: Player) -> Forkable:
-    """Return a player whose episodes can be gone on with from their middle, over the one that a run has."""
+    """Return a player over a run's whose episodes can be continued from the middle."""
     if isinstance(player, ExpandedPlayer):
         return player
     assert isinstance(player, EnginePolicy)
@@ -274,7 +275,7 @@ def play_again(
         return {
             key: Replay(result, sampled_parts(policy.sequences(origin)))
             for key, (origin, result) in replays.items()
-            if _sound(result)
+            if _has_ended(result)
         }
     core = core_of(env)
     assert isinstance(core, ExpandedActionEnv)
@@ -284,9 +285,9 @@ def play_again(
     return {
         key: Replay(results[key + _AGAIN], sampled_parts(player.sequences(key + _AGAIN)))
         for key in starts
-        if _sound(results[key + _AGAIN])
+        if _has_ended(results[key + _AGAIN])
     }
 
 
-def _sound(result: EpisodeResult) -> bool:
+def _has_ended(result: EpisodeResult) -> bool:
     return result.status in ("terminated", "truncated")

@@ -82,12 +82,12 @@ class CounterfactualSettings:
         Raises:
             UsageError: the rule is "off".
         """
-        _on(self.rule)
+        _check_rule(self.rule)
         own = DEFAULT_SAMPLING[self.rule]
         return Sampling(self.position_temperature or own.temperature, self.top_k or own.top_k, self.top_p or own.top_p)
 
 
-def _on(rule: str) -> None:
+def _check_rule(rule: str) -> None:
     if rule not in DEFAULT_SAMPLING:
         raise UsageError(f"rule={rule!r}: {' or '.join(DEFAULT_SAMPLING)}")
 
@@ -103,7 +103,7 @@ def has_failed(rewards: Sequence[float], rule: Rule) -> bool:
     """
     if rule == "off":
         return False
-    _on(rule)
+    _check_rule(rule)
     if not rewards:
         raise UsageError("failed: a group without episodes neither failed nor succeeded")
     return max(rewards) <= 0 if rule == "paper" else math.fsum(rewards) == 0

@@ -159,6 +159,7 @@ class _Player:
     """One episode of the player with flaws."""
 
     def __init__(self, flaws: ExpandedFlaws, seed: int, env: gym.Env[Any, Any]) -> None:
+        """Set up the player with its generators, seeded by episode; a silent one plans a guessed answer and `end` at once."""
         core = core_of(env)
         if not isinstance(core, ExpandedActionEnv):
             raise UsageError(
@@ -177,6 +178,7 @@ class _Player:
             self._planned = [text, END] if text else [END]
 
     def _strategy(self, rng: random.Random) -> Moves | None:
+        """Choose the moves of a sorting strategy: None for the solver's, a fixed order, or an algorithm drawn by weight."""
         data, flaws = self._core.episode.task.data, self._flaws
         if flaws.strategy == "solver":
             return None
@@ -196,7 +198,7 @@ class _Player:
         if self._planned:
             action = self._planned.pop(0)
         elif in_language:
-            action = self._decided(request)
+            action = self._decide(request)
         elif self._random_keys:
             self._random_keys -= 1
             action = self._rng.choice(self._core.legal_actions())
@@ -206,7 +208,7 @@ class _Player:
             self._call = [action] if in_language else [*self._call, action]
         return action
 
-    def _decided(self, request: Request) -> str | int:
+    def _decide(self, request: Request) -> str | int:
         """Return the next step in language, and plan the steps that belong to it."""
         self._random_keys = 0
         flaw = self._flaws.draw(self._rng)

@@ -116,7 +116,7 @@ class ExpandedPlayer:
         results = {}
         for first in range(0, len(plan), self.batch):
             began = time.perf_counter()
-            episodes = self._opened(plan[first : first + self.batch], starts or {})
+            episodes = self._open_episodes(plan[first : first + self.batch], starts or {})
             running = [episode for episode in episodes.values() if not episode.over]
             if running:
                 with torch.inference_mode(), evaluating(self._model), self._within():
@@ -148,7 +148,7 @@ class ExpandedPlayer:
     def demonstration_tokens(
         self, trajectory: Trajectory, spec: str, tools: Sequence[Mapping[str, Any]] = ()
     ) -> list[TokenSequence]:
-        """Return the tokens of an episode that somebody else played; the prompt tells what there is, and not `tools`."""
+        """Encode another agent's episode as tokens; the prompt lists the actions, so that `tools` is not read."""
         return [self._words.sequence(self._env(spec, 0), trajectory)]
 
     def text_runs(self, key: str) -> list[TextRun]:
@@ -166,7 +166,8 @@ class ExpandedPlayer:
         """Return the number of tokens that may follow a prompt of this length."""
         return max(0, min(self._new, self._context - prompt))
 
-    def _opened(self, plan: Sequence[Planned], starts: Mapping[str, StartState]) -> dict[str, WalkingEpisode]:
+    def _open_episodes(self, plan: Sequence[Planned], starts: Mapping[str, StartState]) -> dict[str, WalkingEpisode]:
+        """Begin each planned episode on its own environment, or on a given start state; return them by episode key."""
         env_counts: dict[str, int] = {}
         episodes = {}
         for item in plan:
@@ -290,11 +291,11 @@ class _Slot:
 
     @property
     def chooses(self) -> bool:
-        """Whether the model has read all tokens of the row."""
+        """Whether the row draws next: the model has read all of its tokens."""
         return not self.walker.over and self.fed == len(self.walker.ids)
 
     def uniform(self) -> float:
-        """Return the chance of the next decision."""
+        """Return the uniform number that draws the next decision."""
         self.decisions += 1
         return self.uniforms[self.decisions - 1]
 

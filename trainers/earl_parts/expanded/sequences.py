@@ -40,7 +40,7 @@ class ExpandedTokens:
     """
 
     def __init__(self, ids: Sequence[int], limit: int) -> None:
-        """Start with tokens that nobody decided on: a prompt."""
+        """Start with the tokens of a prompt, which are no decisions."""
         self.limit = limit
         self.ids: list[int] = []
         self.legal: list[tuple[int, ...]] = []
@@ -52,7 +52,7 @@ class ExpandedTokens:
 
     @classmethod
     def after(cls, sequence: TokenSequence, limit: int) -> "ExpandedTokens":
-        """Go on from a sequence."""
+        """Start with the tokens and decisions of a sequence."""
         tokens = cls((), limit)
         tokens.ids, tokens.legal = list(sequence.ids), list(sequence.legal or [()] * len(sequence.ids))
         tokens._trained, tokens._logprobs = list(sequence.trained), list(sequence.logprobs)
@@ -65,7 +65,7 @@ class ExpandedTokens:
         return len(self.ids) >= self.limit
 
     def append_context(self, ids: Sequence[int]) -> None:
-        """Append tokens that nobody decided on, as far as there is room."""
+        """Append tokens that are no decisions, as far as there is room."""
         ids = ids[: max(0, self.limit - len(self.ids))]
         nothing = len(ids)
         self.ids += ids
@@ -162,6 +162,7 @@ class ExpandedChat:
         return tokens.sequence()
 
     def _record(self, tokens: ExpandedTokens, turn: Turn, legal: tuple[int, ...]) -> None:
+        """Append a recorded turn: text token by token, an action as one decision; of a malformed one the observation."""
         if isinstance(turn.parsed, Malformed):
             tokens.append_context(self.observation_tokens(turn.observation))
             return
@@ -241,7 +242,7 @@ class WalkingEpisode:
     """
 
     def __init__(self, words: ExpandedChat, env: gym.Env[Any, Any], item: Planned) -> None:
-        """Take what is planned and the environment that plays it; `begin` comes next."""
+        """Set the planned episode and its environment; `begin` starts it."""
         self.tokens = ExpandedTokens((), 0)
         self.legal: tuple[int, ...] = ()
         self.runs: list[TextRun] = []
@@ -288,7 +289,7 @@ class WalkingEpisode:
             self._fault, self.over = fault.cause, True
 
     def take(self, target: int, logprob: float, entropy: float) -> None:
-        """Go on by a decision."""
+        """Apply a decision: append its token, and step the environment where it is an action."""
         self.decisions += 1
         end, first = self._words.rows[END].token_id, self._words.vocabulary
         try:
@@ -359,6 +360,7 @@ class WalkingEpisode:
             self._step(Reply(END))
 
     def _step(self, reply: Reply) -> Turn:
+        """Step the environment with a reply, record the turn, and note whether the episode is over and solved."""
         step = self._env.step(reply.action)
         turn = record_turn(self._env, step, reply)
         self._turns.append(turn)

@@ -42,7 +42,7 @@ class Calculator(ExternalEnvironment):
         """Press a button."""
         if action != "=":
             return "", state.press(action), False
-        observation = _computed("".join(state.keyed))
+        observation = _compute("".join(state.keyed))
         ended = f"{observation}\n"
         return Refusal(ended) if isinstance(observation, Refusal) else ended, Latent(state.world), True
 
@@ -55,7 +55,7 @@ class Calculator(ExternalEnvironment):
         expression = text.strip().removesuffix("=").rstrip()
         # The mark keeps a text that was cut from reading as a sound expression.
         trace = expression if len(expression) <= MAX_CHARACTERS else expression[:MAX_CHARACTERS] + "..."
-        return _computed(expression), Latent(state.world), (trace,)
+        return _compute(expression), Latent(state.world), (trace,)
 
 
 def legal_buttons(keyed: tuple[str, ...], decimal_point: bool) -> tuple[str, ...]:
@@ -92,7 +92,8 @@ def finish(keyed: tuple[str, ...]) -> str:
     return ")" if keyed.count("(") > keyed.count(")") else "="
 
 
-def _computed(expression: str) -> str:
+def _compute(expression: str) -> str:
+    """Return the value of an expression as text; a `Refusal` where it has none."""
     try:
         return number_text(evaluate(expression))
     except ExpressionError as error:

@@ -31,6 +31,7 @@ class CountSource(SeededSource[Task]):
         length: int = MOST_LENGTH,
         words: float = 0.9,
     ) -> None:
+        """Take digits or symbols, the most items of a sequence, and the share of questions in words."""
         name = "count"
         super().__init__(name, split_sizes(name))
         self._symbols = choice(name, "sequences", sequences, SEQUENCES) == "symbols"

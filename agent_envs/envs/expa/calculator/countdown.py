@@ -27,6 +27,7 @@ class CountdownSource(SeededSource[Task]):
     def __init__(
         self, *, numbers: int = 4, digits: int = 4, targets: Literal["any", "integers", "natural"] = "any"
     ) -> None:
+        """Take how many numbers a task gives, their most digits, and which targets are drawn."""
         name = "countdown"
         super().__init__(name, split_sizes(name))
         self._numbers = whole_number(name, "numbers", numbers, 2, _MOST_NUMBERS)
@@ -108,6 +109,7 @@ def check(
 
 
 def _wrong_numbers(used: Counter[Fraction], task_numbers: Counter[Fraction]) -> str:
+    """Return the reason why used numbers are not the given ones, each as often as given; "" where they are."""
     for number, times in used.items():
         if number not in task_numbers:
             return f"{_short_text(number)} is not one of the given numbers"

@@ -99,14 +99,14 @@ def _reach(terms: tuple[Term, ...], target: Fraction) -> str:
         return ""
     for one, other in combinations(terms, 2):
         rest = tuple(term for term in terms if term is not one and term is not other)
-        for joined in _joined(one, other):
+        for joined in _combine(one, other):
             expression = _reach((joined, *rest), target)
             if expression:
                 return expression
     return ""
 
 
-def _joined(one: Term, other: Term) -> Iterator[Term]:
+def _combine(one: Term, other: Term) -> Iterator[Term]:
     """Yield every way to make one term of two."""
     (a, left), (b, right) = one, other
     yield a + b, f"({left}+{right})"

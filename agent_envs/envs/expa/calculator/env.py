@@ -37,6 +37,7 @@ def calc_problem(
     described = f"{system}\n\n" + parts[f"tool.calculator.{action_space}"].template
 
     def first(task: Task) -> tuple[Message, ...]:
+        """Return a task's opening messages; the calculator is described if `env_prompt` is set and the kind of task has it."""
         data: CalcData = task.data
         helped = env_prompt and (data.kind != UNHELPED or source.name == UNHELPED)
         form = parts[f"form.{'expression' if data.kind == 'countdown' else 'number'}{native}"].template
@@ -76,6 +77,7 @@ class CalculatorExpanded(ExpandedActionEnv):
 def _faces(
     name: str, summary: str, source: Callable[..., TaskSource], env_prompt: bool = True, decimal_point: bool = True
 ) -> tuple[Any, Any]:
+    """Return the classes of a source as text and with expanded actions, their pages completed by calculator/page.md."""
     limits = {"max_generations": MAX_GENERATIONS, "max_actions": MAX_ACTIONS}
     choices = {"reward": "em", "env_prompt": env_prompt, "decimal_point": decimal_point}
     text, expanded = both_faces(name, summary, source, (CalculatorText, CalculatorExpanded), limits, choices)

@@ -29,7 +29,7 @@ def calculator_metrics(trajectory: Trajectory) -> dict[str, float]:
     assert trajectory.task is not None
     turns = trajectory.turns
     calls = [result for turn in turns for result in turn.results if result.name == "calculator"]
-    unknown, not_given = _hallucinated(calls, trajectory.task.data)
+    unknown, not_given = _count_hallucinations(calls, trajectory.task.data)
     return {
         "interactions": float(len(calls)),
         "hallucinated operands": float(unknown),
@@ -54,7 +54,7 @@ def planning_version() -> int:
     return int(_lines()[0].rpartition(" ")[2])
 
 
-def _hallucinated(calls: list[ToolResult], data: CalcData) -> tuple[int, int]:
+def _count_hallucinations(calls: list[ToolResult], data: CalcData) -> tuple[int, int]:
     """Count the operands that are neither given nor computed, and those that are not given."""
     task_numbers = {number for text in (*data.given, data.target) for number in _numbers(text)}
     numbers_so_far = set(task_numbers)
@@ -79,6 +79,7 @@ def _value(expression: str) -> set[Fraction]:
 
 
 def _numbers(text: str) -> tuple[Fraction, ...]:
+    """Return the numbers in an expression; none where it cannot be read."""
     try:
         return literals(text)
     except ExpressionError:

@@ -53,13 +53,14 @@ def draw_expression(draw: Draw, operands: list[int]) -> tuple[Tokens, str, Token
     left = int(draw() * operations)
     first: Tokens = []
     second: Tokens = []
-    _part(draw, left, operands, first)
+    _append_part(draw, left, operands, first)
     operator = OPERATORS[int(draw() * 4)]
-    _part(draw, operations - 1 - left, operands, second)
+    _append_part(draw, operations - 1 - left, operands, second)
     return first, operator, second
 
 
-def _part(draw: Draw, operations: int, operands: list[int], out: Tokens) -> None:
+def _append_part(draw: Draw, operations: int, operands: list[int], out: Tokens) -> None:
+    """Append a random expression of so many operations to `out`; its operands are popped, its brackets are drawn."""
     if not operations:
         out.append(operands.pop())
         return
@@ -67,21 +68,21 @@ def _part(draw: Draw, operations: int, operands: list[int], out: Tokens) -> None
     if bracketed:
         out.append("(")
     left = int(draw() * operations)
-    _part(draw, left, operands, out)
+    _append_part(draw, left, operands, out)
     out.append(OPERATORS[int(draw() * 4)])
-    _part(draw, operations - 1 - left, operands, out)
+    _append_part(draw, operations - 1 - left, operands, out)
     if bracketed:
         out.append(")")
 
 
 def as_unit(part: Tokens) -> Tokens:
     """Return a part so that it is computed first wherever it stands: a number, or something in brackets."""
-    if len(part) == 1 or _enclosed(part):
+    if len(part) == 1 or _is_bracketed(part):
         return part
     return ["(", *part, ")"]
 
 
-def _enclosed(part: Tokens) -> bool:
+def _is_bracketed(part: Tokens) -> bool:
     """Return whether the bracket that a part begins with closes at its end."""
     depth = 0
     for token in part[:-1]:

@@ -28,7 +28,7 @@ _RELEASED_LINE = re.compile(r"####([^\n]*)")
 
 def calc_solved(trajectory: Trajectory) -> bool:
     """Return whether the answer behind the last `####` is the task's: the text of the number, or a right expression."""
-    return ended(trajectory) and _exact(marked_answer(_answer_text(trajectory))[1], task_of(trajectory))
+    return ended(trajectory) and _is_exact(marked_answer(_answer_text(trajectory))[1], task_of(trajectory))
 
 
 def plain_answer(text: str, task: Task) -> tuple[str, tuple[str, ...]]:
@@ -53,17 +53,17 @@ def make_calc_reward(env: str, name: str) -> RewardSpec:
     """Return a reward of the calculator tasks; `exact` is `em` on the text as it was written, dressed numbers being wrong."""
     if choice(env, "reward", name, CALC_REWARDS) == "numeric":
         doc = "1 if the answer behind the last #### has the value of the task's answer, however it is written"
-        return RewardSpec(name, (_last_only("numeric", doc, _numeric, text_of=_answer_text),), (0.0, 1.0))
+        return RewardSpec(name, (_last_only("numeric", doc, _has_value, text_of=_answer_text),), (0.0, 1.0))
     if name == "released":
         doc = "1 by the released checkers: numbers as floats, Countdown within 1e-5 behind the first ####"
-        return RewardSpec(name, (_last_only("released", doc, _released),), (0.0, 1.0))
+        return RewardSpec(name, (_last_only("released", doc, _is_right_as_released),), (0.0, 1.0))
     doc = "1 if the answer behind the last #### is the task's answer: the same number as text, or a right expression"
     text_of = _policy_text if name == "exact" else _answer_text
-    exact = _last_only("exact_match", doc, lambda text, task: _exact(marked_answer(text)[1], task), text_of=text_of)
+    exact = _last_only("exact_match", doc, lambda text, task: _is_exact(marked_answer(text)[1], task), text_of=text_of)
     if name in ("em", "exact"):
         return RewardSpec(name, (exact,), (0.0, 1.0))
     doc = f"{FORMAT_SCORE} for a wrong answer in a sound format: one ####, in the last line"
-    sound = _last_only("format", doc, _format, FORMAT_SCORE)
+    sound = _last_only("format", doc, _score_format, FORMAT_SCORE)
     return RewardSpec(name, (exact, sound), (0.0, 1.0))
 
 
@@ -82,7 +82,8 @@ def _last_only(
     return Term(name, 0.0, high, doc, paid)
 
 
-def _exact(answer: str, task: Task) -> bool:
+def _is_exact(answer: str, task: Task) -> bool:
+    """Return whether an answer is the gold's text, trailing zeros aside; for Countdown, whether it reaches the target."""
     data: CalcData = task.data
     if data.kind == "countdown":
         return bool(answer) and not check(answer, data.given, data.target)
@@ -91,7 +92,8 @@ def _exact(answer: str, task: Task) -> bool:
     return bool(text) and text in (gold, gold.rstrip("0").rstrip(".") if "." in gold else gold)
 
 
-def _numeric(text: str, task: Task) -> bool:
+def _has_value(text: str, task: Task) -> bool:
+    """Return whether the marked answer has the gold's value; for Countdown, whether its beginning reaches the target."""
     data: CalcData = task.data
     answer = marked_answer(text)[1]
     if data.kind == "countdown":
@@ -100,7 +102,8 @@ def _numeric(text: str, task: Task) -> bool:
     return value is not None and value == parse_number(task.gold[0])
 
 
-def _released(text: str, task: Task) -> bool:
+def _is_right_as_released(text: str, task: Task) -> bool:
+    """Return whether a text's last number is the gold, as the release judges; for Countdown its line, with a tolerance."""
     data: CalcData = task.data
     if data.kind == "countdown":
         line = _RELEASED_LINE.search(text)
@@ -112,6 +115,6 @@ def _released(text: str, task: Task) -> bool:
         return False
 
 
-def _format(text: str, task: Task) -> float:
+def _score_format(text: str, task: Task) -> float:
     sound = text.count(MARK) == 1 and MARK in text.rstrip().rpartition("\n")[2] and marked_answer(text)[0] >= 0
-    return FORMAT_SCORE if sound and not _exact(marked_answer(text)[1], task) else 0.0
+    return FORMAT_SCORE if sound and not _is_exact(marked_answer(text)[1], task) else 0.0

@@ -29,7 +29,7 @@ def random_text(data: CalcData, rng: random.Random, expanded: bool) -> str:
     return f"\n{MARK} {text}" if expanded or rng.random() < 0.25 else f"<calculator>{text}</calculator>"
 
 
-def _pending(trajectory: Trajectory) -> str:
+def _next_step(trajectory: Trajectory) -> str:
     """Return the first step of the derivation that the calculator has not computed, "" when all are."""
     assert trajectory.task is not None
     hidden = trajectory.task.hidden
@@ -39,6 +39,7 @@ def _pending(trajectory: Trajectory) -> str:
 
 
 def _answer(trajectory: Trajectory) -> str:
+    """Return the final answer behind its mark: the derivation's, else the first gold, else the target."""
     task = trajectory.task
     assert task is not None
     if isinstance(task.hidden, Derivation):
@@ -47,18 +48,20 @@ def _answer(trajectory: Trajectory) -> str:
 
 
 def _written_calculation(trajectory: Trajectory, left: int, prefill: str) -> str:
-    step = _pending(trajectory)
+    """Return the turn that calls the calculator with the next step; the answer where none or no turn is left."""
+    step = _next_step(trajectory)
     if step and left > 1:
         return f"The next value is <calculator>{step}</calculator>"
     return _answer(trajectory) if prefill else f"Every value is known.\n{_answer(trajectory)}"
 
 
 def _keyed_calculation(core: ExpandedActionEnv, left: int) -> str | int:
+    """Return the next key of the pending step, the way out, or the answer and then the end where no step is left or fits."""
     state: ExpandedState = core.episode.state
     trajectory = core.trajectory
     calculator = core.environments[0]
     assert isinstance(calculator, Calculator)
-    step = _pending(trajectory)
+    step = _next_step(trajectory)
     keyed = "".join(state.latent.keyed)
     # What is left of the keys, and closing; then two more actions for the answer and the end.
     fits = left >= len(step) - len(keyed) + 3 and keyable(step, "." in calculator.actions)

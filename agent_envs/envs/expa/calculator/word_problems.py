@@ -87,6 +87,7 @@ class CalcBenchSource:
         return name, block * sizes[name] + place - (ends[member] - sizes[name])
 
     def _by_member_name(self, split: str, key: str) -> Task:
+        """Return the task of an id from the member whose name begins it; raises KeyError where there is none."""
         # The longest name first: one member's name may begin another's.
         for source in sorted(self._members.values(), key=lambda source: -len(source.name)):
             if key.startswith(f"{source.name}-"):
@@ -192,6 +193,7 @@ def calc_bench_source(tasks: str = "generated", labels: Literal["tree", "release
 
 
 def _task(problem: WordProblem, task_id: str, split: str, cluster: str) -> Task:
+    """Return a word problem as a task; its steps and its answer are hidden."""
     return Task(
         id=task_id,
         split=split,

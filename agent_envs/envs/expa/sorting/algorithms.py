@@ -19,7 +19,7 @@ MOST = 8  # items of a task
 NETWORK_4 = ((0, 2), (1, 3), (0, 1), (2, 3), (1, 2))
 
 
-def _before(one: int, other: int) -> Generator[Move, bool | None, bool]:
+def _comes_before(one: int, other: int) -> Generator[Move, bool | None, bool]:
     return bool((yield "compare", one, other))
 
 
@@ -31,7 +31,7 @@ def _exchange(order: list[int], one: int, other: int) -> Moves:
 
 def _learn(one: int, other: int, pairs: set[knowledge.Pair]) -> Moves:
     """Compare two symbols, and note which comes first."""
-    first = yield from _before(one, other)
+    first = yield from _comes_before(one, other)
     pairs.add((one, other) if first else (other, one))
 
 
@@ -57,7 +57,7 @@ def insertion(n: int) -> Moves:
     """Move each item down past its larger neighbours, one neighbour at a time."""
     order = list(range(n))
     for place in range(1, n):
-        while place and (yield from _before(order[place], order[place - 1])):
+        while place and (yield from _comes_before(order[place], order[place - 1])):
             yield from _exchange(order, place, place - 1)
             place -= 1
 
@@ -69,7 +69,7 @@ def binary_insertion(n: int) -> Moves:
         low, high = 0, place
         while low < high:
             middle = (low + high) // 2
-            if (yield from _before(order[place], order[middle])):
+            if (yield from _comes_before(order[place], order[middle])):
                 high = middle
             else:
                 low = middle + 1
@@ -79,18 +79,19 @@ def binary_insertion(n: int) -> Moves:
 
 def merge(n: int) -> Moves:
     """Merge sort from the top, the smaller half first; it learns the order and swaps as little as possible at the end."""
-    target = yield from _merged(list(range(n)))
+    target = yield from _merge_sort(list(range(n)))
     yield from _arrange_as(tuple(target))
 
 
-def _merged(items: list[int]) -> Generator[Move, bool | None, list[int]]:
+def _merge_sort(items: list[int]) -> Generator[Move, bool | None, list[int]]:
+    """Sort items by merging, yielding each comparison; return them in order."""
     if len(items) < 2:
         return items
-    left = yield from _merged(items[: len(items) // 2])
-    right = yield from _merged(items[len(items) // 2 :])
+    left = yield from _merge_sort(items[: len(items) // 2])
+    right = yield from _merge_sort(items[len(items) // 2 :])
     merged: list[int] = []
     while left and right:
-        first = left if (yield from _before(left[0], right[0])) else right
+        first = left if (yield from _comes_before(left[0], right[0])) else right
         merged.append(first.pop(0))
     return merged + left + right
 
@@ -101,7 +102,7 @@ def selection(n: int) -> Moves:
     for start in range(n - 1):
         best = start
         for place in range(start + 1, n):
-            if (yield from _before(order[place], order[best])):
+            if (yield from _comes_before(order[place], order[best])):
                 best = place
         if best != start:
             yield from _exchange(order, start, best)
@@ -113,7 +114,7 @@ def bubble(n: int) -> Moves:
     for end in range(n - 1, 0, -1):
         moved = False
         for place in range(end):
-            if (yield from _before(order[place + 1], order[place])):
+            if (yield from _comes_before(order[place + 1], order[place])):
                 yield from _exchange(order, place, place + 1)
                 moved = True
         if not moved:
@@ -124,7 +125,7 @@ def network_4(n: int) -> Moves:
     """Run the five comparators that the paper's Table 2 calls GCC (n = 4): a sorting network, and not what GCC's sort does."""
     order = list(range(n))
     for one, other in NETWORK_4:
-        if (yield from _before(order[other], order[one])):
+        if (yield from _comes_before(order[other], order[one])):
             yield from _exchange(order, one, other)
 
 

@@ -62,6 +62,7 @@ class SortingExpanded(ExpandedActionEnv):
 
 
 def _system(data: SortData, action_space: str, env_prompt: bool) -> str:
+    """Return the system prompt, and where `env_prompt` is set the tools of the kind of task, for an action space."""
     parts = sections("prompt.md")
     text = parts["system"].template
     if not env_prompt:
@@ -75,6 +76,7 @@ def _system(data: SortData, action_space: str, env_prompt: bool) -> str:
 
 
 def _user(data: SortData, action_space: str) -> str:
+    """Return the user's message: the items, the direction, the known relations and how to finish."""
     parts = sections("prompt.md")
     items = SYMBOLS[: data.size]
     native = ".json" if data.kind == "compare" and action_space == JSON else ""
@@ -88,6 +90,7 @@ def _user(data: SortData, action_space: str) -> str:
 
 
 def _faces(name: str, summary: str, source: type[SortingSource]) -> tuple[Any, Any]:
+    """Return the classes of a source as text and with expanded actions, their pages completed by sorting/page.md."""
     limits = {"max_generations": MAX_GENERATIONS, "max_actions": MAX_ACTIONS}
     choices = {"reward": "fixed", "env_prompt": True}
     text, expanded = both_faces(name, summary, source, (SortingText, SortingExpanded), limits, choices)

@@ -50,7 +50,7 @@ def next_comparison(n: int, less: frozenset[Pair]) -> Pair | None:
     if any(not (0 <= one < n and 0 <= other < n) for one, other in less):
         raise UsageError(f"next_comparison: {sorted(less)} names a symbol that is not in 0..{n - 1}")
     if n > MOST_OPTIMAL:
-        return _most_even(n, closure(less))
+        return _most_even_pair(n, closure(less))
     possible = (1 << factorial(n)) - 1
     masks = _masks(n)
     for one, other in less:
@@ -125,7 +125,8 @@ def _plan(n: int, possible: int) -> tuple[int, Pair | None]:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _most_even(n: int, pairs: frozenset[Pair]) -> Pair | None:
+def _most_even_pair(n: int, pairs: frozenset[Pair]) -> Pair | None:
+    """Return the pair whose comparison splits the possible orders most evenly; None when the order is known."""
     counts = _precedence(n, pairs)
     choices = [(min(counts[pair], counts[pair[::-1]]), pair) for pair in combinations(range(n), 2)]
     evenness, pair = max(choices, key=lambda choice: choice[0])

@@ -65,13 +65,13 @@ def fixed(kind: str, n: int, *, correct: bool, compares: int, swaps: int, least_
         return 0.0
     scale = n * (n - 1) // 2
     if kind == "compare":
-        return 0.5 + _saved(abs(compares - 1), 1) / 2
+        return 0.5 + _savings(abs(compares - 1), 1) / 2
     if kind == "order":
-        return 0.5 + _saved(swaps, scale) / 2
-    return 0.5 + _saved(compares, scale) / 4 + _saved(swaps, scale) / 4
+        return 0.5 + _savings(swaps, scale) / 2
+    return 0.5 + _savings(compares, scale) / 4 + _savings(swaps, scale) / 4
 
 
-def _saved(count: int, scale: int) -> float:
+def _savings(count: int, scale: int) -> float:
     """Return 1 for a count of 0, falling in a line to 1/2 at the scale and then, without a corner, as 1 / count."""
     return 1 - count / (2 * scale) if count <= scale else scale / (2 * count)
 
@@ -104,7 +104,7 @@ def sort_solved(trajectory: Trajectory) -> bool:
     task = task_of(trajectory)
     data: SortData = task.data
     if data.kind == "compare":
-        return _related(compared(trajectory)) == _related(task.gold[0]) != ""
+        return _relation(compared(trajectory)) == _relation(task.gold[0]) != ""
     return ", ".join(SYMBOLS[place] for place in arrangement(trajectory)) in task.gold
 
 
@@ -116,7 +116,7 @@ def compared(trajectory: Trajectory) -> str:
     return closed.rpartition("<answer>")[2] if "<answer>" in closed else ""
 
 
-def _related(text: str) -> str:
+def _relation(text: str) -> str:
     """Return `A < B` and `B > A` as one text; "" for anything else."""
     relation = _COMPARED.fullmatch(text[:100])
     if relation is None:
@@ -138,7 +138,7 @@ def make_sort_reward(env: str, name: str) -> RewardSpec:
     )
 
     def efficiency(trajectory: Trajectory) -> float:
-        return _paid(trajectory, formula) - 0.5 if sort_solved(trajectory) else 0.0
+        return _payment(trajectory, formula) - 0.5 if sort_solved(trajectory) else 0.0
 
     terms = (
         Term("solved", 0.0, 0.5, "0.5 if the task is solved", lambda trajectory: 0.5 * sort_solved(trajectory)),
@@ -147,7 +147,8 @@ def make_sort_reward(env: str, name: str) -> RewardSpec:
     return RewardSpec("fixed" if name == "fixed" else "released", terms, (0.0, 1.0))
 
 
-def _paid(trajectory: Trajectory, formula: Callable[..., float]) -> float:
+def _payment(trajectory: Trajectory, formula: Callable[..., float]) -> float:
+    """Return the reward of a solved task by a formula of its comparisons and swaps."""
     task = task_of(trajectory)
     data: SortData = task.data
     compares = calls(trajectory, "compare")

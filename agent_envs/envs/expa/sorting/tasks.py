@@ -104,6 +104,7 @@ class OrderSource(SortingSource):
     """Ordering tasks, and comparing tasks in train; as large and mixed as the paper's."""
 
     def __init__(self, *, size: int | None = None, directions: str = "both", compare_percent: int = 5) -> None:
+        """Take the number of items (None: the mixture), the directions, and the percentage of comparing tasks in train."""
         compared = 0 if size is not None else whole_number("order", "compare_percent", compare_percent, 0, 100)
         shares = _shares("order", size, ORDER_SHARES)
         mixtures: dict[str, Mixture] = {}
@@ -162,6 +163,7 @@ def _relations(draw: Draw, ascending: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def _question(kind: str, size: int, descending: bool, relations: tuple[str, ...]) -> str:
+    """Return the question in words: bring items into order, perhaps with known relations, or name the larger of two."""
     items = ", ".join(SYMBOLS[:size])
     if kind == "compare":
         return f"Which of {items} has the larger number?"

@@ -73,6 +73,7 @@ def _payer(desk: Desk, cost: int) -> Row:
 
 
 def _cancel(desk: Desk) -> None:
+    """Ask for the reason, then propose to cancel the reservation; refuse where the policy does, hand a flown trip over."""
     row = _reservations(desk)[-1]
     key, statuses = row["reservation_id"], _statuses(desk, row)
     if rules.flown(statuses):
@@ -88,6 +89,7 @@ def _cancel(desk: Desk) -> None:
 
 
 def _bags(desk: Desk) -> None:
+    """Ask how many bags to add, then propose to enter them, with the price of those that are not free."""
     row, match = _reservations(desk)[-1], re.search(_BAGS, desk.text)
     if match is None:
         desk.ask("How many bags would you like to add?")
@@ -102,6 +104,7 @@ def _bags(desk: Desk) -> None:
 
 
 def _passenger(desk: Desk) -> None:
+    """Ask for the old name, the new name and the date of birth, then propose to replace the passenger."""
     row, pairs = _reservations(desk)[-1], names(desk.text)
     people = [dict(one) for one in row["passengers"]]
     booked = [(one["first_name"], one["last_name"]) for one in people]
@@ -119,6 +122,7 @@ def _passenger(desk: Desk) -> None:
 
 
 def _compensation(desk: Desk) -> None:
+    """Propose the certificate that the policy allows; for a delay only once the flight was changed or cancelled."""
     row, own = _reservations(desk)[-1], _user(desk)
     statuses, key = _statuses(desk, row), row["reservation_id"]
     settled = any(desk.last(name, reservation_id=key) for name in ("cancel_reservation", "update_reservation_flights"))
@@ -152,6 +156,7 @@ def _change(desk: Desk, row: Row, cabin: str, legs: Sequence[Row], what: str) ->
 
 
 def _cabin(desk: Desk) -> None:
+    """Ask for the cabin, then propose the same flights in it; refuse if a part was flown or seats are missing."""
     row, cabins = _reservations(desk)[-1], matches(r"(?i)\b(?:basic economy|economy|business)\b", desk.text)
     if not cabins:
         desk.ask("Which cabin would you like: basic economy, economy or business?")
@@ -167,6 +172,7 @@ def _cabin(desk: Desk) -> None:
 
 
 def _move(desk: Desk) -> None:
+    """Ask for the date, then propose a flight on it; refuse in basic economy or if a part was flown."""
     row = _reservations(desk)[-1]
     legs, cabin = list(row["flights"]), row["cabin"]
     if cabin == "basic_economy" or rules.flown(_statuses(desk, row)):

@@ -128,6 +128,7 @@ class Desk:
         return [call.value for call in calls if call is not None and not call.failed]
 
     def _last_look(self, name: str, query: Row, fresh: bool) -> Called | None:
+        """Return the last call of a tool with just these arguments; None behind a change of the same, if `fresh`."""
         for call in reversed(self.calls):
             if call.name == name and call.arguments == query:
                 return call

@@ -42,7 +42,7 @@ class Called:
     @property
     def value(self) -> Any:
         """The result as JSON data, to read only; the text itself where it is none."""
-        return _parsed(self.content)
+        return _parse(self.content)
 
 
 def read(request: Request) -> tuple[list[str], list[tuple[str, int]], list[Called]]:
@@ -66,7 +66,8 @@ def read(request: Request) -> tuple[list[str], list[tuple[str, int]], list[Calle
 
 
 @lru_cache(maxsize=1024)
-def _parsed(content: str) -> Any:
+def _parse(content: str) -> Any:
+    """Return a tool's answer as JSON data; the text itself where it is none."""
     try:
         return json.loads(content)
     except (ValueError, RecursionError):

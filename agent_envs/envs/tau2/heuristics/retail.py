@@ -35,7 +35,7 @@ def _user(desk: Desk) -> Row:
 
 
 def _order(desk: Desk, *statuses: str) -> Row:
-    """Return the order that the wish is about, by number or by content; it must have one of some statuses."""
+    """Return the order of the wish, by number or content; ends the turn where there is none, or with another status."""
     orders = desk.look("get_order_details", *({"order_id": key} for key in _user(desk)["orders"]))
     ids = [f"#{number.lstrip('#')}" for number in matches(r"#?\bW\d{3,10}\b", desk.text)]
     by_number = [order for order in orders if order["order_id"] in ids]
@@ -81,6 +81,7 @@ def _method(desk: Desk, cost: float = 0, original: str = "") -> Row:
 
 
 def _cancel(desk: Desk) -> None:
+    """Ask for the reason, then propose to cancel the pending order; refuse other reasons than the policy's."""
     order = _order(desk, "pending")
     key, amount = order["order_id"], order["payment_history"][0]["amount"]
     reasons = [reason for reason, words in _REASONS.items() if re.search(words, desk.text)]
@@ -93,6 +94,7 @@ def _cancel(desk: Desk) -> None:
 
 
 def _return(desk: Desk) -> None:
+    """Propose to return items of a delivered order; refuse a refund to a card that did not pay."""
     order = _order(desk, "delivered")
     key, items, original = order["order_id"], _items(desk, order), order["payment_history"][0]["payment_method_id"]
     method = _method(desk, original=original)
@@ -105,6 +107,7 @@ def _return(desk: Desk) -> None:
 
 
 def _swap(desk: Desk) -> None:
+    """Propose other variants of items of a pending or delivered order, with the difference in price."""
     order = _order(desk, "pending", "delivered")
     key, items = order["order_id"], _items(desk, order)
     products = desk.look("get_product_details", *({"product_id": item["product_id"]} for item in items))
@@ -136,6 +139,7 @@ def _variant(desk: Desk, item: Row, variants: Row) -> Row:
 
 
 def _address(desk: Desk) -> None:
+    """Ask for the address, then propose it for the profile or for a pending order, by the words of the wish."""
     user, places = _user(desk), _PLACE.findall(desk.text)
     home = re.search(r"(?i)\b(default|profile|home) address\b|\bmy (profile|account)\b|\bmoved\b", desk.text)
     order = None if home and not re.search(r"(?i)\border\b", desk.text) else _order(desk, "pending")
@@ -151,6 +155,7 @@ def _address(desk: Desk) -> None:
 
 
 def _payment(desk: Desk) -> None:
+    """Propose another payment method for a pending order."""
     order = _order(desk, "pending")
     key, amount = order["order_id"], order["payment_history"][0]["amount"]
     method = _method(desk, amount)

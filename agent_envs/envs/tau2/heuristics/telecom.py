@@ -113,6 +113,7 @@ def _change(desk: Desk, line: Row, act: str, name: str, **arguments: object) -> 
 
 
 def _roaming(desk: Desk) -> None:
+    """Propose to turn roaming on or off for each line of the wish that differs."""
     off = bool(re.search(_OFF, desk.text))
     verb = "disable" if off else "enable"
     for line in _wish_lines(desk):
@@ -121,6 +122,7 @@ def _roaming(desk: Desk) -> None:
 
 
 def _suspend(desk: Desk) -> None:
+    """Propose to suspend the line of the wish; one that is not active is left as it is."""
     line = _wish_lines(desk)[0]
     if line["status"] == "Active":
         offer = "for 5 dollars a month, and with no service until it is resumed, suspend"
@@ -128,6 +130,7 @@ def _suspend(desk: Desk) -> None:
 
 
 def _resume(desk: Desk, line: Row | None = None) -> None:
+    """Have the bills paid, then propose to resume a suspended line; one whose contract has ended is handed over."""
     line = line or _wish_lines(desk)[0]
     if line["status"] == "Suspended":
         if line["contract_end_date"] and line["contract_end_date"] < TODAY:
@@ -217,6 +220,7 @@ def _step_history(desk: Desk) -> list[tuple[PhoneStep, str]]:
 
 
 def _do(desk: Desk, step: PhoneStep) -> None:
+    """End the turn with a step on the phone: as a call in solo mode, else in words to the customer."""
     if desk.solo:
         raise Act(calling((step.tool, step.arguments)))
     desk.say(step.say)

@@ -33,7 +33,7 @@ def make_row(split: str, number: int, difficulty: str, world: int = 0) -> dict[s
     records, customers = database(world), _customers(split, world)
     while True:
         user = rng.choice(customers)
-        case = Case(rng, records, user, difficulty, _vague(rng, difficulty))
+        case = Case(rng, records, user, difficulty, _draw_vagueness(rng, difficulty))
         pieces = _draw(case, _plan(rng, difficulty))
         if pieces:
             break
@@ -48,7 +48,7 @@ def _customers(split: str, world: int) -> tuple[dict[str, Any], ...]:
     return tuple(users[place] for place in members(split, len(users)))
 
 
-def _vague(rng: Random, difficulty: str) -> bool:
+def _draw_vagueness(rng: Random, difficulty: str) -> bool:
     return rng.random() < {"easy": 0.0, "medium": 0.7, "hard": 0.6}[difficulty]
 
 
@@ -93,6 +93,7 @@ def _draw(case: Case, plan: list[str]) -> list[Piece]:
 
 
 def _facts(user: Mapping[str, Any]) -> tuple[Fact, ...]:
+    """Return the facts by which a customer is identified: name, user id and date of birth."""
     name, key, born = f"{user['name']['first_name']} {user['name']['last_name']}", user["user_id"], user["dob"]
     return (
         Fact("name", f"My name is {name}.", name), Fact("user_id", f"My user id is {key}.", key),
@@ -119,6 +120,7 @@ def _instructions(case: Case, pieces: list[Piece]) -> Instructions:
 
 
 def _wish(place: int, piece: Piece) -> str:
+    """Return a wish as a sentence of the scenario, by its place among the wishes."""
     text = voiced(piece.say, False)
     link = ("", "After that: ", "Then: ", "And then: ", "At last: ", "And finally: ")[place]
     return f"{link}If, and only if, the agent refused that: {text}" if piece.only_if_refused else f"{link}{text}"

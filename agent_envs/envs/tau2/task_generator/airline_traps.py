@@ -169,7 +169,7 @@ def budgeted(case: Case) -> Pieces:
         case.take(trip)
         enough = case.rng.random() < 0.5
         limit = rise // 10 * 10 + 10 * (case.rng.randrange(1, 9) if enough else -case.rng.randrange(1, 9))
-        piece = recabining(_plain(case), trip, "business" if enough else other)
+        piece = recabining(_plain_case(case), trip, "business" if enough else other)
         say = case.say("budgeted", trip=case.label(trip), limit=limit, other=CABIN_WORDS[other])
         words = f"business for at most {limit} dollars more in all, and else {CABIN_WORDS[other]}."
         facts = [fact for fact in piece.facts if fact.topic != "cabin"]
@@ -177,7 +177,7 @@ def budgeted(case: Case) -> Pieces:
     raise Unfit
 
 
-def _plain(case: Case) -> Case:
+def _plain_case(case: Case) -> Case:
     """Return the case for a piece that has its own conditions."""
     plain = Case(case.rng, case.database, case.user, "medium", case.vague)
     plain.balances = case.balances
@@ -230,7 +230,7 @@ def upgrades(case: Case) -> Pieces:
     trips = several(case, (trip for trip in case.free() if rises[trip.id]))
     each = [rises[trip.id] for trip in trips]
     total = sum(each)
-    method, payment = _plain(case).pay(max(total, *each, 10_000))
+    method, payment = _plain_case(case).pay(max(total, *each, 10_000))
     actions = list[Action]()
     for trip in trips:
         actions += [*case.reads(trip), *searches(trip.legs), case.rebooked(trip, target, trip.legs, method)]

@@ -54,6 +54,7 @@ def _pairs(rng: Random) -> list[tuple[str, str]]:
 
 
 def _flights(rng: Random) -> dict[str, Any]:
+    """Draw the flights by number: some times a day each way between each pair of airports, with an instance for each day."""
     flights: dict[str, Any] = {}
     for one, two in _pairs(rng):
         minutes, fare = 5 * rng.randrange(15, 54), rng.randrange(90, 190)
@@ -94,6 +95,7 @@ def _instance(rng: Random, day: int, start: int, minutes: int, fare: int) -> dic
 
 
 def _times(day: int, start: int, minutes: int, departure: str, arrival: str) -> dict[str, str]:
+    """Return the members for departure and arrival, under their prefixes; an arrival may fall on the next day."""
     end = start + minutes
     return {
         f"{departure}_departure_time_est": f"{date(day)}T{_clock(start)}",
@@ -102,6 +104,7 @@ def _times(day: int, start: int, minutes: int, departure: str, arrival: str) -> 
 
 
 def _users(rng: Random) -> dict[str, Any]:
+    """Draw the customers by user id, each with payment methods and saved passengers, and no reservations yet."""
     users: dict[str, Any] = {}
     codes = iter(names.codes(rng, 4 * CUSTOMERS, 7))
     for person, code in zip(names.people(rng, CUSTOMERS), names.codes(rng, CUSTOMERS, 4), strict=True):
@@ -152,6 +155,7 @@ class _Desk:
     """Books what customers have booked when a world begins."""
 
     def __init__(self, rng: Random, flights: dict[str, Any]) -> None:
+        """Index the flights by route, and their instances by status and day."""
         self.rng = rng
         self.links: dict[tuple[str, str], list[Any]] = {}
         self.by_status: dict[str, list[tuple[Any, int]]] = {}
@@ -179,6 +183,7 @@ class _Desk:
         return letters[:3] + figures[0] + letters[3] + figures[1]
 
     def _reservation(self, key: str, user: dict[str, Any], kind: str) -> dict[str, Any]:
+        """Draw a user's reservation of a kind, with legs, passengers, bags and a payment that fit the policy's prices."""
         rng = self.rng
         cabin = {"business": "business", "basic": "basic_economy"}.get(kind) or (
             "economy" if kind in ("plain", "insured") else rng.choice(_ECONOMY)
@@ -190,7 +195,7 @@ class _Desk:
         free = free_bags(user["membership"], cabin, len(people))
         bags = rng.randrange(min(free, 2) + 2)
         paid = paid_bags(user["membership"], cabin, len(people), bags)
-        flights = [self._priced(leg, day, cabin) for leg, day in legs]
+        flights = [self._priced_leg(leg, day, cabin) for leg, day in legs]
         total = price_of(flights, len(people)) + BAG * paid + INSURANCE * len(people) * insured
         there = flights[(len(flights) - 1) // 2]
         cards = [one for one, method in user["payment_methods"].items() if method["source"] == "credit_card"]
@@ -200,11 +205,12 @@ class _Desk:
             "flight_type": "round_trip" if there is not flights[-1] else "one_way",
             "cabin": cabin, "flights": flights, "passengers": people,
             "payment_history": [{"payment_id": rng.choice(cards), "amount": total}],
-            "created_at": self._created(kind), "total_baggages": bags, "nonfree_baggages": paid,
+            "created_at": self._booking_time(kind), "total_baggages": bags, "nonfree_baggages": paid,
             "insurance": "yes" if insured else "no", "status": None,
         }  # fmt: skip
 
-    def _created(self, kind: str) -> str:
+    def _booking_time(self, kind: str) -> str:
+        """Return a time of booking by kind: within the last day, in April for trips begun or past, else early in May."""
         rng = self.rng
         time = f"{rng.randrange(60):02d}:{rng.randrange(60):02d}"
         if kind == "fresh":
@@ -223,19 +229,19 @@ class _Desk:
         else:
             first = rng.choice(rng.choice(list(self.links.values())))
             low, high = {"begun": (11, TODAY - 1), "past": (2, TODAY - 6)}.get(kind, (TODAY + 2, DAYS - 5))
-            start = self._flying(first, low, high)
+            start = self._flying_day(first, low, high)
         if kind != "begun" and rng.random() < 0.5:
             return [(first, start)]
         back = rng.choice(self.links[first["destination"], first["origin"]])
         low, high = (TODAY + 2, DAYS) if kind == "begun" else (start + 1, min(start + 5, DAYS))
-        return [(first, start), (back, self._flying(back, low, high))]
+        return [(first, start), (back, self._flying_day(back, low, high))]
 
-    def _flying(self, flight: Any, low: int, high: int) -> int:
+    def _flying_day(self, flight: Any, low: int, high: int) -> int:
         """Return a day on which the airline did not cancel the flight; if it cancelled all of them, the last one."""
         days = self.rng.sample(range(low, high + 1), high + 1 - low)
         return next((day for day in days if flight["dates"][date(day)]["status"] != "cancelled"), high)
 
-    def _priced(self, flight: Any, day: int, cabin: str) -> Leg:
+    def _priced_leg(self, flight: Any, day: int, cabin: str) -> Leg:
         """Return a flight of a reservation at a price of the day on which it was booked."""
         prices = next(one["prices"] for one in flight["dates"].values() if "prices" in one)
         return {

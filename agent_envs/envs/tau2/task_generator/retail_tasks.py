@@ -33,7 +33,7 @@ _TIMES = {1: "once", 2: "twice"}
 def make_row(split: str, number: int, difficulty: str, world: int = 0) -> dict[str, Any]:
     """Return a task as a published row with the members `user_script` and `difficulty`, as `source` asks for it."""
     case, pieces = draw_wishes(split, number, difficulty, world)
-    return _row(case, pieces, difficulty, task_id(split, number, difficulty, world))
+    return _published_row(case, pieces, difficulty, task_id(split, number, difficulty, world))
 
 
 def draw_wishes(split: str, number: int, difficulty: str, world: int = 0) -> tuple[Case, Pieces]:
@@ -63,7 +63,7 @@ def _kinds(rng: Random, difficulty: str) -> Sequence[Kind]:
 
 
 def _pieces(case: Case, kinds: Sequence[Kind], difficulty: str) -> Pieces:
-    """Return the wishes of a customer, () where it cannot have them."""
+    """Return the wishes of a customer in random order; () where one cannot be drawn, or two touch the same thing."""
     groups: list[Pieces] = []
     try:
         for kind in kinds:
@@ -88,7 +88,8 @@ def _grand_total(case: Case, pieces: Pieces) -> Pieces:
     return (Piece(case.say("refunds"), answers=(figure(sum(refunds)),), question=True),)
 
 
-def _row(case: Case, pieces: Pieces, difficulty: str, name: str) -> dict[str, Any]:
+def _published_row(case: Case, pieces: Pieces, difficulty: str, name: str) -> dict[str, Any]:
+    """Return a case and its wishes as a published row: the user's script and instructions, and the calls that are expected."""
     user, rng = case.user, case.rng
     knows_email = rng.random() < _KNOWS_EMAIL[difficulty]
     persona = rng.choice(_PERSONAS[difficulty])
@@ -105,18 +106,19 @@ def _row(case: Case, pieces: Pieces, difficulty: str, name: str) -> dict[str, An
     script = script_of(identity, pieces, () if knows_email else ("email",), persona)
     instructions = Instructions(
         "retail", " ".join(_narrate(piece.say) for piece in pieces if not piece.only_if_refused),
-        " ".join(_narrate(fact.say) for fact in identity), " ".join(unknown) or None, _instructions(pieces),
+        " ".join(_narrate(fact.say) for fact in identity), " ".join(unknown) or None, _task_instructions(pieces),
     )  # fmt: skip
     expected = criteria([look, ("get_user_details", {"user_id": user["user_id"]})], pieces)
     return task_row(name, instructions, script, expected)
 
 
 def _narrate(text: str) -> str:
-    """Put a wording into the second person, for the player of the customer."""
+    """Return a wording in the second person, for the player of the customer."""
     return voiced(text.replace("please ", "you ask the agent to "), False)
 
 
-def _instructions(pieces: Pieces) -> str:
+def _task_instructions(pieces: Pieces) -> str:
+    """Return when wishes that wait for a refusal come, details to tell if asked, how often to insist, and how to end."""
     parts = []
     for ordinal, piece in zip(ORDINALS, pieces, strict=False):
         if piece.only_if_refused:

@@ -157,10 +157,10 @@ def sent_to(case: Case, order: Record, item: Record, place: Record, where: str, 
     words, number = case.label(order, item)
     say = case.say("address", order=words, where=where)
     facts = (number, Fact("address", f"the new address is {where}."))
-    return Piece(say, facts, _sent(order, place), signs=("address",), uses=uses)
+    return Piece(say, facts, _send_to(order, place), signs=("address",), uses=uses)
 
 
-def _sent(order: Record, place: Record) -> tuple[Action, ...]:
+def _send_to(order: Record, place: Record) -> tuple[Action, ...]:
     return (*lookups(order), ("modify_pending_order_address", {"order_id": order["order_id"], **place}))
 
 
@@ -173,10 +173,10 @@ def home_address(case: Case) -> Pieces:
         case.say("home", where=where), (Fact("address", f"the new address is {where}."),),
         (("modify_user_address", {"user_id": case.user["user_id"], **place}),), signs=("address",), uses=frozenset(["home"]),
     )  # fmt: skip
-    return (_moving(case, piece, place) if case.vague else piece,)
+    return (_with_order_moves(case, piece, place) if case.vague else piece,)
 
 
-def _moving(case: Case, piece: Piece, place: Record) -> Piece:
+def _with_order_moves(case: Case, piece: Piece, place: Record) -> Piece:
     """Return the wish to change the address in the profile with that of one pending order, or of all, added."""
     try:
         order, item = case.choose("pending")
@@ -187,7 +187,7 @@ def _moving(case: Case, piece: Piece, place: Record) -> Piece:
     orders, more = [order], f"<my> pending order with the {plain(item['name'])} should go there, too."
     if free and len(pending) > 1:
         orders, more = pending, "all of <my> pending orders should go there, too."
-    sent = [call for order in orders for call in _sent(order, place)]
+    sent = [call for order in orders for call in _send_to(order, place)]
     uses = piece.uses.union(*map(touched, orders))
     return replace(piece, say=f"{piece.say} {more}", actions=(*piece.actions, *sent), uses=uses)
 
@@ -200,7 +200,7 @@ def other_variant(case: Case, item: Record, cheapest: bool) -> tuple[Record, str
     variants = case.tables["products"][item["product_id"]]["variants"].values()
     others = [variant for variant in variants if variant["available"] and variant["item_id"] != item["item_id"]]
     if cheapest:
-        return _cheapest(case, item, others)
+        return _cheapest_variant(case, item, others)
     near = [variant for variant in others if len(_changes(item, variant)) <= 2]
     if not near:
         return None
@@ -215,8 +215,8 @@ def other_variant(case: Case, item: Record, cheapest: bool) -> tuple[Record, str
     return new, f"the one with {listed(words)}{same}"
 
 
-def _cheapest(case: Case, item: Record, others: list[Record]) -> tuple[Record, str] | None:
-    """Return the cheapest variant, sometimes of those with one option that the item does not have."""
+def _cheapest_variant(case: Case, item: Record, others: list[Record]) -> tuple[Record, str] | None:
+    """Return the cheapest variant, of all or with one given option, and its words; None where none is cheaper than the item."""
     values = {axis: one["options"][axis] for one in others for axis in _changes(item, one)}
     axis = case.rng.choice([*sorted(values), "", ""])
     able = [one for one in others if not axis or one["options"][axis] == values[axis]]
@@ -232,15 +232,15 @@ def _changes(item: Record, variant: Record) -> list[str]:
 
 def swap(case: Case) -> Pieces:
     """Draw a wish to exchange items of a delivered order."""
-    return _swapping(case, "delivered", 2 if case.vague else 1)
+    return _swap_wish(case, "delivered", 2 if case.vague else 1)
 
 
 def change_item(case: Case) -> Pieces:
     """Draw a wish for another variant of an item of a pending order; one alone, because the original mixes up several."""
-    return _swapping(case, "pending", 1)
+    return _swap_wish(case, "pending", 1)
 
 
-def _swapping(case: Case, status: str, most: int) -> Pieces:
+def _swap_wish(case: Case, status: str, most: int) -> Pieces:
     """Return the wish to have other variants of up to `most` items of an order of a status."""
     order, item = case.choose(status)
     items = [item, *(other for other in order["items"] if other is not item)][: case.rng.randrange(1, most + 1)]
@@ -279,10 +279,10 @@ def swapped(case: Case, order: Record, pairs: list[tuple[Record, Record, str]], 
         signs=("exchange", "change", "modif", "swap", "switch"), uses=touched(order, *([method] if pending else [])),
     )  # fmt: skip
     difference = sum(new["price"] - item["price"] for item, new, _ in pairs)
-    return _asking(piece, difference, "<I> also want to know the difference in price.") if asks else piece
+    return _with_question(piece, difference, "<I> also want to know the difference in price.") if asks else piece
 
 
-def _asking(piece: Piece, amount: float, question: str) -> Piece:
+def _with_question(piece: Piece, amount: float, question: str) -> Piece:
     """Return a wish with a question for an amount added."""
     return replace(piece, say=f"{piece.say} {question}", answers=(figure(amount),))
 
@@ -328,7 +328,7 @@ def cancelling(case: Case, order: Record, item: Record, uses: frozenset[str]) ->
         case.say("cancel", order=words, why=why), (number, Fact("reason", f"{why}.")), cancelled(order, reason),
         signs=("cancel",), uses=uses, refund=amount,
     )  # fmt: skip
-    return _asking(piece, amount, "<I> also want to know how much money comes back to <me>.") if asks else piece
+    return _with_question(piece, amount, "<I> also want to know how much money comes back to <me>.") if asks else piece
 
 
 def cancelled(order: Record, reason: str = "no longer needed") -> tuple[Action, ...]:
@@ -358,7 +358,7 @@ def _worked_out(case: Case, order: Record, item: Record, method: Record, where: 
     ))  # fmt: skip
     words, _ = case.label(order, item)
     say = case.say("return_unnamed", order=words, items=names, where=where)
-    return _returned(case, (order, items, method), (say, names, where), item)
+    return _return_wish(case, (order, items, method), (say, names, where), item)
 
 
 def returning(case: Case, order: Record, items: list[Record], method: Record, where: str) -> Piece:
@@ -366,10 +366,10 @@ def returning(case: Case, order: Record, items: list[Record], method: Record, wh
     words, _ = case.label(order, items[0])
     names = listed("the " + plain(item["name"]) for item in items)
     say = case.say("return_vaguely" if case.vague else "return", items=names, order=words, where=where)
-    return _returned(case, (order, items, method), (say, names, where), items[0])
+    return _return_wish(case, (order, items, method), (say, names, where), items[0])
 
 
-def _returned(
+def _return_wish(
     case: Case, what: tuple[Record, list[Record], Record], worded: tuple[str, str, str], item: Record
 ) -> Piece:  # fmt: skip
     """Return the wish to have items of an order back with a method, worded: as a whole, the items, and the method."""
@@ -382,7 +382,7 @@ def _returned(
     )  # fmt: skip
     actions = (*lookups(order), returned(order, items, method["id"]))
     piece = Piece(say, facts, actions, signs=("return",), uses=touched(order), refund=amount)
-    return _asking(piece, amount, "<I> also want to know how much <I> get back.") if asks else piece
+    return _with_question(piece, amount, "<I> also want to know how much <I> get back.") if asks else piece
 
 
 def returned(order: Record, items: list[Record], method_id: str) -> Action:
@@ -416,6 +416,7 @@ def _ask_of(case: Case, name: str, order: Record, item: Record, answer: str) -> 
 
 
 def _ask_cheapest(case: Case) -> Piece:
+    """Return the question for the lowest price of a product's available variants."""
     product = case.rng.choice(list(case.tables["products"].values()))
     price = min(variant["price"] for variant in product["variants"].values() if variant["available"])
     name, product_id = plain(product["name"]), product["product_id"]
@@ -427,6 +428,7 @@ def _ask_cheapest(case: Case) -> Piece:
 
 
 def _ask_balance(case: Case) -> Piece:
+    """Return the question for the gift card's balance; Unfit is raised where no free one is there."""
     need(case.gift_cards and "gift" not in case.used)
     read = ("get_user_details", {"user_id": case.user["user_id"]})
     balance = figure(case.gift_cards[0]["balance"])

@@ -69,6 +69,7 @@ def products(rng: Random) -> dict[str, Record]:
 
 
 def _variants(rng: Random, row: Record, ids: list[str]) -> Record:
+    """Draw a product's variants by item id; the first three are always available."""
     low, high = row["prices"]
     combinations = list(product(*row["options"].values()))
     sample = rng.sample(combinations, min(len(combinations), rng.randrange(6, _MOST_VARIANTS + 1)))
@@ -85,6 +86,7 @@ def _variants(rng: Random, row: Record, ids: list[str]) -> Record:
 
 
 def _user(rng: Random, person: Person, code: str) -> Record:
+    """Draw a customer with one or two cards, and perhaps a PayPal account and a gift card."""
     methods = [_card(rng) for _ in range(rng.choice((1, 1, 2)))]
     if rng.random() < 0.5:
         methods.append({"source": "paypal", "id": f"paypal_{digits(rng, 7)}"})
@@ -107,6 +109,7 @@ def _card(rng: Random) -> Record:
 
 
 def _order(rng: Random, order_id: str, user: Record, goods: dict[str, Record]) -> Record:
+    """Draw an order of a user: one to five products, its status, and one payment for all."""
     names, weights = zip(*_STATUSES, strict=True)
     bought = [goods[product_id] for product_id in rng.sample(list(goods), rng.choice((1, 2, 2, 3, 3, 4, 5)))]
     items = [_item(product, rng.choice(list(product["variants"].values()))) for product in bought]
@@ -137,13 +140,14 @@ def total(items: list[Record] | tuple[Record, ...]) -> float:
 
 
 def _ship(order: Record, tracking_id: str) -> None:
+    """Enter the parcel of an order, where its status says that it was shipped."""
     if order["status"] in _SHIPPED:
         ids = [item["item_id"] for item in order["items"]]
         order["fulfillments"] = [{"tracking_id": [tracking_id], "item_ids": ids}]
 
 
 def _finish(rng: Random, order: Record, user: Record, goods: dict[str, Record]) -> None:
-    """Add the members that an order has by its status."""
+    """Add the members that an order has by its status: a refund, a return, an exchange or changed items."""
     paid = order["payment_history"][0]
     if order["status"] == "cancelled":
         order["cancel_reason"] = rng.choice(("no longer needed", "ordered by mistake"))

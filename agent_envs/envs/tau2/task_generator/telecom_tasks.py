@@ -45,26 +45,26 @@ def make_row(split: str, number: int, difficulty: str, world: int = 0) -> Row:
     rng = Random(f"tau2/telecom/{world}/{split}/{difficulty}/{number}")
     by_kind = accounts(split, world)
     kind = "plain" if difficulty == "starter" else rng.choices(list(_SITUATIONS), list(_SITUATIONS.values()))[0]
-    account = rng.choice(_fitting(by_kind[kind], kind, difficulty))
+    account = rng.choice(_fitting_accounts(by_kind[kind], kind, difficulty))
     parts: list[Part] = []
-    while not _enough(parts):
+    while not _is_enough(parts):
         # What is asked is asked before anything changes.
         parts = sorted(_draw_parts(rng, account, difficulty), key=lambda part: not part.tells)
     persona = rng.choice(_PERSONAS[difficulty])
     knows_number = difficulty in _SIMPLE or _knows_number(rng, parts)
-    return _row(task_id(split, number, difficulty, world), account, parts, persona, knows_number)
+    return _published_row(task_id(split, number, difficulty, world), account, parts, persona, knows_number)
 
 
-def _fitting(of_kind: Sequence[Account], kind: str, difficulty: str) -> Sequence[Account]:
-    """Return the accounts that fit: with lines for all that is wanted beside the phone, with one bill where it is easy."""
+def _fitting_accounts(of_kind: Sequence[Account], kind: str, difficulty: str) -> Sequence[Account]:
+    """Return the accounts with enough lines for the difficulty, or with at most one unpaid bill; all if none fits."""
     if difficulty in _SIMPLE:
         return [account for account in of_kind if len(account.unpaid) < 2] or of_kind
     least = 2 if difficulty == "hard" else 1 if kind == "ended" else 0
     return [account for account in of_kind if len(account.others) >= least] or of_kind
 
 
-def _enough(parts: Sequence[Part]) -> bool:
-    """Return whether something must be done that is no mere hand-over, or a hand-over is all that there is."""
+def _is_enough(parts: Sequence[Part]) -> bool:
+    """Return whether any part of a task expects a call or a fact to be told."""
     return bool(parts) and any(part.actions or part.tells for part in parts)
 
 
@@ -81,6 +81,7 @@ def _draw_parts(rng: Random, account: Account, difficulty: str) -> list[Part]:
 
 
 def _starter(rng: Random, account: Account) -> list[Part]:
+    """Draw one trouble with one fault that the customer alone can mend."""
     while True:
         part = trouble(rng, account, rng.choice(_KINDS), 1)
         if all(row["requestor"] == "user" for row in part.actions):
@@ -88,6 +89,7 @@ def _starter(rng: Random, account: Account) -> list[Part]:
 
 
 def _easy(rng: Random, account: Account) -> list[Part]:
+    """Draw the one part of an easy task by the kind of account: a trouble, a plain wish or a hopeless case."""
     if account.kind == "ended":
         return [hopeless(rng, account, "service")]
     if account.kind == "overdue":
@@ -100,6 +102,7 @@ def _easy(rng: Random, account: Account) -> list[Part]:
 
 
 def _medium(rng: Random, account: Account) -> list[Part]:
+    """Draw the parts of a medium task: a trouble or a hopeless case, perhaps with one wish, or two wishes."""
     by_number = rng.random() < 0.5
     if account.kind == "ended":
         return [*_wishes(rng, account, 1, [PLAIN, COMPUTED], ("phone",), by_number), hopeless(rng, account, "service")]
@@ -113,6 +116,7 @@ def _medium(rng: Random, account: Account) -> list[Part]:
 
 
 def _hard(rng: Random, account: Account) -> list[Part]:
+    """Draw the parts of a hard task: three wishes, or two beside a trouble or hopeless case; reasoned ones come first."""
     by_number = rng.random() < 0.4
     kinds = [REASONED, FORBIDDEN, rng.choice((REASONED, QUESTIONS, FORBIDDEN))]
     if account.kind == "ended":
@@ -144,6 +148,7 @@ def _wishes(
 
 
 def _wish(case: Case, kind: Sequence[Wish], topics: set[str]) -> Part | None:
+    """Draw a wish of a kind whose topics are still free; None where none fits the account."""
     special = {"owing": ("pay", "waiver", "overdue"), "resting": ("resume",)}.get(case.account.kind, ())
     order = case.rng.sample(kind, len(kind))
     if case.rng.random() < 0.7:
@@ -162,7 +167,8 @@ def _wish(case: Case, kind: Sequence[Wish], topics: set[str]) -> Part | None:
 # The row
 
 
-def _row(name: str, account: Account, parts: Sequence[Part], persona: str, knows_number: bool) -> Row:
+def _published_row(name: str, account: Account, parts: Sequence[Part], persona: str, knows_number: bool) -> Row:
+    """Return a published row: the script and instructions of the customer, the start of phone and account, and the criteria."""
     facts, unknown = _identity(account, knows_number)
     abroad = next((part.abroad for part in parts if part.abroad), "")
     if not abroad:
@@ -187,6 +193,7 @@ def _rules(parts: Sequence[Part]) -> list[str]:
 
 
 def _identity(account: Account, knows_number: bool) -> tuple[list[Row], list[str]]:
+    """Return the facts by which a customer is identified, and the topics that it does not know."""
     customer, born = account.customer, account.customer["date_of_birth"]
     facts = [
         fact("name", f"<my> name is {customer['full_name']}", str(customer["full_name"])),
@@ -201,6 +208,7 @@ def _identity(account: Account, knows_number: bool) -> tuple[list[Row], list[str
 
 
 def _profile(account: Account, knows_number: bool) -> Iterator[str]:
+    """Yield the sentences that tell a player who it is; the phone number only if it knows it."""
     customer, phone = account.customer, account.device(account.lines[0])["model"]
     number = f", and your phone number is {customer['phone_number']}" if knows_number else ""
     yield f"You are {customer['full_name']}, born on {customer['date_of_birth']}{number}."
@@ -226,6 +234,7 @@ def _ticket(account: Account, parts: Sequence[Part], knows_number: bool) -> str:
 
 
 def _start(account: Account, parts: Sequence[Part], abroad: bool) -> list[Row]:
+    """Return the initial actions: the user, the place, the faults (the company's first), and a search for the network."""
     customer = account.customer
     start = [
         function("user", "set_user_info", name=customer["full_name"], phone_number=customer["phone_number"]),
@@ -238,6 +247,7 @@ def _start(account: Account, parts: Sequence[Part], abroad: bool) -> list[Row]:
 
 
 def _criteria(parts: Sequence[Part]) -> Row:
+    """Return the criteria of the parts; the actions of hopeless ones come last."""
     ordered = sorted(parts, key=lambda part: part.hopeless)
     tells = [text for part in parts for text in part.tells]
     basis = ["ENV_ASSERTION"]

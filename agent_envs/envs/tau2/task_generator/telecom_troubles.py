@@ -95,6 +95,7 @@ def _old_mode(rng: Random, account: Account) -> _Fault:
 
 
 def _roaming(rng: Random, account: Account) -> _Fault:
+    """Return the fault that roaming is off: on the line, on the phone, or on both."""
     line, barred = account.own(account.lines[0]), rng.choice(("line", "phone", "both"))
     start = (
         function("assistant", "enable_roaming" if barred == "phone" else "disable_roaming", **line),
@@ -139,6 +140,7 @@ def trouble(rng: Random, account: Account, kind: str, count: int) -> Part:
 
 
 def _draw_faults(rng: Random, kind: str, count: int) -> list[str]:
+    """Draw up to `count` kinds of faults that do not exclude each other, in the order of mending."""
     names: list[str] = []
     pool = list(_POOLS[kind])
     while pool and len(names) < count:
@@ -149,6 +151,7 @@ def _draw_faults(rng: Random, kind: str, count: int) -> list[str]:
 
 
 def _complaint(rng: Random, account: Account, kind: str) -> Part:
+    """Return the part of a task in which the phone's trouble is told, with the user's own check that it is gone."""
     wish = rng.choice(WORDS[kind])
     device = account.device(account.lines[0])["model"]
     return Part(
@@ -182,6 +185,7 @@ def _with_bills(part: Part, account: Account) -> Part:
 
 
 def _with_travel(rng: Random, part: Part) -> Part:
+    """Return a part of a task whose customer is abroad, with the fact that tells so."""
     place = rng.choice(WORDS["places"])
     text = f"<I> <am> abroad, in {place}"
     return part.replace(abroad=place, context=(*part.context, text), facts=(*part.facts, fact("location", text, place)))

@@ -53,7 +53,7 @@ def forbid_roaming(case: Case) -> Part:
 
 
 def _roaming(account: Account, line: Row, wish: str, tool: str, before: str) -> Part:
-    """Return a wish for a call on a line that another call has made meaningful."""
+    """Return a wish for roaming on or off on a line, which an initial action has put into the other state."""
     start = function("assistant", before, **account.own(line))
     call = action("assistant", tool, **account.own(line))
     return single(account, line, wish, call, "roaming").replace(start=(start,), compared=True)
@@ -88,17 +88,17 @@ def allow_dearest(case: Case) -> Part:
     wish = f"<I> want roaming to be allowed on one of two lines, {one} or {other}: the one whose plan costs more"
     start = tuple(function("assistant", "disable_roaming", **account.own(row)) for row in working)
     call = action("assistant", "enable_roaming", **account.own(line))
-    part = _either(wish, call, f"{one} or {other}, whichever has the dearer plan", tuple(working))
+    part = _either_line(wish, call, f"{one} or {other}, whichever has the dearer plan", tuple(working))
     return part.replace(start=start, compared=True)
 
 
-def _either(wish: str, call: Row, words: str, lines: Lines) -> Part:
+def _either_line(wish: str, call: Row, words: str, lines: Lines) -> Part:
     """Return a wish that one call about one of two lines fulfils."""
     wants = (want(wish, facts=[fact("line", words)], signs=WORDS["signs"][call["name"]]),)
-    return Part((wish,), wants, actions=(call,), topics=_everything(lines))
+    return Part((wish,), wants, actions=(call,), topics=_all_line_topics(lines))
 
 
-def _everything(lines: Lines) -> frozenset[str]:
+def _all_line_topics(lines: Lines) -> frozenset[str]:
     """Return the topics of all wishes about lines that no other wish may touch."""
     return frozenset(f"{topic} {line['line_id']}" for line in lines for topic in ("status", "data", "roaming"))
 
@@ -116,7 +116,7 @@ def suspend(case: Case) -> Part:
     wants = tuple({**row, "facts": [*row["facts"], fact("reason", why, why)]} for row in part.wants)
     return part.replace(
         rules=(_FEE,), ticket=(_FEE,), wants=wants, holds=(line_is(case.account, line, "Suspended"),),
-        topics=_everything((line,)),
+        topics=_all_line_topics((line,)),
     )  # fmt: skip
 
 
@@ -129,7 +129,7 @@ def suspend_idler(case: Case) -> Part:
     wish = f"<I> want one of two lines to be suspended, {one} or {other}: whichever has used less data this month"
     own = case.account.own(line)
     call = action("assistant", "suspend_line", tuple(own), **own, reason="it is hardly used")
-    part = _either(wish, call, f"{one} or {other}, whichever used less data this month", tuple(pair))
+    part = _either_line(wish, call, f"{one} or {other}, whichever used less data this month", tuple(pair))
     holds = (line_is(case.account, line, "Suspended"), line_is(case.account, spared, "Active"))
     return part.replace(rules=(_FEE,), ticket=(_FEE,), holds=holds)
 
@@ -168,7 +168,7 @@ def pay(case: Case) -> Part:
 # Data
 
 
-def _refuelled(case: Case, line: Row, wish: str, amount: float, words: str = "") -> Part:
+def _refuel(case: Case, line: Row, wish: str, amount: float, words: str = "") -> Part:
     """Return a wish for a stated amount of extra data."""
     account = case.account
     call = action("assistant", "refuel_data", **account.own(line), gb_amount=amount)
@@ -182,14 +182,14 @@ def _refuelled(case: Case, line: Row, wish: str, amount: float, words: str = "")
 
 def _refuelled_by(case: Case, line: Row, amount: float, words: str) -> Part:
     """Return a wish for extra data whose amount follows from a condition."""
-    return _refuelled(case, line, f"<I> want more data for {case.label(line)}: {words}", amount, words)
+    return _refuel(case, line, f"<I> want more data for {case.label(line)}: {words}", amount, words)
 
 
 def refuel(case: Case) -> Part:
     """Draw a wish for a stated amount of extra data."""
     line, amount = case.rng.choice(case.working), case.rng.choice((0.5, 1.0, 1.5, 2.0))
     wish = case.say("refuel", line=case.label(line), amount=gigabytes(amount))
-    return _refuelled(case, line, wish, amount)
+    return _refuel(case, line, wish, amount)
 
 
 def refuel_for_budget(case: Case) -> Part:
@@ -237,7 +237,7 @@ def refuel_if_short(case: Case) -> Part:
 # What the policy forbids
 
 
-def _instead(refused: str, part: Part, insists: int) -> Part:
+def _after_refusal(refused: str, part: Part, insists: int) -> Part:
     """Return a part whose wish follows the refusal of another."""
     first, *rest = part.wants
     words = first["say"] if first["say"].startswith("I ") else first["say"][:1].lower() + first["say"][1:]
@@ -253,20 +253,20 @@ def too_much_data(case: Case) -> Part:
     """Draw a wish for more data than may be sold."""
     line, amount = case.rng.choice(case.working), case.rng.choice((3, 4, 5, 10))
     name = case.label(line)
-    alternative = _refuelled(case, line, f"<I> want 2 gigabytes for {name}", 2.0)
-    return _instead(case.say("too_much_data", line=name, amount=amount), alternative, case.rng.choice((0, 1, 2)))
+    alternative = _refuel(case, line, f"<I> want 2 gigabytes for {name}", 2.0)
+    return _after_refusal(case.say("too_much_data", line=name, amount=amount), alternative, case.rng.choice((0, 1, 2)))
 
 
 def other_plan(case: Case) -> Part:
     """Draw a wish for another plan."""
     alternative = refuel(case)
-    return _instead(case.say("other_plan"), alternative, case.rng.choice((0, 1)))
+    return _after_refusal(case.say("other_plan"), alternative, case.rng.choice((0, 1)))
 
 
 def waiver(case: Case) -> Part:
     """Draw a wish to be let off a bill."""
     alternative = pay(case)
-    return _instead(case.say("waiver"), alternative, case.rng.choice((1, 2)))
+    return _after_refusal(case.say("waiver"), alternative, case.rng.choice((1, 2)))
 
 
 def others_line(case: Case) -> Part:
@@ -277,7 +277,7 @@ def others_line(case: Case) -> Part:
     stranger = case.rng.choice([one for one in everybody if one.id != account.id and active(one.lines)])
     line = active(stranger.lines)[0]
     ask = f"<I> want {case.say('whose')} line {line['phone_number']} to be suspended"
-    part = _instead(ask, alternative, case.rng.choice((0, 1)))
+    part = _after_refusal(ask, alternative, case.rng.choice((0, 1)))
     return part.replace(holds=(*part.holds, line_is(stranger, line, "Active")))
 
 

@@ -59,6 +59,7 @@ class _Company:
     """Draws one company, customer by customer."""
 
     def __init__(self, rng: Random) -> None:
+        """Begin with empty tables, and draw the codes of all ids."""
         self.rng = rng
         self.tables: dict[str, list[dict[str, Any]]] = {
             name: [] for name in ("plans", "customers", "lines", "bills", "devices")
@@ -82,6 +83,7 @@ class _Company:
         return f"{table[0].upper()}{next(self.codes[table])}"
 
     def _new_number(self) -> str:
+        """Draw a phone number that no line has yet."""
         number = phone(self.rng)
         while number in self.numbers:
             number = phone(self.rng)
@@ -89,6 +91,7 @@ class _Company:
         return number
 
     def _add_plans(self) -> None:
+        """Add six plans: the more data, the dearer by month, and the cheaper to refuel."""
         plans = sorted(self.rng.sample(_PLANS, 6), key=lambda plan: plan[1])
         refuel = sorted(self.rng.sample(_REFUEL_PRICES, 6), reverse=True)
         price = 14
@@ -101,6 +104,7 @@ class _Company:
             })  # fmt: skip
 
     def _add_customer(self, person: Person, kind: str) -> None:
+        """Add a customer of a kind of account, with its lines, devices and bills."""
         rng, customer_id = self.rng, self._new_id("customers")
         barred = kind in ("overdue", "ended")
         first = self._add_line("phone", "Suspended" if barred else "Active", kind if barred else "plain")
@@ -133,6 +137,7 @@ class _Company:
         })  # fmt: skip
 
     def _add_line(self, device: str, status: str, kind: str, other_model: str = "") -> dict[str, Any]:
+        """Add a line with a device, and return it; its kind fixes when its contract ends and its suspension began."""
         rng, plan = self.rng, self.rng.choice(self.tables["plans"])
         ended = kind == "ended"
         line = {
@@ -166,10 +171,11 @@ class _Company:
         return device_id
 
     def _add_bills(self, customer_id: str, lines: list[dict[str, Any]], kind: str) -> list[str]:
+        """Add the bills of a customer's lines, unpaid ones by its kind, perhaps a draft, and return their ids."""
         unpaid = {"overdue": self.rng.choice((1, 1, 2)), "owing": self.rng.choice((1, 2))}.get(kind, 0)
         bills = []
         for left, (month, last_day) in zip(range(len(_MONTHS), 0, -1), _MONTHS, strict=True):
-            items = [self._item(line, month) for line in lines if not _over(line, month)]
+            items = [self._item(line, month) for line in lines if not _is_over(line, month)]
             if not items:
                 continue
             bills.append({
@@ -184,6 +190,7 @@ class _Company:
         return [bill["bill_id"] for bill in self.tables["bills"][-len(bills) :]]
 
     def _item(self, line: dict[str, Any], month: str) -> dict[str, Any]:
+        """Return a line's entry on a month's bill: the plan's price, or the fee of a line on hold."""
         on_hold = line["suspension_start_date"] == "2025-01-31" and month == CYCLE_END[:7]
         plan = next(plan for plan in self.tables["plans"] if plan["plan_id"] == line["plan_id"])
         return {
@@ -193,7 +200,7 @@ class _Company:
         }  # fmt: skip
 
 
-def _over(line: dict[str, Any], month: str) -> bool:
+def _is_over(line: dict[str, Any], month: str) -> bool:
     """Return whether a line's contract had ended before a month."""
     return bool(line["contract_end_date"] < f"{month}-01")
 

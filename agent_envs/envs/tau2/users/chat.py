@@ -129,11 +129,13 @@ class ChatPartner(Uncopied):
     def _ask(
         self, port: ChatPort, request: ChatRequest, scene: Scene, attempt: int, usable: Callable[[ChatReply], bool]
     ) -> ChatReply:
+        """Ask the model at the call site of an attempt, with the seed that follows from it."""
         site = replace(scene.site, ordinal=scene.site.ordinal + attempt)
         seed = turn_seed(f"{site.episode_key}|{site.branch}|{scene.side}", site.ordinal)
         return ask(port, replace(request, seed=seed), site, usable)
 
     def _port_now(self, recording: Recording | None) -> ChatPort:
+        """Return the port to the model for the present recording, made anew only where that changed."""
         entry = self._port
         if entry is None or entry[0] is not recording:
             # Rebound as a whole, so that forks and threads that share the partner are never in each other's way.
@@ -141,6 +143,7 @@ class ChatPartner(Uncopied):
         return entry[1]
 
     def _messages(self, scene: Scene) -> list[dict[str, Any]]:
+        """Return the conversation as the model's context: a customer has guidelines, an agent its side's prompt."""
         rules = scene.rules
         face = SideView(rules, scene.side, rules.max_agent_turns or rules.max_steps)
         own = _guidelines(scene, self._persona, self._guidelines) if scene.side == "user" else ""
@@ -148,6 +151,7 @@ class ChatPartner(Uncopied):
 
 
 def _openings_of(model: ChatModel) -> SharedCache[Dialogue]:
+    """Return the openings that all partners of a model share; a model that cannot be a key shares none."""
     try:
         with _OPENINGS_LOCK:
             return _OPENINGS_OF.setdefault(model, OrderedDict())
@@ -161,6 +165,7 @@ def scenario_of(task: Tau2Task, persona: str) -> str:
 
 
 def _guidelines(scene: Scene, persona: str, whose: str) -> str:
+    """Return the prompt of a model that plays the customer: the original's guidelines, or ours with the tools' signatures."""
     tools, scenario = scene.rules.tools_of("user"), scenario_of(scene.public, persona)
     if whose == "official":
         return user_guidelines(scenario, bool(tools))
@@ -182,6 +187,7 @@ def _leaves(scene: Scene, line: Line | Malformed) -> bool:
 
 
 def _line(reply: ChatReply, side: Side, tools: tuple[str, ...]) -> Line | Malformed:
+    """Return a model's reply as a line; a call by a side without tools is Malformed."""
     parsed = read_action(clean(reply.canonical)[:LONGEST], tools)
     if isinstance(parsed, Malformed):
         return parsed

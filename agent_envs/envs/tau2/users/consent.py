@@ -113,14 +113,15 @@ def _adds(fact: Fact, want: Want) -> bool:
 def other_number(script: UserScript, want: Want, text: str) -> str:
     """Return a number in a text that is of a kind that a want has, where none of the want's own is named; "" for none."""
     for kind in _KINDS:
-        own, there = (list(map(_last, kind.findall(one))) for one in (texts_of(want), text))
+        own, there = (list(map(_last_digits, kind.findall(one))) for one in (texts_of(want), text))
         if own and there and not set(own) & set(there):
             own_text = " ".join((texts_of(want), *(fact.say for fact in script.facts))).upper()
             return sorted(there, key=lambda one: one in own_text)[0]
     return ""
 
 
-def _last(number: str) -> str:
+def _last_digits(number: str) -> str:
+    """Return the last four digits of a number; orders, phones, short numbers and codes without them as a whole."""
     last = re.search(r"\d{4}$", number)
     return (
         last[0]

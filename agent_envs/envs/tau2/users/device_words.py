@@ -114,14 +114,14 @@ def read_requests(text: str, names: frozenset[str] = frozenset()) -> tuple[tuple
     reading, requests, unclear = _Reading(), dict[Request, None](), False
     text = _SHORT.sub(lambda short: SHORT[short[0].lower()], text[:LONGEST].translate(_QUOTES))
     parts = [part for part in _ENDS.split(unquoted(text)) if part.strip()]
-    held_back = any(map(_stray, parts, ["", *parts]))
+    held_back = any(map(_is_stray_condition, parts, ["", *parts]))
     for before, sentence in zip(["", *parts], parts, strict=False):
         subjects = list(reading.things)
         hits = _literal_calls(sentence) if _LITERAL.search(sentence) else _read(reading, sentence)
         changes = any(user_kit.tools[one.tool].writes for _, one in hits)
         asks = "?" not in sentence[-3:] or terms.CAN_YOU.search(sentence)
-        doubtful = changes and (held_back or not asks or not _plain(_reasoned(sentence, names), before))
-        if doubtful or (not hits and _hinted(sentence)):
+        doubtful = changes and (held_back or not asks or not _is_plain(_without_reasons(sentence, names), before))
+        if doubtful or (not hits and _is_hint(sentence)):
             things = [str(one.lastgroup) for one in terms.THINGS.finditer(sentence)] or subjects[:1]
             hits = [hit for hit in hits if not user_kit.tools[hit[1].tool].writes]
             hits += [(0, Request(READING[thing], label=label_of(thing))) for thing in dict.fromkeys(things)]
@@ -137,8 +137,8 @@ def requests(text: str, names: frozenset[str] = frozenset()) -> tuple[Request, .
     return read_requests(text, names)[0]
 
 
-def _reasoned(sentence: str, names: frozenset[str]) -> str:
-    """Return a sentence without the names in its reasons that the customer knows to be true of itself."""
+def _without_reasons(sentence: str, names: frozenset[str]) -> str:
+    """Return a sentence in which the reasons that it gives no longer hold names that the customer knows of itself."""
     for reason in terms.REASON.findall(sentence):
         sentence = sentence.replace(reason, " ".join(word for word in reason.split() if word not in names))
     return sentence
@@ -149,32 +149,32 @@ def unquoted(text: str) -> str:
     return _WORDS["quoted"].sub(lambda match: " " if len(match[0].split()) > 3 else match[0], text)
 
 
-def _plain(sentence: str, before: str) -> bool:
-    """Return whether every word of a request is understood; what points back needs a sentence that is, too."""
+def _is_plain(sentence: str, before: str) -> bool:
+    """Return whether all words of a sentence are in the vocabulary; one that points back needs a plain sentence before it."""
     sentence = terms.CARRIED.sub(" ", sentence)
     rest = _LITERAL.sub(" ", terms.COURTESY.sub(" ", terms.VOCATIVE.sub("", sentence)))
     subject = terms.THINGS.search(before) or terms.PERMIT.search(before)
-    back, led = terms.BACK.search(rest), subject is not None and _plain(before, "")
+    back, led = terms.BACK.search(rest), subject is not None and _is_plain(before, "")
     if back and not led and ("?" in before or "if" in back[0].lower() or "case" in back[0].lower()):
         return False
     rest = terms.BACK.sub(" ", rest)
     for match in terms.STATED.finditer(rest):
         pointing = terms.IT.fullmatch(match["what"].strip()) and not terms.THINGS.search(rest[: match.start()])
-        if _stated(_Reading(), match["what"], sentence) is not None and (led or not pointing):
+        if _state_of_condition(_Reading(), match["what"], sentence) is not None and (led or not pointing):
             rest = terms.OTHERWISE.sub(" ", rest.replace(match["how"], " ", 1))
     return all(word in _VOCABULARY for word in re.findall(r"[^\W\d_]+", rest.lower().replace("'", "")))
 
 
-def _stray(sentence: str, before: str) -> bool:
-    """Return whether a sentence without a request sets a condition for others, as it seems."""
+def _is_stray_condition(sentence: str, before: str) -> bool:
+    """Return whether a sentence has words of a condition, is not plain, and asks for no change on the phone."""
     if terms.HARMLESS.search(sentence) or not (terms.MARKS.search(sentence) or terms.POINTS.search(sentence)):
         return False
-    return not _plain(sentence, before) and not any(
+    return not _is_plain(sentence, before) and not any(
         user_kit.tools[one.tool].writes for _, one in _read(_Reading(), sentence)
     )
 
 
-def _hinted(sentence: str) -> bool:
+def _is_hint(sentence: str) -> bool:
     """Return whether a sentence without a request seems to be one."""
     subject = terms.THINGS.search(sentence) or terms.PRONOUN.search(sentence)
     framed = (terms.AGENT_DOES, terms.AGENT_DID, terms.OFFERS, terms.FORBIDS)
@@ -182,6 +182,7 @@ def _hinted(sentence: str) -> bool:
 
 
 def _literal_calls(sentence: str) -> Hits:
+    """Return the tool calls that are written out in a sentence; forbidden ones, and ones that lack arguments, are left out."""
     hits = []
     for match in _LITERAL.finditer(sentence):
         name, body, before = match[1], (match[2] or "").strip(), sentence[max(0, match.start() - 60) : match.start()]
@@ -196,14 +197,15 @@ def _literal_calls(sentence: str) -> Hits:
 
 
 def _read(reading: _Reading, sentence: str) -> Hits:
+    """Return the requests of a sentence; with a condition, those for its other case come first."""
     question = sentence.rstrip(" \"')").endswith("?")
     sentence = terms.EITHER.sub(" ", terms.IDIOMS.sub(" ", sentence))
-    sentence, condition = _conditional(reading, sentence)
+    sentence, condition = _split_condition(reading, sentence)
     hits: Hits = []
     for number, part in enumerate(terms.OTHERWISE.split(sentence) if condition else [sentence]):
         part_hits = _read_plain(reading, part, question)
         if condition:  # what is done otherwise comes first: afterwards the phone may have changed
-            part_hits = [(place - number * LONGEST, _under(condition, one, number > 0)) for place, one in part_hits]
+            part_hits = [(place - number * LONGEST, _attach(condition, one, number > 0)) for place, one in part_hits]
         hits += part_hits
     return hits
 
@@ -224,22 +226,22 @@ def _read_plain(reading: _Reading, sentence: str, question: bool) -> Hits:
     return hits
 
 
-def _conditional(reading: _Reading, sentence: str) -> tuple[str, Request | None]:
+def _split_condition(reading: _Reading, sentence: str) -> tuple[str, Request | None]:
     """Split a sentence from its condition, which is a request without a tool."""
     for match in terms.STATED.finditer(sentence):
-        condition = _stated(reading, match["what"], sentence)
+        condition = _state_of_condition(reading, match["what"], sentence)
         whether = _WHETHER.search(sentence[: match.start()])  # "check if it is on" asks for a look
         if condition is None or terms.FAILURE.search(match["what"]) or whether:
             continue
         if match["how"].lower().startswith("unless"):
-            condition = _turned(condition)
+            condition = _turn_around(condition)
         reading.things = [str(one.lastgroup) for one in terms.THINGS.finditer(match["what"])] or reading.things
         rest = f"{sentence[: match.start()]} {sentence[match.end() :].lstrip(' ,;')}"
         return rest, condition
     return sentence, None
 
 
-def _stated(reading: _Reading, what: str, sentence: str) -> Request | None:
+def _state_of_condition(reading: _Reading, what: str, sentence: str) -> Request | None:
     """Parse the state that a condition tells of; None where it tells none."""
     denied = bool(terms.IS_NOT.search(what))
     if terms.ABROAD.search(what) or terms.AT_HOME.search(what):
@@ -272,21 +274,21 @@ def _stated(reading: _Reading, what: str, sentence: str) -> Request | None:
     return Request("", look=READING[thing], shows=state if bool(on and not off) != denied else f"!{state}")
 
 
-def _turned(condition: Request) -> Request:
+def _turn_around(condition: Request) -> Request:
     shows = condition.shows
     return replace(condition, shows=shows[1:] if shows.startswith("!") else f"!{shows}" if shows else "")
 
 
-def _under(condition: Request, request: Request, otherwise: bool) -> Request:
-    """Return a request that rests on a condition; what a switch itself shows is looked at anyway."""
-    if not condition.look or not otherwise and _own(condition, request):
+def _attach(condition: Request, request: Request, otherwise: bool) -> Request:
+    """Return a request that is done only on a condition; as it is, where the condition is about its own switch."""
+    if not condition.look or not otherwise and _is_own_switch(condition, request):
         return request
-    turned = _turned(condition) if otherwise else condition
+    turned = _turn_around(condition) if otherwise else condition
     return replace(request, look=turned.look, told=turned.told, shows=turned.shows)
 
 
-def _own(condition: Request, request: Request) -> bool:
-    """Return whether a condition tells of the very switch that is to be brought to a goal, or asks to be looked at."""
+def _is_own_switch(condition: Request, request: Request) -> bool:
+    """Return whether a condition is about the look that is requested itself, or about the switch that is to be set."""
     things = (thing for thing, (state, _) in STATES.items() if state in condition.shows)
     return request.tool == condition.look or any(
         request.goal and TOGGLES.get(thing) == request.tool for thing in things
@@ -294,6 +296,7 @@ def _own(condition: Request, request: Request) -> bool:
 
 
 def _clauses(sentence: str) -> Iterator[_Clause]:
+    """Yield the clauses of a sentence, each with its position and the conjunction before it."""
     parts, place, joint = terms.JOINT.split(sentence, maxsplit=MOST_CLAUSES), 0, ""
     for number, part in enumerate(parts):
         if number % 2:
@@ -311,7 +314,7 @@ def _mark_silent(clauses: Iterator[_Clause]) -> list[_Clause]:
         condition = bool(terms.CONDITION.search(clause.text))
         if condition and terms.FAILURE.search(clause.text):
             break
-        silent, goes_on = _silenced(clause, asks, silent and not condition), False
+        silent, goes_on = _is_silent(clause, asks, silent and not condition), False
         if not silent and (forbid := terms.FORBIDS.search(clause.text)):
             forbidden, clause = True, replace(clause, text=clause.text[: forbid.start()])
             goes_on = True
@@ -324,14 +327,15 @@ def _mark_silent(clauses: Iterator[_Clause]) -> list[_Clause]:
     return clause_list
 
 
-def _silenced(clause: _Clause, asks: bool, silent: bool) -> bool:
-    """Return whether the agent offers, or tells what it will do, which goes on until it asks."""
+def _is_silent(clause: _Clause, asks: bool, silent: bool) -> bool:
+    """Return whether a clause asks for nothing: it offers, tells a purpose, or goes on with what the agent itself does."""
     if terms.OFFERS.search(clause.text) or (clause.joint == "so" and terms.PURPOSE.search(clause.text)):
         return True
     return not asks and (silent or bool(terms.AGENT_DOES.search(clause.text)))
 
 
 def _requests_in(reading: _Reading, clause: _Clause, question: bool) -> Hits:
+    """Return the requests of a clause; a pronoun stands for the things of the clause before."""
     things = {str(match.lastgroup): clause.start + match.start() for match in terms.THINGS.finditer(clause.text)}
     if clause.silent or (clause.condition and reading.action != "check"):
         reading.things = list(things) or reading.things
@@ -341,7 +345,7 @@ def _requests_in(reading: _Reading, clause: _Clause, question: bool) -> Hits:
     action = _action(clause, question) or (reading.action if _goes_on(clause) else "")
     if not things and _points_back(clause.text, action):
         things = dict.fromkeys(reading.things, clause.start)
-    hits += [(place, request) for thing, place in things.items() for request in _requested(thing, action)]
+    hits += [(place, request) for thing, place in things.items() for request in _requests_for(thing, action)]
     reading.things, reading.action = list(things) or reading.things, action
     return hits
 
@@ -357,7 +361,7 @@ def _direct_requests(reading: _Reading, clause: _Clause, things: dict[str, int])
         if match and _is_order(clause.text, match):
             request = Request(ACTIONS[verb])
             missing = verb == "reseat" and reading.sim_out
-            hits.append((clause.start + match.start(), _under(_MISSING, request, False) if missing else request))
+            hits.append((clause.start + match.start(), _attach(_MISSING, request, False) if missing else request))
             things.pop({"reseat": "sim", "reset": "apn", "pay": "payment"}.get(verb, ""), None)
     return hits
 
@@ -388,7 +392,7 @@ def _action(clause: _Clause, question: bool) -> str:
 
 
 def _is_order(text: str, match: re.Match[str]) -> bool:
-    """Return whether a verb is an order: the deed of something else is none, nor is a gerund that nothing leads to."""
+    """Return whether a verb is an order: not one of another subject, nor a gerund without words that lead to it."""
     before = text[: match.start()]
     if terms.OTHER_SUBJECT.search(before):
         return False
@@ -396,7 +400,8 @@ def _is_order(text: str, match: re.Match[str]) -> bool:
     return not gerund or bool(terms.GERUND.search(before))
 
 
-def _requested(thing: str, action: str) -> Iterator[Request]:
+def _requests_for(thing: str, action: str) -> Iterator[Request]:
+    """Yield the requests that an action on a thing stands for: its reading tool, or its switch with a goal."""
     if action == "check":
         yield Request(READING[thing], label=label_of(thing))
     elif thing == "vpn" and action in ("on", "off"):
@@ -434,6 +439,7 @@ def _permissions(reading: _Reading, text: str, question: bool) -> Hits:
 
 
 def _modes(text: str, question: bool) -> Hits:
+    """Return the request for a mode of the network in a text, [] where it is none."""
     match = terms.MODE_TO.search(text) or terms.MODE.search(text)
     if not match or (question and not terms.CAN_YOU.search(text)) or not _is_order(text, match):
         return []

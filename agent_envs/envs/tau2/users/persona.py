@@ -93,6 +93,7 @@ def persona_of(spec: str | Mapping[str, Any], own: str = "plain") -> Persona:
 
 
 def _fits(knob: str, value: Any) -> None:
+    """Raise UsageError unless a persona has this knob and the value is of its kind."""
     default = getattr(Persona(), knob, None) if knob in _KNOBS else None
     sound = {
         str: value in ("terse", "plain", "talkative"),
@@ -121,6 +122,7 @@ def mistyped(text: str, share: float, random: Random, spared: frozenset[str] = f
     """Return a text with letters of a share of words swapped; names, values, short and `spared` (small) ones stay."""
 
     def typed(match: re.Match[str]) -> str:
+        """Return a word with two neighbouring letters swapped, or as it is."""
         word = match.group()
         if not _TYPABLE.fullmatch(word) or word in spared or random.random() >= share:
             return word

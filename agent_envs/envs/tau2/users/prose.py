@@ -59,12 +59,13 @@ def first_person(text: str) -> str:
 
 
 def _classify(text: str) -> Statement:
+    """Return a sentence of a scenario with its kind, as the customer would say it; `Statement` tells the kinds."""
     if _prose("secret").search(text) and not _prose("condition").search(text) or _prose("manners").search(text):
         return Statement("hidden", text)
     if (turn := _prose("turns").search(text)) is not None:
         return Statement("want", first_person(turn[1]))
     if _prose("condition").search(text):
-        return _conditional(text)
+        return _read_conditional(text)
     if _prose("staged").search(text):
         return Statement("hidden", text)
     if _prose("unknown").search(text) and not _prose("wish").search(text):
@@ -77,8 +78,8 @@ def _asks(text: str) -> bool:
     return bool(_prose("wish").search(text) and _prose("deed").search(text))
 
 
-def _conditional(text: str) -> Statement:
-    """Return a sentence that begins with a condition.
+def _read_conditional(text: str) -> Statement:
+    """Return a sentence that begins with a condition as a want, an alternative, a detail, or hidden.
 
     What rests on a refusal is an alternative; so is what the customer comes up with when the agent is about to act. What it
     says to a question of the agent is a detail. All else that rests on the agent is direction.

@@ -90,7 +90,7 @@ class Reaction:
                 return TRANSFER, self.mind
             self.mind = self.mind.replace(announced=True)  # it may have to do something for it first
             self._say("accept")
-            return self._finished()
+            return self._finish()
         settled = self._settle()
         if not settled and self.mind.checked == "failed" and (message.completes or message.closes or message.probes):
             self._complain()
@@ -98,7 +98,7 @@ class Reaction:
             self._go_on(refused=False)
         if not (self._stopped or settled):
             self._decide(self._tell())
-        return self._finished()
+        return self._finish()
 
     def _say(self, what: str) -> None:
         self._parts.append(say(what, self.persona, self.random))
@@ -136,31 +136,32 @@ class Reaction:
         message = self.message
         refuses = message.refuses and (message.closes or not message.asks or self.mind.doubted)
         if message.offers_transfer:
-            self._offered()
-        elif message.asks and not message.closes and (unwanted := self._unwanted()) is not None:
+            self._answer_offer()
+        elif message.asks and not message.closes and (unwanted := self._declining_want()) is not None:
             self._object(unwanted)
         elif refuses and (self.mind.unhelpful or not fact_count):  # what it asks for may save the wish
-            self._refused()
+            self._answer_refusal()
         elif message.closes and not message.asks:
-            self._forgotten()
+            self._answer_goodbye()
         elif message.waits and not message.asks:
             self._say("wait")
         elif not (fact_count or self._parts) or message.acts:
             self._consent(fact_count)
         self.mind = self.mind.replace(doubted=message.refuses)
 
-    def _unwanted(self) -> Want | None:
-        """Return the want that declines what a message has, or what it says to be beyond a limit; None for none."""
-        want, offered = next((self.script.wants[place] for place in self._touched()), self.want), self.message.offered
+    def _declining_want(self) -> Want | None:
+        """Return the want in question if it declines what the message offers, or a limit is passed; else None."""
+        want, offered = next((self.script.wants[place] for place in self._places()), self.want), self.message.offered
         declined = any(text.lower() in offered for text in want.declines if text)
         return want if declined or want.declines and _BEYOND.search(offered) else None
 
     def _object(self, want: Want) -> None:
+        """Object to the message with a want's objection, or say the want again."""
         self._parts.append(want.objection or want.say)
         self._news = self._news or not self._repeated
         self.mind = self.mind.replace(reminded=(*self.mind.reminded, self.mind.want))  # a goodbye now suits it
 
-    def _touched(self) -> tuple[int, ...]:
+    def _places(self) -> tuple[int, ...]:
         """Return the places of the wants that the message touches; one that names none may go on about the current one."""
         places = touched(self.script, open_wants(self.script, self.mind), self.message.ids, self._text)
         goes_on = self.message.asks and self.mind.want in self.mind.agreed
@@ -174,7 +175,7 @@ class Reaction:
             self._say("yes")
             self.mind = self.mind.replace(agreed=(self.mind.want,))
             return
-        places = () if self.message.invites and not self.message.acts else self._touched()
+        places = () if self.message.invites and not self.message.acts else self._places()
         deeds = tuple(place for place in places if not self.script.wants[place].question)
         if deeds and (self.message.asks or self.message.acts or self.want.check is None):
             self._restate(deeds, fact_count)
@@ -182,6 +183,7 @@ class Reaction:
             self._repeat(bool(places))
 
     def _restate(self, places: tuple[int, ...], fact_count: int) -> None:
+        """Consent to wants by saying what is wanted, with a few details; a bare "Yes." only to a sound proposal."""
         parts, most = list[str](), max(0, (1 if self.persona.piecemeal else MOST_DETAILS) - fact_count)
         text, before = self._text if self._names_details else "", self.mind
         for place in places:
@@ -202,7 +204,7 @@ class Reaction:
         self._news = self._news or (self.mind.told, self.mind.agreed) != (before.told, before.agreed)
 
     def _repeat(self, touched: bool) -> None:
-        """Answer what is no question that it understands: ask what is meant, or ask for its want once more."""
+        """Answer an unclear message: ask what is meant, or say the want once more; after many, turn to the next want."""
         if self.mind.unhelpful >= _MOST_REPEATS and following(self.script, self.mind, True) is not None:
             self._go_on(refused=True)  # whatever the agent says to it, what else is wanted shall be heard
         elif self.message.asks and not (touched or self.message.invites or self.message.probes or self.mind.unhelpful):
@@ -210,9 +212,9 @@ class Reaction:
         else:
             self._parts.append(self.want.say)
 
-    def _offered(self) -> None:
+    def _answer_offer(self) -> None:
         """Answer whether a human should take over: not while there is more to ask for here."""
-        if self._protested():
+        if self._protest():
             return
         if following(self.script, self.mind, True) is None:
             self._say("person")
@@ -221,14 +223,16 @@ class Reaction:
             self._say("no_thanks")
             self._go_on(refused=True)
 
-    def _refused(self) -> None:
-        if self._protested():
+    def _answer_refusal(self) -> None:
+        """Answer a refusal: protest as often as the manners have it, then turn to the next want."""
+        if self._protest():
             return
         if following(self.script, self.mind, True) is not None:
             self._say("accept")
         self._go_on(refused=True)
 
-    def _protested(self) -> bool:
+    def _protest(self) -> bool:
+        """Protest and say the want once more, and return True; False once it was done often enough."""
         # What is wanted on a condition is insisted on by no manners.
         if self.mind.protests >= self.want.insists + (0 if self.want.declines else self.persona.insists):
             return False
@@ -237,7 +241,7 @@ class Reaction:
         self._parts.append(self.want.say)
         return True
 
-    def _forgotten(self) -> None:
+    def _answer_goodbye(self) -> None:
         """Answer a goodbye although nothing was brought about: ask once more, then give in."""
         if self.mind.want in self.mind.reminded:
             self._go_on(refused=True)
@@ -246,7 +250,7 @@ class Reaction:
         self._parts.append(self.want.say)
 
     def _go_on(self, refused: bool) -> None:
-        """Turn to the next want, or end the conversation, which a message that asks for something never does."""
+        """Turn to the next want; without one, end the conversation, unless a refusing message asks for something."""
         place = following(self.script, self.mind, refused)
         self._news = True
         if self.mind.checked == "passed":
@@ -269,7 +273,8 @@ class Reaction:
             self._say("thanks")
         self._parts.append(self.want.say)
 
-    def _finished(self) -> tuple[str, Mind]:
+    def _finish(self) -> tuple[str, Mind]:
+        """Return the answer's text and the memory after it; a user whose patience is over stops."""
         unhelpful = 0 if self._news else self.mind.unhelpful + 1
         if self._stopped:
             self._parts += [self._stopped, STOP]

@@ -52,7 +52,7 @@ def script_of(task: Tau2Task) -> UserScript:
     )
     wants = _phone_wants(instructions) if task.domain == "telecom" else _wants(task.domain, reason, extra, about)
     unknown = [part for part in (*reason, *extra) if part.kind == "unknown"]
-    topics = _unknown([*statements_in(instructions.unknown_info or ""), *unknown], facts)
+    topics = _unknown_topics([*statements_in(instructions.unknown_info or ""), *unknown], facts)
     return UserScript(facts, wants, topics, _persona(f"{task.persona}\n{instructions.task_instructions}"))
 
 
@@ -72,7 +72,7 @@ def _identity(info: str, prose: str) -> tuple[Fact, ...]:
 
 
 def _about(info: str) -> list[str]:
-    """Return the other sentences of the customer's knowledge, and its home."""
+    """Return the customer's home, and what its scenario tells beside hidden directions and facts of identity."""
     lives = [f"I live in {place}." for place in _LIVES.findall(info)]
     others = (part.text for part in statements_in(info) if part.kind != "hidden")
     return [*lives, *(text for text in others if not _IDENTIFIES.search(text))]
@@ -135,6 +135,7 @@ def _begins(groups: Sequence[_Group], part: Statement, of_reason: bool) -> bool:
 
 
 def _want(say: str, facts: tuple[Fact, ...], insists: int, only_if_refused: bool = False) -> Want:
+    """Return a want with the signs that its words stand for; one without signs or a deed is a question."""
     stems = dict.fromkeys(stem.lower() for stem in _STEM.findall(say))
     signs = tuple(dict.fromkeys(_SIGNS[stem] for stem in stems))
     question = not (signs or _DEED.search(say))
@@ -168,8 +169,8 @@ def _details(domain: str, sentences: Iterable[str]) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-def _unknown(sentences: Sequence[Statement], facts: Sequence[Fact]) -> tuple[str, ...]:
-    """Return the topics about which the customer says that it knows nothing, and what it was not told about itself."""
+def _unknown_topics(sentences: Sequence[Statement], facts: Sequence[Fact]) -> tuple[str, ...]:
+    """Return the topics that the customer says it knows nothing of, and those of its identity that it was not told."""
     text = " ".join(part.text for part in sentences).lower()
     own_topics = {fact.topic for fact in facts}
     mentions = {topic for topic, pattern in SCENARIO["unknown"].items() if re.search(pattern, text)}

@@ -35,6 +35,7 @@ _REMEMBERED = 512
 
 
 def _from_scenario(task: Tau2Task) -> UserScript:
+    """Return a script made from the task's scenario: the fallback for a task without a script of its own."""
     from agent_envs.envs.tau2.users.scenario import script_of
 
     return script_of(task)
@@ -70,10 +71,10 @@ class ScriptedUser(Uncopied):
         random = Random(f"{scene.key}|{len(lines)}")
         if scene.memory is None:
             text, mind = opening(script, manners, random)
-            return Line("user", _typed(text, manners, random, script)), mind.replace(seen=changes, counted=changes)
+            return Line("user", _mistype(text, manners, random, script)), mind.replace(seen=changes, counted=changes)
         texts = [line.text for line in lines[-40:] if line.sender == "assistant" and not line.calls]  # oldest first
         text = texts[-1][-LONGEST:] if texts else ""
-        mind, call = _acting(scene, script, remembered(scene.memory, script), text)
+        mind, call = _act_on_device(scene, script, remembered(scene.memory, script), text)
         if call is not None:
             return call, mind
         mind = mind.replace(unconsented=unconsented(script, mind, changes), counted=changes)
@@ -84,9 +85,9 @@ class ScriptedUser(Uncopied):
         )  # fmt: skip
         look = reaction.look if scene.rules.domain.user is not None else None
         if look is not None:
-            return _call(scene, device.Step(look.tool, look.arguments)), mind.replace(checking=True)
+            return _call_line(scene, device.Step(look.tool, look.arguments)), mind.replace(checking=True)
         text, mind = reaction.answer()
-        return Line("user", _typed(text, manners, random, script)), mind.replace(reports=(), checked="")
+        return Line("user", _mistype(text, manners, random, script)), mind.replace(reports=(), checked="")
 
     def unconsented_changes(self, task: Task, public: Tau2Task, dialogue: Dialogue, domain: Domain) -> int:
         """Return the number of the agent's changes made before the customer consented to any open want."""
@@ -109,8 +110,8 @@ class ScriptedUser(Uncopied):
         return entry[1:]
 
 
-def _acting(scene: Scene, script: UserScript, mind: Mind, text: str) -> tuple[Mind, Line | None]:
-    """Return the next call that the agent's words or the last answer ask for, or None where all is done."""
+def _act_on_device(scene: Scene, script: UserScript, mind: Mind, text: str) -> tuple[Mind, Line | None]:
+    """Return the memory, and the user's next call that the agent or the last answer asks for; None where none is left."""
     news = scene.news
     answer = news[-1] if news and news[-1].results else None
     if answer is None:
@@ -118,18 +119,18 @@ def _acting(scene: Scene, script: UserScript, mind: Mind, text: str) -> tuple[Mi
         requests = device.feasible(requests, abroad(script))
         mind = mind.replace(queue=requests[:_MOST_REQUESTS], steps=(), reports=(), checking=False, checked="")
     else:
-        mind = _answered(script, mind, answer.results[0].name, answer.results[0].content)
+        mind = _take_answer(script, mind, answer.results[0].name, answer.results[0].content)
     if mind.steps:
-        return mind, _call(scene, mind.steps[0])
+        return mind, _call_line(scene, mind.steps[0])
     if not mind.queue:
         return mind, None
     steps = device.plan(mind.queue[0])
     mind = mind.replace(queue=mind.queue[1:], steps=steps)
-    return mind, _call(scene, steps[0])
+    return mind, _call_line(scene, steps[0])
 
 
-def _answered(script: UserScript, mind: Mind, tool: str, content: str) -> Mind:
-    """Update the memory with a call's answer."""
+def _take_answer(script: UserScript, mind: Mind, tool: str, content: str) -> Mind:
+    """Return the memory after a call's answer: what to report, the steps that are left, and whether the check passed."""
     check = script.wants[mind.want].check
     outcome = "passed" if check is not None and check.passes.lower() in content.lower() else "failed"
     if mind.checking:
@@ -143,19 +144,21 @@ def _answered(script: UserScript, mind: Mind, tool: str, content: str) -> Mind:
     return mind.replace(steps=device.due(mind.steps[1:], content), reports=reports, checked=outcome if own else "")
 
 
-def _call(scene: Scene, step: device.Step) -> Line:
+def _call_line(scene: Scene, step: device.Step) -> Line:
+    """Return the user's line that calls a step's tool; its id counts the user's calls so far."""
     count = sum(len(line.calls) for line in scene.dialogue.lines if line.sender == "user")
     return Line("user", calls=(ToolCall(f"call_{count}", step.tool, step.arguments),))
 
 
 def changes_made(dialogue: Dialogue, domain: Domain) -> int:
-    """Count the agent's changes: of each, the company sends word."""
+    """Count the agent's calls, without error, of tools that write."""
     replies = (reply for line in dialogue.lines for reply in line.results if reply.requestor == "assistant")
     tools = (domain.find_tool("assistant", reply.name) for reply in replies if not reply.error)
     return sum(tool is not None and tool.writes for tool in tools)
 
 
-def _typed(text: str, manners: Persona, random: Random, script: UserScript) -> str:
+def _mistype(text: str, manners: Persona, random: Random, script: UserScript) -> str:
+    """Return a text with the typing mistakes of the user's manners; words of facts and of a consent are spared."""
     if not manners.typos:
         return text
     facts = [*script.facts, *(fact for want in script.wants for fact in want.facts)]

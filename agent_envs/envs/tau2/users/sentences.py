@@ -54,7 +54,7 @@ def sentences(text: str) -> tuple[Sentence, ...]:
         body = (line[mark.end() :] if mark else line).replace("*", "").strip()
         if not body or body in _JOIN:
             continue
-        parts = [_sentence(part) for part in _END.split(_ABBREVIATION.sub(_undotted, body)) if part.strip()]
+        parts = [_sentence(part) for part in _END.split(_ABBREVIATION.sub(_drop_dots, body)) if part.strip()]
         if listing and mark and parts and not (parts[0].question or _STATED_VALUE.search(parts[0].text)):
             parts[0] = Sentence(parts[0].text, False, True)
         rows += parts
@@ -67,11 +67,12 @@ def _begins(parts: list[Sentence], body: str) -> bool:
     return bool(parts) and body.endswith(":") and (parts[-1].asking or "following" in body and "provide" in body)
 
 
-def _undotted(match: re.Match[str]) -> str:
+def _drop_dots(match: re.Match[str]) -> str:
     return match.group().replace(".", "")
 
 
 def _sentence(text: str) -> Sentence:
+    """Return a text as a `Sentence`: whether it ends as a question, whether it asks for something, and where."""
     text = text.strip()
     question = "?" in text[-4:]
     request = _REQUEST.search(text)

@@ -31,7 +31,7 @@ def about(script: UserScript, mind: Mind, text: str) -> tuple[int, ...]:
         if _means(script.wants[place], text, numbers)
     ]  # fmt: skip
     by_number = tuple(place for place in signed if numbers & ids_of(script.wants[place]))
-    return by_number or tuple(sorted(signed, key=lambda place: -_shared(script.wants[place], text))[:1])
+    return by_number or tuple(sorted(signed, key=lambda place: -_count_shared(script.wants[place], text))[:1])
 
 
 def focus(script: UserScript, mind: Mind, message: Understood) -> int:
@@ -61,23 +61,23 @@ def fulfilled(script: UserScript, mind: Mind, message: Understood, changed: bool
     if current.check is not None:
         if mind.checked == "passed" and (message.closes or message.probes or message.completes):
             done.add(mind.want)
-    elif not message.asks and current.question and _replied(current, mind, message):
+    elif not message.asks and current.question and _is_reply(current, mind, message):
         done.add(mind.want)
     if changed and not (message.asks or message.topics or message.missed or message.offers_transfer):
-        done |= _reported(script, mind, message)
+        done |= _reported_wants(script, mind, message)
     return tuple(place for place in open_wants(script, mind) if place in done)
 
 
-def _reported(script: UserScript, mind: Mind, message: Understood) -> set[int]:
+def _reported_wants(script: UserScript, mind: Mind, message: Understood) -> set[int]:
     """Return the wants that were brought about: by their signs, all at once, or as what follows the user's consent."""
     if mind.reports and not message.closes:
         return set()  # what the user had to do for it shows that the agent is in the middle of something
     done: set[int] = set()
     for sentence in message.completes:
-        done |= set(about(script, mind, sentence)) or _unsigned(script, mind, message, sentence)
+        done |= set(about(script, mind, sentence)) or _unsigned_wants(script, mind, message, sentence)
     if not done and not message.refuses and (message.closes or not message.waits):  # it asks for nothing more
         subjects = set(about(script, mind, " . ".join(message.statements)))
-        done |= subjects & set(mind.agreed) or _consented(script, mind)
+        done |= subjects & set(mind.agreed) or _consents(script, mind)
         if not done and (message.closes or not message.plans):  # changed without a consent
             mentions = touched(script, (mind.want,), message.ids, " ".join(message.statements))
             done |= subjects or set((mind.want,) if message.closes else mentions)
@@ -88,21 +88,21 @@ def _reported(script: UserScript, mind: Mind, message: Understood) -> set[int]:
     return {place for place in done if script.wants[place].check is None and not script.wants[place].question}
 
 
-def _consented(script: UserScript, mind: Mind) -> set[int]:
+def _consents(script: UserScript, mind: Mind) -> set[int]:
     """Return the current want where it was consented to, else the first that was."""
     agreed = [place for place in open_wants(script, mind) if place in mind.agreed]
     return {mind.want} & set(agreed) or set(agreed[:1])
 
 
-def _unsigned(script: UserScript, mind: Mind, message: Understood, sentence: str) -> set[int]:
+def _unsigned_wants(script: UserScript, mind: Mind, message: Understood, sentence: str) -> set[int]:
     """Return the wants that a report without any sign settles: all, those agreed to, or the current one if it has no signs."""
     if message.generic and _ALL.search(sentence):
         return set(open_wants(script, mind))
     want = script.wants[mind.want]
-    return _consented(script, mind) or ({mind.want} if message.generic or not (want.signs or want.question) else set())
+    return _consents(script, mind) or ({mind.want} if message.generic or not (want.signs or want.question) else set())
 
 
-def _replied(want: Want, mind: Mind, message: Understood) -> bool:
+def _is_reply(want: Want, mind: Mind, message: Understood) -> bool:
     """Return whether a message answers a question: it says something, and neither asks for more nor puts it off."""
     if message.refuses or message.topics or mind.reports:
         return False
@@ -132,13 +132,14 @@ def _shows(want: Want, text: str) -> bool:
 
 
 def _means(want: Want, text: str, numbers: frozenset[str]) -> bool:
+    """Return whether a text is about a want: by its numbers, and by a sign where the want has signs."""
     own = ids_of(want)
     if not want.signs:
         return bool(numbers & own)
     return _shows(want, text) and (not numbers or not own or bool(numbers & own))
 
 
-def _shared(want: Want, text: str) -> int:
+def _count_shared(want: Want, text: str) -> int:
     own_text = " ".join((want.say, *(fact.say for fact in want.facts)))
     return sum(f" {word}" in f" {text}" for word in _words(own_text))  # "ending" is not in "pending"
 

@@ -39,27 +39,29 @@ class Telling:
     news: bool = field(default=False)
 
     def parts(self) -> list[str]:
-        """Return the sentences that answer the message's questions."""
-        corrected = self._corrected()
+        """Return the sentences that answer the message's questions; a correction of what was told wrongly comes alone."""
+        corrected = self._correct()
         if corrected:
             return corrected
         topics = self._topics()
         answers = {topic: self._answers_to(topic) for topic in topics}
         facts = [fact for facts_on in answers.values() for fact in facts_on]
-        return [*self._facts(facts), *self._missing(tuple(topic for topic in topics if not answers[topic]))]
+        return [*self._tell_facts(facts), *self._admit_missing(tuple(topic for topic in topics if not answers[topic]))]
 
     def _answers_to(self, topic: str) -> tuple[Fact, ...]:
+        """Return the facts about a topic; for `problem` without any, the current want's facts that were not told yet."""
         facts = facts_about(self.script, self.mind, topic, self.place)
         if facts or topic != "problem":
             return facts
         return tuple(fact for fact in self.script.wants[self.place].facts if fact.say not in self.mind.told)
 
     def _agent_names(self, topic: str) -> bool:
-        """Return whether the agent names itself what a topic's facts tell."""
+        """Return whether the agent's message itself names all ids that a topic's facts tell."""
         ids = [named_ids(fact.say) for fact in facts_about(self.script, self.mind, topic, self.place)]
         return bool(ids) and all(one and one <= self.message.ids for one in ids)
 
     def _topics(self) -> tuple[str, ...]:
+        """Return the topics to answer: those asked for and those owed; who the user is where the agent found nothing."""
         topics, pending = tuple(topic for topic in self.message.topics if not self._agent_names(topic)), self.mind.owed
         waiting = not topics and not self.message.acts
         if pending and (waiting or not self.persona.piecemeal):
@@ -70,8 +72,8 @@ class Telling:
                 topics = tuple(topic for topic in ("order", "reservation") if self._answers_to(topic)) or topics
         return topics
 
-    def _corrected(self) -> list[str]:
-        """Put right what was told wrongly, once the agent stumbles over it or asks for it again."""
+    def _correct(self) -> list[str]:
+        """Return sentences that correct what was told wrongly, once the agent stumbles over it or asks again; else []."""
         topic = self.mind.wrong
         if topic in ("", "-") or not (self.message.missed or topic in self.message.topics):
             return []
@@ -79,15 +81,16 @@ class Telling:
         facts = facts_about(self.script, self.mind, topic, self.place)
         return [say("wrong", self.persona, self.random), *map(as_sentence, facts)]
 
-    def _facts(self, facts: list[Fact]) -> list[str]:
+    def _tell_facts(self, facts: list[Fact]) -> list[str]:
+        """Return sentences for facts, noted as told; a forgetful user may only promise them, a piecemeal one tells one."""
         fresh = [fact for fact in facts if fact.say not in self.mind.told]
         wish = self.script.wants[self.place].say
-        sought = [fact for fact in fresh if fact.topic not in self.mind.owed and not _stands_in(fact, wish)]
+        sought = [fact for fact in fresh if fact.topic not in self.mind.owed and not _has_figures_of(fact, wish)]
         if sought and self.persona.forgets and self.random.random() < self.persona.forgets:
             topics = (*self.mind.owed, *(fact.topic for fact in facts))
             self.mind, self.news = self.mind.replace(owed=tuple(dict.fromkeys(topics))), True
             return [say("look_up", self.persona, self.random)]
-        answer = fresh[:1] if self.persona.piecemeal and fresh else self._few(facts, fresh)
+        answer = fresh[:1] if self.persona.piecemeal and fresh else self._limit_details(facts, fresh)
         pending = (*self.mind.owed, *(fact.topic for fact in fresh))
         answer_topics = {fact.topic for fact in answer}
         sentences = [self._phrase(fact, fact in fresh) for fact in answer]
@@ -98,7 +101,7 @@ class Telling:
         )
         return sentences
 
-    def _few(self, facts: list[Fact], fresh: list[Fact]) -> list[Fact]:
+    def _limit_details(self, facts: list[Fact], fresh: list[Fact]) -> list[Fact]:
         """Return the facts to tell at once: of a want, no more than two details that were not told before."""
         rest = [fact for fact in fresh if fact not in self.script.facts and fact.topic not in IDENTITY][MOST_DETAILS:]
         return [fact for fact in facts if fact not in rest]
@@ -113,8 +116,8 @@ class Telling:
         self.mind = self.mind.replace(wrong=fact.topic)
         return as_sentence(fact).replace(fact.value, wrong)
 
-    def _missing(self, topics: tuple[str, ...]) -> list[str]:
-        """Admit unknown topics; one that the want itself may tell is answered by telling the want again."""
+    def _admit_missing(self, topics: tuple[str, ...]) -> list[str]:
+        """Return sentences for topics without facts: that they are unknown, or the want again where it may tell them."""
         if not topics or self.mind.reports:
             return []  # what its device shows is what was asked for
         want = self.script.wants[self.place]
@@ -129,7 +132,7 @@ class Telling:
         return [*([words] if words else []), *again]
 
 
-def _stands_in(fact: Fact, wish: str) -> bool:
-    """Return whether a wish, which was told, has all the figures of a fact: that needs no looking up."""
+def _has_figures_of(fact: Fact, wish: str) -> bool:
+    """Return whether a fact has figures and the wish, which was told, has them all: that needs no looking up."""
     figures = _FIGURES.findall(fact.say)
     return bool(figures) and set(figures) <= set(_FIGURES.findall(wish))

@@ -69,18 +69,19 @@ class Understood:
 
 def understood(text: str) -> Understood:
     """Parse an agent's message; of a longer text, only the last 20,000 characters are read."""
-    return _understood(text[-LONGEST:])
+    return _understand(text[-LONGEST:])
 
 
 @lru_cache(maxsize=256)
-def _understood(text: str) -> Understood:
+def _understand(text: str) -> Understood:
+    """Return the reading of an agent's whole message, kept for repeated texts."""
     parts = sentences(text)
     clauses = [clause for part in parts for clause in _CLAUSE.split(part.text) if clause]
-    refused = [clause for clause in clauses if _refused(clause)]
-    closing = [part for part in parts if _closing(part)]
+    refused = [clause for clause in clauses if _is_refusal(clause)]
+    closing = [part for part in parts if _is_closing(part)]
     extends = any(words("extends").search(part.text) for part in parts if part not in closing)
     asks = any(_asks(part) for part in parts if part not in closing)
-    done = tuple(part.text for part in parts if _completed(part))
+    done = tuple(part.text for part in parts if _is_completion(part))
     handed = [part for part in parts if _handed_over(part)]
     offers = any(_offers_transfer(part) for part in parts)
     transfers = bool(handed) and not (asks or offers)
@@ -108,7 +109,7 @@ def _understood(text: str) -> Understood:
 
 
 def _topics(parts: tuple[Sentence, ...]) -> tuple[str, ...]:
-    """Return the topics that are asked for: a question for a yes or a no asks for none, but for a choice."""
+    """Return the topics that sentences ask for; a question that only proposes something asks for none."""
     topics: dict[str, None] = {}
     for part in parts:
         if words("extends").search(part.text) and not words("open").search(part.text):
@@ -116,12 +117,12 @@ def _topics(parts: tuple[Sentence, ...]) -> tuple[str, ...]:
         listed = () if part.question else spoken_of(part.text)
         if len(listed) > 1 and words("both").search(part.text):  # "bags, insurance (yes/no), payment"
             topics |= dict.fromkeys(listed)
-        elif not _proposed(part):
+        elif not _is_proposal(part):
             topics |= dict.fromkeys(topics_in(part))
     return tuple(topics)
 
 
-def _proposed(part: Sentence) -> bool:
+def _is_proposal(part: Sentence) -> bool:
     """Return whether a sentence asks for no more than a yes."""
     text = part.text
     if _OR.search(text) and not words("no_choice").search(text):
@@ -137,17 +138,17 @@ def _proposed(part: Sentence) -> bool:
 def _acts(part: Sentence) -> bool:
     """Return whether a sentence speaks of what the agent would do, or whether it should do it, and asks for no fact."""
     valued = part.question and _VALUE.search(part.text) and not words("which").search(part.text)
-    if topics_in(part) and not _proposed(part):
+    if topics_in(part) and not _is_proposal(part):
         return bool(valued)  # it may be either: the fact is told, and what is wanted with it
     text = words("looks").sub(" ", part.text)
-    return _proposed(part) or any(words(name).search(text) for name in ("deeds", "agreement"))
+    return _is_proposal(part) or any(words(name).search(text) for name in ("deeds", "agreement"))
 
 
 def _asks(part: Sentence) -> bool:
     return "?" in part.text or part.asking or words("asks").search(part.text) is not None
 
 
-def _closing(part: Sentence) -> bool:
+def _is_closing(part: Sentence) -> bool:
     """Return whether a sentence asks for more wishes, or says goodbye, and nothing else."""
     match = words("closes").search(part.text)
     return match is not None and not words("not_closing").search(part.text)
@@ -157,11 +158,12 @@ def _offers_transfer(part: Sentence) -> bool:
     return words("offer").search(part.text) is not None and _asks(part)
 
 
-def _refused(clause: str) -> bool:
+def _is_refusal(clause: str) -> bool:
     return bool(words("refuses").search(clause)) and not words("no_refusal").search(clause)
 
 
-def _completed(part: Sentence) -> bool:
+def _is_completion(part: Sentence) -> bool:
+    """Return whether a sentence says that something is done; a question, or "not yet", does not."""
     if _asks(part):
         return False
     text = words("located").sub(" ", part.text)

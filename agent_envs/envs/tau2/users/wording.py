@@ -40,12 +40,12 @@ def unknown(topics: tuple[str, ...]) -> str:
     names = {topic: _UNKNOWN.get(topic, f"the {topic}") for topic in topics if topic not in ("reason", "problem")}
     minded = [name for topic, name in names.items() if topic in _OPEN]
     others = [name for topic, name in names.items() if topic not in _OPEN]
-    sentences = [f"I do not know {_joined(others)}."] if others else []
-    sentences += [f"I have no preference about {_joined(minded)}."] if minded else []
+    sentences = [f"I do not know {_join(others)}."] if others else []
+    sentences += [f"I have no preference about {_join(minded)}."] if minded else []
     return " ".join([*sentences, *(["There is no particular reason."] if "reason" in topics else [])])
 
 
-def _joined(names: list[str]) -> str:
+def _join(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 

@@ -112,19 +112,21 @@ class AdaptedGame(Game):
 
     def picture(self, state: AdaptedState) -> str:
         """Return the caller's picture, "" without one."""
-        return self._looked("picture", state, self.picture_fn)
+        return self._view_text("picture", state, self.picture_fn)
 
     def drawing(self, state: AdaptedState) -> str:
         """Return the caller's drawing, "" without one."""
-        return self._looked("drawing", state, self.drawing_fn)
+        return self._view_text("drawing", state, self.drawing_fn)
 
-    def _looked(self, name: str, state: AdaptedState, look: Callable[[AnyEnv], str] | None) -> str:
+    def _view_text(self, name: str, state: AdaptedState, look: Callable[[AnyEnv], str] | None) -> str:
+        """Return a caller's picture or drawing of a state, taken from the live copy; "" without one."""
         if look is None:
             return ""
         with self.replays.at(state.seed, state.actions, state.mark) as live, muted_stdout():
             return self._text(name, look(live.env))
 
     def _text(self, name: str, value: str) -> str:
+        """Return a text that the caller's function gave; another type is a UsageError that names the function."""
         if not isinstance(value, str):
             raise UsageError(
                 f"{self.third_party.name}: {name}(...) returned a {type(value).__name__}; it returns a text"
@@ -255,6 +257,7 @@ def look_ahead(same: Callable[[AnyEnv], Hashable] | None = None, most: int = MOS
     """
 
     def solver(env: AnyEnv) -> str:
+        """Return the turn of the first action of a plan to success; a plan is kept with the live copy and followed."""
         core = core_in_play(env, "TextAdapter")
         game: Any = core.game
         state = core.episode.state
@@ -278,7 +281,7 @@ def _way(game: AdaptedGame, live: LiveGame, same: Callable[[AnyEnv], Hashable] |
     while open_ends:
         moment, way = open_ends.popleft()
         for number in range(len(game.actions)):
-            twin, longer = _copied(third_party, moment), way + chr(FIRST + number)
+            twin, longer = _copy_live(third_party, moment), way + chr(FIRST + number)
             moved, most = third_party.act(twin, longer[-1]), most - 1
             if moved.success:
                 return longer
@@ -290,7 +293,8 @@ def _way(game: AdaptedGame, live: LiveGame, same: Callable[[AnyEnv], Hashable] |
     raise Unsolvable(f"{third_party.name}: success cannot be reached any more")
 
 
-def _copied(third_party: ThirdParty, live: LiveGame) -> LiveGame:
+def _copy_live(third_party: ThirdParty, live: LiveGame) -> LiveGame:
+    """Return a copy of a live game; raises UsageError where it cannot be copied."""
     try:
         return third_party.copied(live)
     except Exception as error:
@@ -300,6 +304,7 @@ def _copied(third_party: ThirdParty, live: LiveGame) -> LiveGame:
 
 
 def _most_turns(name: str, probe: AnyEnv, max_turns: int | None) -> int:
+    """Return the turn limit, by default the environment's own, which it may not exceed."""
     own = probe.spec.max_episode_steps if probe.spec is not None else None
     if max_turns is None and own is None:
         raise UsageError(f"{name}: its spec has no max_episode_steps; give max_turns=...")
@@ -346,6 +351,7 @@ def _name_actions(
 
 
 def _default(name: str, default: str, actions: tuple[Action, ...]) -> int:
+    """Return the number of the default action, the first one where none is named."""
     names = [action.name for action in actions]
     if default and default not in names:
         raise UsageError(f"{name}: default={display_value(default)} is no action; name one of {', '.join(names)[:400]}")
@@ -353,6 +359,7 @@ def _default(name: str, default: str, actions: tuple[Action, ...]) -> int:
 
 
 def _prompt(name: str, prompt: str, goal: str | Describe) -> str:
+    """Return the prompt, with the slots for actions and format added where it has none of its own."""
     if "{goal}" in prompt and goal == "":
         raise UsageError(f"{name}: the prompt has the slot {{goal}}; give goal=..., a phrase or a callable")
     slots = any(slot in prompt for slot in SLOTS)
@@ -360,6 +367,7 @@ def _prompt(name: str, prompt: str, goal: str | Describe) -> str:
 
 
 def _seeds(name: str, seeds: Mapping[str, Sequence[int]]) -> Mapping[str, Sequence[int]]:
+    """Return the seeds of each split; the first and the last of each are checked to be whole numbers in range."""
     for split, row in seeds.items():
         try:
             sound = all(0 <= index(seed) < MOST_SEED for seed in (row[0], row[-1]))

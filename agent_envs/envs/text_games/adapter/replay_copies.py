@@ -81,6 +81,7 @@ class Replayed(Generic[E, R]):
             self._stand((seed, actions), env)
 
     def _take(self, place: Place, mark: str) -> E:
+        """Take the live copy of a place out of the store, or rebuild it; raises EnvFault where its mark is another."""
         with self._lock:
             env = self._live.pop(place, None)
         if env is not None:
@@ -103,6 +104,7 @@ class Replayed(Generic[E, R]):
         return not mark or self._mark is None or self._mark(env) == mark
 
     def _advance(self, place: Place, env: E, turns: int) -> E:
+        """Play the actions of a place behind the first `turns` of them, and return the environment."""
         for action in place[1][turns:]:
             self._act(env, action)
         return env
@@ -117,10 +119,11 @@ class Replayed(Generic[E, R]):
             nearest = max(before, key=lambda key: len(key[1]))
             self._checkpoints.move_to_end(nearest)
             env = self._checkpoints[nearest]
-        twin = self._copied(env)
+        twin = self._try_copy(env)
         return twin, 0 if twin is None else len(nearest[1])
 
-    def _copied(self, env: E) -> E | None:
+    def _try_copy(self, env: E) -> E | None:
+        """Return a copy of an environment; None, and no copies from then on, where one fails."""
         if self._copy is None:
             return None
         try:
@@ -131,18 +134,21 @@ class Replayed(Generic[E, R]):
         return None if twin is env else twin
 
     def _stand(self, place: Place, env: E) -> None:
+        """Store a live copy at its place, and every so many actions a checkpoint of it."""
         if place[1] and len(place[1]) % self._every == 0:
             self._keep(place, env)
         self._put(self._live, self._most_live, place, env)
 
     def _keep(self, place: Place, env: E) -> None:
+        """Store a copy at a place as a checkpoint, where there is none and it can be copied."""
         with self._lock:
             is_checkpoint = place in self._checkpoints
-        twin = None if is_checkpoint else self._copied(env)
+        twin = None if is_checkpoint else self._try_copy(env)
         if twin is not None:
             self._put(self._checkpoints, self._most_checkpoints, place, twin)
 
     def _put(self, shelf: OrderedDict[Place, E], most: int, place: Place, env: E) -> None:
+        """Put a copy on a shelf as the latest; the oldest goes where there are too many."""
         with self._lock:
             shelf[place] = env
             shelf.move_to_end(place)

@@ -60,6 +60,7 @@ def sharing(*names: str) -> CopyEnv:
     """
 
     def copy(env: AnyEnv) -> AnyEnv:
+        """Return a deep copy that shares the named attributes, each layer's spec, and spaces without a generator."""
         memo: dict[int, Any] = {}
         layer: Any = env
         while layer is not None:
@@ -85,6 +86,7 @@ def maker(
     name = gym_env if isinstance(gym_env, str) else getattr(gym_env, "__name__", type(gym_env).__name__)
 
     def make() -> AnyEnv:
+        """Make a new environment in silence; what it raises becomes a UsageError that names it."""
         try:
             with muted_stdout():
                 env = _build(gym_env, arguments)
@@ -109,6 +111,7 @@ def maker(
 
 
 def _build(gym_env: str | Callable[..., AnyEnv] | AnyEnv, arguments: dict[str, Any]) -> AnyEnv:
+    """Return an environment from an id, a callable or an object, which is copied and takes no arguments."""
     if isinstance(gym_env, str):
         return gym.make(gym_env, disable_env_checker=True, **arguments)
     if not isinstance(gym_env, gym.Env):
@@ -147,15 +150,15 @@ class ThirdParty:
         """Return a new environment after `reset(seed=seed)`."""
         env = self.make()
         observation, info = self._call("reset", ("observation", "info"), env.reset, seed=seed)
-        return LiveGame(env, observation, info, self._described(env, observation, info))
+        return LiveGame(env, observation, info, self._description(env, observation, info))
 
     def act(self, live: LiveGame, code: str) -> Moved:
-        """Step an environment by the character of an action; the state of what comes of it is a mark."""
+        """Step an environment by an action's character; the state of the `Moved` is the mark of the live game."""
         names = ("observation", "reward", "terminated", "truncated", "info")
         answer = self._call("step", names, live.env.step, self.values[ord(code) - FIRST])
         live.turns, live.observation, live.info = live.turns + 1, answer[0], answer[4]
         live.reward, live.terminated, live.truncated = self._reward(answer[1]), bool(answer[2]), bool(answer[3])
-        live.text = self._described(live.env, live.observation, live.info)
+        live.text = self._description(live.env, live.observation, live.info)
         live.plan = live.plan[1:] if live.plan.startswith(code) else ""
         success = self.over(live) and bool(self.success(live.env, live.reward, live.terminated, live.info))
         progress = float(success) if self.progress is None else float(self.progress(live.env, live.info))
@@ -177,6 +180,7 @@ class ThirdParty:
         return replace(live, env=env, observation=deepcopy(live.observation), info=deepcopy(live.info))
 
     def _reward(self, value: Any) -> float:
+        """Return a step's reward as a float; raises where it is no finite number within `native`."""
         try:
             reward = float(value)
         except (TypeError, ValueError):
@@ -188,7 +192,8 @@ class ThirdParty:
             raise self._wrong(f"the reward is {reward:g}, outside native=({low:g}, {high:g})", "give its true bounds")
         return reward
 
-    def _described(self, env: AnyEnv, observation: Any, info: dict[str, Any]) -> str:
+    def _description(self, env: AnyEnv, observation: Any, info: dict[str, Any]) -> str:
+        """Return the observation as the caller's text, in valid Unicode; raises where it is no text."""
         with muted_stdout():
             text = self.describe(env, observation, info)
         if not isinstance(text, str):
@@ -198,7 +203,7 @@ class ThirdParty:
     def _call(
         self, what: str, names: tuple[str, ...], call: Callable[..., Any], *values: Any, **keywords: Any
     ) -> tuple[Any, ...]:
-        """Return the answer of a method, which is a tuple of what the names say; the last, info, may have been None."""
+        """Return the checked answer of a method: a tuple of `names`, whose last is a dict, {} for None."""
         try:
             with muted_stdout():
                 answer = call(*values, **keywords)

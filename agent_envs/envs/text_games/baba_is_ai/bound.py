@@ -55,13 +55,14 @@ class Bound:
     """The bound for one map and all that can come of it."""
 
     def __init__(self, world: BabaWorld) -> None:
+        """Take a map, and work out which kinds may become YOU and which cells stay solid for ever."""
         self._size = (world.width, world.height)
         self._objects, self._kinds = world.objects, "".join(sorted(set(world.objects)))
         self._starts_by_situation: dict[tuple[str, tuple[int, ...], int], list[tuple[list[int], int]]] = {}
         self._lines: dict[Line, list[Line]] = {}
         blocks = _blocks(world.texts)
         self._settle(world, {kind for kind in self._kinds if kind in blocks}, ())
-        you = {kind for kind in self._kinds if kind in rules_in(world).you or self._hopeful(blocks, kind, YOU)}
+        you = {kind for kind in self._kinds if kind in rules_in(world).you or self._may_form(blocks, kind, YOU)}
         self._settle(world, you, self._stops(world, you))
 
     def _settle(self, world: BabaWorld, you: Iterable[str], stops: Iterable[str]) -> None:
@@ -91,9 +92,10 @@ class Bound:
 
     def makeable(self, texts: str, noun: str, what: str) -> bool:
         """Return whether a rule is there, or can perhaps be made; never False where it can."""
-        return self._hopeful(_blocks(texts), noun, what)
+        return self._may_form(_blocks(texts), noun, what)
 
-    def _hopeful(self, blocks: Mapping[str, list[int]], noun: str, what: str) -> bool:
+    def _may_form(self, blocks: Mapping[str, list[int]], noun: str, what: str) -> bool:
+        """Return whether some blocks of a rule can still come to lie in a line."""
         return any(self._targets(line) for line in _candidates(blocks, noun, what))
 
     def _stops(self, world: BabaWorld, you: set[str]) -> set[str]:
@@ -102,6 +104,7 @@ class Bound:
         return fixed - you
 
     def _moment(self, world: BabaWorld, rest: tuple[int, ...], mine: list[int]) -> _Moment:
+        """Return the facts of a map that the bound depends on, with the cells that each loose block can reach."""
         blocks = _blocks(world.texts)
         cells = [cell for block_cells in blocks.values() for cell in block_cells if cell not in self._stuck]
         loose = {cell: self._ground.reach(cell) for cell in cells}
@@ -117,13 +120,13 @@ class Bound:
         if targets is None:
             nouns, verbs, whats = reach = [self._ground.reach(cell) for cell in line]
             least = min(range(3), key=lambda index: len(reach[index]))
-            lines = [self._through(cell, least, way) for cell in reach[least] for way in (RIGHT, DOWN)]
+            lines = [self._line_over(cell, least, way) for cell in reach[least] for way in (RIGHT, DOWN)]
             targets = [line for line in lines if line[0] in nouns and line[1] in verbs and line[2] in whats]
             self._lines[line] = targets
         return targets
 
-    def _through(self, cell: int, index: int, way: int) -> Line:
-        """Return the line that holds a cell at an index; OFF for what lies beyond the map."""
+    def _line_over(self, cell: int, index: int, way: int) -> Line:
+        """Return the line of three cells in a direction whose cell at an index is `cell`; OFF beyond the map."""
         forth, back = (
             (*self._ground.following[direction], OFF) for direction in (way, BACK[way])
         )  # OFF is the last index
@@ -162,7 +165,7 @@ class Bound:
         """Return the starts when something else is made YOU."""
         pushes: Pushes = {}
         for kind in self._kinds:
-            if kind not in moment.rules.you and self._hopeful(moment.blocks, kind, YOU):
+            if kind not in moment.rules.you and self._may_form(moment.blocks, kind, YOU):
                 goals, later = self._later(moment, kind)
                 for line in _candidates(moment.blocks, kind, YOU) if later < AWAY else ():
                     self._form(pushes, moment, line, goals, later)
@@ -172,7 +175,7 @@ class Bound:
 
     def _later(self, moment: _Moment, kind: str) -> tuple[set[int], int]:
         """Return the rest once a kind is YOU too: the goals for who is YOU now, and the least steps for the new one."""
-        winners = [own for own in self._kinds if self._hopeful(moment.blocks, own, WIN)]
+        winners = [own for own in self._kinds if self._may_form(moment.blocks, own, WIN)]
         goals = self._places(moment, winners)
         if moment.room == OFF or kind in winners or any(own in moment.rules.you for own in winners):
             return goals, 0
@@ -192,7 +195,7 @@ class Bound:
         rules = moment.rules
         blocks = {cell for noun, what, line in rules.blocks if what == STOP and noun in rules.stop for cell in line}
         for block, way in product(sorted(blocks - self._stuck), WAYS):
-            cells, gap = self._behind(moment.texts, block, way)
+            cells, gap = self._stands(moment.texts, block, way)
             for cell in cells:
                 onward = self._ground.following[way][cell]
                 _lower(breaks, cell, 1 + min([walk[onward] + cost for walk, cost in walks], default=AWAY))
@@ -215,13 +218,13 @@ class Bound:
             else:
                 costs = [(start, self._ground.turns(goal)[start]) for start, goal in moves]
             least = [min(ways) for _, ways in costs]
-            after = 0 if moment.room == OFF else min(later, self._after(moment, line, cells, ends, max(least)))
+            after = 0 if moment.room == OFF else min(later, self._last_walk(moment, line, cells, ends, max(least)))
             for index, (start, ways) in enumerate(costs):
                 others = max(least[:index] + least[index + 1 :], default=0)
                 for way, cost in zip(WAYS, ways, strict=True):
                     _lower(pushes, (start, way), max(cost, others) + after)
 
-    def _after(self, moment: _Moment, line: Line, cells: Line, goals: set[int], pushes: int) -> int:
+    def _last_walk(self, moment: _Moment, line: Line, cells: Line, goals: set[int], pushes: int) -> int:
         """Return the least walk after the last push of a line: YOU stands behind a block of it, or behind helpers there."""
         least = AWAY
         for start, end in zip(line, cells, strict=True):
@@ -250,7 +253,7 @@ class Bound:
 
     def _begin(self, starts: Starts, helpers: dict[int, int], moment: _Moment, block: int, way: int, cost: int) -> None:
         """Add the starts of one push, and the helpers that could take part in it once they lie behind the block."""
-        cells, gap = self._behind(moment.texts, block, way)
+        cells, gap = self._stands(moment.texts, block, way)
         for cell in cells:
             if cost < starts.get(cell, AWAY):
                 starts[cell] = cost
@@ -259,7 +262,7 @@ class Bound:
             if helper != block and more < helpers.get(helper, AWAY):
                 helpers[helper] = more
 
-    def _behind(self, texts: str, block: int, way: int) -> tuple[list[int], int]:
+    def _stands(self, texts: str, block: int, way: int) -> tuple[list[int], int]:
         """Return the cells from which a block is pushed as things lie, and the free one where a helper would come to lie."""
         back = self._ground.following[BACK[way]]
         cells = []

@@ -40,6 +40,7 @@ class Ground:
     """Distances on a map with solid cells: `walk`, `reach`, `beside` and `turns`. What was worked out once is kept."""
 
     def __init__(self, width: int, height: int, solid: frozenset[int]) -> None:
+        """Take the map's size and its solid cells, and number the rooms that walls part."""
         self.size, self.following = width * height, neighbours(width, height)
         self._free = [cell not in solid for cell in range(self.size)]
         self.rooms = [OFF] * self.size  # which cells hang together, by a number; OFF for solid ones
@@ -71,7 +72,7 @@ class Ground:
         queue = [start] if self._free[start] else []
         for cell in queue:
             for way in WAYS:
-                ahead = self._pushed(cell, way)
+                ahead = self._push(cell, way)
                 if ahead != OFF and ahead not in pushes:
                     pushes[ahead] = pushes[cell] + 1
                     queue.append(ahead)
@@ -96,7 +97,7 @@ class Ground:
         heap = [(1, way, self.following[BACK[way]][goal]) for way in WAYS]
         while heap:
             cost, way, cell = heappop(heap)
-            if cell == OFF or self._pushed(cell, way) == OFF or costs[way][cell] <= cost:
+            if cell == OFF or self._push(cell, way) == OFF or costs[way][cell] <= cost:
                 continue
             costs[way][cell] = cost
             for other in WAYS:
@@ -104,7 +105,7 @@ class Ground:
                 heappush(heap, (cost + 1 + extra, other, self.following[BACK[other]][cell]))
         return costs
 
-    def _pushed(self, cell: int, way: int) -> int:
+    def _push(self, cell: int, way: int) -> int:
         """Return the cell to which a push moves a block, OFF if it cannot be pushed that way."""
         behind, ahead = self.following[BACK[way]][cell], self.following[way][cell]
         return ahead if behind != OFF and ahead != OFF and self._free[behind] and self._free[ahead] else OFF

@@ -66,6 +66,7 @@ def read_map(text: str) -> BabaWorld:
 
 
 def _cell(origin: int, width: int, height: int, place: str) -> int:
+    """Return the cell that a description places by steps from the origin; raises ValueError beyond the map."""
     ways = {way: int(steps) for steps, way in _STEPS.findall(place)}
     x = origin % width + ways.get("to the right", 0) - ways.get("to the left", 0)
     y = origin // width + ways.get("down", 0) - ways.get("up", 0)

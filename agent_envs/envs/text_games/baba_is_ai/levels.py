@@ -127,6 +127,7 @@ class MapDraft:
         return BabaWorld(width, height, "".join(texts), kinds, places)
 
     def _one(self, cells: list[tuple[int, int]]) -> tuple[int, int]:
+        """Draw one of some cells; raises Full where there is none."""
         if not cells:
             raise Full
         return self.rng.choice(cells)
@@ -146,7 +147,7 @@ class BabaSource(GameSource):
 
     def __init__(self, kind: str = MIXED) -> None:
         """Take a kind, or `mixed` for all of them by turns."""
-        super().__init__(f"baba-{kind}", self._content, sound=lambda content: _fair(content.data.world))
+        super().__init__(f"baba-{kind}", self._content, sound=lambda content: _is_fair(content.data.world))
         self._kinds = KINDS if kind == MIXED else (kind,)
 
     def _content(self, text: str) -> Content | None:
@@ -185,7 +186,7 @@ def _short_cut(world: BabaWorld, recipe: Recipe, first: str, second: str) -> boo
     return any(bound.makeable(world.texts, noun, what) for nouns, what in ((yous, YOU), (wins, WIN)) for noun in nouns)
 
 
-def _fair(world: BabaWorld) -> bool:
+def _is_fair(world: BabaWorld) -> bool:
     """Return whether a map can be won, and neither at once nor only by a very long way."""
     try:
         return len(plan(world, MOST_WORLDS, MOST_STEPS)) >= FEWEST_STEPS

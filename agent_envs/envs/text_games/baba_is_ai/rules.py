@@ -114,7 +114,7 @@ def moved(world: BabaWorld, action: int) -> BabaWorld:
             if free:
                 pushed.update(chain)
     if pushed:
-        texts = _pushed(texts, pushed, following)
+        texts = _push_texts(texts, pushed, following)
     places = tuple(
         [ways.get(place, place) if kind in rules.you else place for kind, place in zip(objects, places, strict=True)]
     )
@@ -134,7 +134,8 @@ def outcome(world: BabaWorld) -> str:
     return ""
 
 
-def _pushed(texts: str, pushed: set[int], following: tuple[int, ...]) -> str:
+def _push_texts(texts: str, pushed: set[int], following: tuple[int, ...]) -> str:
+    """Return the texts of a map after the pushed blocks moved to their next cells."""
     cells = list(texts)
     for cell in pushed:
         cells[cell] = EMPTY

@@ -92,7 +92,7 @@ def moved(world: BabyWorld, action: int) -> BabyWorld:
     if content == EMPTY:
         if action == GO_FORWARD:
             return _next(world, place=front)
-        return _dropped(world, front) if action == DROP and world.carrying >= 0 else _next(world)
+        return _drop(world, front) if action == DROP and world.carrying >= 0 else _next(world)
     if content == WALL or action == DROP:
         return _next(world)
     number = ord(content) - OFFSET
@@ -100,8 +100,8 @@ def moved(world: BabyWorld, action: int) -> BabyWorld:
     if action == GO_FORWARD:
         return _next(world, place=front if thing.state == "open" else world.place)
     if action == PICK_UP:
-        return _next(world) if thing.kind == "door" or world.carrying >= 0 else _picked(world, number)
-    return _toggled(world, number)
+        return _next(world) if thing.kind == "door" or world.carrying >= 0 else _pick_up(world, number)
+    return _toggle(world, number)
 
 
 def visible(world: BabyWorld) -> str:
@@ -114,7 +114,7 @@ def visible(world: BabyWorld) -> str:
     view = []
     light = 1 << HALF
     for distance in range(VIEW):
-        row, light = _lit(_row(world, distance), opaque, light)
+        row, light = _light_row(_row(world, distance), opaque, light)
         view.append(row)
     own = mark(world.carrying) if world.carrying >= 0 else EMPTY
     view[0] = view[0][:HALF] + own + view[0][HALF + 1 :]
@@ -147,7 +147,7 @@ def _line(world: BabyWorld, at: int, middle: int, column: bool) -> str:
 
 
 @lru_cache(maxsize=1 << 13)
-def _lit(row: str, opaque: str, light: int) -> tuple[str, int]:
+def _light_row(row: str, opaque: str, light: int) -> tuple[str, int]:
     """Return the visible part of a row, and the lit columns of the next row (bits), from those of its own.
 
     Light runs along the row through what is not opaque, first to the right, then to the left; from each such cell it also
@@ -188,7 +188,8 @@ def _next(
     )
 
 
-def _changed(things: tuple[BabyThing, ...], number: int, place: int, state: str = "") -> tuple[BabyThing, ...]:
+def _with_change(things: tuple[BabyThing, ...], number: int, place: int, state: str = "") -> tuple[BabyThing, ...]:
+    """Return things with one of them at another place, and perhaps in another state."""
     thing = things[number]
     put = BabyThing(thing.kind, thing.color, place, state or thing.state, thing.holds)
     return (*things[:number], put, *things[number + 1 :])
@@ -198,23 +199,25 @@ def _with_cell(cells: str, place: int, content: str) -> str:
     return cells[:place] + content + cells[place + 1 :]
 
 
-def _picked(world: BabyWorld, number: int) -> BabyWorld:
+def _pick_up(world: BabyWorld, number: int) -> BabyWorld:
+    """Return the world after the agent took a thing."""
     place = world.things[number].place
-    things = _changed(world.things, number, CARRIED)
+    things = _with_change(world.things, number, CARRIED)
     return _next(world, cells=_with_cell(world.cells, place, EMPTY), things=things, carrying=number)
 
 
-def _dropped(world: BabyWorld, front: int) -> BabyWorld:
-    things = _changed(world.things, world.carrying, front)
+def _drop(world: BabyWorld, front: int) -> BabyWorld:
+    things = _with_change(world.things, world.carrying, front)
     return _next(world, cells=_with_cell(world.cells, front, mark(world.carrying)), things=things, carrying=-1)
 
 
-def _toggled(world: BabyWorld, number: int) -> BabyWorld:
+def _toggle(world: BabyWorld, number: int) -> BabyWorld:
+    """Return the world after a toggle of a thing: a box opens, a door opens or closes, a locked one only with its key."""
     thing = world.things[number]
     if thing.kind == "box":  # what was in it stands in its place
-        things = _changed(world.things, number, NOWHERE)
+        things = _with_change(world.things, number, NOWHERE)
         if thing.holds >= 0:
-            things = _changed(things, thing.holds, thing.place)
+            things = _with_change(things, thing.holds, thing.place)
         content = mark(thing.holds) if thing.holds >= 0 else EMPTY
         return _next(world, cells=_with_cell(world.cells, thing.place, content), things=things)
     if thing.kind != "door":
@@ -224,4 +227,4 @@ def _toggled(world: BabyWorld, number: int) -> BabyWorld:
         if key is None or (key.kind, key.color) != ("key", thing.color):
             return _next(world)
     state = "closed" if thing.state == "open" else "open"
-    return _next(world, things=_changed(world.things, number, thing.place, state))
+    return _next(world, things=_with_change(world.things, number, thing.place, state))

@@ -80,6 +80,7 @@ class Belief:
         return thing.state == "locked" and (carried is None or (carried.kind, carried.color) != ("key", thing.color))
 
     def _act(self, action: str) -> None:
+        """Follow a turn or a step of the player; it stays where a wall or thing is known to stand in its way."""
         if action == "turn left":
             self.facing *= -1j
         elif action == "turn right":
@@ -90,6 +91,7 @@ class Belief:
                 self.place = self.front
 
     def _look(self, text: str, *, first: bool) -> None:
+        """Take in a description: what is carried, the things and walls in view, and the cells that were seen."""
         holding = CARRIED.search(text)
         carried = Thing(holding[2], holding[1]) if holding else None
         if carried and carried != self.carried:
@@ -114,6 +116,7 @@ class Belief:
         """Return the shortest walk to a state that the goal accepts, both ends included; None where there is none."""
 
         def steps(state: State) -> list[tuple[int, State]]:
+            """Return the next states with their price: forward where the cell is free, and a turn to either side."""
             cell, facing = state
             ahead = cell + facing
             is_free = not self.blocked(ahead, carried) and max(abs(ahead.real), abs(ahead.imag)) <= _REACH
@@ -187,7 +190,7 @@ def _open(clauses: Sequence[Clause], belief: Belief) -> Clause:
 
 
 def fits(thing: Thing, goal: Thing) -> bool:
-    """Return whether a thing is what is wanted."""
+    """Return whether a thing has the kind and the color of a goal; `object` is any kind but a door."""
     is_kind = goal.kind == thing.kind or (goal.kind == "object" and thing.kind != "door")
     return is_kind and goal.color in ("", thing.color)
 
@@ -199,6 +202,7 @@ class _Way:
         self.belief = belief
 
     def take(self, clause: Clause) -> tuple[str, Thing, bool]:
+        """Return the next action of a clause by its verb."""
         verb, thing, beside = clause
         if verb == "put":
             return self._put(thing, beside)
@@ -212,18 +216,21 @@ class _Way:
         return self._face(cells, thing, then)
 
     def _face(self, cells: set[complex], thing: Thing, then: str) -> tuple[str, Thing, bool]:
+        """Return the action `then` where the player faces one of the cells, else a step towards them or a look around."""
         if self.belief.front in cells:
             return then, thing, True
         step = self._step(lambda state: state[0] + state[1] in cells) if cells else ""
         return (step, thing, True) if step else self._look(thing)
 
     def _fetch(self, thing: Thing) -> tuple[str, Thing, bool]:
+        """Return the next action towards carrying a thing; what is in the hands is dropped first."""
         if self.belief.carried is not None and any(fits(candidate, thing) for candidate in self.belief.things.values()):
             free = not self.belief.blocked(self.belief.front) and self.belief.front not in self.belief.things
             return ("drop" if free else "turn left"), thing, True
         return self._reach(thing, "pick up")
 
     def _open(self, thing: Thing) -> tuple[str, Thing, bool]:
+        """Go to the door and toggle it; fetch its key first where it is known to be locked."""
         doors = [candidate for candidate in self.belief.things.values() if fits(candidate, thing)]
         carried = self.belief.carried
         if doors and doors[0].state == "locked" and (carried is None or carried.color != doors[0].color):
@@ -231,6 +238,7 @@ class _Way:
         return self._reach(thing, "toggle")
 
     def _put(self, thing: Thing, beside: Thing) -> tuple[str, Thing, bool]:
+        """Fetch the thing, or drop it in a free cell beside the other one."""
         belief = self.belief
         if belief.carried is None or not fits(belief.carried, thing):
             return self._fetch(thing)

@@ -33,7 +33,7 @@ def play_action(world: BabyWorld, action: int) -> tuple[BabyWorld, str]:
 def update(instructions: Instructions, action: int, world: BabyWorld) -> tuple[Instructions, str]:
     """Return the mission after an action that led to `world`, and `continue`, `success` or `failure`."""
     if action == DROP:
-        instructions = _located(instructions, world)
+        instructions = _locate(instructions, world)
     return _update_part(instructions, action, world)
 
 
@@ -42,15 +42,17 @@ def located(desc: BabyDesc, world: BabyWorld) -> tuple[int, ...]:
     return tuple(world.things[number].place for number in desc.matches if world.things[number].place >= 0)
 
 
-def _located(instructions: Instructions, world: BabyWorld) -> Instructions:
+def _locate(instructions: Instructions, world: BabyWorld) -> Instructions:
+    """Return a mission whose goals' cells are those in this world."""
     if isinstance(instructions, BabySequence):
-        first, second = _located(instructions.first, world), _located(instructions.second, world)
+        first, second = _locate(instructions.first, world), _locate(instructions.second, world)
         return replace(instructions, first=first, second=second)
     desc = instructions.thing if instructions.verb == "goto" else instructions.beside
     return instructions if desc is None else replace(instructions, places=located(desc, world))
 
 
 def _update_part(instructions: Instructions, action: int, world: BabyWorld) -> tuple[Instructions, str]:
+    """Return a part of a mission after an action, and the verdict on it."""
     if isinstance(instructions, BabyClause):
         return _update_clause(instructions, action, world)
     return (_update_both if instructions.order == "and" else _update_in_order)(instructions, action, world)
@@ -101,17 +103,19 @@ def _with_parts(
 
 
 def _update_clause(clause: BabyClause, action: int, world: BabyWorld) -> tuple[BabyClause, str]:
+    """Return a clause with what the agent carries now, and the verdict on the action."""
     if clause.verb == "goto":
         return clause, SUCCESS if in_front(world) in clause.places else CONTINUE
     if clause.verb == "open":
-        return clause, _opened(clause, action, world)
+        return clause, _judge_open(clause, action, world)
     before = clause.held
     now = clause if before == world.carrying else replace(clause, held=world.carrying)
-    judge = _picked_up if clause.verb == "pickup" else _put_next
+    judge = _judge_pickup if clause.verb == "pickup" else _judge_put_next
     return now, judge(clause, action, world, before)
 
 
-def _opened(clause: BabyClause, action: int, world: BabyWorld) -> str:
+def _judge_open(clause: BabyClause, action: int, world: BabyWorld) -> str:
+    """Judge an `open`: a toggle must leave a matching door open; a strict clause fails at any other door."""
     content = world.cells[in_front(world)]
     if action != TOGGLE or content in (EMPTY, WALL):
         return CONTINUE
@@ -121,7 +125,8 @@ def _opened(clause: BabyClause, action: int, world: BabyWorld) -> str:
     return FAILURE if clause.strict and world.things[number].kind == "door" else CONTINUE
 
 
-def _picked_up(clause: BabyClause, action: int, world: BabyWorld, before: int) -> str:
+def _judge_pickup(clause: BabyClause, action: int, world: BabyWorld, before: int) -> str:
+    """Judge a `pickup`: free hands must have taken a match; a strict clause fails with any other thing."""
     if action != PICK_UP or world.carrying < 0:
         return CONTINUE
     if before < 0 and world.carrying in clause.thing.matches:
@@ -129,7 +134,8 @@ def _picked_up(clause: BabyClause, action: int, world: BabyWorld, before: int) -
     return FAILURE if clause.strict else CONTINUE
 
 
-def _put_next(clause: BabyClause, action: int, world: BabyWorld, before: int) -> str:
+def _judge_put_next(clause: BabyClause, action: int, world: BabyWorld, before: int) -> str:
+    """Judge a `putnext`: a match was dropped beside a goal; a strict clause fails when anything is picked up."""
     if clause.strict and action == PICK_UP and world.carrying >= 0:
         return FAILURE
     if action != DROP or before not in clause.thing.matches or world.things[before].place < 0:

@@ -64,7 +64,7 @@ def local_level(kind: str, distractors: int = 0) -> Level:
         kind: one of KINDS.
         distractors: how many things beside those that the mission needs, up to MOST_DISTRACTORS.
     """
-    quiet = _quiet(_minigrid().roomgrid_level.RoomGridLevel, _local_mission)
+    quiet = _quiet_class(_minigrid().roomgrid_level.RoomGridLevel, _local_mission)
     columns = 2 if kind == "open" else 1
 
     def make() -> Any:
@@ -77,11 +77,11 @@ def local_level(kind: str, distractors: int = 0) -> Level:
 
 def named_level(name: str) -> Level:
     """Return a BabyAI level of minigrid by its registered name; prefix and version may be left out."""
-    spec = next((spec for spec in _registered().values() if name in _spellings(spec)), None)
+    spec = next((spec for spec in _registered_levels().values() if name in _spellings(spec)), None)
     if spec is None:
-        raise UsageError(f"BabyAI: level={name[:80]!r} is not known; minigrid has {', '.join(_registered())}")
-    quiet = _quiet(getattr(_minigrid().babyai, spec.entry_point.removeprefix(_MODULE)), None)
-    return Level(_short(spec), lambda: quiet(**spec.kwargs))
+        raise UsageError(f"BabyAI: level={name[:80]!r} is not known; minigrid has {', '.join(_registered_levels())}")
+    quiet = _quiet_class(getattr(_minigrid().babyai, spec.entry_point.removeprefix(_MODULE)), None)
+    return Level(_shorten(spec), lambda: quiet(**spec.kwargs))
 
 
 def world_of(level: Any) -> BabyWorld:
@@ -124,6 +124,7 @@ def _thing(thing: Any, place: int, numbers: dict[int, int]) -> BabyThing:
 
 
 def _instructions(instr: Any, numbers: dict[int, int], width: int) -> Instructions:
+    """Return minigrid's instruction as ours; things are named by their numbers."""
     verifier = _minigrid().verifier
     if isinstance(instr, verifier.SeqInstr):
         orders = {verifier.BeforeInstr: "before", verifier.AfterInstr: "after", verifier.AndInstr: "and"}
@@ -175,6 +176,7 @@ def _locked_door(level: Any) -> Any:
 
 
 def _clauses(level: Any, things: list[Any]) -> Any:
+    """Draw minigrid's instruction for a local level's kind over its things."""
     verifier = _minigrid().verifier
     first = level._rand_elem(things)
     target = verifier.ObjDesc(first.type, first.color)
@@ -206,7 +208,7 @@ def _gen_grid(level: Any, width: int, height: int) -> None:
 
 
 @cache
-def _quiet(base: Any, mission: Callable[[Any], None] | None) -> Any:
+def _quiet_class(base: Any, mission: Callable[[Any], None] | None) -> Any:
     """Return a subclass of a level class of minigrid that prints nothing, with a mission of our own if one is given."""
     methods: dict[str, Any] = {"_gen_grid": _gen_grid}
     if mission is not None:
@@ -215,7 +217,7 @@ def _quiet(base: Any, mission: Callable[[Any], None] | None) -> Any:
 
 
 @cache
-def _registered() -> dict[str, Any]:
+def _registered_levels() -> dict[str, Any]:
     """Return minigrid's BabyAI levels: name -> spec."""
     _minigrid()
     from gymnasium import registry
@@ -223,15 +225,15 @@ def _registered() -> dict[str, Any]:
     ours = (
         spec for spec in registry.values() if spec.id.startswith(PREFIX) and str(spec.entry_point).startswith(_MODULE)
     )
-    return {_short(spec): spec for spec in ours}
+    return {_shorten(spec): spec for spec in ours}
 
 
-def _short(spec: Any) -> str:
+def _shorten(spec: Any) -> str:
     return str(spec.name).removeprefix(PREFIX)
 
 
 def _spellings(spec: Any) -> tuple[str, ...]:
-    return spec.id, spec.name, _short(spec), spec.id.removeprefix(PREFIX)
+    return spec.id, spec.name, _shorten(spec), spec.id.removeprefix(PREFIX)
 
 
 def _minigrid() -> SimpleNamespace:

@@ -54,6 +54,7 @@ class GridActions(TurnWrapper):
         return np.ones(6, dtype=bool)
 
     def _features(self) -> np.ndarray[Any, Any]:
+        """Return the view and the mission as one-hot numbers, and the share of turns that is left."""
         world: BabyWorld = self.turn_env().episode.state
         choices: list[Any] = []  # names, and which of them it is
         for content in visible(world):
@@ -66,6 +67,7 @@ class GridActions(TurnWrapper):
 
 
 def _mission(whole: Instructions) -> list[Any]:
+    """Return (names, value) choices of a mission: its joints, then a fixed number of clauses, empty ones None."""
     parts = (whole, *((None, None) if isinstance(whole, BabyClause) else (whole.first, whole.second)))
     choices: list[Any] = [(JOINTS, getattr(part, "order", None)) for part in parts]
     clauses: list[Any] = [*_clauses(whole), *[None] * _CLAUSES]

@@ -48,7 +48,7 @@ def picture(world: grid.BabyWorld) -> str:
         f'<g fill-rule="evenodd" transform="translate({(width - wide * scale) / 2:g}) scale({scale:g})">',
         f'<rect width="{wide}" height="{high}" fill="{_FLOOR}"/>',
         f'<path fill="{_STONE}" d="{cells.runs(walls)}"/>',
-        *(_colored(world, cells, color, ink) for color, ink in _COLORS.items()),
+        *(_color_path(world, cells, color, ink) for color, ink in _COLORS.items()),
         f'<path fill="{INK}" stroke="#fff" d="{cells.corner(world.place)}{_ARROWS[world.facing]}"/>',
         f'<path fill="{_STONE}" opacity=".36" d="{cells.runs(dark)}"/></g>',
     ]
@@ -94,7 +94,7 @@ def _letters(thing: grid.BabyThing) -> str:
     return _LETTERS[thing.state or thing.kind] + _INITIALS[thing.color]
 
 
-def _colored(world: grid.BabyWorld, cells: Cells, color: str, ink: str) -> str:
+def _color_path(world: grid.BabyWorld, cells: Cells, color: str, ink: str) -> str:
     """Return all things of a color as one path."""
     shapes = [
         cells.corner(thing.place) + _SHAPES[thing.kind, thing.state]

@@ -53,7 +53,7 @@ def plan(world: BabyWorld) -> tuple[int, ...]:
     Raises Unsolvable: no plan was found that the limit leaves room for.
     """
     best: tuple[int, ...] = ()
-    for flips in product((False, True), repeat=_choices(world.instructions)):
+    for flips in product((False, True), repeat=_count_ands(world.instructions)):
         attempt = _Attempt(world, flips, len(best) or world.limit - world.steps + 1)
         if attempt.wins():
             best = tuple(attempt.actions)
@@ -70,15 +70,15 @@ def plan_or_none(world: BabyWorld) -> tuple[int, ...]:
         return ()
 
 
-def _choices(instructions: Instructions) -> int:
+def _count_ands(instructions: Instructions) -> int:
     """Count the `and`s of a mission: each may be done in either order."""
     if isinstance(instructions, BabyClause):
         return 0
-    return (instructions.order == "and") + _choices(instructions.first) + _choices(instructions.second)
+    return (instructions.order == "and") + _count_ands(instructions.first) + _count_ands(instructions.second)
 
 
 def _next_clause(instructions: Instructions, flips: Iterator[bool]) -> BabyClause:
-    """Return the clause to work on. Each `and` takes the next flip, also one that is not reached yet."""
+    """Return the clause to work on; each `and` takes one flip as the order of its parts, also one not reached yet."""
     if isinstance(instructions, BabyClause):
         return instructions
     parts = [(instructions.first, instructions.first_done), (instructions.second, instructions.second_done)]
@@ -89,6 +89,7 @@ def _next_clause(instructions: Instructions, flips: Iterator[bool]) -> BabyClaus
 
 
 def _done(instructions: Instructions) -> tuple[bool, ...]:
+    """Return a flag for each part of a mission, in a fixed order: whether it is done."""
     if isinstance(instructions, BabyClause):
         return ()
     own = (instructions.first_done, instructions.second_done)
@@ -99,6 +100,7 @@ class _Attempt:
     """One way to go about a mission, played through from a world on."""
 
     def __init__(self, world: BabyWorld, flips: tuple[bool, ...], most: int) -> None:
+        """Take a world, the order of each `and`, and the most actions."""
         self.world, self.flips, self.most = world, flips, most
         self.actions: list[int] = []
         self.status = CONTINUE
@@ -118,6 +120,7 @@ class _Attempt:
             return False
 
     def _pursue(self, clause: BabyClause) -> None:
+        """Play a clause through by its verb; its end is raised as `_Over`."""
         self.only_open = clause.strict and clause.verb == "open"
         self.targets = clause.thing.matches + (clause.beside.matches if clause.beside else ())
         if clause.verb == "open":
@@ -127,13 +130,14 @@ class _Attempt:
         else:
             if self.world.carrying in clause.thing.matches:
                 self._put_down()
-            cells = dict.fromkeys(self._standing(clause.thing.matches), 0)
+            cells = dict.fromkeys(self._places(clause.thing.matches), 0)
             if clause.verb == "pickup":
                 self._pick_up(cells)
             self._face(cells)
             self._do(DROP)  # which changes nothing before a thing: to face it already does not count before a step
 
     def _open(self, clause: BabyClause) -> None:
+        """Open the door that is cheapest to reach, and unlock it first where it is locked."""
         doors = [self.world.things[number] for number in clause.thing.matches]
         costs = {"closed": 0, "open": 1, "locked": LOCK}
         cells = {door.place: 0 if self._unlocks(door) else costs[door.state] for door in doors}
@@ -145,15 +149,14 @@ class _Attempt:
         self._do(TOGGLE)
 
     def _put_next(self, clause: BabyClause) -> None:
+        """Fetch the thing, then drop it in a cell beside the other one; a blocked cell is cleared first."""
         fixed = clause.beside.matches if clause.beside else ()
         if self.world.carrying not in clause.thing.matches:
-            others = self._standing(fixed)
-            self._pick_up(
-                {place: self._least_distance(place, others) for place in self._standing(clause.thing.matches)}
-            )
+            others = self._places(fixed)
+            self._pick_up({place: self._least_distance(place, others) for place in self._places(clause.thing.matches)})
         beside = {
             place + stride: 0 if self.world.cells[place + stride] == EMPTY else BLOCKER
-            for place in self._standing(fixed)
+            for place in self._places(fixed)
             for stride in strides(self.world)
             if self._can_hold(place + stride)
         }
@@ -178,7 +181,7 @@ class _Attempt:
             path = self._way(cells, barred)
             for at, (state, after) in enumerate(pairwise(path), 1):
                 content = self.world.cells[after >> 2]
-                if state >> 2 != after >> 2 and content != EMPTY and self._obstructed(identity(content)):
+                if state >> 2 != after >> 2 and content != EMPTY and self._is_obstacle(identity(content)):
                     if (thing := self.world.things[identity(content)]).kind == "door":
                         self._unlock(thing, barred | {identity(content)})
                     else:
@@ -190,6 +193,7 @@ class _Attempt:
                 return
 
     def _way(self, cells: Mapping[int, int], barred: frozenset[int]) -> list[int]:
+        """Return the cheapest route to face one of the cells, through things in the way if there is no free one."""
         goal = facing_states(self.world, cells)
         path = route(self.world, goal, RouteCosts(barred=barred, only_open=self.only_open))
         path = path or route(self.world, goal, RouteCosts(BLOCKER, LOCK, barred, self.only_open))
@@ -207,6 +211,7 @@ class _Attempt:
         self._unload(reserved, cell)
 
     def _unlock(self, door: BabyThing, barred: frozenset[int]) -> None:
+        """Fetch the door's key and toggle the door until it is unlocked."""
         number = identity(self.world.cells[door.place])
         while self.world.things[number].state == "locked":
             if not self._unlocks(door):
@@ -217,9 +222,10 @@ class _Attempt:
                 self._do(TOGGLE)
 
     def _fetch_key(self, color: str, barred: frozenset[int]) -> None:
+        """Take a key of a colour, out of a box if it lies in one; `barred` cells are not entered."""
         things = self.world.things
         keys = [number for number, thing in enumerate(things) if (thing.kind, thing.color) == ("key", color)]
-        cells = dict.fromkeys(self._standing(keys), 0)
+        cells = dict.fromkeys(self._places(keys), 0)
         cells |= {box.place: 1 for box in things if box.holds in keys and box.place >= 0}
         if self.world.carrying >= 0 and things[self.world.carrying].holds in keys:
             self._put_down()
@@ -233,12 +239,12 @@ class _Attempt:
         """Drop what is carried where it is not in the way, and not in the cell that it was taken from."""
         badness: dict[int, int | None] = {cleared: None}
         ahead = strides(self.world)
-        near = {place + stride for place in self._standing(self.targets) for stride in ahead}
+        near = {place + stride for place in self._places(self.targets) for stride in ahead}
 
         def goal(state: int) -> int | None:
             cell = (state >> 2) + ahead[state & 3]
             if cell not in badness:
-                badness[cell] = self._badness(cell, reserved, near)
+                badness[cell] = self._drop_cost(cell, reserved, near)
             return badness[cell]
 
         self._drop(goal)
@@ -249,6 +255,7 @@ class _Attempt:
         self._drop(lambda state: 0 if cells[(state >> 2) + ahead[state & 3]] == EMPTY else None)
 
     def _drop(self, goal: Goal) -> None:
+        """Walk to a state that the goal accepts, and drop what is carried."""
         path = route(self.world, goal, RouteCosts(only_open=self.only_open))
         if path is None:
             raise _Stuck
@@ -257,13 +264,14 @@ class _Attempt:
                 self._do(action)
         self._do(DROP)
 
-    def _badness(self, cell: int, reserved: frozenset[int], near: set[int]) -> int | None:
-        """Return the later cost of having a thing in a cell; None where nothing can be dropped."""
+    def _drop_cost(self, cell: int, reserved: frozenset[int], near: set[int]) -> int | None:
+        """Return the later cost of dropping a thing in a cell; None where the cell is not empty."""
         if self.world.cells[cell] != EMPTY:
             return None
         return IN_THE_WAY * (cell in reserved) + CROWDED * ((cell in near) + _narrows(self.world, cell))
 
     def _do(self, action: int) -> None:
+        """Play an action; raises _Over where the mission or a clause is decided, _Stuck where too few actions are left."""
         before = _done(self.world.instructions)
         self.world, self.status = play_action(self.world, action)
         self.actions.append(action)
@@ -279,12 +287,13 @@ class _Attempt:
         load = self.world.things[self.world.carrying] if self.world.carrying >= 0 else None
         return load is not None and (load.kind, load.color) == ("key", door.color)
 
-    def _obstructed(self, number: int) -> bool:
+    def _is_obstacle(self, number: int) -> bool:
+        """Return whether a thing keeps the agent out: any but a door that is not locked, or whose key is carried."""
         thing = self.world.things[number]
         return thing.kind != "door" or (thing.state == "locked" and not self._unlocks(thing))
 
-    def _standing(self, numbers: Iterable[int]) -> list[int]:
-        """Return the cells of those things that stand in the level."""
+    def _places(self, numbers: Iterable[int]) -> list[int]:
+        """Return the cells of those things that stand in the level; what is carried or in a box has none."""
         places = (self.world.things[number].place for number in numbers)
         return [place for place in places if place >= 0]
 
@@ -293,6 +302,7 @@ class _Attempt:
         return self.world.cells[cell] == EMPTY or (number >= 0 and self.world.things[number].kind != "door")
 
     def _least_distance(self, place: int, others: list[int]) -> int:
+        """Return the steps from a cell to the nearest of others, without regard to walls; 0 without others."""
         y, x = divmod(place, self.world.width)
         spots = [divmod(other, self.world.width) for other in others]
         return min((abs(y - row) + abs(x - column) for row, column in spots), default=0)
@@ -370,6 +380,7 @@ def route(world: BabyWorld, goal: Goal, prices: RouteCosts) -> list[int] | None:
     table, cells, ahead = tolls(world, prices), world.cells, strides(world)
 
     def steps(state: int) -> list[tuple[int, int]]:
+        """Return the next states with their price: a turn to either side, and forward by the toll of the cell."""
         facing = state & 3
         turned = [(1, state - facing + (facing + 3 & 3)), (1, state - facing + (facing + 1 & 3))]
         front = (state >> 2) + ahead[facing]

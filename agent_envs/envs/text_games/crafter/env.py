@@ -88,6 +88,7 @@ class CrafterGame(Game):
     drawing = of_part("sight", crafter_picture.drawing)
 
     def __init__(self, goal: str) -> None:
+        """Take a goal by name: its achievement, or all of them where it names none."""
         self._name = goal
         self._phrase, achievement, self.most_turns = GOALS[goal]
         every = rules().achievements

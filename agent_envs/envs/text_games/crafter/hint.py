@@ -92,19 +92,21 @@ class Land:
         ways = sorted(DIRECTIONS, key=lambda way: way != self.facing)
 
         def steps(cell: Cell) -> list[tuple[int, Cell]]:
-            cells = (_moved(cell, way) for way in ways)
+            cells = (_neighbour(cell, way) for way in ways)
             return [(1, step) for step in cells if self._open(step) and max(map(abs, self._from_here(step))) <= _REACH]
 
         path = cheapest_way(self.place, steps, lambda cell: None if cell in self.explored else 0)
-        return next((way for way in ways if path and _moved(self.place, way) in path[1:2]), self.facing)
+        return next((way for way in ways if path and _neighbour(self.place, way) in path[1:2]), self.facing)
 
     def _open(self, cell: Cell) -> bool:
+        """Return whether the player can walk into a cell, as far as is known."""
         return self.ground.get(cell, "grass") in _FREE and cell not in self.near
 
     def _from_here(self, cell: Cell) -> Cell:
         return cell[0] - self.place[0], cell[1] - self.place[1]
 
     def _index(self, cell: Cell) -> int:
+        """Return a cell's index in a chart around the player, -1 beyond it."""
         x, y = self._from_here(cell)
         x, y = x + SIDE // 2, y + SIDE // 2
         return y * SIDE + x if 0 <= x < SIDE and 0 <= y < SIDE else -1
@@ -120,7 +122,7 @@ class Land:
         ground, facing, front = looked.groups() if looked else ("grass", self.facing, "grass")
         front = front.removeprefix("an ").removeprefix("a ")
         if turn.action.startswith("move ") and not self.asleep and self._went(turn.action[5:], front, before, listed):
-            self.place = _moved(self.place, turn.action[5:])
+            self.place = _neighbour(self.place, turn.action[5:])
         self.facing, self.front, self.asleep = facing, front, "You are asleep" in text
         self._see(ground, listed)
         self.items = {name: int(number) for name, number in _VITALS.findall(text)}
@@ -132,12 +134,12 @@ class Land:
         return listed
 
     def _went(self, way: str, front: str, before: Nearest, listed: Nearest) -> bool:
-        """Return whether a move led to another cell, which the same things nearer or farther away tell."""
+        """Return whether a move led to another cell, by the shift of the things in sight."""
         if way == self.facing:
             return self.front in _FREE
         dx, dy = DIRECTIONS[way]
-        if not self._open(_moved(self.place, way)) or front in _FREE:
-            return self._open(_moved(self.place, way))
+        if not self._open(_neighbour(self.place, way)) or front in _FREE:
+            return self._open(_neighbour(self.place, way))
         rows = [
             (before[kind], listed[kind]) for kind in before if kind in listed and kind in MATERIALS and kind != "grass"
         ]
@@ -145,6 +147,7 @@ class Land:
         return same < sum(old[0] == (x + dx, y + dy) or old[1] != count for old, ((x, y), count) in rows)
 
     def _see(self, ground: str, listed: Nearest) -> None:
+        """Take in the nearest thing of each kind in sight; remembered ground that should have been listed is forgotten."""
         x, y = self.place
         window = {(x + dx, y + dy) for dx in _span(ACROSS) for dy in _span(DOWN)}
         for cell in [cell for cell in self.ground if cell in window]:
@@ -155,7 +158,7 @@ class Land:
         for kind, ((dx, dy), _) in listed.items():
             (self.ground if kind in MATERIALS else self.near)[x + dx, y + dy] = kind
         self.ground[self.place] = ground if ground in MATERIALS else "grass"
-        ahead = _moved(self.place, self.facing)
+        ahead = _neighbour(self.place, self.facing)
         if self.front in MATERIALS:
             self.ground[ahead] = self.front
         elif self.front in _MARKS:
@@ -167,7 +170,7 @@ def _span(size: int) -> range:
     return range(-(size // 2), size // 2 + 1)
 
 
-def _moved(cell: Cell, way: str) -> Cell:
+def _neighbour(cell: Cell, way: str) -> Cell:
     dx, dy = DIRECTIONS[way]
     return cell[0] + dx, cell[1] + dy
 

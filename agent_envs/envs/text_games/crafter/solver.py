@@ -51,8 +51,8 @@ class Planner:
 
     def urgent(self) -> Iterator[str]:
         """Yield what cannot wait: a zombie at arm's length, then what the body asks for."""
-        zombies = self._standing(THINGS["zombie"])
-        if any(self._ahead(self.chart.place, step) in zombies for step in DIRECTIONS.values()):
+        zombies = self._cells_of(THINGS["zombie"])
+        if any(self._next_cell(self.chart.place, step) in zombies for step in DIRECTIONS.values()):
             yield "defeat_zombie"
         for sign, name in (("drink", "collect_drink"), ("food", "eat_cow"), ("energy", "wake_up")):
             if self.items[sign] < _SCARCE:
@@ -64,7 +64,7 @@ class Planner:
         if verb == "collect":
             return self._collect(thing)
         if verb == "place":
-            lacking = self._lacking(self.tables.place[thing]["uses"])
+            lacking = self._missing(self.tables.place[thing]["uses"])
             return self.toward(f"collect_{lacking}") if lacking else self._place(thing)
         if verb == "make":
             return self._make(thing)
@@ -73,10 +73,11 @@ class Planner:
         if name == "wake_up":
             return NextAction("sleep", "I sleep until I am rested.") if self.items["energy"] < 9 else None
         kind = {"eat_cow": "cow", "defeat_zombie": "zombie", "defeat_skeleton": "skeleton"}[name]
-        return self._use(self._standing(THINGS[kind]), f"the {kind}")
+        return self._use(self._cells_of(THINGS[kind]), f"the {kind}")
 
     def _eat_plant(self) -> NextAction | None:
-        ripe, young = self._standing(THINGS["plant-ripe"]), self._standing(THINGS["plant"])
+        """Return the next action towards a ripe plant: eat it, wait by a young one, or plant one."""
+        ripe, young = self._cells_of(THINGS["plant-ripe"]), self._cells_of(THINGS["plant"])
         if ripe:
             return self._use(ripe, "the ripe plant")
         if not young:
@@ -93,16 +94,17 @@ class Planner:
         return 1 + built + sum(max(number - self.items[item], 0) for item, number in bill.items())
 
     def _collect(self, item: str) -> NextAction | None:
+        """Return the next action towards an item: make the missing tool, or go to the material; None if none gives it."""
         for material, rule in self.tables.collect.items():
             if item in rule["receive"]:
                 lacking = [tool for tool in rule["require"] if self.items[tool] < rule["require"][tool]]
                 if lacking:
                     return self.toward(f"make_{lacking[0]}")
-                return self._use(self._lying(MATERIALS[material]), f"the {material}, for {item}")
+                return self._use(self._free_cells(MATERIALS[material]), f"the {material}, for {item}")
         return None
 
-    def _lacking(self, bill: dict[str, int]) -> str:
-        """Return the next material of a bill to collect, "" for nothing."""
+    def _missing(self, bill: dict[str, int]) -> str:
+        """Return the next material of a bill that is missing, what needs the best tool first; "" for none."""
         lacking = [item for item, number in bill.items() if self.items[item] < number]
         # What needs the best tool comes first: on the way to it the rest is used up.
         return lacking[-1] if lacking else ""
@@ -123,7 +125,8 @@ class Planner:
         return [place for place in places if self._beside([place]) is None] or places[-1:]
 
     def _make(self, tool: str) -> NextAction | None:
-        lacking = self._lacking(self._bill(tool))
+        """Return the next action towards a tool: collect what is missing, go to the table or furnace or place one, make it."""
+        lacking = self._missing(self._bill(tool))
         if lacking:
             return self.toward(f"collect_{lacking}")
         places = self.tables.make[tool]["nearby"]
@@ -140,7 +143,7 @@ class Planner:
         for place in places:
             around = {
                 cell + dx + dy * SIDE
-                for cell in self._lying(MATERIALS[place])
+                for cell in self._free_cells(MATERIALS[place])
                 for dx in (-1, 0, 1)
                 for dy in (-1, 0, 1)
                 if 0 <= cell % SIDE + dx < SIDE
@@ -154,12 +157,13 @@ class Planner:
         return way if way is not None and len(way) <= _FAR else None
 
     def _place(self, thing: str) -> NextAction | None:
+        """Return the action that places a thing before the player, or the next step to where there is room."""
         where = {MATERIALS[name] for name in self.tables.place[thing]["where"]}
-        if self._free_for(self._ahead(self.chart.place, self.chart.facing), where):
+        if self._free_for(self._next_cell(self.chart.place, self.chart.facing), where):
             return NextAction(f"place_{thing}", f"There is room before me for a {thing}.")
         for name, direction in DIRECTIONS.items():
-            step = self._ahead(self.chart.place, direction)
-            if self._free_for(step, _OPEN) and self._free_for(self._ahead(step, direction), where):
+            step = self._next_cell(self.chart.place, direction)
+            if self._free_for(step, _OPEN) and self._free_for(self._next_cell(step, direction), where):
                 return NextAction(f"move_{name}", f"I look for room for a {thing}.")
         way = self._route(lambda cell: cell != self.chart.place)
         return self._walk(way, f"I look for room for a {thing}.") if way else None
@@ -167,17 +171,18 @@ class Planner:
     def _use(self, targets: Collection[int], what: str) -> NextAction | None:
         """Return the next action of going to one of the cells, turning to it and acting on it."""
         goals = set(targets)
-        if self._ahead(self.chart.place, self.chart.facing) in goals:
+        if self._next_cell(self.chart.place, self.chart.facing) in goals:
             return NextAction("do", f"I am in front of {what}.")
-        way = self._route(lambda cell: any(self._ahead(cell, step) in goals for step in DIRECTIONS.values()))
+        way = self._route(lambda cell: any(self._next_cell(cell, step) in goals for step in DIRECTIONS.values()))
         if way is None:
             return None
         if len(way) > 1:
             return self._walk(way, f"I go to {what}.")
-        turn = next(name for name, step in DIRECTIONS.items() if self._ahead(way[0], step) in goals)
+        turn = next(name for name, step in DIRECTIONS.items() if self._next_cell(way[0], step) in goals)
         return NextAction(f"move_{turn}", f"I turn to {what}.")
 
     def _walk(self, way: list[int] | None, thought: str) -> NextAction | None:
+        """Return the first action of a way: a move, or "do" where the player faces something that stands in the way."""
         if way is None:
             return None
         step = way[1] - way[0]
@@ -190,7 +195,7 @@ class Planner:
         """Return the cheapest way from the player to a cell that is ready, both ends included."""
 
         def steps(cell: int) -> list[tuple[int, int]]:
-            targets = (self._ahead(cell, step) for step in DIRECTIONS.values())
+            targets = (self._next_cell(cell, step) for step in DIRECTIONS.values())
             return [(price, target) for target in targets if target >= 0 and (price := self._price(target))]
 
         return cheapest_way(self.chart.place, steps, lambda cell: 0 if ready(cell) else None)
@@ -206,12 +211,13 @@ class Planner:
             return 3
         return 3 if ground in _MINED and self.items[_MINED[ground]] else 0
 
-    def _ahead(self, cell: int, step: tuple[int, int]) -> int:
+    def _next_cell(self, cell: int, step: tuple[int, int]) -> int:
         """Return the next cell in a direction, -1 beyond the edge."""
         x, y = cell % SIDE + step[0], cell // SIDE + step[1]
         return y * SIDE + x if 0 <= x < SIDE and 0 <= y < SIDE else -1
 
     def _free_for(self, cell: int, grounds: Collection[str]) -> bool:
+        """Return whether a cell of one of these grounds is free of the player and of things; beyond the edge none is."""
         return (
             cell >= 0
             and cell != self.chart.place
@@ -219,7 +225,8 @@ class Planner:
             and self.chart.ground[cell] in grounds
         )
 
-    def _lying(self, mark: str) -> list[int]:
+    def _free_cells(self, mark: str) -> list[int]:
+        """Return the cells of a ground on which nothing stands."""
         cells, cell = [], self.chart.ground.find(mark)
         while cell >= 0:
             if cell not in self.chart.things:
@@ -227,7 +234,7 @@ class Planner:
             cell = self.chart.ground.find(mark, cell + 1)
         return cells
 
-    def _standing(self, mark: str) -> list[int]:
+    def _cells_of(self, mark: str) -> list[int]:
         return [cell for cell, thing in self.chart.things.items() if thing == mark]
 
 
@@ -245,7 +252,7 @@ def next_action(env: gym.Env[Any, Any]) -> str:
     state = core.episode.state
     left = min(game.limit(state), core.max_turns) - len(core.episode.turns)
     live = game.twin(state)
-    choice = _aside(live, game.achievements, left) if core.reward_spec.name == "native" else None
+    choice = _detour(live, game.achievements, left) if core.reward_spec.name == "native" else None
     choice = choice or choose_safely(live, game.achievements, left)
     if choice is None:
         raise Unsolvable(f"{core.env_id}: what the goal asks for is out of reach")
@@ -261,7 +268,7 @@ def choose_safely(live: CrafterLive, achievements: Collection[str], left: int) -
     """Return the next action in a game: that of the plan, unless the plan leads to death and something else does not."""
     chart = live.chart()
     choice = choose_by_plan(chart, achievements, left)
-    if choice is None or chart.sleeping or not _threatened(chart):
+    if choice is None or chart.sleeping or not _is_threatened(chart):
         return choice
     best, lasted = choice, (False, 0)
     for lead in ((choice.action,), *_LEADS):
@@ -289,10 +296,10 @@ def choose_by_plan(chart: Chart, achievements: Collection[str], left: int) -> Ne
     return NextAction("noop", "I wait for what may come.")
 
 
-def _aside(live: CrafterLive, achievements: Collection[str], left: int) -> NextAction | None:
+def _detour(live: CrafterLive, achievements: Collection[str], left: int) -> NextAction | None:
     """Return an action towards another achievement, if the goal can be reached after it: crafter pays for all alike."""
     chart = live.chart()
-    if len(achievements) > 1 or chart.sleeping or _threatened(chart):
+    if len(achievements) > 1 or chart.sleeping or _is_threatened(chart):
         return None
     planner = Planner(chart, rules())
     for name in _ASIDE:
@@ -321,7 +328,7 @@ def _play_on(
     return most < left, min(left, most)
 
 
-def _threatened(chart: Chart) -> bool:
+def _is_threatened(chart: Chart) -> bool:
     """Return whether something that hurts is near, or health is low."""
     x, y = chart.place % SIDE, chart.place // SIDE
     near = (abs(cell % SIDE - x) + abs(cell // SIDE - y) for cell, mark in chart.things.items() if mark in _HARMFUL)

@@ -64,7 +64,7 @@ def terrain(chance: np.random.RandomState, width: int, height: int, x: int, y: i
     plains = zip(water[flat].tolist(), *(field.tolist() for field in plain.values()), strict=True)
     draw = chance.random_sample
     names = [
-        "grass" if grass else _rock(draw, *next(rocks)) if steep else _plain(draw, *next(plains))
+        "grass" if grass else _rock(draw, *next(rocks)) if steep else _lowland(draw, *next(plains))
         for grass, steep in zip(near.tolist(), high.tolist(), strict=True)
     ]
     tunnels = [name == "tunnel" for name in names]
@@ -75,6 +75,7 @@ def terrain(chance: np.random.RandomState, width: int, height: int, x: int, y: i
 def _rock(
     draw: Draw, mountain: float, cave: float, across: float, down: float, coal: float, iron: float, lava: float
 ) -> str:
+    """Return the material of a mountain cell by its noise values; the rare ones are drawn."""
     if cave > 0.15 and mountain > 0.3:
         return "path"
     if across > 0.4 or down > 0.4:
@@ -88,7 +89,8 @@ def _rock(
     return "lava" if mountain > 0.3 and lava > 0.35 else "stone"
 
 
-def _plain(draw: Draw, water: float, sand: float, wood: float) -> str:
+def _lowland(draw: Draw, water: float, sand: float, wood: float) -> str:
+    """Return the material of a cell outside mountains: sand, water, a drawn tree or grass."""
     if 0.25 < water <= 0.35 and sand > -0.2:
         return "sand"
     if 0.3 < water:
@@ -99,6 +101,7 @@ def _plain(draw: Draw, water: float, sand: float, wood: float) -> str:
 def _creatures(
     draw: Draw, materials: list[str], tunnels: list[bool], away: list[float], height: int
 ) -> list[tuple[str, int, int]]:
+    """Draw cows, zombies and skeletons where they can live; cows and zombies only away from the player."""
     creatures = []
     for place, (material, tunnel, distance) in enumerate(zip(materials, tunnels, away, strict=True)):
         if material not in ("grass", "path", "sand"):
@@ -116,14 +119,14 @@ def _creatures(
 def _fields(perm: Integers, xs: Integers, ys: Integers, names: tuple[str, ...]) -> dict[str, Floats]:
     """Return fields of noise at cells."""
     rows = [_FIELDS[name] for name in names]
-    x = np.concatenate([_scaled(xs, row[0], row[3]) for row in rows])
-    y = np.concatenate([_scaled(ys, row[1], row[3]) for row in rows])
+    x = np.concatenate([_scale(xs, row[0], row[3]) for row in rows])
+    y = np.concatenate([_scale(ys, row[1], row[3]) for row in rows])
     z = np.repeat([float(row[2]) for row in rows], len(xs))
     values = noise(perm, x, y, z)
     return dict(zip(names, np.split(values, len(names)), strict=True))
 
 
-def _scaled(cells: Integers, factor: float, size: int) -> Floats:
+def _scale(cells: Integers, factor: float, size: int) -> Floats:
     # A division where crafter divides: a factor would round differently.
     return (cells / 5 if factor < 1 else cells * factor) / size
 
@@ -132,16 +135,16 @@ def permutation(seed: int) -> Integers:
     """Return the 256 numbers that OpenSimplex shuffles with a linear congruential generator."""
     source = list(range(256))
     shuffled = [0] * 256
-    seed = _stirred(_stirred(_stirred(seed)))
+    seed = _stir(_stir(_stir(seed)))
     for place in range(255, -1, -1):
-        seed = _stirred(seed)
+        seed = _stir(seed)
         index = (seed + 31) % (place + 1)
         shuffled[place] = source[index]
         source[index] = source[place]
     return np.array(shuffled)
 
 
-def _stirred(seed: int) -> int:
+def _stir(seed: int) -> int:
     """Return the next value in 64 bits with sign."""
     return (seed * 6364136223846793005 + 1442695040888963407 + 2**63) % 2**64 - 2**63
 
@@ -154,7 +157,7 @@ def noise(perm: Integers, x: Floats, y: Floats, z: Floats) -> Floats:
     offset = (x + y + z) * STRETCH
     moved = (x + offset, y + offset, z + offset)
     base = [np.floor(axis) for axis in moved]
-    code = _part(*(axis - low for axis, low in zip(moved, base, strict=True)))
+    code = _part_of_cell(*(axis - low for axis, low in zip(moved, base, strict=True)))
     squish = (base[0] + base[1] + base[2]) * SQUISH
     rests = [axis - (low + squish) for axis, low in zip((x, y, z), base, strict=True)]
     corners = [low.astype(np.int64) for low in base]
@@ -173,7 +176,7 @@ def noise(perm: Integers, x: Floats, y: Floats, z: Floats) -> Floats:
     return value / NORM
 
 
-def _part(x: Floats, y: Floats, z: Floats) -> Integers:
+def _part_of_cell(x: Floats, y: Floats, z: Floats) -> Integers:
     """Return in which part of its cell each point lies: a row of `_neighbours`. Bits 1, 2, 4 of a vertex are its axes."""
     total = x + y + z
     take_a, take_b = (x < y) & (z > x), (x >= y) & (z > y)
@@ -219,11 +222,11 @@ def _neighbours() -> Integers:
             fill(code, (0, *near), bits[code], bits[code] - axes[zeros[0]])
             fill(8 + code, (*far, 7), *(bits[code] + axes[axis] for axis in ones))
         for other in set(range(1, 7)) - {code, 7 - code}:
-            fill(16 + 8 * code + other, (*near, *far), *_beyond(bits, code, other))
+            fill(16 + 8 * code + other, (*near, *far), *_outer_vertices(bits, code, other))
     return table
 
 
-def _beyond(bits: list[Any], a: int, b: int) -> tuple[Any, Any]:
+def _outer_vertices(bits: list[Any], a: int, b: int) -> tuple[Any, Any]:
     """Return the two vertices beyond the octahedron that count where a and b are the closest of its own."""
     far = (3, 5, 6)
     if (a in far) == (b in far):

@@ -77,7 +77,7 @@ class CrafterLive:
         self.steps += 1
         world.daylight = daylight(self.steps)
         player.action = self._kit.rules.actions[ord(action) - ord("a")]
-        for thing in self._around():
+        for thing in self._movers():
             (x, y), (left, top) = player.pos.tolist(), thing.pos.tolist()
             if abs(x - left) + abs(y - top) < _NEAR:
                 thing.update()
@@ -120,7 +120,7 @@ class CrafterLive:
         x, y = player.pos.tolist()
         left, top = x - ACROSS // 2, y - DOWN // 2
         window = (slice(max(left, 0), left + ACROSS), slice(max(top, 0), top + DOWN))
-        ground = _framed(world._mat_map[window].T.tobytes().translate(self._kit.marks).decode(), left, top)
+        ground = _frame(world._mat_map[window].T.tobytes().translate(self._kit.marks).decode(), left, top)
         things = [NOTHING] * (ACROSS * DOWN)
         columns, rows = world._obj_map[window].nonzero()
         for column, row in zip((columns + max(-left, 0)).tolist(), (rows + max(-top, 0)).tolist(), strict=True):
@@ -129,7 +129,7 @@ class CrafterLive:
                 things[row * ACROSS + column] = THINGS[thing.texture]
         unlocked = tuple(name for name in self._kit.rules.achievements if name in self.unlocked)
         items = tuple(player.inventory.values())
-        facing = _facing(player)
+        facing = _direction(player)
         return CrafterSight(ground, "".join(things), facing, items, player.sleeping, self.steps, unlocked)
 
     def mark(self) -> str:
@@ -147,10 +147,10 @@ class CrafterLive:
         }
         place = int(player.pos[1]) * SIDE + int(player.pos[0])
         unlocked = tuple(sorted(self.unlocked))
-        facing = DIRECTIONS[_facing(player)]
+        facing = DIRECTIONS[_direction(player)]
         return Chart(ground, things, place, facing, dict(player.inventory), player.sleeping, unlocked)
 
-    def _around(self) -> list[Any]:
+    def _movers(self) -> list[Any]:
         """Return the objects that may move this turn, in crafter's order. The player is the first and goes one cell at most."""
         world = self._world
         x, y = self._player.pos.tolist()
@@ -187,7 +187,7 @@ def new_game(seed: int) -> CrafterLive:
     return _pristine(seed).copy()
 
 
-def _framed(cells: str, left: int, top: int) -> str:
+def _frame(cells: str, left: int, top: int) -> str:
     """Return the cells of a window that reaches over the world's edge with OUTSIDE where there is no world."""
     before, after = max(-left, 0), max(left + ACROSS - SIDE, 0)
     above, below = max(-top, 0), max(top + DOWN - SIDE, 0)
@@ -200,12 +200,13 @@ def _framed(cells: str, left: int, top: int) -> str:
 
 
 def _twin(thing: Any) -> Any:
+    """Return a shallow copy of an object, made without its constructor."""
     twin = object.__new__(type(thing))
     vars(twin).update(vars(thing))
     return twin
 
 
-def _facing(player: Any) -> str:
+def _direction(player: Any) -> str:
     x, y = player.facing
     return "left" if x < 0 else "right" if x > 0 else "up" if y < 0 else "down"
 

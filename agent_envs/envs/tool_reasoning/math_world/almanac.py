@@ -85,6 +85,7 @@ class NumberWorld(Uncopied):
     """A told world and its almanac: one corpus, links between its documents, and chains of facts through it."""
 
     def __init__(self, world: ToldWorld) -> None:
+        """Take a told world, draw a sheet of figures for each entity, and link each page to what it mentions."""
         rng = random.Random(f"figures:v0:{world.seed}")
         self._entities = world.facts.entities
         titles = {passage.id: passage.title for passage in world.corpus.passages}
@@ -140,9 +141,10 @@ class NumberWorld(Uncopied):
             if not isinstance(value, Entity):
                 return None
             entity = value
-        return self._checked((*path, (entity, relation)))
+        return self._check_chain((*path, (entity, relation)))
 
-    def _checked(self, path: Path) -> LookupChain | None:
+    def _check_chain(self, path: Path) -> LookupChain | None:
+        """Return a path as a chain; None where it repeats itself, has no fact at its end, or a search does not find it."""
         entity, relation = path[-1]
         if relation.name not in entity.facts or _repeats(path):
             return None
@@ -173,6 +175,7 @@ def described(rng: random.Random, path: Path) -> str:
 
 
 def _sheet(rng: random.Random, entity: Entity, sheet_id: str, title: str) -> Passage:
+    """Draw an entity's figures, enter them among its facts, and return the passage that tells them."""
     table = wordings()
     sentences = [rng.choice(table["leads"]).format(n=entity.name, k=entity.noun)]
     figures = list(_figures()[entity.kind])
@@ -189,6 +192,7 @@ def _sheet(rng: random.Random, entity: Entity, sheet_id: str, title: str) -> Pas
 
 
 def _step(entity: Entity, relation: Relation) -> WorldStep:
+    """Return the look-up of a fact: its query, the passage that tells it, and the value as text."""
     name = entity.name if entity.kind in ("person", "company") else f"{entity.name} {entity.kind}"
     value = entity.facts[relation.name]
     query = f"{name} {relation.query}{' figures' if relation.value == 'number' else ''}"

@@ -17,12 +17,14 @@ _POWERS = {1: "all", 2: "the squares of all", 3: "the cubes of all"}
 
 
 def _polynomial(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
+    """Draw coefficients, the constant first; the highest is positive."""
     degree, size = (3, 4, 5, 7, 9)[level - 1], (9, 9, 12, 20, 30)[level - 1]
     lower = [rng.randint(-size, size) for _ in range(degree)]
     return {"coefficients": (*lower, rng.randint(1, size))}
 
 
 def _horner(x: int, coefficients: tuple[int, ...]) -> int:
+    """Return the value of a polynomial at x, its coefficients from the constant on."""
     value = 0
     for coefficient in reversed(coefficients):
         value = value * x + coefficient
@@ -30,6 +32,7 @@ def _horner(x: int, coefficients: tuple[int, ...]) -> int:
 
 
 def _polynomial_text(x: int, coefficients: tuple[int, ...]) -> dict[str, str]:
+    """Return a polynomial in x as text, the highest power first, terms of 0 left out."""
     text = ""
     for power, coefficient in reversed(list(enumerate(coefficients))):
         if coefficient:
@@ -85,18 +88,21 @@ _ALGEBRA = (
 
 
 def _term_after_term(a: int, b: int, p: int, q: int, n: int, m: int) -> int:
+    """Return term n of the linear recurrence p * b + q * a modulo m, one term after the other."""
     for _ in range(n):
         a, b = b, (p * b + q * a) % m
     return a % m
 
 
-def _iterated(x: int, c: int, m: int, n: int) -> int:
+def _iterate(x: int, c: int, m: int, n: int) -> int:
+    """Return x after n steps of x * x + c modulo m."""
     for _ in range(n):
         x = (x * x + c) % m
     return x
 
 
 def _collatz(n: int) -> int:
+    """Return the steps of the Collatz rule from n to 1."""
     count = 0
     while n != 1:
         n = n // 2 if n % 2 == 0 else 3 * n + 1
@@ -110,19 +116,21 @@ def _whole_parts(n: int, a: int, b: int) -> int:
 
 _SEQUENCES = (
     kind("linear recurrence", _term_after_term, lambda a, b, p, q, n, m: 3 * n),
-    kind("iterated square", _iterated, lambda x, c, m, n: 3 * n),
+    kind("iterated square", _iterate, lambda x, c, m, n: 3 * n),
     kind("3n + 1", _collatz, _collatz),
     kind("sum of whole parts", _whole_parts, lambda n, a, b: n, sound=lambda n, a, b: a % b != 0),
 )
 
 
 def _skyline(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
+    """Draw the corners' places along the axis, and the heights of all but three."""
     corners, size = ((3, 12), (4, 25), (6, 60), (9, 200), (13, 500))[level - 1]
     places = tuple(sorted(rng.sample(range(1, size), corners + 1)))
     return {"places": places, "heights": tuple(rng.randint(1, size) for _ in range(corners - 3))}
 
 
 def _shoelace(a: int, b: int, c: int, places: tuple[int, ...], heights: tuple[int, ...]) -> Fraction:
+    """Return the area of the polygon from (0, 0) over these corners, by the shoelace formula."""
     corners = [(0, 0), *zip(places, (a, b, c, *heights, 0), strict=True)]
     pairs = zip(corners, corners[1:] + corners[:1], strict=True)
     return Fraction(abs(sum(x * v - u * y for (x, y), (u, v) in pairs)), 2)
@@ -148,6 +156,7 @@ def _by_pick(a: int, b: int, c: int, d: int) -> int:
 
 
 def _quotients(w: int, h: int) -> list[int]:
+    """Return the quotients of the continued fraction of w / h."""
     quotients = []
     while h:
         quotients.append(w // h)
@@ -191,6 +200,7 @@ _GEOMETRY = (
 
 
 def _obstacles(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
+    """Draw so many points as the level says and one more, neither the first corner nor the last."""
     w, h = numbers["w"], numbers["h"]
     blocked: set[Point] = set()
     while len(blocked) < level + 1:
@@ -295,12 +305,14 @@ def _coprime_by_sieve(n: int, m: int) -> int:
 
 
 def _congruences(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
+    """Draw moduli, and the remainders by all but the first two."""
     count, pool = ((2, 8), (3, 10), (3, 16), (4, 20), (5, 25))[level - 1]
     moduli = tuple(sorted(rng.sample(_MODULI[:pool], count)))
     return {"rest": tuple(rng.randrange(1, m) for m in moduli[2:]), "moduli": moduli}
 
 
 def _by_inverses(r: int, s: int, rest: tuple[int, ...], moduli: tuple[int, ...]) -> int:
+    """Return the least number with these remainders, by the Chinese remainder theorem."""
     whole = prod(moduli)
     parts = (
         residue * (whole // modulus) * pow(whole // modulus, -1, modulus)
@@ -310,6 +322,7 @@ def _by_inverses(r: int, s: int, rest: tuple[int, ...], moduli: tuple[int, ...])
 
 
 def _congruence_text(r: int, s: int, rest: tuple[int, ...], moduli: tuple[int, ...]) -> dict[str, str]:
+    """Return the slots of a problem's wordings for moduli and remainders; those from the third on are optional."""
     pairs = [f"{residue} modulo {modulus}" for residue, modulus in zip(rest, moduli[2:], strict=True)]
     rows = [f" and x - {residue} by {modulus}" for residue, modulus in zip(rest, moduli[2:], strict=True)]
     more = [f"the remainder {row}" for row in pairs]

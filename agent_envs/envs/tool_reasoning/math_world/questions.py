@@ -90,6 +90,7 @@ def calculation_with_facts(
 
 
 def _with_facts(rng: random.Random, kind: ProblemKind, level: int, world: NumberWorld) -> ProblemDraft | None:
+    """Draw a problem some of whose numbers are given as facts to look up; None where the world has none that fit."""
     places = kind.open_names(level)
     count = rng.randint(1, min(len(places), level, len(LETTERS)))
     letters = dict(zip(rng.sample(places, count), LETTERS, strict=False))
@@ -103,7 +104,7 @@ def _with_facts(rng: random.Random, kind: ProblemKind, level: int, world: Number
             return None
         facts.append(fact)
         fixed[name], pattern = fitted(fact.value, span)
-        lines += f"{_introduced(rng, letter, fact.phrase, pattern)} "
+        lines += f"{_introduction(rng, letter, fact.phrase, pattern)} "
         code += f"{letter} = {pattern.format(fact.code)}\n"
     steps = tuple(step for fact in facts for chain in fact.chains for step in chain.steps)
     problem = draw(kind, rng, level, fixed)
@@ -135,6 +136,7 @@ def _fact(rng: random.Random, world: NumberWorld, lookups: int, span: tuple[int,
 
 
 def _figure(rng: random.Random, world: NumberWorld, lookups: int) -> _Fact | None:
+    """Return a number of the world at the end of a chain of look-ups; None where the chain has none."""
     chain = world.chain(rng, lookups, lambda kind, relation: relation.value in NUMBERS)
     if chain is None or not isinstance(chain.value, int):
         return None
@@ -156,7 +158,7 @@ def _gap(rng: random.Random, world: NumberWorld, lookups: int) -> _Fact | None:
     return _Fact(phrase, abs(one.value - other.value), f"abs({one.value} - {other.value})", (one, other))
 
 
-def _introduced(rng: random.Random, letter: str, phrase: str, pattern: str) -> str:
+def _introduction(rng: random.Random, letter: str, phrase: str, pattern: str) -> str:
     """Return the sentence that gives a letter its meaning."""
     low, span = [*pattern.split()[::4], "", ""][:2]
     table = wordings()["letters"]["whole" if low == "{}" else "rest" if span else "sum"]
@@ -173,6 +175,7 @@ def search(rng: random.Random, level: int, world: NumberWorld) -> ProblemDraft:
 
 
 def _chain_question(rng: random.Random, lookups: int, world: NumberWorld) -> ProblemDraft | None:
+    """Draw a question for the end of a chain of look-ups; None where there is none or its answer is given away."""
     chain = world.chain(rng, lookups, lambda kind, relation: True)
     if chain is None or world.is_given_away(chain):
         return None
@@ -213,6 +216,7 @@ def _comparison(rng: random.Random, lookups: int, world: NumberWorld) -> Problem
 
 
 def _scenario(steps: tuple[WorldStep, ...], code: str, answer: str) -> ToolReasoningScenario:
+    """Return the hidden part of a task: the queries and passages of its steps, the program and the answer."""
     return ToolReasoningScenario(
         queries=tuple(step.query for step in steps),
         support=tuple(step.passage_id for step in steps),

@@ -34,7 +34,7 @@ from agent_envs.envs.text_games.babyai.grid import (
     moved,
     visible,
 )
-from agent_envs.envs.text_games.babyai.levels import KINDS, _registered, local_level, named_level
+from agent_envs.envs.text_games.babyai.levels import KINDS, _registered_levels, local_level, named_level
 from agent_envs.envs.text_games.babyai.mission import BabyClause, BabyDesc
 from tests.envs.text_games.babyai.mirror import begun, reset, run, step
 
@@ -173,7 +173,7 @@ def test_long_episodes_of_the_kinds_equal_minigrid(kind):
         assert last.steps == 130
 
 
-@pytest.mark.parametrize("name", tuple(_registered()))
+@pytest.mark.parametrize("name", tuple(_registered_levels()))
 def test_every_level_equals_minigrid(name):
     last, _ = run(reset(named_level(name).make(), 7), random.Random(name), 90)
     assert decode_state(encode_state(last)) == last

@@ -16,7 +16,7 @@ from agent_envs.envs.text_games.babyai.levels import (
     EXCLUDED,
     KINDS,
     _gen_grid,
-    _registered,
+    _registered_levels,
     local_level,
     named_level,
     world_of,
@@ -33,7 +33,7 @@ def worlds(kind, count, distractors=0):
 
 
 def test_there_are_minigrids_96_levels():
-    names = tuple(_registered())
+    names = tuple(_registered_levels())
     assert len(names) == len(set(names)) == 96
     assert {"GoToObj", "GoToObjS6", "BossLevel", "PutNextS5N2Carrying", "OneRoomS8"} < set(names)
 
