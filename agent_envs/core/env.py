@@ -226,7 +226,10 @@ class TurnEnv(gym.Env[str, Any]):
 
     def teach(self, episode: Episode, reason: str) -> str:
         """Return the words for a turn without an action: what was wrong, a turn of the right form, and the task again."""
-        example = f"A turn of the right form, for another task:\n{self.example_turn}" if self.example_turn else ""
+        form = self.example_turn.removeprefix("<tool_call>\n").removesuffix(
+            "\n</tool_call>"
+        )  # a native call is no text
+        example = f"A turn of the right form, for another task:\n{form}" if form else ""
         return "\n".join(filter(None, (f"Your turn held no action: {reason}.", example, self.restate(episode))))
 
     def _with_examples(self, episode: Episode) -> tuple[Message, ...]:

@@ -11,7 +11,7 @@ _DRESSED = re.compile(
     r"""(?:(?:the[ ])?(?:final[ ])?(?:answer|result|total)(?:[ ]is)?[ ]*[:=]?|[a-z][ ]*=)?  # `The answer is 18`, `x = 18`
     [ \t*_`"'(\[{=:$€£¥₹\\]*(?:boxed|text|mathbf)?[ \t*{(\[\\]*(?:US|AU|CA|USD|EUR|GBP)?[ \t$€£¥₹\\]*  # money, type
     (?P<sign>[-+−]?)[ \t]*\\?[$€£¥₹]?[ \t]*
-    (?P<digits>\d{1,3}(?:[,\u00a0\u2009\u202f]\d{3})+(?!\d)|\d+)?(?P<part>\.\d+)?
+    (?P<digits>[1-9]\d{0,2}(?:[,\u00a0\u2009\u202f]\d{3})+(?!\d)|\d+)?(?P<part>\.\d+)?
     (?P<percent>[ \t]*\\?(?:%|per[ \t]?cent\b))?      # counts where per cent are asked for
     (?P<unit>[a-z]*)                                  # `18km`
     (?P<words>[^\d%~≈<>=^/:+×±\n]{0,300})

@@ -78,7 +78,7 @@ def test_tags(text, parsed):
 def test_text_without_a_tag_is_malformed_and_told_what_to_write(text):
     parsed = TAGS.parse(text)
     assert isinstance(parsed, Malformed)
-    assert all(f"<{name}>...</{name}>" in parsed.reason for name in ("search", "look", "answer"))
+    assert all(f"<{name}>" in parsed.reason for name in ("search", "look", "answer"))
 
 
 def test_stop_strings_close_every_tag():

@@ -31,12 +31,12 @@ def call(name, arguments):
         (call("search", '{"query": " a ", "top": 3}'), Call((ToolCall("call_0", "search", '{"query":"a"}'),))),
         ("So. " + call("answer", '{"text": " red "}'), Answer("red")),
         ("<answer>red</answer>" + call("search", '{"query": "a"}'), Answer("red")),
-        ("<find>a</find>", Malformed("no action found: call search or answer")),
-        ("red", Malformed("no action found: call search or answer")),
+        ("<find>a</find>", Malformed("it calls no tool: call search or answer")),
+        ("red", Malformed("it calls no tool: call search or answer")),
         (call("find", '{"query": "a"}'), Malformed("there is no tool 'find': call search or answer")),
         (call("search", '{"text": "a"}'), Malformed("search takes query, a text")),
         (call("answer", '{"text": 3}'), Malformed("answer takes text, a text")),
-        ("<tool_call>{", Malformed("the tool call is not valid JSON: JSONDecodeError")),
+        ("<tool_call>{", Malformed("the tool call is not valid JSON at character 2")),
     ],
 )
 def test_the_first_call_of_a_turn_counts(text, parsed):

@@ -52,14 +52,18 @@ class Problem:
         return replace(outcome, success=self.solved(episode.trajectory(turn)))
 
 
-def policy_language(trajectory: Trajectory) -> str:
+def policy_language(trajectory: Trajectory, *, as_read: bool = False) -> str:
     """Return the policy's own language: the last turn on the text face, all text on the expanded one.
 
-    What environments appended is left out and leaves a line break, so that no number runs across it.
+    What environments appended is left out and leaves a line break, so that no number runs across it. `as_read`: expanded text
+    without thoughts, and with what was tolerated in the form of the prompt.
     """
     if isinstance(trajectory.last.parsed, Answer):
         return str(trajectory.last.action)
-    parts = [turn.parsed.text if isinstance(turn.parsed, Say) else "\n" for turn in trajectory.turns]
+    parts = [
+        (turn.parsed.text if as_read else str(turn.action)) if isinstance(turn.parsed, Say) else "\n"
+        for turn in trajectory.turns
+    ]
     return "".join(parts)
 
 

@@ -61,7 +61,7 @@ class TagEnv(TurnEnv):
             self.tools = self.native.schemas
         else:
             self.written, self.stop = self._tags, self._tags.stop
-        if environments:
+        if environments and self.problem.described:
             first = environments[0]
             self.example_turn = self.spoken(f"<{first.name}>{first.example}</{first.name}>")
         self._by_name = {environment.name: environment for environment in environments}

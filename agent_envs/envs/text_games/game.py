@@ -204,7 +204,7 @@ class TextGame(TurnEnv):
             return text, ()
         name = action_name(line.text, self._numbers)
         return (
-            (f"{PROTOCOL.label} {name}", (f"tolerated: {_short(line.text)!r} was read as {name}",))
+            (f"{PROTOCOL.label} {name}", (f"tolerated: {_shorten(line.text)!r} was read as {name}",))
             if name
             else (text, ())
         )

@@ -38,38 +38,38 @@ def paid(task, text, env="Arithmetic", **arguments):
 
 
 @each_row(
-    ("text", "gold", "em", "numeric", "released"),
+    ("text", "gold", "em", "exact", "numeric", "released"),
     [
-        ("#### 42", "42", 1, 1, 1),
-        ("####42", "42", 1, 1, 1),
-        ("So 6*7.\n#### 42.", "42", 1, 1, 1),
-        ("#### 1,234", "1234", 1, 1, 1),
-        ("#### 42.0", "42", 0, 1, 1),
-        ("#### $42", "42", 0, 1, 0),
-        ("#### 84/2", "42", 0, 1, 0),
-        ("#### 42 apples", "42", 0, 0, 1),
-        ("#### 2.5", "2.500", 1, 1, 1),
-        ("#### 2.500", "2.500", 1, 1, 1),
-        ("#### 41\nNo:\n#### 42", "42", 1, 1, 1),
-        ("#### 42\nNo:\n#### 41", "42", 0, 0, 0),
-        ("#### -42", "42", 0, 0, 0),
-        ("#### 1.2.3", "42", 0, 0, 0),
-        ("42", "42", 0, 0, 0),
-        ("####  42", "42", 1, 1, 0),
-        ("####\n42", "42", 0, 0, 0),
-        ("#### ,42", "42", 0, 0, 0),
-        ("#### 9,5", "95", 0, 0, 1),  # the release drops every comma
-        ("#### 0,5", "5", 0, 0, 1),
-        ("#### 12,34", "1234", 0, 0, 1),
-        ("#### 1234,567", "1234567", 0, 0, 1),
-        ("#### 1,23,456", "123456", 0, 0, 1),
-        ("#### 1,234,567", "1234567", 1, 1, 1),
-        ("#### -1,234.500", "-1234.500", 1, 1, 1),
-        ("#### 0,125", "125", 0, 0, 1),
+        ("#### 42", "42", 1, 1, 1, 1),
+        ("####42", "42", 1, 1, 1, 1),
+        ("So 6*7.\n#### 42.", "42", 1, 1, 1, 1),
+        ("#### 1,234", "1234", 1, 1, 1, 1),
+        ("#### 42.0", "42", 1, 0, 1, 1),
+        ("#### $42", "42", 1, 0, 1, 0),
+        ("#### 84/2", "42", 0, 0, 1, 0),
+        ("#### 42 apples", "42", 1, 0, 1, 1),
+        ("#### 2.5", "2.500", 1, 1, 1, 1),
+        ("#### 2.500", "2.500", 1, 1, 1, 1),
+        ("#### 41\nNo:\n#### 42", "42", 1, 1, 1, 1),
+        ("#### 42\nNo:\n#### 41", "42", 0, 0, 0, 0),
+        ("#### -42", "42", 0, 0, 0, 0),
+        ("#### 1.2.3", "42", 0, 0, 0, 0),
+        ("42", "42", 0, 0, 0, 0),
+        ("####  42", "42", 1, 1, 1, 0),
+        ("####\n42", "42", 1, 0, 1, 0),
+        ("#### ,42", "42", 0, 0, 0, 0),
+        ("#### 9,5", "95", 0, 0, 0, 1),  # the release drops every comma
+        ("#### 0,5", "5", 0, 0, 0, 1),
+        ("#### 12,34", "1234", 0, 0, 0, 1),
+        ("#### 1234,567", "1234567", 0, 0, 0, 1),
+        ("#### 1,23,456", "123456", 0, 0, 0, 1),
+        ("#### 1,234,567", "1234567", 1, 1, 1, 1),
+        ("#### -1,234.500", "-1234.500", 1, 1, 1, 1),
+        ("#### 0,125", "125", 0, 0, 0, 1),
     ],
 )
-def test_number_answers(text, gold, em, numeric, released):
-    for reward, wanted in (("em", em), ("numeric", numeric), ("released", released)):
+def test_number_answers(text, gold, em, exact, numeric, released):
+    for reward, wanted in (("em", em), ("exact", exact), ("numeric", numeric), ("released", released)):
         total, success = paid(number_task(gold), text, reward=reward)
         assert total == wanted, reward
         assert success == bool(em), "success is exact match, whatever is paid"
@@ -227,7 +227,7 @@ def test_bounds_are_those_of_the_formulas():
 
 
 def test_unknown_rewards_name_the_known_ones():
-    with pytest.raises(UsageError, match=r"Arithmetic: reward='f1'; give one of em, numeric"):
+    with pytest.raises(UsageError, match=r"Arithmetic: reward='f1'; give one of em, exact, numeric"):
         gym.make("agent_envs/Arithmetic-v0", reward="f1")
     with pytest.raises(UsageError, match=r"SortExpA: reward='em'; give one of fixed, released"):
         gym.make("agent_envs/SortExpA-v0", reward="em")

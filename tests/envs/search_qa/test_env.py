@@ -34,7 +34,8 @@ def test_a_turn_without_an_action_costs_a_turn_and_is_an_event(ask, text):
     assert (reward, terminated, truncated) == (0.0, False, False)
     assert info["events"] and info["events"][0].startswith("malformed")
     assert (info["turn"], info["turns_left"]) == (1, 2)
-    assert "<search>your query</search>" in observation and "<answer>your answer</answer>" in observation
+    question = env.unwrapped.episode.task.question
+    assert "no <search> or <answer> tag" in observation and observation.strip().endswith(f"Question: {question}")
     assert "<information>" not in observation
     assert env.unwrapped.episode.turns[-1].observation[0].author == "environment"
     assert env.step("<answer>teal</answer>")[1] == 1.0

@@ -160,7 +160,7 @@ def test_f1(play, task, answer, f1, success):
         ("h3", " the ", 1),
         ("h3", "", 0),
         ("h3", "a", 0),
-        ("h3", "...", 0),
+        ("h3", "---", 0),
         ("h4", "Ocean’s Eleven", 1),
         ("h4", "ocean’s  eleven!", 1),
         ("h4", "Ocean's Eleven", 0),  # the curly quote survives the normalisation, the straight one does not

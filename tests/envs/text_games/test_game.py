@@ -119,8 +119,10 @@ def test_what_say_writes_is_what_is_read():
 def test_an_invalid_turn_takes_the_default_and_is_told_so():
     env = started()
     observation, reward, terminated, truncated, info = env.step("I go on")
-    why = "no action found: end with ACTION: and the action"
-    assert observation == f"No valid action was found: {why}. Instead you did: wait.\nfield 1"
+    why = 'no line begins with "ACTION:"'
+    form = "A turn of the right form, for another task:\nACTION: wait"
+    goal = env.unwrapped.restate(env.unwrapped.episode)
+    assert observation == f"Your turn held no action: {why}.\n{form}\n{goal}\nInstead you did: wait.\nfield 1"
     assert (reward, terminated, truncated, info["events"]) == (0.0, False, False, [why])
     turn = env.episode.turns[0]
     assert facts_of(turn) == TurnFacts("wait", True, 0.0, 0.0, False) and isinstance(turn.parsed, Malformed)

@@ -41,7 +41,7 @@ def plain_answer(text: str, task: Task) -> tuple[str, tuple[str, ...]]:
 def _answer_text(trajectory: Trajectory) -> str:
     """Return the policy's answer behind the mark, as it was read; without a typed one, all its language."""
     parsed = trajectory.last.parsed
-    return f"{MARK} {parsed.text}" if isinstance(parsed, Answer) else policy_language(trajectory)
+    return f"{MARK} {parsed.text}" if isinstance(parsed, Answer) else policy_language(trajectory, as_read=True)
 
 
 def _policy_text(trajectory: Trajectory) -> str:

@@ -112,7 +112,7 @@ def compared(trajectory: Trajectory) -> str:
     """Return the text of the last complete answer tag that the policy wrote, "" without one."""
     if isinstance(trajectory.last.parsed, Answer):
         return trajectory.last.parsed.text
-    closed = policy_language(trajectory).rpartition("</answer>")[0]
+    closed = policy_language(trajectory, as_read=True).rpartition("</answer>")[0]
     return closed.rpartition("<answer>")[2] if "<answer>" in closed else ""
 
 

@@ -210,8 +210,8 @@ def test_an_invalid_turn_goes_forward_and_says_so():
     text, *_, info = env.step("I would like to fly")
     said, *_ = twin.step("ACTION: go forward")
     assert env.episode.state == twin.episode.state
-    first, _, rest = text.partition("\n")
-    assert first.startswith("No valid action was found") and first.endswith("Instead you did: go forward.")
+    note, _, rest = text.partition("\nInstead you did: go forward.\n")
+    assert note.startswith("Your turn held no action") and "\nACTION: go forward\nYour goal is to " in note
     assert rest == said
     assert len(info["events"]) == 1 and facts_of(env.trajectory.last).invalid
     env.step("ACTION: turn left")

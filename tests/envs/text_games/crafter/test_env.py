@@ -59,8 +59,8 @@ def test_actions_are_crafters_in_its_order():
 def test_an_invalid_turn_does_nothing_and_says_so():
     env, _, _ = started()
     observation = doing(env, "fly")
-    assert observation.startswith("No valid action was found: 'fly' is no action; name one of noop, move left,")
-    assert ". Instead you did: noop.\nYou have health" in observation
+    assert observation.startswith("Your turn held no action: 'fly' is no action; name one of noop, move left,")
+    assert ".\nInstead you did: noop.\nYou have health" in observation
     assert facts_of(env.episode.turns[-1]).action == "noop"
     env, _, _ = started(on_invalid="end")
     assert env.step("ACTION: fly")[2] is True and not env.episode.success
