@@ -228,7 +228,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
     def _state(self, lane: Lane) -> tuple[int, ...]:
         """Return the tokens of the state that a lane is in, in which nobody has acted; also where a limit ended it."""
         assert lane.walk is not None
-        return self._policy.bootstrap_tokens(lane.walk.ahead())[-self._max_context :]
+        return self._policy.bootstrap_tokens(lane.walk.state_request())[-self._max_context :]
 
     def _points(self, steps: Sequence[RecordedTurn], bootstraps: dict[str, tuple[int, ...]]) -> list[DataPoint]:
         points = []
