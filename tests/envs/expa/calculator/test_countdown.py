@@ -18,7 +18,7 @@ from tests.fresh_process import printed
 from tests.rows import each_row
 
 SPLITS = ("train", "dev", "test")
-COUNT = 3000
+COUNT = 1000
 GIVEN, TARGET = ("12", "3", "3", "40"), "43"
 
 
@@ -35,7 +35,7 @@ def test_random_access():
 @pytest.mark.parametrize("targets", ["any", "integers", "natural"])
 @pytest.mark.parametrize("split", SPLITS)
 def test_solvable_and_told_in_full(split, targets):
-    for task in tasks(split, targets=targets):
+    for task in tasks(split, targets=targets)[:300]:
         target, listed = re.fullmatch(
             r"Which expression has the value (-?[0-9.]+) and is made of the numbers (.+?), each .*\?", task.question
         ).groups()
