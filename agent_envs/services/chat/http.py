@@ -57,9 +57,7 @@ class HttpChat(Uncopied):
         self._key_needed = self._official or key_variable is not None
         self._key = (os.environ.get(self._variable, "") if api_key is None else api_key).strip()
         if not (self._key.isascii() and self._key.isprintable()):
-            raise UsageError(
-                f"{self.name}: the key in {self._variable} holds characters that an HTTP header cannot carry"
-            )
+            raise UsageError(f"{self.name}: the key in {self._variable} holds characters that no HTTP header can carry")
         self._client = HttpClient(self.name)
 
     def __repr__(self) -> str:

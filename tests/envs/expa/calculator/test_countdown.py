@@ -195,10 +195,7 @@ def test_a_changed_number_is_found(index, data):
     assert check(changed, task.data.given, task.data.target)
 
 
-@pytest.mark.parametrize(
-    "knobs",
-    [{"numbers": 1}, {"numbers": 9}, {"digits": 0}, {"targets": "positive"}],
-)
+@pytest.mark.parametrize("knobs", [{"numbers": 1}, {"numbers": 9}, {"digits": 0}, {"targets": "positive"}])
 def test_bad_knobs_name_themselves(knobs):
     with pytest.raises(UsageError, match=f"countdown: {next(iter(knobs))}="):
         CountdownSource(**knobs)
