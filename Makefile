@@ -12,10 +12,10 @@ unexport PYTHONDONTWRITEBYTECODE PYTHONOPTIMIZE PYTHONPATH PYTHONHOME PYTHONSTAR
 # a third of the tests in their order, so that modules build what they share once.
 PYTEST := $(PY) -m pytest -q -n 3 --dist worksteal
 # Of the heavy ones, those of an `xdist_group` stay together: what they share takes minutes to build. Large groups come first.
-HEAVY := $(PY) -m pytest -q -n 2 --dist loadgroup
+HEAVY := $(PY) -m pytest -q -n 2 --dist loadgroup --hypothesis-profile thorough
 # The modules that name a mark: to collect all the others too took each worker ten seconds. tests/conftest.py holds that no
 # test has a mark that its module does not name.
-MARKED = $$(grep -rl --include="test_*.py" "mark\.$(1)\b" tests | sort)
+MARKED = $$(grep -rlE --include="test_*.py" "mark\.($(1))\b$(2)" tests | sort)
 .PHONY: demo demo-full test pytest test-skipped test-data data-there test-heavy test-integrations lint types style imports golden suites docs bench kill-test fault-matrix coverage scaling learn \
   sandbox sandbox-latency sandbox-abuse sandbox-kills clean
 
@@ -46,9 +46,10 @@ test-data: data-there $(READY)
 data-there:
 	@test -d "$(AGENT_ENVS_DATA)" || { echo "make test-data: set AGENT_ENVS_DATA to a folder of data sets (docs/data.md)" >&2; exit 1; }
 
-# The venv of vLLM is built by the tests that need it, while the other worker plays.
+# The venv of vLLM is built by the tests that need it, while the other worker plays. Tests that play a part of their cases in
+# make test (tests/examples.py), and all properties, are played again on all.
 test-heavy: $(READY)
-	$(HEAVY) -m heavy $(call MARKED,heavy)
+	$(HEAVY) -m "heavy or (thorough or hypothesis) and not data" $(call MARKED,heavy|thorough,|^ *from (hypothesis|tests.examples) import)
 
 # Each adapter on its real package, pinned, in a venv of its own, one after the other; needs a network of packages.
 test-integrations: $(READY)

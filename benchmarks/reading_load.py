@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
@@ -133,6 +133,7 @@ class ReadingTrip:
     """The files of `agent_envs` and `trainers` whose functions ran, in all threads, while it recorded."""
 
     files: set[Path] = field(default_factory=set)
+    codes: set[CodeType] = field(default_factory=set)
 
     def start(self) -> None:
         """Record from here on, in this thread and in those that begin."""
@@ -150,9 +151,11 @@ class ReadingTrip:
         return len(paths), sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
 
     def _note(self, frame: FrameType, event: str, argument: Any) -> None:
-        name, own = frame.f_code.co_filename, (f"{ROOT}/agent_envs/", f"{ROOT}/trainers/")
-        if event == "call" and frame.f_code.co_name != "<module>" and name.startswith(own):
-            self.files.add(Path(name))
+        if event == "call" and frame.f_code not in self.codes:
+            self.codes.add(frame.f_code)
+            name = frame.f_code.co_filename
+            if frame.f_code.co_name != "<module>" and name.startswith((f"{ROOT}/agent_envs/", f"{ROOT}/trainers/")):
+                self.files.add(Path(name))
 
 
 @contextlib.contextmanager

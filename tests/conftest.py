@@ -3,10 +3,12 @@
 import contextlib
 import gc
 import importlib
+import inspect
 import os
 import re
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
 
@@ -14,10 +16,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import ROOT, environment, needs
+from tests.examples import FULL, part
 
 # Machines are shared: no test fails for the time that an example took, or that its making did.
-settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("shared machine")
+settings.register_profile("thorough", max_examples=FULL, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("part", settings.get_profile("thorough"), max_examples=FULL // 4)
+settings.load_profile("part")  # make test-heavy names the other one
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -84,9 +88,24 @@ class Hiding:
         return (yield)
 
 
+@cache
+def parts_of(path: Path) -> str:
+    """Return a pattern of what a module's tests name where they play a part of their cases: tests.examples, constants of it."""
+    text = path.read_text(encoding="utf-8")
+    if not re.search(r"^from tests\.examples import .*\b(part|sample)\b", text, flags=re.MULTILINE):
+        return ""
+    return "|".join(["part", "sample", *re.findall(r"^(\w+) = .*\b(?:part|sample)\(", text, flags=re.MULTILINE)])
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Hold that a module names the marks of its tests: make test-data and make test-heavy look for modules by these words."""
+    """Mark what plays a part of its cases where it plays all, and hold that a module names the marks of its tests.
+
+    make test-data and make test-heavy look for modules by these words.
+    """
+    for item in items if part(True, False) else ():
+        if (names := parts_of(item.path)) and re.search(rf"\b({names})\b", inspect.getsource(item.function)):
+            item.add_marker("thorough")
     for mark in ("data", "heavy"):
         for path in {item.path for item in items if item.get_closest_marker(mark)}:
             if not re.search(rf"mark\.{mark}\b", path.read_text(encoding="utf-8")):

@@ -9,6 +9,7 @@ counted by the same rule.
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 PARTICIPLES = frozenset(
@@ -64,10 +65,13 @@ def roundabout(folder: Path) -> list[str]:
     ]
 
 
-def trees(folder: Path) -> Iterator[tuple[Path, ast.AST]]:
-    """Yield the files of a folder, parsed."""
-    for file in sorted(folder.rglob("*.py")):
-        yield file.relative_to(folder), ast.parse(file.read_text(encoding="utf-8", errors="replace"))
+@cache
+def trees(folder: Path) -> list[tuple[Path, ast.AST]]:
+    """Return the files of a folder, parsed."""
+    return [
+        (file.relative_to(folder), ast.parse(file.read_text(encoding="utf-8", errors="replace")))
+        for file in sorted(folder.rglob("*.py"))
+    ]
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import pytest
 
 import agent_envs
 from agent_envs.core.registry import row_of
+from tests.examples import part
 from tests.golden import BESIDE, is_default
 
 IDS = agent_envs.env_ids()
@@ -20,18 +21,8 @@ ALONE = ("plan", "consent")
 
 @pytest.mark.parametrize("env_id", IDS)
 def test_contract(env_id):
-    """On half of the tasks and a fifth of the hostile texts that `agent-envs check` takes: make test-heavy takes all."""
-    check_contract(env_id, episodes=4, hostile=2_000)
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("env_id", IDS)
-def test_contract_as_the_command_checks_it(env_id):
-    check_contract(env_id)
-
-
-def check_contract(env_id, **fewer):
-    report = agent_envs.check_turn_env(env_id, **fewer)
+    """In make test-heavy on as many tasks and hostile texts as `agent-envs check` takes."""
+    report = agent_envs.check_turn_env(env_id, episodes=part(8, 2), hostile=part(10_000, 1_000))
     assert report.ok, report.text()
     skipped = [check.name for check in report.checks if check.status == "skipped"]
     assert skipped == ([] if tells_gold(env_id) else ["hidden gold"]), report.text()
@@ -68,8 +59,8 @@ def test_contract_of_variants(env_id):
     variants = combined(row_of(env_id))
     assert variants
     for arguments in variants:
-        episodes = 4 if arguments.keys() - WORDING else 2
-        report = agent_envs.check_turn_env(env_id, episodes=episodes, hostile=200, **arguments)
+        episodes = part(4 if arguments.keys() - WORDING else 2, 1)
+        report = agent_envs.check_turn_env(env_id, episodes=episodes, hostile=part(200, 50), **arguments)
         meant = {"hidden gold"} if arguments.get("plan") == "oracle" else set()  # such a plan tells it on purpose
         assert {check.name for check in report.checks if check.status == "failed"} <= meant, (arguments, report.text())
 

@@ -28,6 +28,7 @@ PAGE = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
 RETRIEVAL = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "retrieval.md").read_text(encoding="utf-8"), flags=re.S)
 INTEGRATIONS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
 COMMANDS = [line for language, text in BLOCKS if language == "console" for line in text.splitlines() if line.strip()]
+DENSE = [needs("[dense]"), pytest.mark.heavy]  # to import what it needs takes longer than all other blocks
 HEADINGS = ("Description", "Task sources", "Action", "Observation", "Tools", "Reward", "Episode end", "Info", "Arguments",
             "Version history")  # fmt: skip
 
@@ -56,7 +57,12 @@ def run_block(block):
 
 @pytest.mark.parametrize(
     "block",
-    [*PYTHON, *GUIDE, *INTEGRATIONS, *(pytest.param(block, marks=needs("[dense]")) for block in RETRIEVAL)],
+    [
+        *PYTHON,
+        *GUIDE,
+        *INTEGRATIONS,
+        *(pytest.param(block, marks=[needs("[dense]"), pytest.mark.heavy]) for block in RETRIEVAL),
+    ],
     ids=lambda block: block.strip().splitlines()[0][:40],
 )
 def test_python_blocks_run(block):

@@ -16,5 +16,5 @@ def test_heuristics_do_not_depend_on_the_hash_order(env_id):
     subject = EnvUnderTest.of(env_id, {}, tasks=4, hostile=0, split=None)
     job = [("heuristic", *place) for place in TIES[env_id]]
     here = dict(zip(map(json.dumps, job), agents_play(subject.make(), job), strict=True))
-    for hash_seed in ("0", "1", "2", "4242"):
+    for hash_seed in ("1", "4242"):
         assert dict(zip(here, run_child(subject, {"agents": job}, hash_seed)["agents"], strict=True)) == here

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
+from tests.examples import part
 
 JUNK = "/nowhere/junk"
 # What shells set for other programs; each has broken a test of somebody's.
@@ -46,19 +47,8 @@ def test_what_the_environment_names_is_hidden_from_all_tests_but_those_of_data()
 
 def test_no_setting_of_the_callers_shell_moves_a_test():
     """Each of these variables stood where a test, or a process of one, could read it."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-n",
-        "1",
-        *PLAYED,
-        "-m",
-        "not heavy and not data",
-    ]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "1", *PLAYED]
+    command += ["-m", "not heavy and not data", "-k", part("test", "not corpus and not mixtures and not hub_faults")]
     ran = subprocess.run(command, cwd=ROOT, env=os.environ | HOSTILE, capture_output=True, text=True, check=False)
     assert ran.returncode == 0 and re.search(r"\d{2,} passed", ran.stdout), ran.stdout + ran.stderr
 
@@ -75,19 +65,8 @@ def test_tests_of_a_group_are_played_by_one_worker(tmp_path):
         "import pytest\n@pytest.mark.xdist_group('g')\n@pytest.mark.parametrize('n', range(6))\ndef test_it(n): pass\n"
     )
     (tmp_path / "test_group.py").write_text(module, encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-v",
-        "-n",
-        "2",
-        "--dist",
-        "loadgroup",
-        "-p",
-        "no:cacheprovider",
-        str(tmp_path),
-    ]
+    options = ["-v", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *options, str(tmp_path)]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     workers = re.findall(r"\[(gw\d)\].* PASSED", ran.stdout)
     assert len(workers) == 6 and len(set(workers)) == 1, ran.stdout

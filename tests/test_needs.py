@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
+from tests.examples import part
 from tests.needs import EXTRAS
 
 NEEDS = """
@@ -159,7 +160,7 @@ def test_what_was_not_asked_for_is_hidden_or_fails_where_it_is_installed(tmp_pat
     assert (tmp_path / "list").read_text(encoding="utf-8") == ""
 
 
-@pytest.mark.parametrize("words", [(), ("-n", "2")], ids=["one process", "two workers"])
+@pytest.mark.parametrize("words", part([(), ("-n", "2")], [("-n", "2")]), ids=str)
 def test_what_is_missing_skips_in_a_line_a_need_and_fails_where_it_is_promised(words, tmp_path):
     printed = play(
         tmp_path,

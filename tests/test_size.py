@@ -6,6 +6,7 @@ Tables of the wheel are held in the same way.
 """
 
 import ast
+from functools import cache
 
 import pytest
 
@@ -53,6 +54,7 @@ def lines(path) -> int:
     return sum(map(lines_of_code, files))
 
 
+@cache
 def lines_of_code(file) -> int:
     text = file.read_text(encoding="utf-8")
     if file.suffix != ".py":

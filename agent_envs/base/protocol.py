@@ -171,9 +171,8 @@ def _first_tag(text: str, tags: tuple[_Tag, ...]) -> tuple[int, str, str, bool] 
 
 
 def _tag_call(tool: tuple[str, str], body: str) -> Call:
-    name, argument = tool
     # The canonical text of {argument: body}, put together: encoding a dict costs three times as much.
-    return Call((ToolCall("call_0", name, f"{{{canonical_json(argument)}:{canonical_json(body)}}}"),))
+    return Call((ToolCall("call_0", tool[0], f"{{{canonical_json(tool[1])}:{canonical_json(body)}}}"),))
 
 
 @dataclass(frozen=True)
@@ -203,8 +202,7 @@ class ToolCallProtocol:
         while position >= 0:
             start = position + len("<tool_call>")
             end = text.find("</tool_call>", start)
-            body = text[start : end if end >= 0 else len(text)]
-            call = read_call(body, f"call_{len(calls)}")
+            call = read_call(text[start : end if end >= 0 else len(text)], f"call_{len(calls)}")
             if isinstance(call, Malformed):
                 return call
             calls.append(call)
@@ -251,16 +249,17 @@ def read_call(body: str, call_id: str) -> ToolCall | Malformed:
         arguments = value.get("arguments", {})
         if not isinstance(arguments, dict):
             return Malformed("the arguments of a tool call are a JSON object")
-        if _depth(arguments) > MAX_CALL_DEPTH:  # how deep Python's own reader goes depends on its version
-            return Malformed(f"the arguments of a tool call are nested more than {MAX_CALL_DEPTH} deep")
+        if _depth(arguments) > MAX_CALL_DEPTH:
+            raise RecursionError
         # JSON escapes can make lone surrogates of plain ASCII text, behind the replacing of the whole turn.
         texts = (value["name"], canonical_json(arguments))
-        name, body = (text.encode("utf-8", "replace").decode("utf-8") for text in texts)
-        return ToolCall(call_id, name, body)
+        return ToolCall(call_id, *(text.encode("utf-8", "replace").decode("utf-8") for text in texts))
     except json.JSONDecodeError as error:
         return Malformed(f"the tool call is not valid JSON at character {error.pos + 1}")
-    except (ValueError, RecursionError):
-        return Malformed("the tool call is not valid JSON: a number in it is none, or it is nested too deeply")
+    except ValueError:
+        return Malformed("the tool call is not valid JSON: a number in it is none")
+    except RecursionError:  # how deep Python's own reader goes depends on its version, and never counts
+        return Malformed(f"the arguments of a tool call are nested more than {MAX_CALL_DEPTH} deep")
 
 
 def no_constant(name: str) -> None:
@@ -269,13 +268,6 @@ def no_constant(name: str) -> None:
 
 
 def _depth(value: Any) -> int:
-    """Return how deep objects and lists in a JSON value stand within one another; 0 for a plain value."""
-    depth, level = 0, [value]
-    while level := [
-        part
-        for whole in level
-        if isinstance(whole, dict | list)
-        for part in (whole.values() if isinstance(whole, dict) else whole)
-    ]:
-        depth += 1
-    return depth
+    """Return the number of objects and lists that stand within one another in a JSON value; 0 for a plain one."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if parts is None else 1 + max(map(_depth, parts), default=0)

@@ -68,11 +68,9 @@ INFO_KEYS: dict[str, InfoKey] = {
     "reward_terms": InfoKey("step", dict, "name -> share of this step's reward; they sum to it"),
     "success": InfoKey("end", bool, "whether the task was solved"),
     "active": InfoKey("some", str, "ExpA: the active environment"),
-    "action_mask": InfoKey(
-        "some", object, "ExpA: which expanded actions are legal, a numpy bool array of fixed length"
-    ),
+    "action_mask": InfoKey("some", object, "ExpA: the legal expanded actions, a numpy bool array of fixed length"),
     "unconsented_changes": InfoKey(
-        "some", int, "tau2: changes that the agent made before the scripted customer consented to any; -1 without one"
+        "some", int, "tau2: changes before the scripted user's first consent, -1 without one"
     ),
     "feedback": InfoKey("some", str, "VerbalFeedback: `explore` or `exploit`, as it was drawn; empty for none"),
 }
@@ -448,9 +446,7 @@ def spec_json(env: gym.Env[Any, Any]) -> str:
     """
     core = env.unwrapped
     if env.spec is None:
-        raise UsageError(
-            f"{core}: no spec; make it with gymnasium.make(id, ...), then spec_json knows how to repeat it"
-        )
+        raise UsageError(f"{core}: no spec; make it with gymnasium.make(id, ...), then spec_json can repeat it")
     stuck = [name for name, value in core.arguments.items() if is_local(value)] if isinstance(core, TurnEnv) else []
     for wrapper in env.spec.additional_wrappers:
         if wrapper.kwargs is None:

@@ -47,6 +47,7 @@ def test_a_package_passes_the_check_and_its_own_tests_at_once(tmp_path):
     assert "1 compare   2 answer" in told and "1 is too low." in told  # `written` shows its tools to whoever plays
 
 
+@pytest.mark.heavy
 def test_expanded_actions_and_their_twin_pass_too_and_two_machines_share_one_action_space(tmp_path):
     printed = in_a_shell(EXPANDED, tmp_path)
     assert not re.search("^(failed|skipped)", printed, flags=re.M) and "4 actions; " in printed

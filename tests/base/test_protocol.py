@@ -14,6 +14,7 @@ from agent_envs.base.protocol import (
     Call,
     LabelProtocol,
     Malformed,
+    MarkedAnswerProtocol,
     Say,
     TagProtocol,
     ToolCallProtocol,
@@ -79,6 +80,15 @@ def test_text_without_a_tag_is_malformed_and_told_what_to_write(text):
     parsed = TAGS.parse(text)
     assert isinstance(parsed, Malformed)
     assert all(f"<{name}>" in parsed.reason for name in ("search", "look", "answer"))
+
+
+@each_row(
+    ("text", "parsed"),
+    [("<search>a</search> #### 3", search("a")), ("#### 3 <search>a</search>\n#### 4", Answer("4")),
+     ("#### 3 <search>a", Answer("3 <search>a")), ("#### 3", Answer("3"))],
+)  # fmt: skip
+def test_of_a_marked_answer_and_a_complete_call_the_first_counts(text, parsed):
+    assert MarkedAnswerProtocol({"search": ("search", "query")}).parse(text) == parsed
 
 
 def test_stop_strings_close_every_tag():

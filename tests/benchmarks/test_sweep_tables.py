@@ -249,6 +249,7 @@ options = ["--epsilon", "0.5"]
 """
 
 
+@pytest.mark.heavy
 def test_a_small_sweep_of_veg_fills_its_sets(tmp_path, monkeypatch):
     """A real run, in a process of its own; the heavy test of a killed sweep starts one as users do.
 

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.cli.conftest import strict
+from tests.examples import part
 
 
 def test_check_passes_ours_and_a_strangers(run):
@@ -38,7 +39,7 @@ def test_check_passes_ours_and_a_strangers(run):
     ],
 )
 def test_check_catches_what_is_broken(run, name, check):
-    code, out, _ = run("check", f"tests.broken:{name}", "-n", "2", "--hostile", "250", "--json")
+    code, out, _ = run("check", f"tests.broken:{name}", "-n", "2", "--hostile", part("250", "100"), "--json")
     (report,) = strict(out)["reports"]
     failed = {row["name"]: row["detail"] for row in report["checks"] if row["status"] == "failed"}
     assert code == 1 and not report["ok"]

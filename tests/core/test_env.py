@@ -92,7 +92,8 @@ def test_an_over_long_action_is_cut_and_noted():
 def test_an_action_of_exactly_the_cap_is_not_cut():
     env = started().unwrapped
     tail = "<answer>1</answer>"
-    assert env.step("x" * (MAX_ACTION_CHARACTERS - len(tail)) + tail)[2]
+    _, _, terminated, _, info = env.step("x" * (MAX_ACTION_CHARACTERS - len(tail)) + tail)
+    assert terminated and info["events"] == []
 
 
 def test_lone_surrogates_are_replaced_and_noted():

@@ -14,6 +14,7 @@ import pytest
 
 from agent_envs import UsageError, task_rows
 from agent_envs.integrations import Session
+from tests.examples import part
 from tests.integrations import hosts, toys
 from tests.integrations.episodes import FAMILIES, KINDS, Script, itself, script
 from tests.toy import ID
@@ -25,7 +26,9 @@ NAMES = REAL.split(",") if REAL else list(hosts.HOSTS)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", NAMES)
 def test_an_adapter_says_what_the_environment_says(name, family):
-    for kind in KINDS:
+    """In make test two of the five scripts, which others are for each adapter and each family."""
+    place = list(hosts.HOSTS).index(name) + list(FAMILIES).index(family)
+    for kind in part(KINDS, (KINDS[place % 5], KINDS[(place + 2) % 5])):
         played = script(family, kind)
         assert hosts.HOSTS[name](played) == hosts.expected(name, played), kind
 

@@ -12,6 +12,7 @@ from agent_envs.evaluation.submission.episode_rows import EpisodeRow, ShardWrite
 from agent_envs.evaluation.submission.pack import _write_manifest
 from leaderboard.shards import read_lines
 from leaderboard.verify import How, verify
+from tests.examples import part
 from tests.leaderboard.changes import files_of
 from tests.leaderboard.mutations import Campaign, fields_of, run
 
@@ -32,11 +33,12 @@ def campaign(all_families, tmp_path_factory):
     return Campaign(suite, folder, seed=1)
 
 
-def test_300_mutations_are_rejected_or_leave_every_score_unchanged(campaign):
+def test_mutations_are_rejected_or_leave_every_score_unchanged(campaign):
     before = files_of(campaign.folder)
-    result = run(campaign, 300, sample=10)
+    count = part(300, 80)
+    result = run(campaign, count, sample=10)
     assert result["accepted_wrongly"] == [] and result["differing"] == []
-    assert set(result["outcomes"]) == {"rejected", "unchanged"} and result["outcomes"]["rejected"] > 150
+    assert set(result["outcomes"]) == {"rejected", "unchanged"} and result["outcomes"]["rejected"] > count / 2
     kept = {name for name, outcomes in result["fields"].items() if "unchanged" in outcomes}
     assert {name for name in kept if not name.startswith("submission.")} <= FREE
     assert files_of(campaign.folder) == before and result["episodes"] >= 40

@@ -8,6 +8,7 @@ import gc
 import itertools
 import json
 import sys
+from itertools import cycle, product
 
 import gymnasium as gym
 import pytest
@@ -27,6 +28,7 @@ from agent_envs.rollout.run_many import run_many
 from agent_envs.services.chat import AnthropicChat, ChatReply, ChatRequest, OpenAIChat, OpenAIText, ScriptedChat
 from agent_envs.services.chat.named import make_chat_model
 from agent_envs.services.recording import Recording
+from tests.examples import part
 from tests.rows import check_each
 from tests.services.chat.faulty import ENDLESS, FAULTS, PERMANENT, FaultyServer
 from tests.services.chat.wire import AnthropicWire, OpenAITextWire, OpenAIWire, Said
@@ -92,8 +94,9 @@ def garbage_of_others():
 
 
 @pytest.mark.usefixtures("garbage_of_others")
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(
+    "client, fault", part(list(product(CLIENTS, FAULTS)), list(zip(cycle(CLIENTS), FAULTS, strict=False)))
+)
 def test_a_fault_is_survived_where_it_can_be_and_reported_where_it_stays(search, client, fault):
     """At every place of an episode; where the rows wait for what never ends, they wait together."""
     rows = [(kind, place) for place in range(CALLS) for kind in (once, for_good)]

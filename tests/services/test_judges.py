@@ -5,6 +5,7 @@ from tests.needs import require
 require("[anthropic]")
 
 import json
+from itertools import cycle, product
 from pathlib import Path
 
 import gymnasium as gym
@@ -19,6 +20,7 @@ from agent_envs.rollout.run_many import run_many
 from agent_envs.services.chat import AnthropicChat, OpenAIChat, ScriptedChat, chat_port
 from agent_envs.services.judges import MAX_ANSWER_CHARACTERS, ModelJudge, Verdict
 from agent_envs.services.recording import CallSite, Recording
+from tests.examples import part
 from tests.rows import check_each
 from tests.services.chat.faulty import ENDLESS, FAULTS, PERMANENT, FaultyServer
 from tests.services.chat.wire import AnthropicWire, OpenAIWire, Said
@@ -223,8 +225,9 @@ class Always:
         return [Reply("Mor") for _ in requests]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(
+    "client, fault", part(list(product(CLIENTS, FAULTS)), list(zip(cycle(CLIENTS), FAULTS, strict=False)))
+)
 def test_a_failing_judge_gives_no_reward(client, fault):
     """At every place of an episode, once and for good; where the rows wait for what never ends, they wait together."""
     rows = [(client, fault, place, stays) for place in range(3) for stays in (False, True)]

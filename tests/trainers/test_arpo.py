@@ -104,6 +104,7 @@ def test_a_run_tells_what_branching_did(whole):
     assert sum(played) < sum(trees * 4 * row["turns"] for row in rows)  # and shared turns
 
 
+@pytest.mark.heavy
 def test_a_killed_run_goes_on_to_the_same_curve_and_decisions(whole, tmp_path):
     out, result = whole
     place = tmp_path / "killed"

@@ -113,12 +113,12 @@ def test_a_fault_costs_its_own_leaf_and_no_other():
 @pytest.mark.parametrize("rule", ["released", "random", "paper", "callable:tests.trainers.test_branching:half"])
 def test_forks_come_as_often_as_the_formula_says(rule):
     settings = BranchingSettings(rule, roots=8, chance=0.4, tau=0.2, tokens=3)
-    rows = [row for seed in range(300) for row in trees_of(settings, seed, leaves=64)[0][0].decisions if row["left"]]
+    rows = [row for seed in range(100) for row in trees_of(settings, seed, leaves=64)[0][0].decisions if row["left"]]
     chances = [row["chance"] for row in rows]
     expected, spread = sum(chances), math.sqrt(sum(chance * (1 - chance) for chance in chances))
-    assert len(rows) > 3000 and abs(sum(row["forks"] for row in rows) - expected) <= 3 * spread
+    assert len(rows) > 1000 and abs(sum(row["forks"] for row in rows) - expected) <= 3 * spread
     if rule == "released":
-        assert len(set(chances)) > 1000 and all(
+        assert len(set(chances)) > 300 and all(
             row["chance"] == pytest.approx(min(1, max(0, 0.4 + 0.2 * row["delta"])), abs=1e-5) for row in rows
         )
 

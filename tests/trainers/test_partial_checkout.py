@@ -30,7 +30,8 @@ def checkout(tmp_path_factory):
     return place
 
 
-@pytest.mark.parametrize("program", ["grpo", pytest.param("earl", marks=pytest.mark.heavy)])
+@pytest.mark.heavy
+@pytest.mark.parametrize("program", RUNS)
 def test_a_run_ends_with_its_result(checkout, program):
     """With its curves, and for EARL with the decision trees of the policy; that no module imports ours import-linter holds."""
     out = checkout / "runs" / program

@@ -8,6 +8,7 @@ import pytest
 from agent_envs.base.errors import BudgetSpent, UsageError
 from agent_envs.services.chat.model import ChatReply, ChatRequest, ScriptedChat
 from agent_envs.services.chat.spending import Budget, SpendingLimits
+from tests.examples import sample
 from tests.servers import FaultServer
 from tests.services.chat.wire import OpenAIWire, Said
 from tests.trainers.earl_parts.expanded.players import player_for
@@ -84,7 +85,7 @@ def test_a_result_and_its_curve_tell_dollars(whole, server):
     assert rows[0]["feedback_calls"] < rows[2]["feedback_calls"] < asked
 
 
-@pytest.mark.parametrize("first", [10, 33])
+@pytest.mark.parametrize("first", sample([10, 33], 1))
 def test_a_run_stopped_again_and_again_ends_as_one_that_was_not(whole, server, tmp_path, first):
     """In the tests before and after, in steps and in evaluations: each call is paid for once, and the curve is the same."""
     out, result, asked, prices = whole
@@ -163,6 +164,7 @@ def test_the_command_line_ends_in_one_line(server, tmp_path, monkeypatch, capsys
     assert end.value.code == 2 and "no price known" in told and f"--resume {tmp_path / 'run'}" in told
 
 
+@pytest.mark.heavy
 def test_all_processes_stop_where_one_may_ask_no_more(server, tmp_path):
     place, url = tmp_path / "two", server.url
     words = [*SMALL, "--feedback", f"openai:two@{url}", "--out", place]

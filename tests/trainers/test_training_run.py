@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from agent_envs import UsageError
+from tests.examples import sample
 from tests.trainers.forked import killed_and_resumed, two_ranks
 from trainers.command_line import parse
 from trainers.grpo import GRPOSettings, main, train
@@ -231,7 +232,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", sample(list(WAYS), 4))
 def test_every_way_to_train_takes_a_step(tmp_path, way):
     few = ["--evaluation.every", "0", "--evaluation.test-tasks", "0", "--log.episodes"]
     result = run(tmp_path / "way", *WAYS[way], *few, steps=2)

@@ -204,6 +204,7 @@ def test_a_run_tells_what_was_asked_for(whole):
     assert "bare" not in result  # without its memory the game is another one
 
 
+@pytest.mark.heavy
 def test_a_killed_run_goes_on_to_the_same_curve(whole, tmp_path):
     """SIGKILL in the middle of a step, twice, at moments that differ; then --resume and nothing else."""
     out, result = whole
@@ -214,6 +215,7 @@ def test_a_killed_run_goes_on_to_the_same_curve(whole, tmp_path):
     assert {**found, "cpu_seconds": 0} == json.loads(json.dumps({**result, "cpu_seconds": 0}))
 
 
+@pytest.mark.heavy
 def test_it_runs_under_verbal_feedback_as_it_stands(tmp_path, capsys):
     """VEG's wrapper around Memory: nothing changes in the trainer, and the policy reads feedback before its turns."""
     stack = json.dumps([{"Memory": {}}, {"VerbalFeedback": {"feedback": "scripted:good", "epsilon": 1.0}}])

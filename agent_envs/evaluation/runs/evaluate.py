@@ -25,7 +25,6 @@ from agent_envs.evaluation.runs.costs import (
     pilot_first,
     prices_of,
     recorded_counts,
-    uses_chat_model,
 )
 from agent_envs.evaluation.runs.measures import EpisodeNumbers, Measures, numbers_of
 from agent_envs.evaluation.runs.run_folder import (
@@ -234,7 +233,7 @@ def _play(
     if (warn := getattr(setup.actor, "warn_if_environment_differs", None)) is not None:
         for entry in suite.entries:
             warn(entry_env(entry))
-    if uses_chat_model(suite, settings, setup.prices):
+    if setup.prices.agent is not None or setup.prices.feedback:
         plan, pilot = pilot_first(suite, plan)
     actor, services = _with_budget(setup, suite, run)
     measures, log = Measures(), None

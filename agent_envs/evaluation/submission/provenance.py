@@ -5,6 +5,7 @@ import platform
 import re
 import subprocess
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import distributions
 from operator import attrgetter
 from pathlib import Path
@@ -135,8 +136,14 @@ def _harness(package: str, commit: str) -> schema.Harness:
         git_dirty=bool(_git("status", "--porcelain", "--untracked-files=no")),
         python=platform.python_version(),
         platform=" ".join(platform.platform().split())[:200],
-        packages_sha256=digest(sorted({f"{item.name}=={item.version}" for item in distributions()})),
+        packages_sha256=_packages(),
     )
+
+
+@cache
+def _packages() -> str:
+    """Return the digest of the installed packages; to read them takes longer than to pack a small run."""
+    return digest(sorted({"{Name}=={Version}".format_map(item.metadata) for item in distributions()}))
 
 
 def _last_day(run: Run) -> str:

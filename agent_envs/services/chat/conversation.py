@@ -116,8 +116,8 @@ def _native(head: ChatTurn) -> ChatTurn | None:
         return None
     if not head.calls:
         parsed = ToolCallProtocol().parse(head.text)
-        if not isinstance(parsed, Call):
-            return None
+        if not isinstance(parsed, Call) or ToolCallProtocol.render(parsed.calls) not in head.text:
+            return None  # what a model wrote as text, in a form of its own, goes back as text
         head = ChatTurn("assistant", _prose(head.text), parsed.calls)
     # A name that the policy made up may hold what a service refuses; an id that repeats cannot be answered.
     sound = all(_NAME.fullmatch(call.name) for call in head.calls)

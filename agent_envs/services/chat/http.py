@@ -11,7 +11,9 @@ from agent_envs.base.caches import Uncopied
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.services.chat.model import UNCOUNTED, ChatOptions, ChatReply, ChatRequest
 from agent_envs.services.http import HttpClient, TransportFault, http_parts
+from agent_envs.services.http.faults import parse_json
 
+MOST_NAMES = 20  # of a server's models that a message lists
 LEAST_SECRET = 8  # characters: a shorter one stands in ordinary words
 MOST_TOKENS = 10**9  # a count beyond it is a server's mistake
 # Told with 429, as limits of rate are: the account's money or allowance is spent, and no waiting helps.
@@ -57,9 +59,7 @@ class HttpChat(Uncopied):
         self._key_needed = self._official or key_variable is not None
         self._key = (os.environ.get(self._variable, "") if api_key is None else api_key).strip()
         if not (self._key.isascii() and self._key.isprintable()):
-            raise UsageError(
-                f"{self.name}: the key in {self._variable} holds characters that an HTTP header cannot carry"
-            )
+            raise UsageError(f"{self.name}: the key in {self._variable} holds characters that no HTTP header can carry")
         self._client = HttpClient(self.name)
 
     def __repr__(self) -> str:
@@ -79,16 +79,20 @@ class HttpChat(Uncopied):
 
         Raises:
             EnvFault: there is no answer, or the key is refused; any other answer will do, as some servers have no list.
-            UsageError: there is no key.
+            UsageError: there is no key, or the model is not in the list; the message names those that are.
         """
         self.require_key()
         url = re.sub("/(chat/completions|completions|messages)$", "/models", self.url)
         try:
-            status = self._client.send("GET", url, seconds=seconds, headers=self.greeting_headers()).status
+            reply = self._client.send("GET", url, seconds=seconds, headers=self.greeting_headers())
         except TransportFault as fault:
             raise EnvFault(f"{fault.cause}; does the server run, and is this its URL?", retryable=False) from None
-        if status in (401, 403):
-            raise EnvFault(f"{self.name}: answered {status}; is the key in {self._variable} right?", retryable=False)
+        if reply.status in (401, 403):
+            cause = f"{self.name}: answered {reply.status}; is the key in {self._variable} right?"
+            raise EnvFault(cause, retryable=False)
+        names = _model_names(reply.body) if reply.status == 200 else []
+        if names and ascii(self.model)[1:-1][:100] not in names:
+            raise UsageError(f"{self.name}: the server has no such model; it has {', '.join(names[:MOST_NAMES])}")
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
         """Return the reply of one attempt.
@@ -168,6 +172,15 @@ class HttpChat(Uncopied):
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+
+def _model_names(body: bytes) -> list[str]:
+    """Return the ids in a list of models; none where it is no such list."""
+    try:
+        rows = member(parse_json(body), "data", list) or []
+    except (ValueError, RecursionError):
+        return []
+    return [ascii(name)[1:-1][:100] for row in rows[:10_000] if (name := member(row, "id", str))]
 
 
 def member(value: Any, name: str, kind: type[T]) -> T | None:

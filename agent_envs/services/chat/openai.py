@@ -149,7 +149,7 @@ def _message(turn: ChatTurn) -> dict[str, Any]:
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
         for call in turn.calls
     ]
-    return {"role": "assistant", "content": turn.text or None, "tool_calls": calls}
+    return {"role": "assistant", "content": turn.text, "tool_calls": calls}
 
 
 def _met_stop(choice: dict[str, Any], text: Any, request: ChatRequest) -> str:

@@ -6,7 +6,6 @@ import pytest
 
 import agent_envs
 from agent_envs.base.errors import DataMissing, EnvFault, UsageError
-from agent_envs.checker import check_turn_env
 from agent_envs.envs.legal_search.env import LegalSearch
 from agent_envs.envs.legal_search.outcomes import ended_of
 from agent_envs.envs.legal_search.scoring import metrics
@@ -233,12 +232,6 @@ def test_missing_data_is_told(monkeypatch, tmp_path):
 def test_the_engine_is_part_of_the_identity():
     digests = {LegalSearch(semantic=name).spec_digest for name in ("bm25", "random", "empty", "oracle")}
     assert len(digests) == 4
-
-
-@pytest.mark.parametrize("arguments", [{}, {"protocol": "json", "reward": "art_e"}], ids=str)
-def test_the_contract_holds(arguments):
-    report = check_turn_env(LegalSearch(semantic="bm25", **arguments), episodes=3, hostile=200)
-    assert report.ok, report.text()
 
 
 def test_twelve_free_turns_fit_the_defaults():

@@ -10,7 +10,7 @@ from agent_envs.envs.legal_search.feedback import give_feedback
 from agent_envs.envs.legal_search.tools import Final, read_turn
 from tests.hinted import along, counts, half_able
 
-TASKS = range(40)
+TASKS = range(10)
 
 
 def as_text(moment):
@@ -51,7 +51,7 @@ def answered(moment):
 def test_good_hints_help_and_misleading_ones_hurt():
     env = gym.make("agent_envs/LegalSearch-v0")
     good, own, misleading = counts(env, TASKS, as_text).values()
-    assert good >= 30 and good > own + 4 and misleading <= 4, (good, own, misleading)
+    assert good >= 8 and good > own + 1 and misleading <= 1, (good, own, misleading)
 
 
 def test_what_a_question_needs_is_found_one_section_after_the_other():

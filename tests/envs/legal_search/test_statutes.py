@@ -25,6 +25,7 @@ from agent_envs.envs.legal_search.transcript import Excerpt
 from agent_envs.grading.text_answers import exact_match
 from agent_envs.tools.retrieval.build import make_retriever
 from tests.envs.legal_search.clerk import Clerk, Unproved
+from tests.examples import part
 from tests.fresh_process import printed
 from tests.rows import each_row
 
@@ -145,11 +146,11 @@ def about(facts, asker, section):
                 yield question
 
 
-def test_every_sentence_of_two_hundred_sections_changes_an_answer_when_it_is_removed():
+def test_every_sentence_of_many_sections_changes_an_answer_when_it_is_removed():
     facts, library = whole_law()
     random.seed(0)
     asker = StatuteAsker(random.Random(1), facts, library, "first")
-    chosen = random.sample([row for row in library.sections.values() if row.text], 200)
+    chosen = random.sample([row for row in library.sections.values() if row.text], part(200, 50))
     for section in chosen:
         waiting = {line[1] if line.startswith("(") else "" for line in section.text.splitlines()}
         assert len(waiting) == len(section.text.splitlines())

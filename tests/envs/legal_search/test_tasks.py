@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from agent_envs.base.serialization import decode_state, encode_state
 from agent_envs.envs.legal_search.env import make_source
 from agent_envs.envs.legal_search.tasks import ABSTAIN, METRICS
-from tests.examples import examples
+from tests.examples import examples, part
 from tests.rows import each_row
 
 SOURCE = make_source("statutes", None)
@@ -23,7 +23,7 @@ def test_the_standard_set_has_2300_items():
 
 
 @examples(25)
-@given(st.sampled_from(SOURCE.splits), st.integers(0, 400))
+@given(st.sampled_from(SOURCE.splits), st.integers(0, part(400, 5)))
 def test_index_and_id_name_the_same_task(split, index):
     task = SOURCE.get(split, index)
     assert SOURCE.get(split, task.id) == task and SOURCE.get(split, task.id).digest == task.digest
@@ -46,11 +46,11 @@ def test_unknown_tasks_are_refused(key):
 
 
 def test_splits_share_no_question_and_no_library():
-    tasks = {split: [SOURCE.get(split, index) for index in range(300)] for split in SOURCE.splits}
+    tasks = {split: [SOURCE.get(split, index) for index in range(part(300, 6))] for split in SOURCE.splits}
     texts = {split: {task.question for task in rows} for split, rows in tasks.items()}
     assert not texts["train"] & texts["dev"] and not texts["train"] & texts["test"] and not texts["dev"] & texts["test"]
     digests = {split: {task.data[-1] for task in rows} for split, rows in tasks.items()}
-    assert len(set.union(*digests.values())) == 17 + 3 + 3
+    assert len(set.union(*digests.values())) == part(17, 6) + 3 + 3
 
 
 def test_a_task_names_its_library_and_hides_its_answer():
@@ -82,6 +82,6 @@ def test_a_task_names_its_library_and_hides_its_answer():
 def test_knobs_reach_the_worlds():
     knobs = {"reads": [4], "kinds": ["deadline"], "questions_per_world": 5, "unanswerable": 0.0}
     source = make_source("statutes", knobs)
-    tasks = [source.get("train", index) for index in range(17 * 3)]
+    tasks = [source.get("train", index) for index in range(part(17 * 3, 3))]
     assert {task.data[0] for task in tasks} == {"deadline-4"}
     assert source.size("train") == 17 * 5

@@ -10,9 +10,9 @@ from agent_envs.envs.search_qa.heuristic import guess, search_once_and_guess
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy, Request
 from agent_envs.wrappers import ForcedAnswer, TurnLimit
-from tests.examples import examples
+from tests.examples import examples, part
 
-TASKS = 64
+TASKS = part(64, 16)
 SETTINGS = [
     {},
     {"reward": "em_format"},

@@ -8,12 +8,7 @@ import pytest
 import agent_envs
 from agent_envs.base.errors import UsageError
 
-REWARDS = (
-    {"reward": "em"},
-    {"reward": "f1"},
-    {"reward": "em_format"},
-    {"reward": "em_format", "retrieval_score": 0.1},
-)
+REWARDS = ({"reward": "em"}, {"reward": "f1"}, {"reward": "em_format"}, {"reward": "em_format", "retrieval_score": 0.1})
 
 
 def test_the_prompt_asks_the_question_and_states_the_limits(ask):

@@ -7,7 +7,7 @@ import pytest
 
 from tests.hinted import counts, half_able, play
 
-TASKS = range(30)
+TASKS = range(15)
 
 
 def as_text(moment):
@@ -28,13 +28,13 @@ def freely(moment):
     )
 
 
-@pytest.mark.parametrize("domain, found", [("Retail", [19, 9, 0]), ("Airline", [18, 5, 0]), ("Telecom", [21, 18, 0])])
+@pytest.mark.parametrize("domain, found", [("Retail", [8, 5, 0]), ("Airline", [9, 4, 0]), ("Telecom", [12, 10, 0])])
 def test_good_hints_help_and_misleading_ones_hurt(domain, found):
     env = gym.make(f"agent_envs/Tau2{domain}-v0")
     assert list(counts(env, TASKS, as_text).values()) == found
 
 
-@pytest.mark.parametrize("domain, found", [("Retail", 8), ("Airline", 9), ("Telecom", 12)])
+@pytest.mark.parametrize("domain, found", [("Retail", 4), ("Airline", 5), ("Telecom", 4)])
 def test_good_hints_may_be_followed_in_other_words(domain, found):
     env = gym.make(f"agent_envs/Tau2{domain}-v0")
-    assert sum(play(env, task, freely, "good") for task in TASKS[:15]) == found
+    assert sum(play(env, task, freely, "good") for task in TASKS[:6]) == found

@@ -18,6 +18,7 @@ from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
 from benchmarks.tau2_user_checks import episode_faults
 from tests.envs.tau2.recorded import SPLITS
+from tests.examples import part
 
 IDS = {name: f"agent_envs/Tau2{name.title()}-v0" for name in ("retail", "airline", "telecom")}
 
@@ -39,22 +40,17 @@ def test_recorded_agents_have_the_same_outcome_with_scripted_users(name):
 @pytest.mark.parametrize("side", ["agent", "user"])
 def test_the_solver_succeeds_on_generated_tasks_and_nobody_does(name, side):
     env = gym.make(IDS[name], side=side)
-    for task in range(30):
+    for task in range(part(30, 8)):
         assert played(env, task=task).success, task
-    assert not any(played(env, "null", task).success for task in range(9))
-
-
-def test_the_solver_succeeds_alone():
-    env = gym.make(IDS["telecom"], side="solo")
-    for task in range(30):
-        assert played(env, task=task).success, task
+    assert not any(played(env, "null", task).success for task in range(part(9, 3)))
 
 
 @pytest.mark.parametrize("name", IDS)
 def test_the_heuristic_stands_between_the_solver_and_nobody(name):
     env = gym.make(IDS[name])
-    solved = sum(bool(played(env, "heuristic", task).success) for task in range(60))
-    assert 12 <= solved <= 54
+    tasks = part(60, 20)
+    solved = sum(bool(played(env, "heuristic", task).success) for task in range(tasks))
+    assert 0.2 * tasks <= solved <= 0.9 * tasks
 
 
 @pytest.mark.data

@@ -133,14 +133,7 @@ def test_the_pool_is_drawn_over_the_three_domains():
     assert {domain: len(ids) for domain, ids in pooled.items()} == {"retail": 26, "airline": 5, "telecom": 25}
     # The first ids of seed 0, so that a changed draw cannot pass unseen.
     assert pooled["airline"] == ("2", "11", "26", "43", "49")
-    assert drawn_split("retail", "test20")[:6] == (
-        "1",
-        "11",
-        "17",
-        "23",
-        "32",
-        "47",
-    )
+    assert drawn_split("retail", "test20")[:6] == ("1", "11", "17", "23", "32", "47")
     with pytest.raises(UsageError, match="pooled_test20"):
         drawn_split("retail", "test")
     with pytest.raises(UsageError, match="no domain"):

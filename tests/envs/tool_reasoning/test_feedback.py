@@ -39,8 +39,8 @@ def follower(moment):
 
 
 def test_followers_of_good_hints_solve_more():
-    found = counts(gym.make(ID), range(40), follower)
-    assert found == {"good": 27, "weak": 15, "misleading": 0}
+    successes = counts(gym.make(ID), range(10), follower)
+    assert list(successes.values()) == [6, 2, 0]
 
 
 def test_what_is_said_along_a_solution():

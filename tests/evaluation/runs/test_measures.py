@@ -281,10 +281,10 @@ def test_hostile_labels_are_shown_as_they_stand(tmp_path):
     assert "<script" not in text and "<img" not in text and "[x](" not in text and "\x1b" not in text
     assert text.count("\n# ") == 0 and text.count("\n## ") == 3 + 2 * len(hostile(None)) + 1
     write_view(tmp_path / "run", tmp_path / "view")
-    checked(tmp_path / "view")
+    readers = checked(tmp_path / "view")
     page = texts(tmp_path / "view")["index.html"]
     assert page.count("<script") == page.count("<h1>forged") == page.count("<img") == 0
-    assert all(payload in checked(tmp_path / "view")["index.html"].text for payload in MARKUP.values())
+    assert all(payload in readers["index.html"].text for payload in MARKUP.values())
 
 
 @pytest.fixture

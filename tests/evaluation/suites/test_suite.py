@@ -32,7 +32,9 @@ from agent_envs.evaluation.suites.suite import (
     suite_text,
 )
 from agent_envs.rollout.episode_runner import EpisodeResult
-from leaderboard.write_suites import CANARY, CORE, DATA_SUITES, core_suite, generated_suites
+from leaderboard import write_suites
+from leaderboard.write_suites import CANARY, CORE, DATA_SUITES, generated_suites
+from tests.examples import part
 from tests.fresh_process import printed
 from tests.needs import needs
 from tests.rows import each_row
@@ -45,14 +47,17 @@ def small(**changes_):
 
 
 @needs("[envs]")
-def test_the_shipped_suites_are_what_they_would_be_today():
+def test_the_shipped_suites_are_what_they_would_be_today(monkeypatch):
     """Fails when a task, a reward or a family changed: `make suites`, and a line under Scores in the CHANGELOG."""
     suite = load_suite("core")
     generated = ["babyai", "calc-bench", "core", "demo", "legal", "sorting", "tool-reasoning"]
     assert suite_names() == sorted([*generated, *DATA_SUITES])
-    today = core_suite()
-    moved = describe_changes(suite.to_json(), today.to_json())
-    assert suite == today, f"core is another one now, {moved}: make suites, and a line under Scores in the CHANGELOG"
+    few = part(128, 12)
+    monkeypatch.setattr(write_suites, "TASKS", few)
+    entries = tuple(entry.model_copy(update={"tasks": entry.tasks[:few]}) for entry in suite.entries)
+    shipped, today = suite.model_copy(update={"entries": entries}), write_suites.core_suite()
+    moved = describe_changes(shipped.to_json(), today.to_json())
+    assert shipped == today, f"core is another one now, {moved}: make suites, and a line under Scores in the CHANGELOG"
     rows = [row for row in TABLE if row.name in CORE]  # a new id is not among them before somebody enters it
     assert not any(row.twin for row in rows) and len(rows) == len(CORE) == 16
     assert suite.version == f"1.{len(rows)}" and [entry.env_id for entry in suite.entries] == [row.id for row in rows]

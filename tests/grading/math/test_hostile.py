@@ -1,5 +1,6 @@
 """Hostile texts: no exception, a bounded number of Python calls, and the same verdict every time."""
 
+import cProfile
 import inspect
 import sys
 
@@ -15,18 +16,9 @@ MOST_CALLS = 150 * READ_STEPS  # Python and C calls of one reading: a step is wo
 
 def calls(action, *arguments):
     """Count the calls of Python and C functions."""
-    count = 0
-
-    def counting(frame, event, argument):
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(counting)
-    try:
-        action(*arguments)
-    finally:
-        sys.setprofile(None)
-    return count
+    profile = cProfile.Profile()
+    profile.runcall(action, *arguments)
+    return sum(entry.callcount for entry in profile.getstats())
 
 
 def filled(piece, length=MAX_CHARACTERS, end=""):
@@ -148,7 +140,7 @@ def test_the_work_is_bounded(name):
 
 def test_what_is_too_large_is_compared_as_written():
     deep = "\\sqrt{2+" * 100 + "1" + "}" * 100
-    assert isinstance(read_math(deep), MathWords)
+    assert isinstance(read_math(deep), MathWords) and math_equal("+".join(["(1)"] * 60), "60")
     assert math_equal(deep, deep.replace("{2+", "{ 2 + "))
     assert not math_equal(deep, deep.replace("{2+", "{3+", 1))
 

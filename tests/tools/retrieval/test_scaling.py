@@ -6,10 +6,13 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import pytest
+
 from tests import ROOT
 from tests.needs import needs
 
 
+@pytest.mark.heavy
 @needs("[tantivy]", "[rank-bm25]")
 def test_the_scaling_benchmark_measures_writes_and_resumes(tmp_path: Path) -> None:
     out = tmp_path / "scaling.json"

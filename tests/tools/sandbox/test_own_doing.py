@@ -31,6 +31,7 @@ from agent_envs.tools.sandbox import monty as monty_module
 from agent_envs.tools.sandbox.port import SESSION_LOST
 from agent_envs.tools.sandbox.processes import out_of_memory_kills
 from agent_envs.tools.sandbox.sessions import Session
+from tests.examples import sample
 from tests.needs import needs
 
 SHORT = Limits(cpu_seconds=0.2, wall_seconds=2.0)
@@ -104,11 +105,11 @@ def no_fault(session):
     return [result.value for result in results[-2:]]
 
 
-@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
+@pytest.mark.parametrize("name", sample(list(ATTACKS), 12))
 @needs("bwrap", "[sandbox]")
-def test_a_cell_of_bwrap_cannot_make_a_fault(attack):
+def test_a_cell_of_bwrap_cannot_make_a_fault(name):
     with open_sandbox(SPEC) as session, open_sandbox(SPEC) as other:
-        assert session.run(attack).status in STATUSES
+        assert session.run(ATTACKS[name]).status in STATUSES
         values = no_fault(session)
         assert set(values) <= {"42", ""}
         assert other.run("6 * 7").value == "42"
@@ -174,11 +175,11 @@ REPLAYED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("attack", REPLAYED.values(), ids=REPLAYED.keys())
+@pytest.mark.parametrize("name", sample(list(REPLAYED), 4))
 @needs("bwrap", "[sandbox]")
-def test_what_comes_at_the_second_run_alone_makes_no_fault(attack):
+def test_what_comes_at_the_second_run_alone_makes_no_fault(name):
     with open_sandbox(SPEC) as session:
-        assert session.run(LATER.format(now=int(time.time())) + attack).status == "ok"
+        assert session.run(LATER.format(now=int(time.time())) + REPLAYED[name]).status == "ok"
         assert session.run("7").value == "7"
         time.sleep(2.1)
         assert set(no_fault(session)) <= {"42", ""}

@@ -15,7 +15,7 @@ from tests.fresh_process import printed
 from tests.rows import each_row
 
 SPLITS = ("train", "dev", "test")
-COUNT = 3000
+COUNT = 1000
 
 
 @cache

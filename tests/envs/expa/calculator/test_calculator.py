@@ -89,7 +89,7 @@ def walk(rng, taste):
 def test_nobody_is_locked_in():
     rng = random.Random("locked in")
     lengths = set()
-    for taste in ["0123456789+-*/().", "(123+", "0123456789", "(", ")1+", ".0123456789*", "((-*1)"] * 12:
+    for taste in ["0123456789+-*/().", "(123+", "0123456789", "(", ")1+", ".0123456789*", "((-*1)"] * 3:
         for calculator, state in walk(rng, taste):
             lengths.add(len(state.keyed))
             assert len(state.keyed) <= MAX_BUTTONS

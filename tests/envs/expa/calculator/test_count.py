@@ -12,7 +12,7 @@ from tests.fresh_process import printed
 
 SPLITS = ("train", "dev", "test")
 KINDS = ("digits", "symbols")
-COUNT = 3000
+COUNT = 1000
 
 
 @cache

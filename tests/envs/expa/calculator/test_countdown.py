@@ -18,7 +18,7 @@ from tests.fresh_process import printed
 from tests.rows import each_row
 
 SPLITS = ("train", "dev", "test")
-COUNT = 3000
+COUNT = 1000
 GIVEN, TARGET = ("12", "3", "3", "40"), "43"
 
 
@@ -35,7 +35,7 @@ def test_random_access():
 @pytest.mark.parametrize("targets", ["any", "integers", "natural"])
 @pytest.mark.parametrize("split", SPLITS)
 def test_solvable_and_told_in_full(split, targets):
-    for task in tasks(split, targets=targets):
+    for task in tasks(split, targets=targets)[:300]:
         target, listed = re.fullmatch(
             r"Which expression has the value (-?[0-9.]+) and is made of the numbers (.+?), each .*\?", task.question
         ).groups()
@@ -195,10 +195,7 @@ def test_a_changed_number_is_found(index, data):
     assert check(changed, task.data.given, task.data.target)
 
 
-@pytest.mark.parametrize(
-    "knobs",
-    [{"numbers": 1}, {"numbers": 9}, {"digits": 0}, {"targets": "positive"}],
-)
+@pytest.mark.parametrize("knobs", [{"numbers": 1}, {"numbers": 9}, {"digits": 0}, {"targets": "positive"}])
 def test_bad_knobs_name_themselves(knobs):
     with pytest.raises(UsageError, match=f"countdown: {next(iter(knobs))}="):
         CountdownSource(**knobs)

@@ -6,7 +6,6 @@ import random
 import re
 import sys
 
-import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
@@ -19,6 +18,7 @@ from agent_envs.envs.text_games.scoring import facts_of, metrics_of
 from agent_envs.rollout.episode_runner import solve
 from tests import ROOT
 from tests.envs.text_games.adapter.stairs import NAMES, Climb, Locked, LockedClimb, Stairs, adapted, dry, told
+from tests.examples import part
 from tests.needs import needs
 from tests.rows import each_row
 
@@ -52,27 +52,19 @@ def test_the_page_has_the_examples_and_a_memory():
 
 @pytest.mark.parametrize("slippery", [True, False])
 def test_frozen_lake_passes_every_check(example, slippery):
-    all_pass(example(0, "text_game_lake").Lake(slippery=slippery), episodes=2, hostile=300)
+    all_pass(example(0, "text_game_lake").Lake(slippery=slippery), episodes=2, hostile=part(300, 50))
 
 
 @needs("[babyai]")
 def test_a_level_of_minigrid_passes_every_check(example):
-    all_pass(example(1, "text_game_door").DoorKey(), episodes=2, hostile=100)
+    all_pass(example(1, "text_game_door").DoorKey(), episodes=part(2, 1), hostile=part(100, 20))
 
 
 @pytest.mark.parametrize(
     "made", [Climb, LockedClimb, lambda: LockedClimb(copies=False, reward="native")], ids=["deep", "refused", "never"]
 )
 def test_stairs_pass_every_check_with_copies_and_without(made):
-    all_pass(made(), episodes=2, hostile=100)
-
-
-def test_an_id_passes_every_check():
-    gym.register(id="stairs/Climb-v0", entry_point="tests.envs.text_games.adapter.stairs:Climb")
-    try:
-        all_pass(gym.make("stairs/Climb-v0", top=2), episodes=2, hostile=100)
-    finally:
-        gym.registry.pop("stairs/Climb-v0")
+    all_pass(made(), episodes=2, hostile=part(100, 30))
 
 
 def test_what_a_policy_reads():

@@ -28,7 +28,7 @@ class Strict(LevelGen):
 
     def gen_mission(self):
         super().gen_mission()
-        for instr in (self.instrs, *(vars(self.instrs).get(part) for part in ("instr_a", "instr_b"))):
+        for instr in (self.instrs, *(vars(self.instrs).get(name) for name in ("instr_a", "instr_b"))):
             if hasattr(instr, "strict"):
                 instr.strict = bool(self._rand_bool())
 
@@ -66,19 +66,19 @@ def judged(level_class, kinds, seeds, steps, **arguments):
 
 
 def test_single_clauses_end_as_in_minigrid():
-    ends = judged(LevelGen, ["action"], range(40), 200)
+    ends = judged(LevelGen, ["action"], range(15), 200)
     assert {"GoToInstr", "OpenInstr", "PickupInstr"} <= {name for name, status in ends if status == "success"}
-    puts = judged(LevelGen, ["action"], range(40), 150, action_kinds=["putnext"])
+    puts = judged(LevelGen, ["action"], range(15), 150, action_kinds=["putnext"])
     assert puts["PutNextInstr", "success"] > 0
 
 
 def test_sequences_end_as_in_minigrid():
-    ends = judged(LevelGen, ["and", "seq"], range(45), 250, action_kinds=["goto", "pickup", "open"])
+    ends = judged(LevelGen, ["and", "seq"], range(20), 250, action_kinds=["goto", "pickup", "open"])
     assert {name for name, status in ends if status == "success"} == {"AndInstr", "AfterInstr", "BeforeInstr"}
 
 
 def test_strict_missions_fail_as_in_minigrid():
-    ends = judged(Strict, ["action", "seq"], range(60), 120)
+    ends = judged(Strict, ["action", "seq"], range(30), 120)
     failed = {name for name, status in ends if status == "failure"}
     assert {"AfterInstr", "BeforeInstr"} < failed
     assert len(failed) > 2

@@ -225,6 +225,7 @@ def test_all_goals_are_achievements_of_crafter():
     assert {achievement for _, achievement, _ in GOALS.values()} - {""} <= known and len(known) == 22
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("goal", ["place_table", "make_pickaxe"])
 def test_the_other_goals_keep_the_contract(goal):
     report = check_turn_env("agent_envs/Crafter-v0", episodes=1, hostile=50, goal=goal)

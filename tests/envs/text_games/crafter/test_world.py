@@ -26,6 +26,7 @@ from agent_envs.envs.text_games.crafter.sight import (
 )
 from agent_envs.envs.text_games.crafter.terrain import noise, permutation, terrain
 from agent_envs.envs.text_games.crafter.world import CrafterLive, new_game, rules, world_digest, world_text
+from tests.examples import sample
 from tests.fresh_process import printed
 from tests.rows import each_row
 
@@ -63,7 +64,7 @@ def same_world(env, live):
     assert one[2] == two[2] and (one[1] == two[1]).all()
 
 
-@pytest.mark.parametrize("seed", [3, 2**31 + 11])
+@pytest.mark.parametrize("seed", sample([3, 2**31 + 11], 1))
 def test_a_day_is_crafters_own_draw_for_draw(seed):
     env, live = reference(seed % (2**31 - 1)), CrafterLive(seed)
     same_world(env, live)

@@ -79,7 +79,7 @@ def test_positions_are_drawn_with_the_probabilities_of_the_formula(chosen, numbe
     generator = random.Random("weights")
     log_weights = [generator.gauss(-3, 2 if chosen.rule == "paper" else 12) for _ in range(14)]
     expected = formula(log_weights, *numbers)
-    count = 20_000
+    count = 4_000
     seen = Counter(draw_position(log_weights, chosen, uniform_of(f"row {row}")) for row in range(count))
     assert not any(seen[place] for place, share in enumerate(expected) if share == 0)
     kept = [place for place, share in enumerate(expected) if share > 0]
