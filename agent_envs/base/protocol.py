@@ -253,9 +253,7 @@ def read_call(body: str, call_id: str) -> ToolCall | Malformed:
         return ToolCall(call_id, *(text.encode("utf-8", "replace").decode("utf-8") for text in texts))
     except ValueError as error:
         return Malformed(f"the tool call is not valid JSON: {type(error).__name__}")
-    except (
-        RecursionError
-    ):  # how deep Python's own reader goes depends on its version; what is deeper than ours never counts
+    except RecursionError:  # how deep Python's own reader goes depends on its version, and never counts
         return Malformed(f"the arguments of a tool call are nested more than {MAX_CALL_DEPTH} deep")
 
 
