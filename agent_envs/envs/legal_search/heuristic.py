@@ -163,7 +163,7 @@ class QuestionReader:
         return self._page(best if scores.get(best) else missing)
 
     def _rule(self, case: str) -> Excerpt:
-        """Return the page of the rule whose wording fits the case, in its chapter or the law of its country, in the unit asked for."""
+        """Return the page of the rule whose wording fits the case and the unit asked for, in its chapter or country."""
         chapter, units = _CHAPTER.search(case), units_in(self.question)
         where = f"Chapter {chapter[1]}." if chapter else ""
         sign = "offence of class" if units == {"fine"} else "" if units else "counted"

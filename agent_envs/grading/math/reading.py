@@ -75,7 +75,7 @@ def _without_unit(tokens: list[Token], cut: int) -> int:
 
 
 def _degree(texts: list[str]) -> int:
-    """Return the number of tokens of a `^\circ` at the end, in braces or without: 4, 2 or 0."""
+    r"""Return the number of tokens of a `^\circ` at the end, in braces or without: 4, 2 or 0."""
     if texts[-2:] == ["^", "circ"]:
         return 2
     return 4 if texts[-4:] == ["^", "{", "circ", "}"] else 0

@@ -150,13 +150,13 @@ class Reaction:
         self.mind = self.mind.replace(doubted=message.refuses)
 
     def _declining_want(self) -> Want | None:
-        """Return the want that is touched, else the current one, if a text of what it declines is in the offer or a limit is passed."""
+        """Return the want that is touched, else the current one, if it declines a text of the offer or a limit is passed."""
         want, offered = next((self.script.wants[place] for place in self._places()), self.want), self.message.offered
         declined = any(text.lower() in offered for text in want.declines if text)
         return want if declined or want.declines and _BEYOND.search(offered) else None
 
     def _object(self, want: Want) -> None:
-        """Say a want's objection, or the want where it has none; only its help to the agent depends on whether it is new."""
+        """Add a want's objection to the answer, or the want where it has none; only whether it helps depends on its being new."""
         self._parts.append(want.objection or want.say)
         self._news = self._news or not self._repeated
         self.mind = self.mind.replace(reminded=(*self.mind.reminded, self.mind.want))  # a goodbye now suits it
