@@ -156,7 +156,7 @@ class Reaction:
         return want if declined or want.declines and _BEYOND.search(offered) else None
 
     def _object(self, want: Want) -> None:
-        """Add a want's objection to the answer, or the want where it has none; only whether it helps depends on its being new."""
+        """Add a want's objection to the answer, or the want where it has none; whether it helps depends on its being new."""
         self._parts.append(want.objection or want.say)
         self._news = self._news or not self._repeated
         self.mind = self.mind.replace(reminded=(*self.mind.reminded, self.mind.want))  # a goodbye now suits it
