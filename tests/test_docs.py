@@ -61,7 +61,7 @@ def run_block(block):
         *PYTHON,
         *GUIDE,
         *INTEGRATIONS,
-        *(pytest.param(block, marks=[needs("[dense]"), pytest.mark.heavy]) for block in RETRIEVAL),
+        *(pytest.param(block, marks=DENSE) for block in RETRIEVAL),
     ],
     ids=lambda block: block.strip().splitlines()[0][:40],
 )
