@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from typing import Any
 
 from agent_envs.base.messages import ToolCall
@@ -262,8 +263,5 @@ def _refuse_constant(name: str) -> None:
 
 def _depth(text: str) -> int:
     """Count how deep brackets stand within one another in a JSON text, those inside its strings left out."""
-    depth = deepest = 0
-    for match in _BRACKETS.finditer(text):
-        depth += (match[0] in "[{") - (match[0] in "]}")
-        deepest = max(deepest, depth)
-    return deepest
+    steps = ((match[0] in "[{") - (match[0] in "]}") for match in _BRACKETS.finditer(text))
+    return max(accumulate(steps, initial=0))

@@ -45,9 +45,7 @@ def test_what_is_loaded_at_use_is_counted_beside():
 def opened(trip):
     """Return the files that a trip opens and their lines of code, by package; for a process of its own."""
     files = trip().files
-    packages = {
-        name: [path for path in files if path.is_relative_to(ROOT / name)] for name in ("trainers", "agent_envs")
-    }
+    packages = {top: [path for path in files if path.is_relative_to(ROOT / top)] for top in ("trainers", "agent_envs")}
     return {name: (len(paths), sum(map(lines_of_code, paths))) for name, paths in packages.items()}
 
 

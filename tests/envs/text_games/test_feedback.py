@@ -30,10 +30,7 @@ def as_text(moment):
 
 @pytest.mark.parametrize(
     "name, arguments, found",
-    [
-        ("BabyAI", {}, part([30, 5, 0], [10, 1, 0])),
-        ("BabaIsAI", {"max_turns": 40}, part([30, 13, 0], [10, 6, 0])),
-    ],
+    [("BabyAI", {}, part([30, 5, 0], [10, 1, 0])), ("BabaIsAI", {"max_turns": 40}, part([30, 13, 0], [10, 6, 0]))],
     ids=str,
 )
 def test_good_hints_help_and_misleading_ones_hurt(name, arguments, found):
