@@ -79,7 +79,7 @@ PARTS: dict[str, Callable[[], None]] = {
 
 
 def play() -> Play:
-    """Return the CPU time of each part, the least of its repeats, which take turns."""
+    """Return the CPU-microseconds of each part, the least of its repeats, which take turns."""
     least = dict.fromkeys(PARTS, math.inf)
     for _ in range(REPEATS):
         for name, part in PARTS.items():

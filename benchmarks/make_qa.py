@@ -36,16 +36,7 @@ from agent_envs.services.chat.prices import load_prices
 from agent_envs.services.judges import ModelJudge
 from agent_envs.services.recording import Recording
 from agent_envs.tools.retrieval.build import make_retriever
-from benchmarks.qa_candidates import (
-    FAULT,
-    PASSED,
-    Candidate,
-    Examiner,
-    Picker,
-    limited_chats,
-    prompts_digest,
-    same,
-)
+from benchmarks.qa_candidates import FAULT, PASSED, Candidate, Examiner, Picker, limited_chats, prompts_digest, same
 
 _NUMBER = re.compile(r"\d+(?:,\d+)*(?:\.\d+)?")
 _ALONE = re.compile(r"(?<![\w/:.§-])(\d+(?:,\d+)*(?:\.\d+)?)(?![\w/:-])")

@@ -155,7 +155,7 @@ def verify(folder: Path, how: How) -> Verification:
 
 
 def _check_suite(directory: Directory, submission: Submission, board_suite: BoardSuite) -> None:
-    """Reject a submission whose suite, suite file, agent or folders are not the board's."""
+    """Reject a submission whose suite, suite file or agent is not the board's, or with folders of no entry."""
     suite = board_suite.suite
     for field_name, value in (("id", suite.id), ("version", suite.version), ("digest", suite.digest())):
         if getattr(submission.suite, field_name) != value:

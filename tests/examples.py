@@ -25,5 +25,5 @@ def part(whole: Value, fewer: Value) -> Value:
 
 def sample(cases: Sequence[Value], count: int) -> list[Value]:
     """Return all cases in `make test-heavy`, in `make test` as many as that, always the same and in their order."""
-    kept = sorted(random.Random("cases").sample(range(len(cases)), count))
-    return [cases[place] for place in part(list(range(len(cases))), kept)]
+    places = sorted(random.Random("cases").sample(range(len(cases)), count))
+    return part(list(cases), [cases[place] for place in places])

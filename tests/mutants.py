@@ -44,9 +44,7 @@ FLIPS = {
 
 def targets(root):
     """Return the modules of each group."""
-    return {
-        group: sorted(path for glob in globs.split() for path in root.glob(glob)) for group, globs in TARGETS.items()
-    }
+    return {group: sorted(p for glob in globs.split() for p in root.glob(glob)) for group, globs in TARGETS.items()}
 
 
 def places(tree):

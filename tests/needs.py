@@ -216,9 +216,7 @@ def allow(wanted: set[str]) -> None:
 def ways() -> dict[str, str]:
     """Return the extras that have each package, as a message names them."""
     names = {package for packages in EXTRAS.values() for package in packages}
-    return {
-        name: " or ".join(extra for extra, packages in EXTRAS.items() if name in packages) for name in sorted(names)
-    }
+    return {key: " or ".join(extra for extra, packages in EXTRAS.items() if key in packages) for key in sorted(names)}
 
 
 @functools.cache

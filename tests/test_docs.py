@@ -57,12 +57,7 @@ def run_block(block):
 
 @pytest.mark.parametrize(
     "block",
-    [
-        *PYTHON,
-        *GUIDE,
-        *INTEGRATIONS,
-        *(pytest.param(block, marks=[needs("[dense]"), pytest.mark.heavy]) for block in RETRIEVAL),
-    ],
+    [*PYTHON, *GUIDE, *INTEGRATIONS, *(pytest.param(block, marks=DENSE) for block in RETRIEVAL)],
     ids=lambda block: block.strip().splitlines()[0][:40],
 )
 def test_python_blocks_run(block):
@@ -104,9 +99,7 @@ def test_commands_run_in_their_order(page, tmp_path, monkeypatch, capsys):
 
 def test_make_targets_exist():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    named = {line.split()[1] for line in COMMANDS if line.startswith("make ")} | set(
-        re.findall(r"`make (\w+)`", README)
-    )
+    named = {row.split()[1] for row in COMMANDS if row.startswith("make ")} | set(re.findall(r"`make (\w+)`", README))
     assert named >= {"demo", "test", "golden"}
     for target in named:
         assert re.search(rf"^{target}:", makefile, flags=re.M), target

@@ -1,11 +1,15 @@
 """An id is a promise: what was recorded comes out again, turn for turn."""
 
+from copy import deepcopy
 from functools import lru_cache
 
+import gymnasium as gym
 import pytest
 
+import agent_envs
 from agent_envs.base.serialization import canonical_json, digest
 from agent_envs.core.registry import TABLE, row_of
+from agent_envs.core.trajectory import Trajectory
 from tests import golden
 from tests.golden import core_row, differences, is_default, load, play, recording, variants
 
@@ -36,6 +40,15 @@ def test_golden_replay(env_id, arguments):
         return
     moved = [] if recorded["trajectories"] == played else list(differences(recorded["trajectories"], played))
     assert not moved, f"{env_id} {arguments} moved:\n" + "\n".join(moved[:5]) + f"\n{FIX}"
+
+
+@pytest.mark.parametrize("env_id", [row.id for row in TABLE])
+def test_recorded_actions_replay_by_the_public_function(env_id):
+    row = deepcopy(load(env_id)[canonical_json({})]["trajectories"][0])
+    env = gym.make(env_id)
+    row["header"]["spec_digest"] = env.unwrapped.spec_digest
+    recorded = Trajectory.from_json(row)
+    assert agent_envs.replay(env, recorded).total_reward == recorded.total_reward > 0.5 and recorded.success
 
 
 def test_a_moved_score_fails_and_says_what_moved():

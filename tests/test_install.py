@@ -54,10 +54,7 @@ def test_a_silent_download_shows_signs_of_life(capfd):
 @pytest.mark.parametrize(
     ("pip", "fix"),
     [
-        (
-            OFFLINE + NONE.format("torch==2.13.0"),
-            "the index of packages cannot be reached: .*PIP_INDEX_URL",
-        ),
+        (OFFLINE + NONE.format("torch==2.13.0"), "the index of packages cannot be reached: .*PIP_INDEX_URL"),
         ("ReadTimeoutError: Read timed out.", "cannot be reached"),
         (OFFLINE + "Downloading x.whl\n" + NONE.format("torch==2.13.0"), r"torch==2.13.0 does not fit"),
         (RECOVERED + NONE.format("torch==2.13.0"), r"torch==2.13.0 does not fit"),

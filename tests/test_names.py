@@ -50,9 +50,7 @@ def test_names_are_for_the_thing(package):
 @pytest.mark.parametrize("package", HELD)
 def test_first_lines_say_the_thing(package):
     places, held = roundabout(ROOT / package), HELD[package][1]
-    assert len(places) <= held, f"{len(places)} of {held}: begin with the term, not with a sentence\n" + "\n".join(
-        places
-    )
+    assert len(places) <= held, f"{len(places)} of {held}: begin with the term, not a sentence\n" + "\n".join(places)
     assert len(places) == held, f"{package}: lower the number that is held to {len(places)}"
 
 

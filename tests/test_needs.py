@@ -187,9 +187,7 @@ def test_what_is_missing_skips_in_a_line_a_need_and_fails_where_it_is_promised(w
     )  # fmt: skip
 
 
-MODULES = {
-    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")
-}
+MODULES = {p.relative_to(ROOT).as_posix(): p.read_text(encoding="utf-8") for p in (ROOT / "tests").rglob("*.py")}
 PLATFORM = r"sys\.platform|not hasattr\(os|not Path\(\"/dev/full|\"inspect_ai\" not in NAMES"
 OWN_WAYS = rf"importorskip\(\"(?!fcntl|readline)|skipif\((?!{PLATFORM})|pytest\.skip\("
 IMPORTS = r"^\s*(?:import|from) ({})\b"

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from typing import Any
 
 from agent_envs.base.messages import ToolCall
@@ -18,6 +19,7 @@ from agent_envs.base.serialization import canonical_json, state_type
 MAX_CALL_CHARACTERS = 100_000
 _CALL_KEYS = frozenset(("name", "arguments", "id", "type"))
 MAX_CALL_DEPTH = 64  # of objects and lists within one another
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{\]}]', re.DOTALL)  # and strings, whose brackets do not count
 _Tag = tuple[str, str, str]  # a name, and how its tag opens and closes
 
 
@@ -242,6 +244,8 @@ def read_call(body: str, call_id: str) -> ToolCall | Malformed:
     """Return the call in a JSON text, or why there is none. Bounded, and safe on hostile nesting and numbers."""
     if len(body) > MAX_CALL_CHARACTERS:
         return Malformed(f"the tool call is longer than {MAX_CALL_CHARACTERS} characters")
+    if _depth(body) > MAX_CALL_DEPTH:  # how deep Python's own reader goes depends on its version
+        return Malformed(f"the tool call is nested more than {MAX_CALL_DEPTH} deep")
     try:
         value: Any = json.loads(body, parse_constant=no_constant)
         if not isinstance(value, dict) or not isinstance(value.get("name"), str) or not _CALL_KEYS.issuperset(value):
@@ -249,17 +253,13 @@ def read_call(body: str, call_id: str) -> ToolCall | Malformed:
         arguments = value.get("arguments", {})
         if not isinstance(arguments, dict):
             return Malformed("the arguments of a tool call are a JSON object")
-        if _depth(arguments) > MAX_CALL_DEPTH:
-            raise RecursionError
         # JSON escapes can make lone surrogates of plain ASCII text, behind the replacing of the whole turn.
         texts = (value["name"], canonical_json(arguments))
         return ToolCall(call_id, *(text.encode("utf-8", "replace").decode("utf-8") for text in texts))
     except json.JSONDecodeError as error:
         return Malformed(f"the tool call is not valid JSON at character {error.pos + 1}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return Malformed("the tool call is not valid JSON: a number in it is none")
-    except RecursionError:  # how deep Python's own reader goes depends on its version, and never counts
-        return Malformed(f"the arguments of a tool call are nested more than {MAX_CALL_DEPTH} deep")
 
 
 def no_constant(name: str) -> None:
@@ -267,7 +267,7 @@ def no_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def _depth(value: Any) -> int:
-    """Return the number of objects and lists that stand within one another in a JSON value; 0 for a plain one."""
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
-    return 0 if parts is None else 1 + max(map(_depth, parts), default=0)
+def _depth(text: str) -> int:
+    """Count how deep brackets stand within one another in a JSON text, those inside its strings left out."""
+    steps = ((match[0] in "[{") - (match[0] in "]}") for match in _BRACKETS.finditer(text))
+    return max(accumulate(steps, initial=0))

@@ -110,9 +110,7 @@ def _check_info(observation: Any, info: dict[str, Any], moment: str) -> None:
     for name, value in info.items():
         info_key = INFO_KEYS.get(name)
         if info_key is None or info_key.when not in (*moments, "some"):
-            raise CheckFailed(
-                f"info has {name!r} at {moment}, which agent_envs.core.env.INFO_KEYS does not document there"
-            )
+            raise CheckFailed(f"info has {name!r} at {moment}, which agent_envs.core.env.INFO_KEYS does not document")
         if not (isinstance(value, np.ndarray) if info_key.type is object else type(value) is info_key.type):
             raise CheckFailed(f"info[{name!r}] is a {type(value).__name__}, documented as {info_key.type.__name__}")
     for message in info["messages"]:

@@ -69,9 +69,7 @@ INFO_KEYS: dict[str, InfoKey] = {
     "success": InfoKey("end", bool, "whether the task was solved"),
     "active": InfoKey("some", str, "ExpA: the active environment"),
     "action_mask": InfoKey("some", object, "ExpA: the legal expanded actions, a numpy bool array of fixed length"),
-    "unconsented_changes": InfoKey(
-        "some", int, "tau2: changes before the scripted user's first consent, -1 without one"
-    ),
+    "unconsented_changes": InfoKey("some", int, "tau2: changes before the scripted user's first consent, -1 without"),
     "feedback": InfoKey("some", str, "VerbalFeedback: `explore` or `exploit`, as it was drawn; empty for none"),
 }
 

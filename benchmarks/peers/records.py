@@ -1,4 +1,4 @@
-"""`Turn` is what a peer's user would keep of each turn, as our environments keep it by themselves."""
+"""`PeerTurn` is what a peer's user would keep of each turn, as our environments keep it by themselves."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -198,8 +198,16 @@ def test_bodies_that_are_no_call(body):
 
 
 def test_a_call_may_be_nested_up_to_a_bound_that_no_version_of_python_moves():
-    deepest = '{"a":' * (MAX_CALL_DEPTH - 1) + "1" + "}" * (MAX_CALL_DEPTH - 1)
+    deepest = '{"a":' * (MAX_CALL_DEPTH - 2) + '"[["' + "}" * (MAX_CALL_DEPTH - 2)
     assert isinstance(read_call('{"name": "f", "arguments": {"x": ' + deepest + "}}", "call_0"), ToolCall)
+    deep = "[" * MAX_CALL_DEPTH + "]" * MAX_CALL_DEPTH
+    for body in (
+        f'{{"name": "f", "e": {deep}}}',
+        f"[{deep}",
+        f'{{"name": {deep}}}',
+        f'{{"name": "f", "arguments": {deep}}}',
+    ):
+        assert read_call(body, "call_0") == Malformed(f"the tool call is nested more than {MAX_CALL_DEPTH} deep")
 
 
 def test_the_longest_call_is_read_and_one_character_more_is_refused():

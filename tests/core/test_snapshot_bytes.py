@@ -119,9 +119,7 @@ def test_a_turn_is_hashed_once_however_long_the_episode(monkeypatch):
 def test_each_turn_is_encoded_once_and_forgotten_with_its_episode(monkeypatch):
     encoded = []
     whole = serialization.encode_state
-    monkeypatch.setattr(
-        serialization, "encode_state", lambda value: encoded.append(type(value).__name__) or whole(value)
-    )
+    monkeypatch.setattr(serialization, "encode_state", lambda item: encoded.append(type(item).__name__) or whole(item))
     kept = len(serialization._STORED_TEXTS)
     env = stack()
     env.reset(seed=9)

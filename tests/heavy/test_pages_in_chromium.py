@@ -39,11 +39,7 @@ from tests.needs import needs
 
 COLOUR = "getComputedStyle(node).{}.match(/[0-9.]+/g).slice(0, 3).map(Number)"
 LOOKS = {"light": ("light", 1280), "dark": ("dark", 1280), "phone": ("light", 360)}
-pytestmark = [
-    pytest.mark.heavy,
-    pytest.mark.xdist_group("chromium"),
-    needs("chromium", "[dev]", "[envs]"),
-]
+pytestmark = [pytest.mark.heavy, pytest.mark.xdist_group("chromium"), needs("chromium", "[dev]", "[envs]")]
 
 
 @pytest.fixture(scope="module")

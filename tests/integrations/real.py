@@ -24,6 +24,7 @@ from tests import ROOT
 PAGE = ROOT / "docs" / "integrations.md"
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 # What is exported: the page's commands. OpenEnv's own validation may ask for nothing but the lock file, which needs an index.
+PARITY = "tests/integrations/test_parity.py"
 HUBS = {name: ("SearchQA", "--arg", "max_generations=4") for name in ("verifiers", "openenv")}
 VALIDATED = """import pathlib, sys
 from openenv.cli._validation import validate_multi_mode_deployment
@@ -107,7 +108,7 @@ def examined(name: str, python: Path, work: Path) -> str:
         ]
         told.append(f"{names} names as in the stub")
     if package.hosts:
-        test = (python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/integrations/test_parity.py")
+        test = (python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--hypothesis-profile", "thorough", PARITY)
         told.append(run(*test, cwd=work, AGENT_ENVS_HOSTS=package.hosts, **variables).strip().splitlines()[-1])
     if name in HUBS:
         told.append(_exported(name, python, work, variables))

@@ -38,11 +38,7 @@ def test_sums_equal_the_reference_and_do_not_depend_on_the_split(batch, data):
     order = data.draw(st.permutations(range(count)))
     parts = [list(part) for part in np.split(np.array(order), cuts)]
     tokens = max(int(mask.sum()), 1)
-    sums = {
-        "token_mean": (tokens,),
-        "sequence_mean": (count,),
-        "dr_grpo": (count, 7),
-    }
+    sums = {"token_mean": (tokens,), "sequence_mean": (count,), "dr_grpo": (count, 7)}
     for name, denominators in sums.items():
         whole = torch.from_numpy(values).requires_grad_()
         split = torch.from_numpy(values).requires_grad_()

@@ -15,10 +15,7 @@ SMALL = [
     "--steps", "1", "--model.tokenizer-plays", "64", "--tasks-per-step", "2", "--group-size", "2",
     "--warm-start.demonstrations", "0", "--evaluation.every", "0", "--evaluation.test-tasks", "4", "--log.curves",
 ]  # fmt: skip
-RUNS = {
-    "grpo": ["--preset", "tiny-calcbench", *SMALL],
-    "earl": [*FEW, *SORT, *CPO, "--steps", "1", "--log.curves"],
-}
+RUNS = {"grpo": ["--preset", "tiny-calcbench", *SMALL], "earl": [*FEW, *SORT, *CPO, "--steps", "1", "--log.curves"]}
 
 
 @pytest.fixture(scope="module")

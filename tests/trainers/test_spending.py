@@ -128,10 +128,7 @@ def test_a_killed_run_finds_what_it_was_answered_since_its_checkpoint(whole, ser
     words = [*SMALL, "--feedback", f"openai:paid@{server.url}", "--prices", str(prices), "--out", str(tmp_path / "cut")]
     settings, place = parse(VEGSettings, words, program="veg")
     before = len(server.requests)
-    with (
-        pytest.raises(KeyboardInterrupt),
-        open_run(settings.with_feedback(), place, settings.spending()) as opened,
-    ):
+    with pytest.raises(KeyboardInterrupt), open_run(settings.with_feedback(), place, settings.spending()) as opened:
         end_step = opened.end_step
 
         def interrupted(stats, groups=()):

@@ -27,14 +27,7 @@ from trainers.command_line import SETTINGS_FILE, load_preset, parse, preset_name
 from trainers.environments import environment_spec
 from trainers.evaluation import measure_all
 from trainers.grpo import GRPOSettings
-from trainers.trained_agent import (
-    NAME,
-    TrainedAgent,
-    differences,
-    evaluation_command,
-    how_to_evaluate,
-    with_memory,
-)
+from trainers.trained_agent import NAME, TrainedAgent, differences, evaluation_command, how_to_evaluate, with_memory
 from trainers.veg import VEGSettings
 
 ARGUMENTS = json.loads(SMALL[SMALL.index("--env.arguments") + 1])

@@ -111,7 +111,7 @@ class Facts:
                 order[other].facts["spouse"] = order[one]
 
     def _draw_places(self) -> None:
-        """Draw each city's region, year and mayor; the first cities are the regions' capitals."""
+        """Draw each city's region, year and mayor; the first cities are the regions' capitals, and regions get governors."""
         rng, regions, cities = self.rng, self.entities["region"], self.entities["city"]
         for row, city in enumerate(cities):
             city.facts["region"] = regions[row] if row < len(regions) else rng.choice(regions)
@@ -160,7 +160,7 @@ class Facts:
             film.facts["source"] = novels[row % len(novels)]
 
     def hide(self) -> None:
-        """Replace one fact of a third of the entities by a value that nothing else mentions; passages do not state it."""
+        """Replace one relation of a third of the entities, 80 at most, by an entity that nothing else mentions."""
         pool = [entity for rows in self.entities.values() for entity in rows]
         for entity in self.rng.sample(pool, min(_MOST_HIDDEN, len(pool) // 3)):
             chained = [row for row in kinds()[entity.kind].chained if row.name in entity.facts and row.name != "spouse"]
@@ -208,6 +208,7 @@ class Teller:
         return tuple(passages)
 
     def _pick(self, wordings: tuple[str, ...]) -> str:
+        """Return a wording: a drawn one with paraphrase, else the first, without a draw."""
         return wordings[int(self._rng.random() * len(wordings))] if self._paraphrase else wordings[0]
 
     def _stated_relations(self, entity: Entity, relations: tuple[Relation, ...]) -> list[Relation]:

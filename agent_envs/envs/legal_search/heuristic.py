@@ -65,6 +65,7 @@ def _next(history: SearchHistory, missing: str) -> str | None:
 
 
 def _read(history: SearchHistory, ids: Sequence[str]) -> str | None:
+    """Return a call that reads the first of the sections that was not read yet; None where all were."""
     return next((rendered(READ, history.style, section_id=name) for name in ids if name not in history.asked_for), None)
 
 
@@ -74,7 +75,7 @@ def _search(history: SearchHistory, query: str, *engines: str) -> str | None:
 
 
 def _home(history: SearchHistory) -> Excerpt | None:
-    """Return the entry of the holder that was read, or the hit in the chapter that fits the question best."""
+    """Return the entry that was read of a holder whom the question names; for a question without names the best hit."""
     if names_in(history.question):
         return next((page for page in history.read if "chapter" in page.text), None)
     local = [hit for hit in reversed(history.all_hits) if hit.is_about(history.question) and not names_in(hit.heading)]
@@ -126,7 +127,7 @@ class QuestionReader:
     used: dict[str, None] = field(default_factory=dict)
 
     def answer(self) -> str:
-        """Return the answer; raises Missing."""
+        """Return a term, fine, last day, amount or difference, as the question asks; raises Missing."""
         try:
             names, units = names_in(self.question), units_in(self.question)
             if not (names or units or days_in(self.question)):
@@ -151,6 +152,7 @@ class QuestionReader:
         return self.pages[name]
 
     def _page_at(self, end: str, start: str = "") -> Excerpt:
+        """Return the first page that was read whose place begins and ends so; raises Missing with both, joined."""
         fitting = (page.id for page in self.pages.values() if page.place.startswith(start) and page.place.endswith(end))
         return self._page(next(fitting, f"{start}{end}"))
 
@@ -161,7 +163,7 @@ class QuestionReader:
         return self._page(best if scores.get(best) else missing)
 
     def _rule(self, case: str) -> Excerpt:
-        """Return the page of the rule that the question is about, in the chapter of the case, or in the law of its country."""
+        """Return the page of the rule whose wording fits the case and the unit asked for, in its chapter or country."""
         chapter, units = _CHAPTER.search(case), units_in(self.question)
         where = f"Chapter {chapter[1]}." if chapter else ""
         sign = "offence of class" if units == {"fine"} else "" if units else "counted"

@@ -18,7 +18,7 @@ NOTHING = "No section matches this query."
 
 
 def snippet(text: str, query: str, size: int) -> str:
-    """Return at most `size` characters of a text around where most of the query's words stand together, cut at words."""
+    """Return at most `size` characters of a text where most of the query's words but stop words stand together."""
     text = " ".join(text[:_MOST_TEXT].split())
     if len(text) <= size:
         return text
@@ -76,7 +76,7 @@ class SectionPage:
 def page_of(library: Library, section: Section, number: int, size: int) -> SectionPage | None:
     """Return a page of a section from 1, or None where it has no such page."""
     pages = _pages(library, section.id, size)
-    if number > len(pages):
+    if not 1 <= number <= len(pages):
         return None
     head = [f"ID: {section.id}", f"Place: {_short_place(library.breadcrumb(section.id))}"]
     head.append(f"Above: {section.parent or 'nothing, this is a root'}")
@@ -102,7 +102,7 @@ def _pages(library: Library, section_id: str, size: int) -> tuple[SectionPage, .
 
 
 def _subtree_rows(library: Library, section_id: str, size: int) -> list[tuple[str, str]]:
-    """Return (owner id, line) of a section and all below it; [] where laws are below it, or it is longer than a page."""
+    """Return (owner id, line) of a section and all below it, "" owning labels; [] over laws, or beyond a page."""
     depths = {section_id: 0}
     rows: list[tuple[str, str]] = []
     length = 0

@@ -171,7 +171,7 @@ class StatuteAsker:
         return start + timedelta(days=self._rng.randint(-500, 1100))
 
     def _draw_licence_day(self, rule: Rule) -> date:
-        """Draw a day around one from which on, or before which, a licence changes the amount of a rule."""
+        """Draw a day around one at which a licence changes the amount of a rule, or around 2011-01-01 where none does."""
         turns = [row[0] for row in (rule.early, rule.recent) if row]
         turn = self._rng.choice(turns) if turns else date(2011, 1, 1)
         return turn + timedelta(days=self._rng.randint(-1200, 1200))

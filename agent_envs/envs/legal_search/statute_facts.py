@@ -226,6 +226,7 @@ def _rule(rng: random.Random, chapter: Chapter, kind: RuleKind) -> Rule:
 
 
 def _change(rng: random.Random, kind: RuleKind) -> int:
+    """Draw an increase or a reduction of a size that is usual for the unit of a kind of rule."""
     return rng.choice((-1, 1)) * rng.choice(_DELTAS[kind.unit]) * _STEPS.get(kind.key, 1)
 
 
@@ -234,7 +235,7 @@ def _day(rng: random.Random, first: int, last: int) -> date:
 
 
 def _refer(rng: random.Random, law: Law) -> None:
-    """Add references between rules, amendments, and limits on the changes of a rule.
+    """Add references, amendments of rules that are in no reference, and limits on the changes of any rule.
 
     What is referred to lies in an earlier chapter, so that references end, and neither side is amended.
     """

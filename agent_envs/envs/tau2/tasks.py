@@ -42,7 +42,7 @@ class RowSource(Uncopied):
         self._tasks: dict[tuple[str, str], Task] = {}
 
     def ids(self, split: str) -> tuple[str, ...]:
-        """Return the ids of a split in file order."""
+        """Return the ids of a split in file order; KeyError where there is no such split."""
         return self._split_ids[split]
 
     def size(self, split: str) -> int:

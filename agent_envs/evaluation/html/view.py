@@ -105,6 +105,7 @@ def _write_site(run: Run, site: LinkedPages, most: int | None, progress: Progres
 
 
 def _texts(run: Run, row: ViewRow, reader: ReplayReader) -> tuple[str, str, str]:
+    """Return an episode's question, answer and gold as a list shows them; question and gold are "" without the task."""
     task = reader.task(run.suite.entries[row.entry], row.numbers.task)
     return (_short(task.question) if task else "", row.texts[1], _short("; ".join(task.gold)) if task else "")
 
@@ -284,7 +285,7 @@ def badge(numbers: EpisodeNumbers) -> Cell:
 
 
 def run_facts(run: Run, result: Result) -> tuple[tuple[str, str], ...]:
-    """Return the facts of a run by name: agent, suite, episodes, tokens, cost and time."""
+    """Return the facts of a run by name: agent, suite, planned episodes, tokens, cost and time."""
     identity, summaries = run.config.identity, result.summaries
     planned, trials = sum(summary.episodes for summary in summaries), run.suite.trials
     tokens: Counter[str] = Counter()

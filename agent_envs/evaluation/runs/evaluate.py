@@ -206,9 +206,8 @@ def _with_budget(setup: _EvaluationSetup, suite: Suite, run: Run | None) -> tupl
     if price is not None:
         prices[payer] = price
     before = _spent_before(run, payer, models.values()) if run is not None else {}
-    budget = Budget(
-        SpendingLimits(usd=most), prices, ledger=run.folder / "spent.json" if run is not None else None, before=before
-    )
+    ledger = run.folder / "spent.json" if run is not None else None
+    budget = Budget(SpendingLimits(usd=most), prices, ledger=ledger, before=before)
     if price is not None:
         actor = BudgetedPolicy(actor, budget) if charged is None else charged(budget)
     return actor, Services(charged=RunBudgets(dict.fromkeys(prices, budget)))
@@ -296,15 +295,14 @@ def _estimate_from_pilot(
                     progress(len(numbers), len(places), sum(row.success for row in numbers), "pilot")
             if len(numbers) == len(keys):
                 break
-    rows = zip(numbers, _costs(suite, numbers, setup.prices)[0], strict=True)
-    return estimate(suite, [*rows], setup.settings.max_cost_usd)
+    costs = _costs(suite, numbers, setup.prices)[0]
+    return estimate(suite, [*zip(numbers, costs, strict=True)], setup.settings.max_cost_usd)
 
 
 def result_from(suite: Suite, settings: Settings, numbers: list[EpisodeNumbers], prices: RunPrices) -> Result:
     """Compute a result from the numbers of every planned episode, in the order of the suite, and the `prices` of tokens."""
     summaries = summarise(suite, numbers, *_costs(suite, numbers, prices))
-    complete = all(row.complete for row in numbers)
-    return Result(suite, settings, summaries, score_of(suite, summaries), complete)
+    return Result(suite, settings, summaries, score_of(suite, summaries), all(row.complete for row in numbers))
 
 
 def result_of_run(run: Run, measures: Measures | None = None) -> tuple[Result, list[EpisodeNumbers]]:
@@ -362,8 +360,7 @@ def _own_agent(name: str, options: dict[str, Any]) -> Policy:
         target, option = OF_A_CHECKOUT[module]
         options = {option: attribute, **options} if option else options
         module, colon, attribute = target.format(attribute).partition(":")
-    package = module.partition(".")[0]
-    if package in ("baselines", "trainers") and find_spec(package) is None:
+    if (package := module.partition(".")[0]) in ("baselines", "trainers") and find_spec(package) is None:
         raise UsageError(f"agent {name!r} is of a checkout: run in its folder, where {package}/ is")
     if not colon or not attribute.isidentifier():
         hint = "" if colon else f" (a chat model has its provider before it: openai:{name})"
@@ -382,8 +379,7 @@ class BudgetedPolicy:
     """A wrapper that charges a policy's replies to a budget and ends when it is spent, for policies that cannot pay by call."""
 
     def __init__(self, policy: Policy, budget: Budget) -> None:
-        self.name, self.batch = policy.name, policy.batch
-        self.traits = traits_of(policy)
+        self.name, self.batch, self.traits = policy.name, policy.batch, traits_of(policy)
         self._policy, self._budget = policy, budget
 
     def begin(self, env: gym.Env[Any, Any]) -> "BudgetedPolicy":
@@ -399,6 +395,5 @@ class BudgetedPolicy:
             self._budget.pay(self.name, fault.usage, failed=True)
             raise
         for reply in replies:
-            # An agent's turn may need no model.
-            self._budget.pay(self.name, reply.usage, failed=reply.usage.get("calls") == 0)
+            self._budget.pay(self.name, reply.usage, failed=reply.usage.get("calls") == 0)  # a turn may need no model
         return replies

@@ -226,7 +226,7 @@ class _EntryMeasures:
         return replace(numbers, labels=labels, metrics=metrics)
 
     def _metrics_of(self, trajectory: Trajectory, task: Task) -> dict[str, float]:
-        """Call the environment's metrics companion for an episode and return its finite numbers as floats."""
+        """Call the environment's metrics companion and return its numbers as floats; RuntimeError: one is not finite."""
 
         def number(value: Any) -> bool:
             return isinstance(value, int | float) and math.isfinite(value)

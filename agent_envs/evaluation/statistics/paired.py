@@ -80,7 +80,7 @@ def compare_paired(
 def paired_interval(
     differences: NDArray[np.float64], homes: NDArray[np.intp], level: float = 0.95
 ) -> tuple[float, float, float]:
-    """Return the mean of differences, one a task, and its clustered t interval within [-1, 1]; `homes` are `numbered` clusters.
+    """Return the mean of differences, one a task, and its clustered t interval in [-1, 1]; `homes` are from `number_names`.
 
     Where (nearly) all clusters show one difference d, their spread is (nearly) 0 and says too little about clusters that were
     not drawn: with C clusters, up to q = 1 - (1 - level)^(1/C) of all clusters (the rule of three: 3/C) may differ from what

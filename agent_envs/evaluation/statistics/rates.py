@@ -162,7 +162,7 @@ def pass_at_k(successes: int, trials: int, k: int) -> float:
 
 
 def clustered_variance(values: NDArray[np.float64], homes: NDArray[np.intp]) -> tuple[float, int]:
-    """Return the squared standard error of the mean, and the number of clusters; `homes` are `numbered` clusters."""
+    """Return the squared standard error of the mean, and the number of clusters; `homes` are from `number_names`."""
     sums = np.bincount(homes, weights=values - values.mean())
     count = len(sums)
     return float((sums**2).sum()) / len(values) ** 2 * count / max(count - 1, 1), count

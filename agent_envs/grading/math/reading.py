@@ -75,7 +75,7 @@ def _without_unit(tokens: list[Token], cut: int) -> int:
 
 
 def _degree(texts: list[str]) -> int:
-    """Return the number of tokens of a degree sign at the end."""
+    r"""Return the number of tokens of a `^\circ` at the end, in braces or without: 4, 2 or 0."""
     if texts[-2:] == ["^", "circ"]:
         return 2
     return 4 if texts[-4:] == ["^", "{", "circ", "}"] else 0
@@ -173,7 +173,7 @@ def _step(token: Token) -> int:
 
 
 def read_math(text: str) -> MathValue | None:
-    """Return the value of an answer.
+    """Return the value of an answer, its words where it is no mathematics; None where it is empty or too long.
 
     What is no mathematics, or too much of it, is compared as words: token by token, without layout. None is for a text that is
     empty or longer than `MAX_CHARACTERS`.
@@ -191,7 +191,7 @@ def read_math(text: str) -> MathValue | None:
 
 
 def math_equal(prediction: str, gold: str) -> bool:
-    """Return whether two answers are the same mathematically; exact, bounded, never raises.
+    """Return whether two answers are the same, as mathematics or else word for word; exact, bounded, never raises.
 
     An equivalence of texts that have a value, as long as comparing them stays within its bound: what does not is unequal.
     """

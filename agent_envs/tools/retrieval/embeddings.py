@@ -95,7 +95,7 @@ def vectors_folder(corpus: Corpus, encoder: Encoder, cache_dir: Path) -> Path:
 
 
 def _compute(corpus: Corpus, encoder: Encoder, folder: Path, progress: Progress | None) -> Vectors | None:
-    """Compute and install a corpus's vectors; after a kill the sound blocks on disk are kept and the rest computed."""
+    """Compute and install a corpus's vectors, going on after a kill; None where the installed folder does not open."""
     unfinished = folder.parent / f".{folder.name}.blocks"
     try:
         with unfinished.open("a+b") as file:

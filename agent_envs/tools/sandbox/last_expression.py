@@ -83,14 +83,14 @@ class _Scan:
             self.line, self._block = token.end(), False
 
     def _begin(self, token: re.Match[str], text: str) -> None:
-        """Begin a statement; one in a block, or behind a colon on the block's own line, is no statement of the cell."""
+        """Begin a statement; one in a block, or behind a colon on the block's own line, cannot be the last expression."""
         indented = token.string[self.line : token.start()][:1].isspace()
         self._block = self._block or indented or text in _COMPOUND
         self.start, self.fresh, self._lambda = token.start(), False, False
         self.expression = not self._block and text not in _SIMPLE and text != "@"
 
     def _judge(self, kind: str | None, text: str) -> None:
-        """Rule out that the last statement is an expression: a bare `for`, or an assignment outside a lambda."""
+        """Rule out that the last statement is an expression: a bare `for`, or an assignment, of which a lambda allows `=`."""
         if kind == "word":
             self._lambda = self._lambda or text == "lambda"
             self.expression = self.expression and text != "for"
@@ -143,7 +143,7 @@ def _in_text(code: str, at: int, inside: list[str]) -> int | None:
 
 
 def _in_field(code: str, at: int, inside: list[str]) -> int | None:
-    """Take one token of the code in a field; return where it leads, None if it cannot be told."""
+    """Take one token of the code in a field, pushing a nested formatted string; return where it leads, None for unknown."""
     token = _TOKEN.match(code, at)
     assert token is not None
     text, end = token.group(), token.end()

@@ -43,7 +43,7 @@ class UrlPolicy:
     private: tuple[tuple[str, int], ...] = ()
 
     def place(self, url: str) -> str:
-        """Return a URL in its normal form, without its fragment.
+        """Return a URL in its normal form, if it may be opened; exempt hosts skip the checks of port and private name.
 
         Raises Unopenable: it is none that may be opened, whatever its host resolves to.
         """
@@ -118,6 +118,7 @@ def is_public(address: str) -> bool:
 
 
 def _split(text: str) -> tuple[str, str]:
+    """Split `host:port`; port "0", which stands for all, where there is none. A bare IPv6 address is not for it."""
     host, colon, port = text.rpartition(":")
     if not colon:
         return text, "0"
@@ -134,10 +135,12 @@ def _is_address(text: str) -> bool:
 
 
 def _normal(host: str) -> str:
+    """Return a lower-case host without the dot at its end, or an IP address in its one spelling."""
     return str(ipaddress.ip_address(host)) if _is_address(host) else host.removesuffix(".")
 
 
 def _sound_host(host: str) -> bool:
+    """Return whether a host is a well-formed name, or an IP address without a scope."""
     # A scope ("%eth0") names an interface of this machine.
     if len(host) > _MAX_HOST_CHARACTERS or "%" in host:
         return False
@@ -145,7 +148,7 @@ def _sound_host(host: str) -> bool:
 
 
 def _private_name(host: str) -> bool:
-    """Return whether a host is private by its name, for a proxy that resolves what cannot be resolved here."""
+    """Return whether a host is a private address, a single label, a number or of a private suffix; names are not resolved."""
     if _is_address(host):
         return not is_public(host)
     name = host.removesuffix(".")

@@ -9,15 +9,21 @@ import pytest
 from agent_envs.base.messages import Message
 from agent_envs.envs.expa.calculator.derivations import Calculation, derivation
 from agent_envs.envs.expa.feedback import give_feedback
+from tests.examples import part
 from tests.hinted import along, counts, half_able
 
-TASKS = range(10)
-FOUND = {
-    "Sort": [10, 6, 2], "Order": [10, 8, 1], "Arithmetic": [10, 3, 0], "Countdown": [10, 6, 0],
-    "Count": [10, 8, 0], "GSM8KScaled": [10, 3, 0], "CalcBench": [10, 3, 0], "SortExpA": [10, 5, 2],
-    "OrderExpA": [10, 6, 1], "ArithmeticExpA": [10, 7, 0], "CountdownExpA": [10, 7, 0], "CountExpA": [10, 8, 0],
-    "GSM8KScaledExpA": [10, 3, 0], "CalcBenchExpA": [10, 7, 0],
-}  # fmt: skip
+TASKS = range(part(40, 10))
+FOUND = part({
+    "Sort": [40, 20, 4], "Order": [40, 28, 2], "Arithmetic": [40, 26, 0], "Countdown": [40, 26, 0],
+    "Count": [40, 34, 0], "GSM8KScaled": [40, 11, 0], "CalcBench": [40, 23, 0], "SortExpA": [40, 20, 4],
+    "OrderExpA": [40, 31, 2], "ArithmeticExpA": [40, 27, 0], "CountdownExpA": [40, 31, 0], "CountExpA": [40, 36, 0],
+    "GSM8KScaledExpA": [40, 18, 0], "CalcBenchExpA": [40, 28, 0],
+}, {
+    "Sort": [10, 6, 2], "Order": [10, 8, 1], "Arithmetic": [10, 3, 0], "Countdown": [10, 6, 0], "Count": [10, 8, 0],
+    "GSM8KScaled": [10, 3, 0], "CalcBench": [10, 3, 0], "SortExpA": [10, 5, 2], "OrderExpA": [10, 6, 1],
+    "ArithmeticExpA": [10, 7, 0], "CountdownExpA": [10, 7, 0], "CountExpA": [10, 8, 0], "GSM8KScaledExpA": [10, 3, 0],
+    "CalcBenchExpA": [10, 7, 0],
+})  # fmt: skip
 
 
 def meant(moment):

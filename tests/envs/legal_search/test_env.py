@@ -6,6 +6,7 @@ import pytest
 
 import agent_envs
 from agent_envs.base.errors import DataMissing, EnvFault, UsageError
+from agent_envs.checker import check_turn_env
 from agent_envs.envs.legal_search.env import LegalSearch
 from agent_envs.envs.legal_search.outcomes import ended_of
 from agent_envs.envs.legal_search.scoring import metrics
@@ -16,6 +17,7 @@ from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
 from agent_envs.wrappers import ForcedAnswer
 from tests.envs.legal_search.small import CHAPTER, DUES, FEES, LONG, ROOT, TERM, make, play
+from tests.examples import part
 from tests.rows import each_row
 
 
@@ -238,3 +240,10 @@ def test_twelve_free_turns_fit_the_defaults():
     core = LegalSearch(semantic="bm25")
     assert allowed_limits(core, (0, 1, 2, 3, 4, 6, 8, 10, 12)) == (0, 1, 2, 3, 4, 6, 8, 10, 12)
     assert core.max_searches == 12
+
+
+def test_the_contract_holds_in_the_papers_reward_by_native_calls():
+    report = check_turn_env(
+        LegalSearch(semantic="bm25", protocol="json", reward="art_e"), episodes=part(3, 1), hostile=50
+    )
+    assert report.ok, report.text()

@@ -8,9 +8,10 @@ import gymnasium as gym
 from agent_envs.base.messages import Message
 from agent_envs.envs.legal_search.feedback import give_feedback
 from agent_envs.envs.legal_search.tools import Final, read_turn
+from tests.examples import part
 from tests.hinted import along, counts, half_able
 
-TASKS = range(10)
+TASKS = range(part(40, 10))
 
 
 def as_text(moment):
@@ -51,7 +52,7 @@ def answered(moment):
 def test_good_hints_help_and_misleading_ones_hurt():
     env = gym.make("agent_envs/LegalSearch-v0")
     good, own, misleading = counts(env, TASKS, as_text).values()
-    assert good >= 8 and good > own + 1 and misleading <= 1, (good, own, misleading)
+    assert good >= part(30, 8) and good > own + part(4, 1) and misleading <= part(4, 1), (good, own, misleading)
 
 
 def test_what_a_question_needs_is_found_one_section_after_the_other():

@@ -54,7 +54,7 @@ def test_a_section_that_fits_is_shown_with_all_below_it():
     assert page.ids == (FEES, DUES)
     assert f"ID: {DUES} |" in page.text and "$120" in page.text and f"Above: {CHAPTER}" in page.text
     assert "Page:" not in page.text
-    assert page_of(LIBRARY, LIBRARY.read(FEES), 2, 4000) is None
+    assert [page_of(LIBRARY, LIBRARY.read(FEES), number, 4000) for number in (2, 0, -1)] == [None] * 3
 
 
 def test_what_does_not_fit_is_listed_by_id_and_not_counted_as_read():

@@ -60,7 +60,7 @@ def test_the_others_stay_strictly_below(arguments):
 
 def test_the_solver_finds_its_passages():
     """Each query of the chain brings the passage of its hop, which is what makes the questions solvable by searching."""
-    for result in returns("solver", top_k=1):
+    for result in returns("solver", TASKS, top_k=1):
         found = [i for turn in result.trajectory.turns for r in turn.results for i in r.ids]
         support = result.trajectory.task.hidden.support
         assert tuple(found) == support[: len(found)]
@@ -96,7 +96,7 @@ def test_without_a_free_turn_the_heuristic_is_naive_rag():
 
 def test_retrievers_are_ordered():
     wins = {
-        name: sum(result.success for result in returns("heuristic", retriever=name))
+        name: sum(result.success for result in returns("heuristic", TASKS, retriever=name))
         for name in ("oracle", "bm25", "random", "empty")
     }
     assert wins["oracle"] >= wins["bm25"] >= wins["random"] >= wins["empty"]

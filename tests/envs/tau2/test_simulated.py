@@ -45,6 +45,12 @@ def test_the_solver_succeeds_on_generated_tasks_and_nobody_does(name, side):
     assert not any(played(env, "null", task).success for task in range(part(9, 3)))
 
 
+def test_the_solver_succeeds_alone():
+    env = gym.make(IDS["telecom"], side="solo")
+    for task in range(part(30, 3)):
+        assert played(env, task=task).success, task
+
+
 @pytest.mark.parametrize("name", IDS)
 def test_the_heuristic_stands_between_the_solver_and_nobody(name):
     env = gym.make(IDS[name])

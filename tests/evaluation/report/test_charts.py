@@ -44,7 +44,7 @@ def test_a_curve_is_drawn_inside_its_axes() -> None:
 def test_ticks_use_one_unit() -> None:
     points = tuple((x * 200_000.0, 0.1 * x, None, None) for x in range(6))
     texts = [
-        text.text for text in ElementTree.fromstring(curve_svg(Curve("", "", "", (("a", points),)))).findall("text")
+        node.text for node in ElementTree.fromstring(curve_svg(Curve("", "", "", (("a", points),)))).findall("text")
     ]
     assert texts == ["0", "0.1", "0.2", "0.3", "0.4", "0.5", "0", "0.2M", "0.4M", "0.6M", "0.8M", "1M"]
 

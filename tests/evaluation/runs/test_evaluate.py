@@ -156,16 +156,7 @@ def test_outcomes():
     assert outcome("fault") == "fault" and outcome("budget") == "budget"
     assert unplayed_numbers(entry, "a", "w", 0).outcome == "missing"
     assert not numbers_of(entry, "w", 0, played("a", [1.0], True, "fault")).success  # a fault is never a success
-    named = {
-        "solved",
-        "wrong answer",
-        "out of turns",
-        "unreadable",
-        "not achieved",
-        "fault",
-        "budget",
-        "missing",
-    }
+    named = {"solved", "wrong answer", "out of turns", "unreadable", "not achieved", "fault", "budget", "missing"}
     assert set(FAILURES) == named
 
 

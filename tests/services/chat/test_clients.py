@@ -138,9 +138,7 @@ def test_anthropic_blocks(read_anthropic):
     met = anthropic_answer(text, stop_reason="stop_sequence", stop_sequence="</answer>")
     assert read_anthropic(met).text == "<answer>Mor</answer>"
     assert read_anthropic(anthropic_answer(stop_reason="refusal")) == ChatReply(
-        "",
-        usage={**NOTHING, "uncounted": 1},
-        stop_reason="refusal",
+        "", usage={**NOTHING, "uncounted": 1}, stop_reason="refusal"
     )
     call = {"type": "tool_use", "id": "t", "name": "find", "input": {"q": 1}}
     assert read_anthropic(anthropic_answer(call)).tool_calls == (ToolCall("t", "find", '{"q":1}'),)

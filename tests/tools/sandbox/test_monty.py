@@ -13,15 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_envs.base.errors import EnvFault, MissingExtra, UsageError
-from agent_envs.tools.sandbox import (
-    BACKENDS,
-    LANGUAGE,
-    SUBSET,
-    Limits,
-    SandboxSpec,
-    begin_record,
-    open_sandbox,
-)
+from agent_envs.tools.sandbox import BACKENDS, LANGUAGE, SUBSET, Limits, SandboxSpec, begin_record, open_sandbox
 from agent_envs.tools.sandbox import monty as module
 from agent_envs.tools.sandbox.monty import MontyBackend, monty_version
 from agent_envs.tools.sandbox.sessions import MOST_SAVED_BYTES

@@ -25,11 +25,7 @@ class CountSource(SeededSource[Task]):
     """Tasks that count a digit in a number, or a shape in a sequence. No question is in two splits, however it is put."""
 
     def __init__(
-        self,
-        *,
-        sequences: Literal["digits", "symbols"] = "digits",
-        length: int = MOST_LENGTH,
-        words: float = 0.9,
+        self, *, sequences: Literal["digits", "symbols"] = "digits", length: int = MOST_LENGTH, words: float = 0.9
     ) -> None:
         """Take digits or symbols, the most items of a sequence, and the share of questions in words."""
         name = "count"

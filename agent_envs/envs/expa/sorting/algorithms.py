@@ -24,7 +24,7 @@ def _comes_before(one: int, other: int) -> Generator[Move, bool | None, bool]:
 
 
 def _exchange(order: list[int], one: int, other: int) -> Moves:
-    """Swap the symbols at two places."""
+    """Yield the swap of the symbols at two places, and swap them in the order."""
     yield "swap", order[one], order[other]
     order[one], order[other] = order[other], order[one]
 

@@ -54,7 +54,7 @@ def _pairs(rng: Random) -> list[tuple[str, str]]:
 
 
 def _flights(rng: Random) -> dict[str, Any]:
-    """Draw the flights by number: some times a day each way between each pair of airports, with an instance for each day."""
+    """Draw the flights by number: some times a day each way between the drawn pairs of airports, an instance for each day."""
     flights: dict[str, Any] = {}
     for one, two in _pairs(rng):
         minutes, fare = 5 * rng.randrange(15, 54), rng.randrange(90, 190)

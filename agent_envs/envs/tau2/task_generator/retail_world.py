@@ -109,7 +109,7 @@ def _card(rng: Random) -> Record:
 
 
 def _order(rng: Random, order_id: str, user: Record, goods: dict[str, Record]) -> Record:
-    """Draw an order of a user: one to five products, its status, and one payment for all."""
+    """Draw an order as it is placed: one to five products, its status, and one payment for all."""
     names, weights = zip(*_STATUSES, strict=True)
     bought = [goods[product_id] for product_id in rng.sample(list(goods), rng.choice((1, 2, 2, 3, 3, 4, 5)))]
     items = [_item(product, rng.choice(list(product["variants"].values()))) for product in bought]

@@ -59,7 +59,7 @@ class _Company:
     """Draws one company, customer by customer."""
 
     def __init__(self, rng: Random) -> None:
-        """Begin with empty tables, and draw the codes of all ids."""
+        """Begin with empty tables, and draw the codes of customers, lines, devices and bills."""
         self.rng = rng
         self.tables: dict[str, list[dict[str, Any]]] = {
             name: [] for name in ("plans", "customers", "lines", "bills", "devices")

@@ -79,7 +79,7 @@ class Reaction:
 
     @property
     def look(self) -> Check | None:
-        """The check that the user has to make before it can answer, or None."""
+        """The check that has to be made before a message that closes, asks whether it worked or says it is done is answered."""
         return self.want.check if must_look(self.script, self.mind, self.message) else None
 
     def answer(self) -> tuple[str, Mind]:
@@ -123,7 +123,7 @@ class Reaction:
             self._parts.append(self.want.say)
 
     def _tell(self) -> int:
-        """Add the facts that are asked for; return the number of their sentences."""
+        """Add answers: a correction, else facts and admissions of what is not known; return the number of their sentences."""
         place = focus(self.script, self.mind, self.message)
         telling = Telling(self.script, self.persona, self.random, self.message, place, self.mind)
         parts = telling.parts()
@@ -150,13 +150,13 @@ class Reaction:
         self.mind = self.mind.replace(doubted=message.refuses)
 
     def _declining_want(self) -> Want | None:
-        """Return the want in question if it declines what the message offers, or a limit is passed; else None."""
+        """Return the want that is touched, else the current one, if it declines a text of the offer or a limit is passed."""
         want, offered = next((self.script.wants[place] for place in self._places()), self.want), self.message.offered
         declined = any(text.lower() in offered for text in want.declines if text)
         return want if declined or want.declines and _BEYOND.search(offered) else None
 
     def _object(self, want: Want) -> None:
-        """Object to the message with a want's objection, or say the want again."""
+        """Add a want's objection to the answer, or the want where it has none; whether it helps depends on its being new."""
         self._parts.append(want.objection or want.say)
         self._news = self._news or not self._repeated
         self.mind = self.mind.replace(reminded=(*self.mind.reminded, self.mind.want))  # a goodbye now suits it

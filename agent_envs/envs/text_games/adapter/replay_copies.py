@@ -161,7 +161,7 @@ class Replayed(Generic[E, R]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all but the copies: a copy or a pickle of the store begins empty."""
-        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_live", "_kept")}
+        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_live", "_checkpoints")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)

@@ -149,7 +149,7 @@ class _Attempt:
         self._do(TOGGLE)
 
     def _put_next(self, clause: BabyClause) -> None:
-        """Fetch the thing, then drop it in a cell beside the other one; a blocked cell is cleared first."""
+        """Do the next part of it: fetch the thing, clear the blocked cell that it faces, or drop it beside the other one."""
         fixed = clause.beside.matches if clause.beside else ()
         if self.world.carrying not in clause.thing.matches:
             others = self._places(fixed)
@@ -354,7 +354,7 @@ def facing_states(world: BabyWorld, cells: Mapping[int, int]) -> Goal:
 
 
 def tolls(world: BabyWorld, prices: RouteCosts) -> dict[str, int]:
-    """Return the cost of entering a cell by its content; 0 where it cannot be entered."""
+    """Return the cost of entering a cell by its content, a lock's price without its key; 0 where it cannot be entered."""
     load = world.things[world.carrying] if world.carrying >= 0 else None
     table = {EMPTY: 1, WALL: 0}
     for number, thing in enumerate(world.things):

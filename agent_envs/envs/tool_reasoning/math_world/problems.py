@@ -32,7 +32,7 @@ def _horner(x: int, coefficients: tuple[int, ...]) -> int:
 
 
 def _polynomial_text(x: int, coefficients: tuple[int, ...]) -> dict[str, str]:
-    """Return a polynomial in x as text, the highest power first, terms of 0 left out."""
+    """Return the slot `coefficients`: a polynomial in x as text, the highest power first, terms of 0 left out."""
     text = ""
     for power, coefficient in reversed(list(enumerate(coefficients))):
         if coefficient:

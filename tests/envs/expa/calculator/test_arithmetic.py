@@ -11,11 +11,12 @@ from agent_envs.envs.expa.calculator.calculator import keyable
 from agent_envs.envs.expa.calculator.random_expressions import MOST_DIGITS, OPERATORS, as_unit
 from agent_envs.grading.arithmetic import evaluate, number_text
 from tests.envs.expa.calculator.reading import arithmetic, assert_random_access
+from tests.examples import part
 from tests.fresh_process import printed
 from tests.rows import each_row
 
 SPLITS = ("train", "dev", "test")
-COUNT = 1000
+COUNT = part(3000, 1000)
 
 
 @cache

@@ -8,11 +8,12 @@ import pytest
 from agent_envs.base.errors import UsageError
 from agent_envs.envs.expa.calculator.count import SHAPES, CountSource
 from tests.envs.expa.calculator.reading import assert_random_access, number_in_words
+from tests.examples import part
 from tests.fresh_process import printed
 
 SPLITS = ("train", "dev", "test")
 KINDS = ("digits", "symbols")
-COUNT = 1000
+COUNT = part(3000, 1000)
 
 
 @cache
@@ -97,8 +98,7 @@ def test_knobs():
 
 
 @pytest.mark.parametrize(
-    "knobs",
-    [{"sequences": "letters"}, {"length": 0}, {"length": 21}, {"words": -0.1}, {"words": True}],
+    "knobs", [{"sequences": "letters"}, {"length": 0}, {"length": 21}, {"words": -0.1}, {"words": True}]
 )
 def test_bad_knobs_name_themselves(knobs):
     with pytest.raises(UsageError, match=f"count: {next(iter(knobs))}="):

@@ -13,12 +13,12 @@ from agent_envs.envs.expa.calculator.calculator import keyable
 from agent_envs.envs.expa.calculator.countdown import CountdownSource, check
 from agent_envs.grading.arithmetic import evaluate, number_text
 from tests.envs.expa.calculator.reading import assert_random_access, value
-from tests.examples import examples
+from tests.examples import examples, part
 from tests.fresh_process import printed
 from tests.rows import each_row
 
 SPLITS = ("train", "dev", "test")
-COUNT = 1000
+COUNT = part(3000, 1000)
 GIVEN, TARGET = ("12", "3", "3", "40"), "43"
 
 
@@ -35,7 +35,7 @@ def test_random_access():
 @pytest.mark.parametrize("targets", ["any", "integers", "natural"])
 @pytest.mark.parametrize("split", SPLITS)
 def test_solvable_and_told_in_full(split, targets):
-    for task in tasks(split, targets=targets)[:300]:
+    for task in tasks(split, targets=targets)[: part(3000, 300)]:
         target, listed = re.fullmatch(
             r"Which expression has the value (-?[0-9.]+) and is made of the numbers (.+?), each .*\?", task.question
         ).groups()

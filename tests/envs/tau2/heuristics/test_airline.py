@@ -20,7 +20,7 @@ from agent_envs.envs.tau2.task_generator.source import generated_domain
 from agent_envs.envs.tau2.toolkit import FRESH, call
 from agent_envs.envs.tau2.turn_taking import Rules
 from agent_envs.rollout.policy import Request
-from tests.examples import examples
+from tests.examples import examples, part
 from tests.rows import each_row
 
 DOMAIN = generated_domain("airline")
@@ -151,7 +151,7 @@ def test_turns_are_a_function_of_the_messages():
 def test_it_serves_easy_tasks_and_not_all_hard_ones():
     rate = {}
     for difficulty in ("easy", "medium", "hard"):
-        rewards = [play(difficulty, "dev", number)[0] for number in range(20)]
+        rewards = [play(difficulty, "dev", number)[0] for number in range(part(40, 20))]
         rate[difficulty] = sum(rewards) / len(rewards)
     assert 0.7 <= rate["easy"] <= 0.95
     assert 0.05 <= rate["hard"] <= 0.5
@@ -160,11 +160,11 @@ def test_it_serves_easy_tasks_and_not_all_hard_ones():
 
 def test_it_writes_nothing_that_the_policy_forbids_where_it_is_asked_for_that():
     refused = 0
-    for number in range(20):
+    for number in range(part(60, 20)):
         row = make_row("train", number, "hard")
         writes = {json.dumps(one["arguments"], sort_keys=True) for one in row["evaluation_criteria"]["actions"]}
         _, lines = play("hard", "train", number)
         cancelled = [one for line in lines for one in line.calls if one.name == "cancel_reservation"]
         assert all(json.dumps(arguments_of(one), sort_keys=True) in writes for one in cancelled), row["id"]
         refused += any("I am sorry, but" in line.text for line in lines if line.sender == "assistant")
-    assert refused > 10
+    assert refused > part(30, 10)

@@ -6,6 +6,7 @@ import random
 import re
 import sys
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
@@ -65,6 +66,14 @@ def test_a_level_of_minigrid_passes_every_check(example):
 )
 def test_stairs_pass_every_check_with_copies_and_without(made):
     all_pass(made(), episodes=2, hostile=part(100, 30))
+
+
+def test_an_id_with_an_argument_passes_every_check():
+    gym.register(id="stairs/Climb-v0", entry_point="tests.envs.text_games.adapter.stairs:Climb")
+    try:
+        all_pass(gym.make("stairs/Climb-v0", top=2), episodes=part(2, 1), hostile=part(100, 30))
+    finally:
+        gym.registry.pop("stairs/Climb-v0")
 
 
 def test_what_a_policy_reads():

@@ -142,8 +142,9 @@ def test_an_environment_that_is_not_deterministic_is_a_fault_that_names_it():
 
 
 def test_a_copy_or_a_pickle_of_a_store_begins_empty():
-    tapes = Replayed(name="Tape", start=_started, act=Tape.act)
+    tapes = Replayed(name="Tape", start=_started, act=Tape.act, every=1)
     tapes.step(1, "", "a")
+    assert tapes._live and tapes._checkpoints and not {"_live", "_checkpoints"} & tapes.__getstate__().keys()
     for other in (copy.deepcopy(tapes), pickle.loads(pickle.dumps(tapes))):
         assert not other._live and other.step(1, "a", "b") == "1:ab"
 

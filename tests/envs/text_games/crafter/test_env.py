@@ -209,13 +209,7 @@ def test_the_drawing_is_the_view_in_letters():
         facing="up",
     )
     lines = drawing(sight).split("\n")
-    assert lines[:5] == [
-        "",
-        ". . . . . . . . .",
-        ". . T . . . . . .",
-        ". . . . @ . . . .",
-        ". . . . Z . . . .",
-    ]
+    assert lines[:5] == ["", ". . . . . . . . .", ". . T . . . . . .", ". . . . @ . . . .", ". . . . Z . . . ."]
     assert lines[7] == "@ you (looking up, at grass), . grass, T tree, Z zombie"
     assert lines[8:] == ["health 9, food 9, drink 9, energy 9", "carries nothing"]
 

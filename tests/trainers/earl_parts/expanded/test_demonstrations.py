@@ -20,6 +20,7 @@ from agent_envs.envs.expa.sorting.algorithms import ALGORITHMS
 from agent_envs.rollout.episode_runner import run_episode
 from agent_envs.rollout.policy import CompanionPolicy
 from benchmarks.sorting_plays import exact, run
+from tests.examples import part
 from tests.trainers.forked import returned
 from trainers.command_line import load_preset
 from trainers.earl import EARLSettings
@@ -248,7 +249,7 @@ def test_swaps_of_neighbours():
         assert tuple(order) == target
 
 
-@pytest.mark.parametrize("size", [3, 5])
+@pytest.mark.parametrize("size", part([2, 3, 4, 5], [2, 5]))
 @pytest.mark.parametrize("direction", ["ascending", "descending"])
 def test_strategies_sort_whatever_comes_between(size, direction):
     arguments = {"size": size, "directions": direction}
