@@ -138,6 +138,9 @@ class LegalSearch(TurnEnv):
         page_chars: of a page, 200 to 1,000,000.
         weights: inner weights of `segmented`, by name, 0 to 10.
         world: knobs of generated law (`StatutesConfig`), such as `wording`: `first`, `second`, `third` or `fourth`.
+        examples: worked turns before the task, 0 to 2, by the solver on a task that is in no split.
+        thoughts: `skip` (default): text inside `<think>...</think>` is no action; `count`: it is read like any other.
+        strict: refuse what models write in another form than the prompt's and which is read otherwise, an event each.
 
     Version history:
         v0: first version.

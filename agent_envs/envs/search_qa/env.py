@@ -121,6 +121,9 @@ class SearchQA(TurnEnv):
         retrieval_score: bonus of the released rule in `em_format`, 0 to 0.8.
         world: knobs of the generated worlds, see `agent_envs.datasets.world.WorldConfig`.
         corpus: of published questions: `auto`, a name, or a file. A server has its own: then `auto`.
+        examples: worked turns before the task, 0 to 2, by the solver on a task that is in no split.
+        thoughts: `skip` (default): text inside `<think>...</think>` is no action; `count`: it is read like any other.
+        strict: refuse what models write in another form than the prompt's and which is read otherwise, an event each.
 
     Version history:
         v0: first version.

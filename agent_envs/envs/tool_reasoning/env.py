@@ -118,6 +118,9 @@ class ToolReasoning(TurnEnv):
         page_tokens: cut of a page, a token counted as 4 characters, 50 to 100,000; the paper's 6,000.
         output_chars: cut of what a program prints, 100 to 100,000.
         cpu_seconds: processor time of a program, above 0 to 600.
+        examples: worked turns before the task, 0 to 2, by the solver on a task that is in no split.
+        thoughts: `skip` (default): text inside `<think>...</think>` is no action; `count`: it is read like any other.
+        strict: refuse what models write in another form than the prompt's and which is read otherwise, an event each.
 
     Version history:
         v0: first version.
