@@ -239,8 +239,8 @@ class EnginePolicy:
         """Decode what the turn begins with, and a thought that the chat template opens; None where stops count in thoughts."""
         if request.thoughts != "skip" or not request.stop:
             return None
-        begun = request.prefill + self._chat.decode(forced)
-        return begun or ("<think>" if self._chat.decode(conversation.ids[-8:]).rstrip().endswith("<think>") else "")
+        beginning = request.prefill + self._chat.decode(forced)
+        return beginning or ("<think>" if self._chat.decode(conversation.ids[-8:]).rstrip().endswith("<think>") else "")
 
     def _end(self, turn: "_Turn") -> Reply:
         """Append the sampled tokens and return the reply; prefilled and untrained forced tokens are marked as not sampled."""

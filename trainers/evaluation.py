@@ -373,7 +373,7 @@ def few_valid(share: float) -> str:
     """Return a warning where fewer turns are valid than training needs, and what helps; "" where enough are."""
     if share >= MIN_VALID:
         return ""
-    return f"warning: {100 * share:.1f} % of the turns held a valid action: try examples=1 among --env.arguments, or a warm start"
+    return f"warning: {100 * share:.1f} % of the turns held a valid action: try examples=1 in --env.arguments, or a warm start"
 
 
 def _grams(text: str) -> list[tuple[str, ...]]:

@@ -46,12 +46,12 @@ class TurnForm:
 
     def form_reminder(self) -> str:
         """Return the sentence on the form of a turn that stands behind a question to which examples were shown."""
-        written = self.written
-        if isinstance(written, LabelProtocol):
-            return f"Reply as in the example, with the action behind {written.label} in the last line."
-        if isinstance(written, MarkedAnswerProtocol):
-            return f"Reply as in the example: a call inside its tags, or the answer behind {written.mark}."
-        return f"Reply as in the example, {'with one action inside its tags' if written else 'by a call of a tool'}."
+        protocol = self.written
+        if isinstance(protocol, LabelProtocol):
+            return f"Reply as in the example, with the action behind {protocol.label} in the last line."
+        if isinstance(protocol, MarkedAnswerProtocol):
+            return f"Reply as in the example: a call inside its tags, or the answer behind {protocol.mark}."
+        return f"Reply as in the example, {'with one action inside its tags' if protocol else 'by a call of a tool'}."
 
     def teach(self, episode: Episode, reason: str) -> str:
         """Return the words for a turn without an action: what was wrong, a turn of the right form, and the task again."""

@@ -51,7 +51,7 @@ def _play(env: Any, count: int) -> tuple[Message, ...]:
         words = "Another example." if messages else "An example."
         task_messages = opened(twin.episode, words, twin.restate(twin.episode))
         if hasattr(twin, "history"):
-            task_messages += _written(twin, agent)
+            task_messages += _text_of_episode(twin, agent)
             added = 1
         else:
             added = _act(twin, agent, count - turns, task_messages)
@@ -71,7 +71,7 @@ def _shows_form(twin: Any) -> bool:
     return not failed and (not twin.tools or any(isinstance(turn.parsed, Call | Answer) for turn in turns))
 
 
-def _written(twin: Any, agent: Any) -> list[Message]:
+def _text_of_episode(twin: Any, agent: Any) -> list[Message]:
     """Play an episode with expanded actions to its end, and return its text as one message."""
     while not twin.episode.over:
         twin.step(agent(twin))

@@ -115,8 +115,8 @@ def acting_span(turn: Turn, tags: tuple[str, ...] = ()) -> tuple[int, int]:
     text, parsed = masked_thoughts(str(turn.action)), turn.parsed
     if isinstance(parsed, Say) and _is_labelled(turn, text):
         start, line = _LABELLED.places(text)[-1], _LABELLED.parse(text)
-        written = line.text if isinstance(line, Say) else ""
-        return start, text.index(written, start + len(_LABELLED.label)) + len(written)
+        name = line.text if isinstance(line, Say) else ""
+        return start, text.index(name, start + len(_LABELLED.label)) + len(name)
     if not isinstance(parsed, Call | Answer):
         return 0, len(text)
     closed, opened = list[tuple[int, int]](), [-1]

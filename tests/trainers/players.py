@@ -46,6 +46,6 @@ def player(name, arguments=None, *, temperature=1.0, seed=0, **limits):
     chat = chat_for(name, json.dumps(arguments, sort_keys=True))
     model = tiny_model(chat.tokenizer, "tiny", seed=seed)
     engine = HFEngine(model, chat.tokenizer, eos_ids=chat.end_ids)
-    limits = {"max_new_tokens": 12, "max_context": 512, "batch": 16} | limits
+    limits = {"max_new_tokens": 12, "max_context": 768, "batch": 16} | limits
     policy = EnginePolicy(engine, chat, Sampling(temperature), **limits)
     return policy, model, chat, environment_spec(name, arguments)

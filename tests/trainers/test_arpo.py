@@ -138,7 +138,7 @@ def test_evaluations_never_branch(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("wrapper", "seed"), [({"Memory": {"turns": 1}}, "0"), ({"VerbalFeedback": {"feedback": "scripted:good"}}, "2")]
+    ("wrapper", "seed"), [({"Memory": {"turns": 1}}, "0"), ({"VerbalFeedback": {"feedback": "scripted:good"}}, "3")]
 )
 def test_it_trains_under_memory_and_under_feedback(tmp_path, wrapper, seed):
     """With a seed that earns something within its few episodes."""

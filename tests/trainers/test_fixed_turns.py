@@ -23,7 +23,7 @@ def lane_plan_of(policy=None, wrappers=(("Memory", {"turns": 1}),), **limits):
 def played(batches=2, turns=3, states=(), **how):
     policy, lane_plan, end = lane_plan_of(**how)
     found = []
-    with FixedTurns(lane_plan, policy, 400, end, dict(states)) as lanes:
+    with FixedTurns(lane_plan, policy, 768, end, dict(states)) as lanes:
         lanes.open(range(4))
         for _ in range(batches):
             found.append(lanes.play(turns))

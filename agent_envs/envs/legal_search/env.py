@@ -218,8 +218,10 @@ class LegalSearch(TurnEnv):
             ended = (result_of(failed(wish)),)
             return Outcome(episode.state, parsed, messages, ended, events, terminated=True)
         if isinstance(wish, tools.Final):
-            text, events = (wish.text, ()) if self.strict else undressed(wish.text, episode.task.gold)
-            end = answered(episode.task, replace(wish, text=text), self._answer_judge(episode))
+            judge = self._answer_judge(episode)
+            as_it_is = self.strict or judge is not None
+            text, events = (wish.text, ()) if as_it_is else undressed(wish.text, episode.task.gold)
+            end = answered(episode.task, replace(wish, text=text), judge)
             success = succeeded(episode.task, end)
             return Outcome(episode.state, parsed, (), (result_of(end),), events, terminated=True, success=success)
         result, searches = self._carry_out(episode, wish)

@@ -89,8 +89,8 @@ class SearchQA(TurnEnv):
         `search(query)`, through the tag. The results' passage ids are typed results of the turn.
 
     Reward:
-        `em` (default): 1 for an exact match after normalisation, a number by its value (`€20`, `**20**`, `20 USD`); `exact`:
-        by its text, as in the papers. `em_format`: every outcome of Search-R1 v0.3 (correct 1, or
+        `em` (default): 1 for an exact match after normalisation, a number by its value (`€20`, `**20**`, `20 USD`).
+        `exact`: by its text, as in the papers. `em_format`: every outcome of Search-R1 v0.3 (correct 1, or
         0.8 in a broken format; wrong 0.2 in a sound format, else 0.1; none 0), with the released rule `retrieval_score`
         switched off by default; it reads tags, and is refused without. `f1`: word overlap. Only text that the policy wrote
         counts: a gold answer in a retrieved passage earns nothing.

@@ -114,9 +114,9 @@ class SideView:
         name = next((name for name in _EXAMPLES if name in self.names), "")
         call = canonical_json({"name": name, "arguments": _EXAMPLES[name]}) if name else ""
         form = f" A turn is words alone, or a call, such as {call}." if call else ""
-        heard = [line.text for line in dialogue.lines if line.sender != self.side and line.text]
-        words = f' It is to answer: "{heard[-1][:_REMINDED]}"' if heard else ""
-        return f"This turn could not be read: {reason}.{form}{words}"
+        words = [line.text for line in dialogue.lines if line.sender != self.side and line.text]
+        task = f' It is to answer: "{words[-1][:_REMINDED]}"' if words else ""
+        return f"This turn could not be read: {reason}.{form}{task}"
 
     def news(self, before: Dialogue, after: Dialogue) -> tuple[Message, ...]:
         """Return the side's observation of the lines since `before`, without its own words, and how the conversation ended."""
