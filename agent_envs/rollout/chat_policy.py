@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 
-from agent_envs.rollout.policy import Reply, Request
+from agent_envs.rollout.policy import MOST_REASON, Reply, Request
 from agent_envs.services.chat import ChatModel, ChatRequest, ask, chat_port
+from agent_envs.services.chat.model import MAX_TOKENS
 from agent_envs.services.chat.spending import Budget
 from agent_envs.services.recording import CallSite, Recording
 
@@ -29,7 +30,7 @@ class ChatPolicy:
         name: str = "",
         recording: Recording | None = None,
         temperature: float | None = None,
-        max_tokens: int = 1024,
+        max_tokens: int = MAX_TOKENS,
         deadline_seconds: float = 600.0,
         attempt_seconds: float = 180.0,
         wait: Callable[[float], None] = time.sleep,
@@ -73,4 +74,4 @@ class ChatPolicy:
             seed=request.seed,
         )  # fmt: skip
         reply = ask(self._port, chat_request, CallSite(request.episode_key, "", request.turn))
-        return Reply(reply.canonical, usage=reply.usage)
+        return Reply(reply.canonical, usage=reply.usage, finish_reason=reply.stop_reason[:MOST_REASON])

@@ -46,6 +46,7 @@ from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, Policy, Reply, Request, check_actions, traits_of
 from agent_envs.rollout.run_many import run_many
 from agent_envs.services.chat.http import HttpChat
+from agent_envs.services.chat.model import UNCOUNTED, known_counts
 from agent_envs.services.chat.named import FORMS, is_chat_name, make_chat_model
 from agent_envs.services.chat.prices import Price, check_limit, cost_of
 from agent_envs.services.chat.spending import Budget, Counts, RunBudgets, SpendingLimits
@@ -217,7 +218,7 @@ def _spent_before(run: Run, payer: str, models: Iterable[str]) -> Counts:
     """Return the calls and tokens of earlier parts of a run, some of which may have had no limit."""
     counts = recorded_counts(run.externals, models, PORT)
     for row in read_journal(run.log().path):
-        used = {name: count for name, count in row.get("usage", {}).items() if not name.startswith(PREFIX)}
+        used = {name: n for name, n in known_counts(row.get("usage", {})).items() if not name.startswith(PREFIX)}
         counts.setdefault(payer, Counter()).update(used)
     return counts
 
@@ -321,7 +322,7 @@ def _costs(suite: Suite, numbers: Sequence[EpisodeNumbers], prices: RunPrices) -
 
 def _cost(row: EpisodeNumbers, price: Price | None, feedback: float | None) -> float | None:
     """Return the cost of an episode, the agent and its feedback together; None where a price is not known."""
-    if feedback is None:
+    if feedback is None or row.usage.get(UNCOUNTED):
         return None
     if price is not None:
         return cost_of(price, row.usage) + feedback

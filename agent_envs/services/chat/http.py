@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from agent_envs.base.caches import Uncopied
 from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.services.chat.full_context import full_context
 from agent_envs.services.chat.model import UNCOUNTED, ChatOptions, ChatReply, ChatRequest
 from agent_envs.services.http import HttpClient, TransportFault, http_parts
 from agent_envs.services.http.faults import parse_json
@@ -107,14 +108,19 @@ class HttpChat(Uncopied):
         try:
             return self._hide_key(self._read(self.post(sent, seconds), request))
         except EnvFault as fault:
-            quoted = bool(self._key) and self._key in fault.cause  # a server may quote the key that it refused
-            lasting = fault.retryable and any(code in fault.cause for code in _QUOTA_CODES)
-            if not (quoted or lasting):
-                raise
-            cause = fault.cause.replace(self._key, "(key)") if quoted else fault.cause
-            clean_fault = EnvFault(cause, fault.retryable and not lasting, fault.wait_seconds)
-            clean_fault.usage = fault.usage
-            raise clean_fault from None
+            raise self._explained(fault) from None
+
+    def _explained(self, fault: EnvFault) -> EnvFault:
+        """Return a fault without the key, which a server may quote, and as what its words say that it is."""
+        quoted = bool(self._key) and self._key in fault.cause
+        lasting = fault.retryable and any(code in fault.cause for code in _QUOTA_CODES)
+        cause = fault.cause.replace(self._key, "(key)") if quoted else fault.cause
+        explained: EnvFault | None = full_context(cause)
+        if explained is None and not (quoted or lasting):
+            return fault
+        explained = explained or EnvFault(cause, fault.retryable and not lasting, fault.wait_seconds)
+        explained.usage = fault.usage
+        return explained
 
     def _hide_key(self, reply: ChatReply) -> ChatReply:
         """Return a reply without the key, which a server may echo: replies are recorded, shown and packed."""
@@ -130,7 +136,7 @@ class HttpChat(Uncopied):
         except EnvFault as fault:
             fault.usage = self.usage(answer)  # an answer of no use costs what a good one does
             if member(answer, "usage", object) is None:  # most of these are errors, which nobody bills
-                fault.usage.pop(UNCOUNTED)
+                fault.usage = {"calls": 1}
             raise
 
     def base(self, url: str, name: str) -> str:
@@ -158,7 +164,7 @@ class HttpChat(Uncopied):
         raise NotImplementedError
 
     def usage(self, answer: Any) -> dict[str, int]:
-        """Return the tokens that an answer counts, by name; 0 where it does not, with a note that it does not."""
+        """Return the tokens that an answer counts, by name, or that it does not."""
         return token_counts(member(answer, "usage", dict), self.token_places)
 
     def malformed(self, what: str, answer: Any) -> EnvFault:
@@ -190,7 +196,7 @@ def member(value: Any, name: str, kind: type[T]) -> T | None:
 
 
 def token_counts(usage: Any, places: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
-    """Return the counts at their places in a service's usage, 0 where there is none; input and output have to be there."""
+    """Return the counts at their places in a service's usage; those of input and output have to be there, others are 0 else."""
     counts, sound = {}, True
     for name, path in places.items():
         value = usage
@@ -199,7 +205,7 @@ def token_counts(usage: Any, places: Mapping[str, tuple[str, ...]]) -> dict[str,
         whole = type(value) is int and value >= 0
         counts[name] = min(value, MOST_TOKENS) if whole else 0
         sound &= whole or (value is None and name not in ("input", "output"))
-    return {**counts, "calls": 1} if sound else {**counts, "calls": 1, UNCOUNTED: 1}
+    return {**counts, "calls": 1} if sound else {"calls": 1, UNCOUNTED: 1}
 
 
 def base_url(url: str, endings: tuple[str, ...], model: str) -> str:

@@ -1,6 +1,6 @@
 """A chat model, set up with `ChatOptions`, takes a `ChatRequest` and returns a `ChatReply`; `ScriptedChat` has a script."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -9,6 +9,8 @@ from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import ToolCallProtocol
 
+MAX_TOKENS = 1024  # of a reply, where nobody says how many
+TOKENS = ("input", "output", "cached", "cache_write", "reasoning")
 UNCOUNTED = "uncounted"  # in a usage: replies whose tokens are not all counted in whole numbers
 
 
@@ -67,7 +69,7 @@ class ChatRequest:
     stop: Sequence[str] = ()
     prefill: str = ""
     temperature: float | None = None
-    max_tokens: int = 1024
+    max_tokens: int = MAX_TOKENS
     seed: int = 0
 
     def to_json(self) -> dict[str, Any]:
@@ -92,8 +94,8 @@ class ChatReply:
         text: without the tool calls; calls whose arguments are no JSON object stand in it as they were written.
         tool_calls: the native calls, with the service's ids.
         usage: tokens by name. `input` counts all tokens read, of them `cached` from a cache and `cache_write` into one;
-            `output` all tokens written, of them `reasoning` unseen; `calls` is 1; `uncounted` is 1 where the service does not
-            say how many, or not in whole numbers, which count 0 here.
+            `output` all tokens written, of them `reasoning` unseen; `calls` is 1. Where the service does not say how many, or
+            not in whole numbers, `uncounted` is 1 and no tokens stand there; the stored form has null for them.
         stop_reason: in the service's words.
     """
 
@@ -110,13 +112,35 @@ class ChatReply:
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form."""
         calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in self.tool_calls]
-        return {"text": self.text, "tool_calls": calls, "usage": dict(self.usage), "stop_reason": self.stop_reason}
+        return {
+            "text": self.text,
+            "tool_calls": calls,
+            "usage": stored_counts(self.usage),
+            "stop_reason": self.stop_reason,
+        }
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> "ChatReply":
         """Return the reply of its JSON form."""
         calls = tuple(ToolCall(**call) for call in value["tool_calls"])
-        return ChatReply(value["text"], calls, dict(value["usage"]), value["stop_reason"])
+        return ChatReply(value["text"], calls, known_counts(value["usage"]), value["stop_reason"])
+
+
+def known_counts(usage: Mapping[str, int | None]) -> dict[str, int]:
+    """Return a usage without tokens that are not known: null, or sums over replies some of which are uncounted."""
+    unknown = set(_uncounted(usage, TOKENS))
+    return {name: count for name, count in usage.items() if count is not None and name not in unknown}
+
+
+def stored_counts(usage: Mapping[str, int]) -> dict[str, int | None]:
+    """Return a usage as it is stored: null stands for tokens in and out that are not known, and never 0."""
+    return {**usage, **dict.fromkeys(_uncounted(usage, TOKENS[:2]))}
+
+
+def _uncounted(usage: Mapping[str, int | None], kinds: Sequence[str]) -> list[str]:
+    """Return the names of kinds of tokens, with the prefixes under which replies are uncounted."""
+    ends = [name for name, count in usage.items() if name.endswith(UNCOUNTED) and count]
+    return [name.removesuffix(UNCOUNTED) + kind for name in ends for kind in kinds]
 
 
 class ChatModel(Protocol):

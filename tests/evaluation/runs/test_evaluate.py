@@ -156,7 +156,21 @@ def test_outcomes():
     assert outcome("fault") == "fault" and outcome("budget") == "budget"
     assert unplayed_numbers(entry, "a", "w", 0).outcome == "missing"
     assert not numbers_of(entry, "w", 0, played("a", [1.0], True, "fault")).success  # a fault is never a success
-    named = {"solved", "wrong answer", "out of turns", "unreadable", "not achieved", "fault", "budget", "missing"}
+    full = (turn(1, 1.0, parsed=Answer("x"), finish_reason="context_full 9/8"),)
+    assert outcome("truncated", turns=full) == "context full"
+    at_least = entry.model_copy(update={"success": "return>=1"})
+    assert not numbers_of(at_least, "w", 0, played("a", [], False, "truncated", full)).success
+    named = {
+        "solved",
+        "wrong answer",
+        "out of turns",
+        "unreadable",
+        "not achieved",
+        "fault",
+        "budget",
+        "missing",
+        "context full",
+    }
     assert set(FAILURES) == named
 
 
