@@ -15,12 +15,11 @@ from agent_envs.services.recording import CallSite, Recording
 class ChatPolicy:
     """An agent that sends each turn's whole context to a chat model and does what it says, native tool calls included.
 
-    It is called from every worker thread with one request at a time, and takes no prefill: newer models refuse one, so the
-    runner asks for it in words.
+    It is called from every worker thread with one request at a time. Without `prefill=native` it takes no prefill, as newer
+    models refuse one: the runner asks for it in words.
     """
 
     batch = 1
-    can_prefill = False
     text_only = True
 
     def __init__(
@@ -51,7 +50,7 @@ class ChatPolicy:
             UsageError: the service needs a key and there is none.
         """
         self.name = name or model.name
-        self.model = model
+        self.model, self.can_prefill = model, bool(getattr(model, "can_prefill", False))
         self._sampling = ChatRequest((), temperature=temperature, max_tokens=max_tokens)
         self._port = chat_port(
             model, recording=recording, deadline_seconds=deadline_seconds, attempt_seconds=attempt_seconds, wait=wait

@@ -22,6 +22,9 @@ class ChatOptions:
         temperature: where a request has none.
         max_tokens: in place of every request's.
         reasoning_effort: `low`, `medium`, `high`, ... as the service has it.
+        tools: `native` sends schemas as a service's own tools, `text` writes them into the system message; left out, `native`
+            until a local server turns out to leave them out of the prompt.
+        prefill: `native` begins a reply with its prefill, as local servers do; left out, an instruction asks for it.
         extra: merged into the body of every request; a field that is None here is not sent at all.
     """
 
@@ -29,6 +32,8 @@ class ChatOptions:
     max_tokens: int | None = None
     top_p: float | None = None
     reasoning_effort: str | None = None
+    tools: str | None = None
+    prefill: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -40,6 +45,10 @@ class ChatOptions:
             whole_number("chat model", "max_tokens", self.max_tokens, 1, 10_000_000)
         if self.reasoning_effort is not None and not isinstance(self.reasoning_effort, str):
             raise UsageError(f"chat model: reasoning_effort={self.reasoning_effort!r}; give a word, such as low")
+        choices = {"tools": ("native", "text"), "prefill": ("native",)}
+        for name, words in choices.items():
+            if (choice := getattr(self, name)) not in (None, *words):
+                raise UsageError(f"chat model: {name}={choice!r}; give {' or '.join(words)}, or leave it out")
         if not isinstance(self.extra, dict) or not all(isinstance(name, str) for name in self.extra):
             raise UsageError(f"chat model: extra={self.extra!r}; give a JSON object of request fields")
 
@@ -58,7 +67,7 @@ class ChatRequest:
             `cached` true, all up to the end of this message comes again in other requests, and is worth a service's cache.
         tools: schemas in the shape of OpenAI's function tools.
         stop: stop strings; they stay in the reply where the service tells which one it met.
-        prefill: what the reply must begin with: models that take no prefill get it as an instruction.
+        prefill: what the reply must begin with, an instruction to models without `prefill=native`.
         temperature: None leaves it to the service. New models of several providers refuse any.
         max_tokens: of the reply.
         seed: 0 is none; for services that take one.

@@ -1,11 +1,15 @@
 """Local servers and their surprises: each is met, told in words, and none becomes a wrong number."""
 
 import json
+import re
+import time
 
 import pytest
 
+from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import read_journal
 from agent_envs.evaluation.report.report import report_on, result_notes
+from agent_envs.evaluation.runs import live
 from agent_envs.evaluation.runs.evaluate import evaluate, resume
 from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.submission.pack import pack_run
@@ -113,3 +117,148 @@ def test_tokens_that_nobody_counts_are_null_and_not_nothing(play):
         f"{result.summaries[0].entry}: 4 replies came without a count of their tokens: tokens and cost are not known"
     ]
     assert all("input" not in row.usage for row in run.numbers())
+
+
+TAU2 = Choice("Tau2Retail", limit=1)
+
+
+def answered(handler, choice=TAU2, agent="openai:m", **options):
+    """Play with a server; return what was told, and the bodies of its calls."""
+    lines = []
+    with FaultServer(handler) as server:
+        settings = Settings(f"{agent}@{server.url}", options)
+        evaluate(adhoc_suite(choice), settings, tell=lines.append)
+    return lines, handler.bodies
+
+
+def roles(body):
+    return [message["role"] for message in body["messages"]]
+
+
+@pytest.mark.parametrize("shown", [False, None])
+def test_tools_that_a_template_leaves_out_or_a_server_refuses_are_written_as_text(shown):
+    call = '<tool_call>\n{"name": "find_user_id_by_email", "arguments": {"email": "a@b.c"}}\n</tool_call>'
+    lines, bodies = answered(LocalServer(call, shows_tools=shown))
+    assert "server: tools do not reach its prompts, so they are written into the system message (tools=text)" in lines
+    asked, played = bodies[:2], bodies[2:]
+    assert [("tools" in body, body["max_tokens"]) for body in asked] == [(False, 1), (True, 1)] and len(played) > 1
+    assert not any("tools" in body for body in played) and all(roles(body)[:2] == ["system", "user"] for body in played)
+    assert all(body["messages"][0]["content"].count('"name":"find_user_id_by_email"') == 1 for body in played)
+    assert call in played[1]["messages"][-2]["content"] and roles(played[1])[-1] == "user"  # and back as text
+
+
+def test_tools_that_reach_the_prompt_stay_native():
+    lines, bodies = answered(LocalServer("Hello."))
+    assert all(body.get("tools") for body in bodies[1:]) and not any("tools" in line for line in lines)
+
+
+def test_without_counts_nobody_can_tell_about_tools():
+    lines, bodies = answered(LocalServer("Hello.", counts=False))
+    assert bodies[-1]["tools"] and any("tools reach its prompts is not known" in line for line in lines)
+
+
+@pytest.mark.parametrize("form", ["native", "text"])
+def test_who_chooses_how_tools_are_sent_is_not_second_guessed(form):
+    lines, bodies = answered(LocalServer("Hello.", shows_tools=form == "text"), tools=form)
+    assert all(("tools" in body) is (form == "native") and body["max_tokens"] > 1 for body in bodies)
+    assert not any("tools" in line for line in lines)
+
+
+def test_only_environments_with_native_tools_have_the_question_asked():
+    _, bodies = answered(LocalServer(shows_tools=False), Choice("SearchQA", SMALL, limit=1))
+    assert len(bodies) == 1
+
+
+@pytest.mark.parametrize(
+    ("listing", "context", "line"),
+    [
+        ({"max_model_len": 4096}, 0, "server: a context of 4,096 tokens"),
+        ({"context_window": 2048}, 0, "server: a context of 2,048 tokens"),
+        (
+            {"meta": {"n_ctx_train": 8192}},
+            1024,
+            "server: a context of 1,024 tokens",
+        ),  # llama.cpp's slot, and not the model
+        ({"meta": {"n_ctx_train": 8192}}, 0, "server: a context of 8,192 tokens"),
+    ],
+)
+def test_the_context_is_told_where_a_server_does(listing, context, line):
+    server = LocalServer(listing=listing, context=context, refusal=REFUSALS["llama.cpp"])
+    assert line in answered(server, Choice("SearchQA", SMALL, limit=1))[0]
+
+
+def test_a_model_that_the_server_has_not_is_one_line():
+    with pytest.raises(UsageError, match="the server has no such model; it has other, another"):
+        answered(LocalServer(models=("other", "another")))
+    assert answered(LocalServer(models=("m:latest", "m")))[1]  # ollama's way to list it
+
+
+def test_no_pilot_where_there_is_no_price():
+    lines, _ = answered(LocalServer(), Choice("SearchQA", SMALL, limit=5))
+    assert not any("estimate" in line for line in lines)
+
+
+@pytest.mark.parametrize("continues", [True, "echo"])
+def test_a_native_prefill_is_the_last_message_and_stands_in_the_reply_once(continues, tmp_path):
+    suite = adhoc_suite(Choice("SearchQA", SMALL, limit=1, turn_limits=(0,)))
+    server = LocalServer("Riga</answer>", continues=continues)
+    with FaultServer(server) as http:
+        evaluate(suite, Settings(f"openai:m@{http.url}", {"prefill": "native"}), folder=tmp_path / "run")
+    [body] = server.bodies
+    assert body["messages"][-1] == {"role": "assistant", "content": "<answer>"} and roles(body)[-2] == "user"
+    assert (body["continue_final_message"], body["add_generation_prompt"]) == (True, False)
+    assert "Begin your reply" not in json.dumps(body)
+    [row] = open_run(tmp_path / "run").rows()
+    assert row.result.trajectory.last.action == "<answer>Riga</answer>"
+
+
+def test_without_it_a_prefill_is_asked_for_in_words():
+    _, [body] = answered(LocalServer("<answer>Riga</answer>"), Choice("SearchQA", SMALL, limit=1, turn_limits=(0,)))
+    assert "Begin your reply with <answer>" in body["messages"][-1]["content"] and "continue_final_message" not in body
+
+
+def test_a_run_without_an_end_in_sight_tells_that_it_lives(monkeypatch):
+    monkeypatch.setattr(live, "FIRST_SECONDS", 0.2)
+
+    def slowly(body):
+        time.sleep(0.15)
+        return "<search>who</search>"
+
+    lines, _ = answered(LocalServer(slowly), Choice("SearchQA", SMALL, limit=1))
+    signs = [line for line in lines if line.startswith("no episode has ended for")]
+    assert 1 <= len(signs) <= 3
+    calls, turns, tokens = map(int, re.search(r"so far (\d+) calls, (\d+) turns, (\d+) tokens", signs[-1]).groups())
+    assert calls - 1 <= turns <= calls <= 6 and turns and tokens > 50 * turns
+
+
+def test_the_first_replies_without_a_valid_action_are_shown_as_they_came():
+    lines, _ = answered(
+        LocalServer("The \x1b[31mend\nis 2. \u202e", finish="length"), Choice("SearchQA", SMALL, limit=2)
+    )
+    shown = [line for line in lines if line.startswith("reply without a valid action")]
+    assert [line[:35] for line in shown] == [f"reply without a valid action, {n} of " for n in (1, 2, 3)]
+    assert {line.partition(" shown ")[2] for line in shown} == {
+        "(finish_reason length): The \\x1b[31mend\\nis 2. \\u202e"
+    }
+    lines, _ = answered(LocalServer("x" * 5_000), Choice("SearchQA", SMALL, limit=1))
+    assert lines[-1].endswith(f"{'x' * 400} [5,000 characters in all]") and len(lines[-1]) < 600
+
+
+def test_built_in_agents_are_not_shown_so():
+    lines = []
+    evaluate(adhoc_suite(Choice("SearchQA", SMALL, limit=2)), Settings("null"), tell=lines.append)
+    assert lines == []
+
+
+def test_calls_of_the_conversation_hold_no_null():
+    """Chat templates raise at it."""
+    script = iter(["", *["Hello."] * 50])
+    call = {"id": "c", "type": "function", "function": {"name": "list_all_product_types", "arguments": "{}"}}
+    server = LocalServer(None)
+    server.say = lambda body: (
+        server.message.update(tool_calls=[call] if "" == (text := next(script)) else None),
+        text,
+    )[1]
+    _, bodies = answered(server, tools="native")
+    said = [message for body in bodies for message in body["messages"] if message.get("tool_calls")]
+    assert said and all(message["content"] == "" for message in said)
