@@ -8,6 +8,7 @@ import pytest
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import read_journal
+from agent_envs.evaluation.html.view import write_view
 from agent_envs.evaluation.report.report import report_on, result_notes
 from agent_envs.evaluation.runs import live
 from agent_envs.evaluation.runs.evaluate import evaluate, resume
@@ -55,6 +56,9 @@ def test_replies_that_are_cut_are_counted_and_named_in_place_of_the_format(play)
     )
     assert result.to_json()["metrics"]["cut_replies"]["played"]["mean"] == 6.0
     assert note in report_on(run).notes
+    write_view(run.folder, run.folder / "view")
+    pages = [path.read_text(encoding="utf-8") for path in (run.folder / "view").rglob("*.html")]
+    assert sum(page.count("finish reason: length") for page in pages) == 24
 
 
 def test_a_format_that_is_wrong_is_still_told_where_few_replies_are_cut(play):
