@@ -3,7 +3,7 @@
 import re
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +26,7 @@ from agent_envs.evaluation.runs.costs import (
     prices_of,
     recorded_counts,
 )
-from agent_envs.evaluation.runs.live import SignsOfLife, Tell, meet_servers
+from agent_envs.evaluation.runs.live import Episodes, SignsOfLife, Tell, meet_servers
 from agent_envs.evaluation.runs.measures import EpisodeNumbers, Measures, numbers_of
 from agent_envs.evaluation.runs.run_folder import (
     Run,
@@ -43,7 +43,7 @@ from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suites.plan import entry_env, notes_on, plan_of
 from agent_envs.evaluation.suites.suite import Suite
 from agent_envs.rollout.chat_policy import ChatPolicy
-from agent_envs.rollout.episode_runner import EpisodeResult, Planned
+from agent_envs.rollout.episode_runner import Planned
 from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, Policy, Reply, Request, check_actions, traits_of
 from agent_envs.rollout.run_many import run_many
 from agent_envs.services.chat.model import UNCOUNTED, known_counts
@@ -62,7 +62,6 @@ OF_A_CHECKOUT = {
     "hf": ("trainers.trained_agent:ModelAgent", "model"),
 }
 Progress = Callable[[int, int, float, str], None]
-Episodes = Generator[tuple[Planned, EpisodeResult], None, None]
 FAULTS_IN_A_ROW = 8  # with one cause: then a run stops, as the next would fail too
 _COUNTS = re.compile(r"[0-9]+(\.[0-9]+)?")
 FREE = Price(input=0.0, output=0.0)
@@ -236,11 +235,12 @@ def _play(
         actor = signs.policy(actor)
         if run is not None:
             log = replace(run.log(), recording=stack.enter_context(Recording(run.externals, "record")))
-        episodes = partial(run_many, plan, actor, journal=log, services=services)
+        playing = partial(run_many, plan, actor, journal=log, services=services)
+        episodes = partial(signs.watched, playing)
         if setup.tell is not None and setup.pilot and log is not None and 0 < pilot < len(plan):
             setup.tell(_estimate_from_pilot(suite, setup, plan[:pilot], episodes, progress))
         results = stack.enter_context(closing(episodes(concurrency=settings.concurrency)))
-        by_key, gave_up = _watch(suite, results, measures, progress, signs)
+        by_key, gave_up = _watch(suite, results, measures, progress)
     if run is not None and log is not None and (log.unfinished or len(by_key) < len(plan)):
         numbers = run.numbers(measures)  # with what earlier parts of the run spent and had to leave
     else:
@@ -256,7 +256,7 @@ def _play(
 
 
 def _watch(
-    suite: Suite, episodes: Episodes, measures: Measures, progress: Progress | None, signs: SignsOfLife
+    suite: Suite, episodes: Episodes, measures: Measures, progress: Progress | None
 ) -> tuple[dict[str, EpisodeNumbers], bool]:
     """Return the numbers of episodes as they end, and whether the same fault ended too many of them in a row."""
     places = {key: (entry, cluster, trial) for key, entry, _, cluster, trial in suite.episodes()}
@@ -265,7 +265,6 @@ def _watch(
     latest: deque[str] = deque(maxlen=FAULTS_IN_A_ROW)  # causes without their numbers; "" of what is no fault
     for planned, result in episodes:
         by_key[planned.key] = RunEpisode(planned.key, *places[planned.key], result).numbers(measures)
-        signs.ended(result)
         wins += by_key[planned.key].success
         faults += [result.fault] if result.status == "fault" else []
         latest.append(_COUNTS.sub("", result.fault) if result.status == "fault" else "")

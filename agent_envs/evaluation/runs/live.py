@@ -3,7 +3,8 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from typing import Any
 
 from agent_envs.base.terminal import escaped
@@ -13,13 +14,14 @@ from agent_envs.evaluation.runs.measures import valid_turn
 from agent_envs.evaluation.runs.run_folder import RunPrices
 from agent_envs.evaluation.suites.plan import entry_env
 from agent_envs.evaluation.suites.suite import Suite
-from agent_envs.rollout.episode_runner import EpisodeResult
+from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.policy import Policy, Reply, Request, traits_of
 from agent_envs.services.chat.http import HttpChat
 from agent_envs.services.chat.named import is_chat_name, make_chat_model
 from agent_envs.services.chat.server import shows_tools
 
 Tell = Callable[[str], None]
+Episodes = Generator[tuple[Planned, EpisodeResult], None, None]
 FIRST_SECONDS = 10.0  # without an episode that ends; then twice as long, and so on
 MOST_REPLIES, MOST_CHARACTERS = 3, 400
 
@@ -60,13 +62,13 @@ def meet_servers(
 class SignsOfLife:
     """A context manager that tells about a run while it is played, or nothing where nobody is told.
 
-    `policy` counts what is asked of an agent; `ended` is called with each episode that ends.
+    `policy` counts what is asked of an agent; the episodes that end are `watched`.
     """
 
     def __init__(self, tell: Tell | None) -> None:
         """Tell nothing yet."""
         self._tell, self._counts, self._lock = tell, Counter[str](), threading.Lock()
-        self._over, self._ended, self._replies = threading.Event(), 0, 0
+        self._over, self._keys, self._replies = threading.Event(), set[str](), 0
         self._thread = threading.Thread(target=self._tell_while_idle, daemon=True)
 
     def __enter__(self) -> "SignsOfLife":
@@ -88,9 +90,16 @@ class SignsOfLife:
         with self._lock:
             self._counts.update(counts)
 
-    def ended(self, result: EpisodeResult) -> None:
-        """Note that an episode has ended, and tell its replies without a valid action, those of a run's first episodes."""
-        self._ended += 1
+    def watched(self, play: Callable[..., Episodes], **options: Any) -> Episodes:
+        """Play and yield the episodes as they end, and tell the run's first replies without a valid action."""
+        with closing(play(**options)) as episodes:
+            for planned, result in episodes:
+                if planned.key not in self._keys:
+                    self._keys.add(planned.key)
+                    self._show(result)
+                yield planned, result
+
+    def _show(self, result: EpisodeResult) -> None:
         for turn in result.trajectory.turns:
             if self._tell is None or self._replies == MOST_REPLIES:
                 return
@@ -105,10 +114,10 @@ class SignsOfLife:
 
     def _tell_while_idle(self) -> None:
         """Tell the counts where no episode has ended for a while, ever more seldom."""
-        ended, since, pause = self._ended, time.monotonic(), FIRST_SECONDS
+        ended, since, pause = len(self._keys), time.monotonic(), FIRST_SECONDS
         while self._tell is not None and not self._over.wait(max(since + pause - time.monotonic(), 0.0)):
-            if self._ended != ended:
-                ended, since, pause = self._ended, time.monotonic(), FIRST_SECONDS
+            if len(self._keys) != ended:
+                ended, since, pause = len(self._keys), time.monotonic(), FIRST_SECONDS
                 continue
             with self._lock:
                 calls, turns, tokens, uncounted = (
@@ -123,7 +132,7 @@ class _CountedPolicy:
     """An agent that counts what it is asked."""
 
     def __init__(self, policy: Policy, count: Callable[..., None]) -> None:
-        self.name, self.batch, self.traits = policy.name, policy.batch, traits_of(policy)
+        self.name, self.traits = policy.name, traits_of(policy)
         self._policy, self._count = policy, count
 
     def __getattr__(self, name: str) -> Any:
@@ -134,8 +143,10 @@ class _CountedPolicy:
         """Ask the agent."""
         self._count(calls=1)
         replies = self._policy.act(requests)
-        for reply in replies:
-            usage = reply.usage
+        rows = (
+            replies if isinstance(replies, list | tuple) else ()
+        )  # what is wrong with others is told by who plays them
+        for usage in (reply.usage for reply in rows if isinstance(reply, Reply)):
             tokens = usage.get("input", 0) + usage.get("output", 0)
             self._count(turns=1, tokens=tokens, uncounted=usage.get("uncounted", 0))
         return replies

@@ -22,7 +22,7 @@ def prompt_tokens(model: HttpChat, request: ChatRequest = HELLO) -> int | None:
     """Return the tokens of a request's prompt, None where the server does not count them; EnvFault where it fails."""
     brief = copy(model)
     brief.options = replace(model.options, max_tokens=1)
-    return ask(chat_port(brief), request, CallSite("server")).usage.get("input")
+    return ask(chat_port(brief, deadline_seconds=120.0), request, CallSite("server")).usage.get("input")
 
 
 def shows_tools(model: HttpChat) -> bool | None:

@@ -266,3 +266,17 @@ def test_calls_of_the_conversation_hold_no_null():
     _, bodies = answered(server, tools="native")
     said = [message for body in bodies for message in body["messages"] if message.get("tool_calls")]
     assert said and all(message["content"] == "" for message in said)
+
+
+def test_a_pilot_is_watched_once(tmp_path, monkeypatch):
+    """Its episodes are played before the rest and come again from the journal."""
+    table = {"schema": "agent-envs/prices@1", "date": "2026-01-01", "source": "a test",
+             "models": {"m": {"input": 1.0, "output": 1.0}}}  # fmt: skip
+    (tmp_path / "prices.json").write_text(json.dumps(table))
+    lines, suite = [], adhoc_suite(Choice("SearchQA", SMALL, limit=5))
+    said = iter(["prose", *["<answer>x</answer>"] * 50])
+    with FaultServer(LocalServer(lambda body: next(said))) as http:
+        settings = Settings(f"openai:m@{http.url}", prices=str(tmp_path / "prices.json"))
+        evaluate(suite, settings, folder=tmp_path / "run", tell=lines.append)
+    assert sum("estimate from 3 episodes" in line for line in lines) == 1
+    assert sum(line.startswith("reply without a valid action") for line in lines) == 1
