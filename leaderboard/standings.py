@@ -33,6 +33,7 @@ from agent_envs.evaluation.statistics.student import t_tail
 from agent_envs.evaluation.submission.models import Submission
 from agent_envs.evaluation.submission.replaying import places_of
 from agent_envs.evaluation.suites.suite import Suite
+from agent_envs.services.chat.model import known_counts
 from leaderboard.badges import ranked
 from leaderboard.decisions import Decision
 from leaderboard.verify import Verification
@@ -239,7 +240,7 @@ def _row(outcomes: Outcomes, item: Entrant, group: str, pairs: Sequence[Pair], s
     above = sum((pair.difference > 0) == (pair.first == name) for pair in apart)  # rows that are better than this one
     with_turns = [episode for episode in verdict.episodes if episode.turns]
     turns = sum(episode.turns for episode in with_turns) / max(len(with_turns), 1)
-    tokens = sum(verdict.usage.get(kind, 0) for kind in ("input", "output")) / max(len(with_turns), 1)
+    tokens = sum(known_counts(verdict.usage).get(kind, 0) for kind in ("input", "output")) / max(len(with_turns), 1)
     assert verdict.score is not None
     best, worst = 1 + above, size - (len(apart) - above)
     outcomes = outcomes if item.registered_suite is None else Outcomes(item.registered_suite)

@@ -8,6 +8,7 @@ AgentEnvsError
 ├── ReplayMismatch   a recorded episode that this installation does not reproduce
 ├── BudgetSpent      the run's cost limit is reached: no further call is paid for
 └── EnvFault         infrastructure failed (a retriever, judge or user model): never a reward
+    └── ContextFull  a prompt is longer than the model's context: where an agent meets it, its own limit
 """
 
 
@@ -69,3 +70,11 @@ class EnvFault(AgentEnvsError):
         self.retryable = retryable
         self.wait_seconds = wait_seconds
         self.usage: dict[str, int] = {}
+
+
+class ContextFull(EnvFault):
+    """A prompt is longer than a model's context. The counts are 0 where the service does not give them."""
+
+    def __init__(self, cause: str, prompt_tokens: int = 0, context_tokens: int = 0) -> None:
+        super().__init__(cause, retryable=False)
+        self.prompt_tokens, self.context_tokens = prompt_tokens, context_tokens

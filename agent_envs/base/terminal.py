@@ -35,6 +35,12 @@ def visible(text: str) -> str:
     return text.translate(_replacements()) if _ODD.search(text) else text
 
 
+def escaped(text: str, most: int) -> str:
+    """Return a text in one line as it was written, but for its end beyond `most` characters: what cannot be seen is escaped."""
+    line = "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text[:most])
+    return f"{line} [{len(text):,} characters in all]" if len(text) > most else line
+
+
 @cache
 def _replacements() -> dict[int, str | None]:
     """Return the replacement of each odd character."""

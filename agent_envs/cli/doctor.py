@@ -1,4 +1,4 @@
-"""The verb `doctor` tells what is installed here, what is missing and brings it, and what this system cannot have."""
+"""The verb `doctor` tells what is installed here, what is missing and brings it, and what a system or a server cannot do."""
 
 import os
 import platform
@@ -9,10 +9,11 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from agent_envs.base.errors import AgentEnvsError, install_line
+from agent_envs.base.errors import AgentEnvsError, UsageError, install_line
 from agent_envs.base.terminal import print_result, print_table
 from agent_envs.cli.options import Json
 
@@ -20,19 +21,28 @@ from agent_envs.cli.options import Json
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)[^;]*(?:;(?: sys_platform == \"(\w+)\" and)? extra == \"([a-z0-9-]+)\")?")
 GPU = ("nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader")
 Row = tuple[str, str, bool | None, str]  # part, name, whether it is there (None: nothing has to be), what is to be said
+Server = Annotated[
+    str, typer.Option(help="URL of a server of chat completions: tell what it can do, and nothing else.")
+]
+Model = Annotated[str, typer.Option(help="With --server: the model that is asked; default: the first that it lists.")]
 
 
-def doctor(as_json: Json = False) -> None:
+def doctor(server: Server = "", model: Model = "", as_json: Json = False) -> None:
     """Tell what is installed here, what is missing and what brings it: extras, data, keys (never their values), sandboxes, GPU.
 
     Exit code 1 if a package is missing that everything needs. Versions are told and not judged (`pip check` does that),
-    nothing is downloaded, and no service is asked.
+    nothing is downloaded, and no service is asked but that of --server, in a few calls of one token.
     """
-    rows = [*_packages(), *_extras(), *_data(), *_keys(), *_sandboxes(), _gpu()]
+    if model and not server:
+        raise UsageError("doctor: --model is a model of --server URL")
+    if server:
+        rows = list(_server(server, model))
+    else:
+        rows = [*_packages(), *_extras(), *_data(), *_keys(), *_sandboxes(), _gpu()]
     heads = ("part", "name", "ok", "what")
     cells = [[part, name, {True: "yes", False: "NO", None: ""}[ok], detail] for part, name, ok, detail in rows]
     table = [dict(zip(heads, row, strict=True)) for row in rows]
-    print_result(table, as_json, lambda: print_table("This installation", list(heads), cells))
+    print_result(table, as_json, lambda: print_table(server or "This installation", list(heads), cells))
     if not rows[0][2]:
         raise typer.Exit(1)
 
@@ -137,3 +147,32 @@ def _gpu() -> Row:
     except (OSError, subprocess.SubprocessError) as error:
         return "GPU", "NVIDIA", False, f"nvidia-smi failed: {str(error)[:200]}"
     return "GPU", "NVIDIA", True, "; ".join(ran.stdout.strip()[:1_000].splitlines())
+
+
+def _server(url: str, name: str) -> Iterator[Row]:
+    """Yield what a server lists, and what it does with a short prompt, with tools and with the beginning of a reply."""
+    from agent_envs.services.chat.openai import OpenAIChat
+    from agent_envs.services.chat.server import prompt_tokens, shows_tools, takes_prefill
+
+    names = OpenAIChat(name, url).greet().models
+    if not (name := name or next(iter(names), "")):
+        raise UsageError(f"doctor: {url} lists no models: name one with --model")
+    chat = OpenAIChat(name, url)
+    context, counts = chat.greet().context, prompt_tokens(chat) is not None
+    tools, prefill = shows_tools(chat), takes_prefill(chat)
+    unknown = "not known, as replies count no tokens"
+    yield "server", "model", True, f"{name}, of {', '.join(names) or 'no list'}"
+    yield "server", "context", None, "not told" if context is None else f"{context:,} tokens"
+    yield "server", "usage", counts, f"replies count {'their' if counts else 'no'} tokens"
+    words = {
+        True: "reach the prompt",
+        False: "do not reach the prompt: eval sends them as text (tools=text)",
+        None: unknown,
+    }
+    yield "server", "tools", tools, words[tools]
+    words = {
+        True: "can be given (prefill=native)",
+        False: "is not gone on from: eval asks for it in words",
+        None: unknown,
+    }
+    yield "server", "beginning of a reply", prefill, words[prefill]

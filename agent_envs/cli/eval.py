@@ -146,7 +146,7 @@ def _resume(folder: Path, as_json: bool) -> None:
     from agent_envs.evaluation.runs.run_folder import open_run
 
     _tell_notes(open_run(folder).config.notes)
-    _finish(lambda progress: resume(folder, progress), folder, str(folder), as_json)
+    _finish(lambda progress: resume(folder, progress, option.tell), folder, str(folder), as_json)
 
 
 def _tell_notes(notes: "Notes | None") -> None:

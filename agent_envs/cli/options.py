@@ -33,7 +33,7 @@ Arguments = Annotated[
     typer.Option("--arg", "--env-arg", help="An argument of the environment: --arg retriever=oracle. Repeatable."),
 ]
 AgentArguments = Annotated[
-    list[str] | None, Player("--agent-arg", help="An argument of the agent: --agent-arg temperature=0. Repeatable.")
+    list[str] | None, Player("--agent-arg", help="An argument of the agent: temperature=0, tools=text. Repeatable.")
 ]
 FeedbackArguments = Annotated[
     list[str] | None,

@@ -21,6 +21,10 @@ from agent_envs.base.serialization import decode_state, digest, encode_state, le
 SCHEMA = "agent-envs/trajectory@1"
 LEAN_SCHEMA = "agent-envs/trajectory@2"
 MOST_CHARACTERS = 16_000_000  # characters of an episode with references: a small file fills no page
+CUT = frozenset({"length", "max_tokens", "model_context_window_exceeded"})  # finish reasons of replies that a limit cut
+CONTEXT_FULL = (
+    "context_full"  # begins the finish reason of a turn that no reply came for; "PROMPT/CONTEXT" in tokens follows
+)
 LONG = 40  # characters from which on a text is stored once and referred to
 
 
@@ -96,6 +100,7 @@ class Turn:
         events: parse and tool errors, in words.
         context: `append`: the observation grows the conversation; `replace`: it is the whole context from here on.
         token_ids, logprobs, entropies, sampled: of the turn, where an engine gave them; `sampled` marks the policy's.
+        finish_reason: why the policy's reply ended, in the words of its service or engine; "" where it does not say.
     """
 
     index: int
@@ -114,6 +119,7 @@ class Turn:
     logprobs: tuple[float, ...] = ()
     entropies: tuple[float, ...] = ()
     sampled: tuple[bool, ...] = ()
+    finish_reason: str = ""
 
     @property
     def node(self) -> str:

@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 
-from agent_envs.rollout.policy import Reply, Request
+from agent_envs.rollout.policy import MOST_REASON, Reply, Request
 from agent_envs.services.chat import ChatModel, ChatRequest, ask, chat_port
+from agent_envs.services.chat.model import MAX_TOKENS
 from agent_envs.services.chat.spending import Budget
 from agent_envs.services.recording import CallSite, Recording
 
@@ -14,12 +15,11 @@ from agent_envs.services.recording import CallSite, Recording
 class ChatPolicy:
     """An agent that sends each turn's whole context to a chat model and does what it says, native tool calls included.
 
-    It is called from every worker thread with one request at a time, and takes no prefill: newer models refuse one, so the
-    runner asks for it in words.
+    It is called from every worker thread with one request at a time. Without `prefill=native` it takes no prefill, as newer
+    models refuse one: the runner asks for it in words.
     """
 
     batch = 1
-    can_prefill = False
     text_only = True
 
     def __init__(
@@ -29,7 +29,7 @@ class ChatPolicy:
         name: str = "",
         recording: Recording | None = None,
         temperature: float | None = None,
-        max_tokens: int = 1024,
+        max_tokens: int = MAX_TOKENS,
         deadline_seconds: float = 600.0,
         attempt_seconds: float = 180.0,
         wait: Callable[[float], None] = time.sleep,
@@ -50,7 +50,7 @@ class ChatPolicy:
             UsageError: the service needs a key and there is none.
         """
         self.name = name or model.name
-        self.model = model
+        self.model, self.can_prefill = model, bool(getattr(model, "can_prefill", False))
         self._sampling = ChatRequest((), temperature=temperature, max_tokens=max_tokens)
         self._port = chat_port(
             model, recording=recording, deadline_seconds=deadline_seconds, attempt_seconds=attempt_seconds, wait=wait
@@ -73,4 +73,4 @@ class ChatPolicy:
             seed=request.seed,
         )  # fmt: skip
         reply = ask(self._port, chat_request, CallSite(request.episode_key, "", request.turn))
-        return Reply(reply.canonical, usage=reply.usage)
+        return Reply(reply.canonical, usage=reply.usage, finish_reason=reply.stop_reason[:MOST_REASON])

@@ -13,7 +13,7 @@ from agent_envs.base.serialization import digest
 from agent_envs.core.env import core_of, shown_messages, turn_wrappers, wrapper_usage
 from agent_envs.core.episode import border_notes
 from agent_envs.core.snapshot import Snapshot, fork, restore, snapshot
-from agent_envs.core.trajectory import Header, Task, Trajectory, Turn
+from agent_envs.core.trajectory import CONTEXT_FULL, Header, Task, Trajectory, Turn
 from agent_envs.rollout.policy import (
     CompanionPolicy,
     Context,
@@ -21,10 +21,11 @@ from agent_envs.rollout.policy import (
     Reply,
     Request,
     check_actions,
-    check_replies,
     origin_of,
+    replies_of,
     traits_of,
 )
+from agent_envs.services.chat.model import known_counts
 
 _INFO_KEYS = ("prefill", "stop", "context", "success")  # of the newest info: what requests and the record read
 _REPLAYED = ("index", "action", "parsed", "observation", "results", "reward", "terms", "terminated", "truncated", "events",
@@ -178,7 +179,7 @@ class EpisodeWalk:
             raise UsageError(f"{self.header.env_id}: result() before the end; take() turns until `over`")
         success = bool(self._info.get("success", False))
         trajectory = Trajectory(self.header, self._prompt, tuple(self.turns), self._core.episode.task, success)
-        usage = self._usage | wrapper_usage(self.env)
+        usage = known_counts(self._usage | wrapper_usage(self.env))
         return EpisodeResult(trajectory, "terminated" if self.turns[-1].terminated else "truncated", usage=usage)
 
     def to_json(self) -> dict[str, Any]:
@@ -255,7 +256,7 @@ def run_episode(
     walk = EpisodeWalk(env, seed=seed, task=task, split=split, episode_key=episode_key, can_prefill=traits.can_prefill)
     actor: Policy = policy.begin(env) if traits.needs_env else policy  # type: ignore[attr-defined]
     while not walk.over:
-        walk.take(check_replies(actor.name, actor.act([walk.request()]), 1)[0])
+        walk.take(replies_of(actor, [walk.request()])[0])
     return walk.result()
 
 
@@ -270,16 +271,17 @@ def record_turn(env: gym.Env[Any, Any], step: tuple[Any, ...], reply: Reply | No
     Args:
         env: the stack that was stepped; wrappers may have changed what was shown or where the episode ended.
         step: what `env.step(...)` returned.
-        reply: tokens, logprobs and entropies of the policy, where there are any.
+        reply: tokens, logprobs, entropies and finish reason of the policy, where there are any.
     """
     _, reward, terminated, truncated, info = step
     core = core_of(env)
     reply = reply or Reply("")
+    truncated = truncated or (reply.finish_reason.startswith(CONTEXT_FULL) and not terminated)
     return replace(
         core.episode.turns[-1], observation=shown_messages(env, info), reward=float(reward),
         terms=tuple(info["reward_terms"].items()), terminated=terminated, truncated=truncated,
         events=tuple(info["events"]), context=info["context"], token_ids=reply.token_ids, logprobs=reply.logprobs,
-        entropies=reply.entropies, sampled=reply.sampled,
+        entropies=reply.entropies, sampled=reply.sampled, finish_reason=reply.finish_reason,
     )  # fmt: skip
 
 
@@ -302,7 +304,7 @@ def replay(env: gym.Env[Any, Any], trajectory: Trajectory) -> Trajectory:
         if turns and (turns[-1].terminated or turns[-1].truncated):
             raise ReplayMismatch(f"turn {old.index}: the episode ended before it, in turn {turns[-1].index}")
         step = env.step(old.action)
-        new, info = record_turn(env, step), step[4]
+        new, info = record_turn(env, step, Reply("", finish_reason=old.finish_reason)), step[4]
         new = replace(new, events=border_notes(old.events) + new.events)
         for name in _REPLAYED:
             _compare(f"turn {old.index}", name, getattr(old, name), getattr(new, name))

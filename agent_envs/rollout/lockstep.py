@@ -22,7 +22,8 @@ from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
 from agent_envs.core.env import core_of, wrapper_usage
 from agent_envs.core.trajectory import Header, Trajectory
 from agent_envs.rollout.episode_runner import EpisodeResult, EpisodeWalk, Planned
-from agent_envs.rollout.policy import Policy, Reply, check_actions, check_replies, traits_of
+from agent_envs.rollout.policy import Policy, Reply, check_actions, replies_of, traits_of
+from agent_envs.services.chat.model import known_counts
 from agent_envs.services.run_services import Services
 
 
@@ -74,7 +75,7 @@ class Lane:
             status, cause = ("budget", str(self.error)) if self.error else ("fault", self.fault)
             result = EpisodeResult(Trajectory(head, (), ()), status, cause)
         seconds, agent_seconds = round(time.perf_counter() - self.started, 6), round(self.agent_seconds, 6)
-        usage = {**self.usage, **wrapper_usage(self.env)}
+        usage = known_counts({**self.usage, **wrapper_usage(self.env)})
         return replace(result, usage=usage, attempts=tuple(self.attempts), seconds=seconds, agent_seconds=agent_seconds)
 
 
@@ -165,7 +166,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
         with self._asking:
             started = time.perf_counter()
             try:
-                replies = check_replies(self._policy.name, actor.act(requests), len(requests))
+                replies = replies_of(actor, requests)
             except (EnvFault, BudgetSpent) as end:
                 lanes[0].usage.update(end.usage)  # once, though the call was for all of them
                 raise

@@ -15,15 +15,17 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import OneOf
 
-from agent_envs.base.errors import UsageError
+from agent_envs.base.errors import ContextFull, UsageError
 from agent_envs.base.messages import FEEDBACK_MARK
 from agent_envs.core.env import TurnEnv, core_of
 from agent_envs.core.registry import companion
+from agent_envs.core.trajectory import CONTEXT_FULL
 
 Row = dict[str, Any]
 
 
 MOST_COUNT = 10**12
+MOST_REASON = 100  # characters of a finish reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,7 @@ class Reply:
     """A policy's turn: a text or an expanded action, with tokens where an engine knows them.
 
     `sampled` says which of the tokens the policy drew, where some were given (a prefill); empty for all of them.
+    `finish_reason` is why the reply ended, as `Turn.finish_reason`.
     """
 
     action: str | int
@@ -148,6 +151,7 @@ class Reply:
     entropies: tuple[float, ...] = ()
     usage: dict[str, int] = field(default_factory=dict)
     sampled: tuple[bool, ...] = ()
+    finish_reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -197,6 +201,20 @@ def traits_of(policy: Policy) -> PolicyTraits:
     )
 
 
+def replies_of(policy: Policy, requests: Sequence[Request]) -> list[Reply]:
+    """Ask a policy and return its replies, checked.
+
+    A context that is full is the agent's own limit: the reply to its request is empty, and its turn truncates the episode.
+    """
+    try:
+        return check_replies(policy.name, policy.act(requests), len(requests))
+    except ContextFull as full:
+        if len(requests) > 1:  # of whom is not known
+            raise
+        reason = f"{CONTEXT_FULL} {full.prompt_tokens}/{full.context_tokens}"
+        return [Reply("", usage=full.usage, finish_reason=reason)]
+
+
 def check_replies(name: str, replies: Any, count: int) -> list[Reply]:
     """Check the replies of `act` and return them as a list, numpy's integers made plain.
 
@@ -215,6 +233,8 @@ def check_replies(name: str, replies: Any, count: int) -> list[Reply]:
             raise UsageError(f"agent {name}: logprobs and entropies are finite numbers; give a floor in place of -inf")
         if reply.sampled and len(reply.sampled) != len(reply.token_ids):
             raise UsageError(f"agent {name}: sampled has one entry for each of token_ids, or none at all")
+        if not isinstance(reply.finish_reason, str) or len(reply.finish_reason) > MOST_REASON:
+            raise UsageError(f"agent {name}: finish_reason is a text of at most {MOST_REASON} characters")
         usage = reply.usage
         if not isinstance(usage, dict) or not all(type(n) is int and 0 <= n <= MOST_COUNT for n in usage.values()):
             raise UsageError(f"agent {name}: usage is a dict of whole numbers from 0 to 10**12, not {str(usage)[:100]}")

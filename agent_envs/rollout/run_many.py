@@ -23,6 +23,7 @@ from agent_envs.core.trajectory import Trajectory
 from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.lockstep import Lane, Lockstep
 from agent_envs.rollout.policy import CompanionPolicy, Policy, traits_of
+from agent_envs.services.chat.model import known_counts, stored_counts
 from agent_envs.services.recording import Recording
 from agent_envs.services.run_services import Services
 
@@ -95,8 +96,8 @@ class RunJournal:
         lean = result.trajectory.to_lean_json()
         row = {
             "key": item.key, "status": result.status, "fault": result.fault, "attempts": list(result.attempts),
-            "usage": result.usage, "seconds": result.seconds, "agent_seconds": result.agent_seconds, "trial": item.trial,
-            "trajectory": lean,
+            "usage": stored_counts(result.usage), "seconds": result.seconds, "agent_seconds": result.agent_seconds,
+            "trial": item.trial, "trajectory": lean,
         }  # fmt: skip
         names = [sha256(text.encode("utf-8", "surrogatepass")).digest() for text in lean["texts"]]
         with self._lock:
@@ -158,7 +159,7 @@ def result_of(row: Any, path: Path) -> tuple[str, EpisodeResult]:
     try:
         if not isinstance(row["fault"], str) or not all(isinstance(cause, str) for cause in row["attempts"]):
             raise ValueError("its fault and its attempts are no texts")
-        usage = {str(name): int(count) for name, count in row["usage"].items()}
+        usage = {name: int(count) for name, count in known_counts(row["usage"]).items()}
         result = EpisodeResult(
             Trajectory.from_json(row["trajectory"]), str(row["status"]), str(row["fault"]), usage,
             tuple(map(str, row["attempts"])), float(row["seconds"]), float(row["agent_seconds"]),

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from agent_envs.base.caches import Uncopied
-from agent_envs.base.errors import BudgetSpent, EnvFault, UsageError
+from agent_envs.base.errors import BudgetSpent, ContextFull, EnvFault, UsageError
 from agent_envs.base.jsonl_log import Journal, read_journal, read_places, read_row
 from agent_envs.base.serialization import canonical_json, digest, state_type
 
@@ -229,6 +229,8 @@ class ExternalPort:
             except EnvFault as fault:
                 wasted.update(fault.usage)
                 fault.usage = dict(wasted)
+                if isinstance(fault, ContextFull):
+                    raise
                 if not fault.retryable or attempt == MAX_ATTEMPTS:
                     raise self._final(fault, attempt) from fault
                 # Full jitter; where the service named a time, on top of it, so that callers do not come back at once.

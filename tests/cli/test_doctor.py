@@ -11,6 +11,8 @@ from agent_envs.core.registry import TABLE
 from agent_envs.tools.sandbox.mounts import bwrap_version
 from tests.cli.conftest import strict
 from tests.needs import require
+from tests.servers import FaultServer
+from tests.services.chat.local import LocalServer
 
 require("[sandbox]")  # it asks the sandbox monty for its version
 
@@ -106,3 +108,35 @@ def test_the_gpu_is_what_nvidia_smi_says(told, monkeypatch, tmp_path, script, ok
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     row = told()[1]["GPU", "NVIDIA"]
     assert row["ok"] is ok and row["what"].startswith(what)
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_a_server_is_told_by_what_it_does(run, able):
+    server = LocalServer(
+        models=("m", "n"), shows_tools=able, continues=able, listing={"max_model_len": 4096} if able else {}
+    )
+    with FaultServer(server) as http:
+        code, out, _ = run("doctor", "--server", http.url, "--model", "n", "--json")
+    rows = {row["name"]: (row["ok"], row["what"]) for row in strict(out)}
+    assert code == 0 and rows["model"] == (True, "n, of m, n") and {body["max_tokens"] for body in server.bodies} == {1}
+    assert rows["context"][1] == ("4,096 tokens" if able else "not told")
+    assert rows["usage"] == (True, "replies count their tokens")
+    assert (rows["tools"][0], rows["beginning of a reply"][0]) == (able, able)
+    assert ("tools=text" in rows["tools"][1]) is not able
+
+
+def test_a_server_that_counts_nothing_leaves_the_rest_open(run):
+    with FaultServer(LocalServer(counts=False)) as http:
+        code, out, _ = run("doctor", "--server", http.url)
+    assert code == 0 and "replies count no tokens" in out and out.count("not known, as replies count no tokens") == 2
+
+
+def test_a_server_that_is_not_there_or_has_not_the_model_is_one_line(run):
+    code, _, err = run("doctor", "--server", "http://127.0.0.1:9")
+    assert code == 2 and "does the server run" in err
+    with FaultServer(LocalServer(models=("a",))) as http:
+        code, _, err = run("doctor", "--server", http.url, "--model", "b")
+    assert code == 2 and "the server has no such model; it has a" in err
+    with FaultServer(LocalServer(models=())) as http:
+        assert "lists no models: name one with --model" in run("doctor", "--server", http.url)[2]
+    assert "--model is a model of --server" in run("doctor", "--model", "b")[2]

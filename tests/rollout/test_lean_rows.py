@@ -21,7 +21,8 @@ DEFAULTS = {
     "Header": {"branch": ""}, "Message": {"tool_calls": (), "tool_call_id": ""}, "ToolResult": {"error": False, "ids": ()},
     "Trajectory": {"task": None, "success": False},
     "Turn": {"results": (), "reward": 0.0, "terms": (), "terminated": False, "truncated": False, "events": (),
-             "context": "append", "token_ids": (), "logprobs": (), "entropies": (), "sampled": ()},
+             "context": "append", "token_ids": (), "logprobs": (), "entropies": (), "sampled": (),
+             "finish_reason": ""},
 }  # fmt: skip
 TEXT = "a passage that is longer than forty characters, shown and returned"
 

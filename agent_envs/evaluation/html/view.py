@@ -22,6 +22,7 @@ from agent_envs.evaluation.runs.run_folder import Run, Spool, open_run
 from agent_envs.evaluation.suites.suite import Suite
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_many import result_of
+from agent_envs.services.chat.model import known_counts
 
 Progress = Callable[[int, int, float], None]
 
@@ -304,8 +305,8 @@ def run_facts(run: Run, result: Result) -> tuple[tuple[str, str], ...]:
         *([("feedback", ", ".join(label.removeprefix("feedback=") for label in advice))] if advice else []),
         ("episodes", f"{planned:,}, {trials} a task{', a smoke run' if identity.smoke else ''}"),
         ("agent-envs", identity.package),
-        ("tokens", usage_text(tokens)),
-        ("cost", "not known: no price" if cost is None else f"{cost:,.4f} USD" if cost else "nothing"),
+        ("tokens", usage_text(known_counts(tokens))),
+        ("cost", "not known: no price or count" if cost is None else f"{cost:,.4f} USD" if cost else "nothing"),
         ("episode time", f"{seconds:,.1f} s (agent {agent_seconds:,.1f} s)"),
     ]
     return tuple(rows)

@@ -14,6 +14,8 @@ from agent_envs.evaluation.runs.summary import NO_RESULT, Spread, Summary, figur
 from agent_envs.evaluation.statistics.paired import minimum_detectable
 from agent_envs.evaluation.statistics.rates import Rate, rerun_interval
 from agent_envs.evaluation.suites.suite import ADHOC
+from agent_envs.services.chat.model import MAX_TOKENS, UNCOUNTED
+from agent_envs.services.chat.named import is_chat_name
 from agent_envs.wrappers.feedback_models import feedback_usage
 
 MOST_ENTRIES = 6  # that have a curve each
@@ -166,7 +168,8 @@ def curves_of(summaries: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -
 
 def result_notes(result: Result) -> list[str]:
     """Return warnings about a run's numbers, and the causes of its faults."""
-    notes = [line for summary in result.summaries for line in summary.warnings()]
+    limit = result.settings.agent_options.get("max_tokens", MAX_TOKENS if is_chat_name(result.settings.agent) else None)
+    notes = [line for summary in result.summaries for line in summary.warnings(f"max_tokens={limit}" if limit else "")]
     for summary in result.summaries:
         notes += [
             f"{summary.entry}: fault, {count} times: {cause[:500]}" for cause, count in summary.fault_causes.items()
@@ -296,7 +299,8 @@ def _behaviour(summaries: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) 
     for summary in summaries:
         ended = [row for row in numbers if row.entry == summary.entry and row.complete]
         turns, valid = sum(row.turns for row in ended), sum(row.valid for row in ended)
-        tokens = [sum(row.usage.get(name, 0) for row in ended) for name in ("input", "output")]
+        counted = not any(row.usage.get(UNCOUNTED) for row in ended)
+        tokens = [counted * sum(row.usage.get(name, 0) for row in ended) for name in ("input", "output")]
         rows.append((
             summary.entry, f"{100 * summary.valid_actions:.1f} % ({valid} of {turns})", f"{summary.mean_turns:.2f}",
             f"{summary.mean_calls:.2f}", f"{summary.mean_prose:.0f}",

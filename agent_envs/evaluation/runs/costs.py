@@ -18,6 +18,7 @@ from agent_envs.evaluation.runs.run_folder import RunPrices, Settings
 from agent_envs.evaluation.suites.suite import Feedback, Suite
 from agent_envs.rollout.episode_runner import Planned
 from agent_envs.services.chat import make_chat_model
+from agent_envs.services.chat.model import UNCOUNTED, known_counts
 from agent_envs.services.chat.named import is_chat_name
 from agent_envs.services.chat.prices import Price, PriceTable, cost_of, load_prices
 from agent_envs.services.chat.spending import Counts
@@ -119,7 +120,7 @@ def feedback_cost(usage: Mapping[str, int], feedback: Feedback | None, prices: M
     if feedback is None or not (part := feedback_usage(usage)):
         return 0.0
     price = prices.get(feedback.model)
-    return None if price is None else cost_of(price, part)
+    return None if price is None or part.get(UNCOUNTED) else cost_of(price, part)
 
 
 def recorded_counts(path: Path, models: Iterable[str], prefix: str = "") -> Counts:
@@ -128,7 +129,7 @@ def recorded_counts(path: Path, models: Iterable[str], prefix: str = "") -> Coun
     for row in read_answers(path) if path.exists() else ():
         for name, used in counts.items():
             if row["port"] == prefix + name or row["port"].startswith(f"{prefix}{name}#"):  # a digest of its settings
-                used.update({"calls": 1, **row["response"].get("usage", {})})
+                used.update({"calls": 1, **known_counts(row["response"].get("usage", {}))})
     return counts
 
 
@@ -161,6 +162,8 @@ def estimate(suite: Suite, pilot: Sequence[tuple[EpisodeNumbers, float | None]],
             return f"no estimate: no episode of the pilot came to its end in {entry.label}"
         for usage, cost in rows:
             used = {name: float(usage.get(name, 0) + usage.get(PREFIX + name, 0)) for name in sums}
+            if usage.get(UNCOUNTED) or usage.get(PREFIX + UNCOUNTED):
+                used |= {"input": math.nan, "output": math.nan}
             used["usd"] = math.nan if cost is None else cost
             sums = {name: sums[name] + used[name] * len(entry.tasks) * suite.trials / len(rows) for name in sums}
     price = "no price is known" if math.isnan(sums["usd"]) else f"{sums['usd']:.4f} USD"

@@ -3,7 +3,7 @@
 import re
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +26,7 @@ from agent_envs.evaluation.runs.costs import (
     prices_of,
     recorded_counts,
 )
+from agent_envs.evaluation.runs.live import Episodes, SignsOfLife, Tell, meet_servers
 from agent_envs.evaluation.runs.measures import EpisodeNumbers, Measures, numbers_of
 from agent_envs.evaluation.runs.run_folder import (
     Run,
@@ -42,10 +43,10 @@ from agent_envs.evaluation.statistics.rates import Rate
 from agent_envs.evaluation.suites.plan import entry_env, notes_on, plan_of
 from agent_envs.evaluation.suites.suite import Suite
 from agent_envs.rollout.chat_policy import ChatPolicy
-from agent_envs.rollout.episode_runner import EpisodeResult, Planned
+from agent_envs.rollout.episode_runner import Planned
 from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, Policy, Reply, Request, check_actions, traits_of
 from agent_envs.rollout.run_many import run_many
-from agent_envs.services.chat.http import HttpChat
+from agent_envs.services.chat.model import UNCOUNTED, known_counts
 from agent_envs.services.chat.named import FORMS, is_chat_name, make_chat_model
 from agent_envs.services.chat.prices import Price, check_limit, cost_of
 from agent_envs.services.chat.spending import Budget, Counts, RunBudgets, SpendingLimits
@@ -61,8 +62,6 @@ OF_A_CHECKOUT = {
     "hf": ("trainers.trained_agent:ModelAgent", "model"),
 }
 Progress = Callable[[int, int, float, str], None]
-Tell = Callable[[str], None]
-Episodes = Generator[tuple[Planned, EpisodeResult], None, None]
 FAULTS_IN_A_ROW = 8  # with one cause: then a run stops, as the next would fail too
 _COUNTS = re.compile(r"[0-9]+(\.[0-9]+)?")
 FREE = Price(input=0.0, output=0.0)
@@ -129,27 +128,31 @@ def evaluate(
         policy: the agent itself, where `settings.agent` is only its name.
         folder: where the run is kept; a killed one goes on from there. None: nothing is kept.
         progress: called with (finished, planned, successes so far, how many faults and the last one's cause).
-        tell: is told what a run with a model will take, after its first episodes and before the rest begins.
+        tell: is told what a model's server is like, what a run with a model will take, after its first episodes and before the
+            rest begins, and signs of life.
 
     Raises:
         UsageError: the folder holds a run of another configuration, or the suite is another one here.
         EnvFault: a chat model that the run needs does not answer.
     """
     # What cannot be is refused before there is a folder.
-    setup = _set_up(suite, settings, policy, prices_of(suite, settings))
+    setup = replace(_set_up(suite, settings, policy, prices_of(suite, settings)), tell=tell, pilot=tell is not None)
     for entry in suite.entries if traits_of(setup.actor).text_only else ():
         check_actions(setup.actor, core_of(entry_env(entry)))
     plan = plan_of(suite)
-    greet_models(suite, setup.actor)
+    meet_servers(suite, setup.actor, setup.prices, tell)
     if settings.notes is None:
         settings = replace(settings, notes=notes_on(suite))
         setup = replace(setup, settings=settings)
     run = claim(folder, suite, settings, setup.prices) if folder is not None else None
-    return _play(suite, plan, setup, run, progress, tell)
+    return _play(suite, plan, setup, run, progress)
 
 
-def resume(folder: Path, progress: Progress | None = None) -> Result:
-    """Resume the run of a folder; a UsageError names changes since in files and code that it depends on."""
+def resume(folder: Path, progress: Progress | None = None, tell: Tell | None = None) -> Result:
+    """Resume the run of a folder; a UsageError names changes since in files and code that it depends on.
+
+    `progress` and `tell` are those of `evaluate`; there is no pilot.
+    """
     run = open_run(folder)
     same_identity(run)
     config = run.config
@@ -159,19 +162,9 @@ def resume(folder: Path, progress: Progress | None = None) -> Result:
         outcome = result_from(run.suite, config.settings(), numbers, config.prices)
         save_results(run, outcome.to_json())
         return outcome
-    setup = _set_up(run.suite, config.settings(), None, config.prices)
-    greet_models(run.suite, setup.actor, lambda: not all(row.complete for row in run.numbers()))
+    setup = replace(_set_up(run.suite, config.settings(), None, config.prices), tell=tell)
+    meet_servers(run.suite, setup.actor, config.prices, tell, lambda: not all(row.complete for row in run.numbers()))
     return _play(run.suite, plan_of(run.suite), setup, run, progress)
-
-
-def greet_models(suite: Suite, actor: Policy, needed: Callable[[], bool] = lambda: True) -> None:
-    """Check that every chat model that plays, advises, judges or is a user answers, where any is still `needed`."""
-    pairs = [(entry.feedback.model, entry.feedback.options) for entry in suite.entries if entry.feedback is not None]
-    pairs += [(value, {}) for entry in suite.entries for value in entry.arguments.values() if isinstance(value, str)]
-    models = {name: make_chat_model(name, **options) for name, options in pairs if is_chat_name(name)}
-    chats = [model for model in (*models.values(), getattr(actor, "model", None)) if isinstance(model, HttpChat)]
-    for model in chats if chats and needed() else ():
-        model.greet()
 
 
 @dataclass(frozen=True)
@@ -179,6 +172,8 @@ class _EvaluationSetup:
     settings: Settings
     actor: Policy
     prices: RunPrices
+    tell: Tell | None = None
+    pilot: bool = False  # whether an estimate is wanted, from the first episodes
 
 
 def _set_up(suite: Suite, settings: Settings, policy: Policy | None, prices: RunPrices) -> _EvaluationSetup:
@@ -217,15 +212,14 @@ def _spent_before(run: Run, payer: str, models: Iterable[str]) -> Counts:
     """Return the calls and tokens of earlier parts of a run, some of which may have had no limit."""
     counts = recorded_counts(run.externals, models, PORT)
     for row in read_journal(run.log().path):
-        used = {name: count for name, count in row.get("usage", {}).items() if not name.startswith(PREFIX)}
+        used = {name: n for name, n in known_counts(row.get("usage", {})).items() if not name.startswith(PREFIX)}
         counts.setdefault(payer, Counter()).update(used)
     return counts
 
 
 def _play(
-    suite: Suite, plan: list[Planned], setup: _EvaluationSetup, run: Run | None, progress: Progress | None,
-    tell: Tell | None = None,
-) -> Result:  # fmt: skip
+    suite: Suite, plan: list[Planned], setup: _EvaluationSetup, run: Run | None, progress: Progress | None
+) -> Result:
     """Play a plan: a pilot first where a chat model costs, under the budget; write log, results and cache if it is a run."""
     settings, pilot = setup.settings, 0
     fresh = run is not None and not run.log().path.exists()
@@ -237,11 +231,14 @@ def _play(
     actor, services = _with_budget(setup, suite, run)
     measures, log = Measures(), None
     with ExitStack() as stack:
+        signs = stack.enter_context(SignsOfLife(None if settings.agent in BUILT_IN else setup.tell))
+        actor = signs.policy(actor)
         if run is not None:
             log = replace(run.log(), recording=stack.enter_context(Recording(run.externals, "record")))
-        episodes = partial(run_many, plan, actor, journal=log, services=services)
-        if tell is not None and log is not None and 0 < pilot < len(plan):
-            tell(_estimate_from_pilot(suite, setup, plan[:pilot], episodes, progress))
+        playing = partial(run_many, plan, actor, journal=log, services=services)
+        episodes = partial(signs.watched, playing)
+        if setup.tell is not None and setup.pilot and log is not None and 0 < pilot < len(plan):
+            setup.tell(_estimate_from_pilot(suite, setup, plan[:pilot], episodes, progress))
         results = stack.enter_context(closing(episodes(concurrency=settings.concurrency)))
         by_key, gave_up = _watch(suite, results, measures, progress)
     if run is not None and log is not None and (log.unfinished or len(by_key) < len(plan)):
@@ -321,7 +318,7 @@ def _costs(suite: Suite, numbers: Sequence[EpisodeNumbers], prices: RunPrices) -
 
 def _cost(row: EpisodeNumbers, price: Price | None, feedback: float | None) -> float | None:
     """Return the cost of an episode, the agent and its feedback together; None where a price is not known."""
-    if feedback is None:
+    if feedback is None or row.usage.get(UNCOUNTED):
         return None
     if price is not None:
         return cost_of(price, row.usage) + feedback
@@ -336,8 +333,7 @@ def make_agent(name: str, /, *, recording: Recording | None = None, **options: A
             format), `openai-text:MODEL@URL` or `anthropic:MODEL[@URL]`; or `module:Class` (the working directory is on the
             path); from a checkout `baseline:NAME`, `trained:RUN` or `hf:MODEL`.
         recording: where a chat model's replies are recorded, or replayed from. Others have no use for it.
-        options: a chat model's `temperature`, `max_tokens`, `top_p`, `reasoning_effort`, `extra`, `api_key_env`; a class gets
-            all as keyword arguments; built-in agents take none.
+        options: of a chat model those of `make_chat_model`; a class gets all as keyword arguments; built-in agents take none.
 
     Raises:
         UsageError: there is no such agent, an option is unknown, or a service's key is missing.

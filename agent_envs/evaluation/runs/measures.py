@@ -9,8 +9,9 @@ in the cache folder (`NumbersCache`) for as long as journal, settings and code a
 
 import json
 import math
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -27,7 +28,7 @@ from agent_envs.base.serialization import sha256_file
 from agent_envs.base.type_checks import misfit
 from agent_envs.core.env import core_of
 from agent_envs.core.registry import companion_of, env_ids, full_id
-from agent_envs.core.trajectory import Task, Trajectory, Turn
+from agent_envs.core.trajectory import CONTEXT_FULL, CUT, Task, Trajectory, Turn
 from agent_envs.evaluation.suites.plan import NOT_HERE, entry_env
 from agent_envs.evaluation.suites.suite import Entry, Suite
 from agent_envs.rollout.episode_runner import EpisodeResult
@@ -41,8 +42,10 @@ FAILURES = {
     "fault": "an outside service failed for good",
     "budget": "the cost limit was reached",
     "missing": "it was not played",
+    "context full": "a prompt was longer than the model's context: a limit of the agent's, which counts 0",
 }
 UNPLAYED = ("fault", "budget", "missing")
+_THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 
 Companion = Callable[[Any], Any]
@@ -73,6 +76,7 @@ class EpisodeNumbers:
     fault: str = ""  # what failed
     labels: dict[str, str] = field(default_factory=dict)  # of its task, as the family names them
     metrics: dict[str, float] = field(default_factory=dict)  # as the family counts them; none before its end
+    replies: dict[str, int] = field(default_factory=dict)  # how the policy's ended, see `reply_counts`
 
     @property
     def complete(self) -> bool:
@@ -89,14 +93,36 @@ def numbers_of(entry: Entry, cluster: str, trial: int, result: EpisodeResult) ->
     """Return the numbers of a result."""
     trajectory = result.trajectory
     turns = trajectory.turns
+    replies = reply_counts(turns)
     success = result.status not in UNPLAYED and entry.solved(trajectory)
     return EpisodeNumbers(
         entry=entry.label, task=trajectory.header.task_id, cluster=cluster, trial=trial, status=result.status,
         outcome=outcome_of(result, success), success=success, total_reward=trajectory.total_reward, turns=len(turns),
         valid=sum(map(valid_turn, turns)), calls=tool_calls(turns).total(), prose=sum(map(_prose, turns)),
         usage=result.usage, seconds=result.seconds, agent_seconds=result.agent_seconds, attempts=len(result.attempts),
-        fault=result.fault,
+        fault=result.fault, replies=replies, metrics={"cut_replies": float(replies["cut"])} if "cut" in replies else {},
     )  # fmt: skip
+
+
+def reply_counts(turns: Sequence[Turn]) -> dict[str, int]:
+    """Count the replies with a finish reason, by kind; nothing where no reply has one.
+
+    `all` of them; `cut` by a limit on their tokens, `cut_invalid` those of them without a valid action and `thought` those that
+    came to no text beside thoughts; `full` where the context was, with its `prompt_tokens` and `context_tokens`.
+    """
+    known = [turn for turn in turns if turn.finish_reason and not turn.finish_reason.startswith(CONTEXT_FULL)]
+    cut = [turn for turn in known if turn.finish_reason in CUT]
+    invalid, thoughts = (sum(map(kind, cut)) for kind in (lambda turn: not valid_turn(turn), _only_thoughts))
+    counts = {"all": len(known), "cut": len(cut), "cut_invalid": invalid, "thought": thoughts} if known else {}
+    if turns and turns[-1].finish_reason.startswith(CONTEXT_FULL):
+        prompt, _, context = turns[-1].finish_reason.removeprefix(CONTEXT_FULL).partition("/")
+        tokens = [int(text) if text.strip().isdecimal() else 0 for text in (prompt, context)]
+        counts |= {"full": 1, "prompt_tokens": tokens[0], "context_tokens": tokens[1]}
+    return counts
+
+
+def _only_thoughts(turn: Turn) -> bool:
+    return not _THOUGHTS.sub("", str(turn.action)).strip()
 
 
 def tool_calls(turns: Iterable[Turn]) -> Counter[str]:
@@ -114,9 +140,11 @@ def outcome_of(result: EpisodeResult, success: bool) -> str:
     """Classify the end of an episode by a key of `FAILURES`."""
     if result.status in UNPLAYED:
         return result.status
+    turns = result.trajectory.turns
     if success:
         return "solved"
-    turns = result.trajectory.turns
+    if turns[-1].finish_reason.startswith(CONTEXT_FULL):
+        return "context full"
     if result.status == "truncated":
         return "unreadable" if 2 * sum(map(valid_turn, turns)) <= len(turns) else "out of turns"
     return "wrong answer" if isinstance(turns[-1].parsed, Answer) else "not achieved"
@@ -223,7 +251,7 @@ class _EntryMeasures:
                 labels = self._labels_by_task[numbers.task] = self._equal.setdefault(tuple(fresh.items()), fresh)
             if record is not None:
                 metrics = self._metrics_of(replace(record, task=task), task)
-        return replace(numbers, labels=labels, metrics=metrics)
+        return replace(numbers, labels=labels, metrics=numbers.metrics | metrics)
 
     def _metrics_of(self, trajectory: Trajectory, task: Task) -> dict[str, float]:
         """Call the environment's metrics companion and return its numbers as floats; RuntimeError: one is not finite."""

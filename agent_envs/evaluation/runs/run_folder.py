@@ -34,6 +34,7 @@ from agent_envs.evaluation.suites import suite as suites
 from agent_envs.evaluation.suites.plan import Notes
 from agent_envs.rollout.episode_runner import EpisodeResult
 from agent_envs.rollout.run_many import UNFINISHED, RunLog, read_rows, result_of
+from agent_envs.services.chat.model import known_counts
 from agent_envs.services.chat.named import is_chat_name
 from agent_envs.services.chat.prices import Price
 from agent_envs.wrappers.feedback_models import PREFIX
@@ -236,7 +237,7 @@ def _with_earlier_parts(before: RunEpisode | None, result: EpisodeResult) -> Epi
     usage = {name: count for name, count in old.usage.items() if not name.startswith(PREFIX)}
     return replace(
         result,
-        usage=dict(Counter(usage) + Counter(result.usage)),
+        usage=known_counts(Counter(usage) + Counter(result.usage)),
         attempts=(*causes, *result.attempts),
         seconds=old.seconds + result.seconds,
         agent_seconds=old.agent_seconds + result.agent_seconds,

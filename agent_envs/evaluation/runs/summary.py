@@ -23,6 +23,7 @@ from agent_envs.evaluation.statistics.rates import (
     weighted_rate,
 )
 from agent_envs.evaluation.suites.suite import Entry, Suite
+from agent_envs.services.chat.model import UNCOUNTED, known_counts
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _DIGITS = re.compile(r"([0-9]+)")
@@ -201,6 +202,7 @@ class Summary:
     agent_seconds: float
     strata: dict[str, tuple[LabelRate, ...]]
     metrics: dict[str, Metric]
+    replies: dict[str, int]  # how the policy's ended, see `reply_counts`; of tokens the most
 
     @property
     def faults(self) -> int:
@@ -220,7 +222,7 @@ class Summary:
     def to_json(self) -> dict[str, Any]:
         """Return plain data; `success` is a number and `interval` its bounds. What is not known is None."""
         row = asdict(self)
-        del row["strata"], row["metrics"]
+        del row["strata"], row["metrics"], row["replies"]
         rate = row.pop("success")
         low, high = self.return_interval
         has_spread = math.isfinite(low) and low < high  # equal returns say nothing about the spread of others
@@ -239,10 +241,13 @@ class Summary:
         metrics = {name: item.to_json() for name, item in self.metrics.items()}
         return {name: table for name, table in (("strata", strata), ("metrics", metrics)) if table}
 
-    def warnings(self) -> list[str]:
-        """Return warnings to a reader of these numbers."""
-        lines = []
-        if self.valid_actions < FEW_VALID and self.mean_turns:
+    def warnings(self, limit: str = "") -> list[str]:
+        """Return warnings to a reader of these numbers; `limit` is the agent's on a reply, "max_tokens=64"."""
+        lines = self._reply_warnings(limit)
+        # What a limit cut tells nothing about the format.
+        ended = self.episodes - self.faults - self.unplayed
+        turns = round(self.mean_turns * ended) - self.replies.get("cut_invalid", 0) - self.replies.get("full", 0)
+        if turns > 0 and self.valid_actions * self.mean_turns * ended < FEW_VALID * turns - 1e-9:
             lines.append(
                 f"{self.entry}: only {100 * self.valid_actions:.1f} % of the turns held a valid action; below "
                 f"{100 * FEW_VALID:.0f} % a score tells about the format as much as about the task; {ADVICE}"
@@ -254,6 +259,28 @@ class Summary:
                 f"{self.entry}: {self.unplayed} of {self.episodes} planned episodes were not played and count 0"
             )
         return lines
+
+    def _reply_warnings(self, limit: str) -> list[str]:
+        """Return what limits on tokens did, and what the service does not count."""
+        counts, lines = self.replies, []
+        if counts.get("cut"):
+            thoughts = (
+                f"; {counts['thought']} of them thought until the end without an answer" if counts["thought"] else ""
+            )
+            at = limit or "the agent's limit on a reply's tokens"
+            lines.append(f"{counts['cut']} of {counts['all']} replies were cut at {at}{thoughts}")
+        if counts.get("full"):
+            sizes = (counts[name] for name in ("prompt_tokens", "context_tokens"))
+            prompt, context = (f"{size:,}" if size else "not told" for size in sizes)
+            lines.append(
+                f"{counts['full']} of {self.episodes} episodes ended because the context was full and count 0 (prompt {prompt} "
+                f"tokens, context {context}): raise the server's context or use Memory"
+            )
+        if self.usage.get(UNCOUNTED):
+            lines.append(
+                f"{self.usage[UNCOUNTED]} replies came without a count of their tokens: tokens and cost are not known"
+            )
+        return [f"{self.entry}: {line}" for line in lines]
 
 
 def summarise(
@@ -302,8 +329,12 @@ def _summary(entry: Entry, trials: int, priced: list[tuple[EpisodeNumbers, Costs
     complete = [row for row in numbers if row.complete]
     turns = sum(row.turns for row in complete)
     usage: Counter[str] = Counter()
+    replies: Counter[str] = Counter()
     for row in numbers:
         usage.update(row.usage)
+        replies.update({name: count for name, count in row.replies.items() if not name.endswith("_tokens")})
+    for name in ("prompt_tokens", "context_tokens"):
+        replies[name] = max(row.replies.get(name, 0) for row in numbers)
     costs, advice = ([pair[place] for _, pair in priced] for place in (0, 1))
     returns = [row.total_reward for row in complete] or [0.0]
     faults = Counter(row.fault for row in numbers if row.status == "fault")
@@ -317,10 +348,10 @@ def _summary(entry: Entry, trials: int, priced: list[tuple[EpisodeNumbers, Costs
         retried=sum(row.attempts > 0 for row in numbers), mean_turns=turns / max(len(complete), 1),
         valid_actions=sum(row.valid for row in complete) / max(turns, 1),
         mean_calls=sum(row.calls for row in complete) / max(len(complete), 1),
-        mean_prose=sum(row.prose for row in complete) / max(turns, 1), usage=dict(sorted(usage.items())),
+        mean_prose=sum(row.prose for row in complete) / max(turns, 1), usage=known_counts(dict(sorted(usage.items()))),
         cost_usd=total_cost(costs), feedback_cost_usd=total_cost(advice),
         seconds=math.fsum(row.seconds for row in numbers), agent_seconds=math.fsum(row.agent_seconds for row in numbers),
-        strata=rates_by_label(numbers), metrics=metrics_of(numbers),
+        strata=rates_by_label(numbers), metrics=metrics_of(numbers), replies=dict(replies),
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from agent_envs.core.env import core_of, shown_messages
 from agent_envs.core.episode import border_notes
 from agent_envs.core.registry import companion
 from agent_envs.core.snapshot import fork
-from agent_envs.core.trajectory import Header, Trajectory, Turn
+from agent_envs.core.trajectory import CONTEXT_FULL, Header, Trajectory, Turn
 from agent_envs.evaluation.runs.run_folder import RunEpisode
 from agent_envs.evaluation.submission.episode_rows import EpisodeRow, chain_of, row_of, row_text
 from agent_envs.evaluation.suites.plan import NOT_HERE, entry_env
@@ -102,7 +102,7 @@ class RowReplayer:
             return Checked(row.key, findings=(f"key: episode {row.key} {why}",))
         outcome = Checked(row.key, row.status, actions=digest([turn.action for turn in row.turns]) if row.turns else "")
         try:
-            again, by_solver = self._replay_row(row, place)
+            again, by_solver, success = self._replay_row(row, place)
         except _RowFault as wrong:
             return replace(outcome, findings=(str(wrong),))
         except _ReplayUnavailable as lack:
@@ -110,27 +110,30 @@ class RowReplayer:
         findings: list[str] = []
         if row_text(again).encode() != line:
             findings = _differences(row, again) or ["the line is not in canonical form"]
-        has_turns = bool(again.turns)
         return replace(
             outcome,
-            success=has_turns and place.entry.solved_by(again.result.success, again.result.total),
+            success=success,
             total=again.result.total,
             turns=len(again.turns),
             by_solver=by_solver,
             findings=tuple(findings[:MOST_FINDINGS]),
         )
 
-    def _replay_row(self, row: EpisodeRow, place: Place) -> tuple[EpisodeRow, bool]:
-        """Replay a row into a new row, and return whether a solver gave its actions; `_RowFault` where the result is no row."""
+    def _replay_row(self, row: EpisodeRow, place: Place) -> tuple[EpisodeRow, bool, bool]:
+        """Replay a row into a new row, and return whether a solver gave its actions, and whether it counts as a success.
+
+        Raises `_RowFault` where the result is no row.
+        """
         head = replace(place.header)
         result, by_solver = EpisodeResult(Trajectory(head, (), ()), row.status), False
         if row.turns:
             result, by_solver = self.play(row, place)
         result = replace(result, usage=dict(row.usage), seconds=row.seconds, agent_seconds=row.agent_seconds)
         try:
-            return row_of(RunEpisode(row.key, place.entry, place.cluster, place.trial, result)), by_solver
+            again = row_of(RunEpisode(row.key, place.entry, place.cluster, place.trial, result))
         except ValidationError as error:
             raise _RowFault(f"replayed, it is no row: {first_fault(error)}") from None
+        return again, by_solver, bool(again.turns) and place.entry.solved(result.trajectory)
 
     def play(self, row: EpisodeRow, place: Place) -> tuple[EpisodeResult, bool]:
         """Replay a row's actions and return the episode, and whether they are the solver's; raises if it cannot."""
@@ -158,7 +161,10 @@ class RowReplayer:
             raise _classify(error, place.entry.label, where, self._served_count() > served) from None
         last = turns[-1]
         if not (last.terminated or last.truncated):
-            raise _RowFault(f"turns: the episode goes on after turn {last.index}, the last in the row")
+            if not (row.status == "truncated" and row.turns[-1].truncated):
+                raise _RowFault(f"turns: the episode goes on after turn {last.index}, the last in the row")
+            # A limit of the agent's own may end it, such as a context that is full: it counts 0, whatever it has earned.
+            last = turns[-1] = replace(last, truncated=True, finish_reason=CONTEXT_FULL)
         success = bool(info.get("success", False))
         trajectory = Trajectory(place.header, prompt, tuple(turns), None, success)
         return EpisodeResult(trajectory, "terminated" if last.terminated else "truncated"), solving is not None

@@ -25,7 +25,7 @@ from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import canonical_json, digest
 from agent_envs.base.strict_model import Strict
 from agent_envs.base.terminal import one_line
-from agent_envs.core.trajectory import Trajectory
+from agent_envs.core.trajectory import CONTEXT_FULL, Trajectory
 
 SUITE_SCHEMA: Literal["agent-envs/suite@1"] = "agent-envs/suite@1"
 ADHOC = "adhoc"
@@ -104,14 +104,12 @@ class Entry(Strict):
         return row if self.feedback is not None else {name: row[name] for name in row if name != "feedback"}
 
     def solved(self, trajectory: Trajectory) -> bool:
-        """Return whether an episode counts as a success."""
-        return self.solved_by(trajectory.success, trajectory.total_reward)
-
-    def solved_by(self, success: bool, total_reward: float) -> bool:
-        """Return whether an episode with this end and this return counts as a success."""
+        """Return whether an episode counts as a success: none does that ended because the context was full."""
+        if trajectory.turns and trajectory.last.finish_reason.startswith(CONTEXT_FULL):
+            return False
         if self.success == "success":
-            return success
-        return total_reward >= float(self.success.removeprefix("return>="))
+            return trajectory.success
+        return trajectory.total_reward >= float(self.success.removeprefix("return>="))
 
 
 class Average(Strict):

@@ -90,7 +90,7 @@ class AnthropicChat(HttpChat):
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the JSON body of a request."""
-        turns = conversation(request)
+        turns = conversation(request, prefill=self.can_prefill)
         system_turns = [turn for turn in turns if turn.role == "system" and turn.text]
         system, messages = _system(system_turns), _messages(turns)
         if not messages:  # the format demands a message of the user
@@ -134,7 +134,8 @@ class AnthropicChat(HttpChat):
     def usage(self, answer: Any) -> dict[str, int]:
         """Return the tokens that an answer counts, by name; its input is without those that a cache has to do with."""
         usage = super().usage(answer)
-        return usage | {"input": usage["input"] + usage["cached"] + usage["cache_write"]}
+        names = ("input", "cached", "cache_write")
+        return usage | {"input": sum(usage[name] for name in names)} if "input" in usage else usage
 
 
 def _sdk(name: str) -> tuple[ModuleType, ModuleType]:

@@ -7,7 +7,7 @@ sent as the text that they are.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from agent_envs.base.protocol import Call, ToolCallProtocol
 from agent_envs.base.serialization import canonical_json
 from agent_envs.services.chat.model import ChatRequest
 
+TOOLS = 'Tools, each called as <tool_call>{"name": ..., "arguments": {...}}</tool_call>:'
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _OPENING, _CLOSING = "<tool_call>", "</tool_call>"
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "assistant": "assistant", "tool": "tool"}
@@ -32,8 +33,11 @@ class ChatTurn:
     cached: bool = False
 
 
-def conversation(request: ChatRequest) -> list[ChatTurn]:
-    """Return the messages of a request with native calls and results in pairs, under ids that are unique in it."""
+def conversation(request: ChatRequest, *, prefill: bool = False) -> list[ChatTurn]:
+    """Return the messages of a request with native calls and results in pairs, under ids that are unique in it.
+
+    `prefill`: the request's prefill is the last message, which the model goes on from, and no instruction to it.
+    """
     turns: list[ChatTurn] = []
     count = 0
     for head, results in _blocks([_chat_turn(message) for message in request.messages]):
@@ -58,7 +62,25 @@ def conversation(request: ChatRequest) -> list[ChatTurn]:
                 extra_turns.append(ChatTurn("user", result.text))
         turns += [replace(answers[old], call_id=ids[old]) for old in call_ids]
         turns += extra_turns
-    return [*turns, ChatTurn("user", f"Begin your reply with {clean(request.prefill)}")] if request.prefill else turns
+    if not request.prefill:
+        return turns
+    text = clean(request.prefill)
+    return [*turns, ChatTurn("assistant", text) if prefill else ChatTurn("user", f"Begin your reply with {text}")]
+
+
+def tools_in_text(request: ChatRequest) -> ChatRequest:
+    """Return a request whose tools stand in its system message, and whose calls and results are text."""
+    text, (first, *others) = tools_text(request.tools), [*request.messages] or [{"role": "user", "content": ""}]
+    if _ROLES.get(first["role"]) == "system":
+        head = [{**first, "content": f"{first['content']}\n\n{text}"}]
+    else:
+        head = [{"role": "system", "content": text}, first]
+    return replace(request, messages=[*head, *others], tools=())
+
+
+def tools_text(tools: Sequence[dict[str, Any]]) -> str:
+    """Return tools as text: how one is called, and a schema a line."""
+    return "\n".join([TOOLS, *(canonical_json(tool["function"]) for tool in tools)])
 
 
 def read_native_call(call_id: str, name: str | None, arguments: Any) -> ToolCall | str:

@@ -3,16 +3,20 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
 from agent_envs.base.caches import Uncopied
 from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.services.chat.conversation import tools_in_text
+from agent_envs.services.chat.full_context import full_context
 from agent_envs.services.chat.model import UNCOUNTED, ChatOptions, ChatReply, ChatRequest
 from agent_envs.services.http import HttpClient, TransportFault, http_parts
 from agent_envs.services.http.faults import parse_json
 
+CONTEXTS = ("max_model_len", "loaded_context_length", "context_length", "max_context_length", "context_window")
 MOST_NAMES = 20  # of a server's models that a message lists
 LEAST_SECRET = 8  # characters: a shorter one stands in ordinary words
 MOST_TOKENS = 10**9  # a count beyond it is a server's mistake
@@ -29,7 +33,7 @@ class HttpChat(Uncopied):
     endings: tuple[str, ...]  # that a URL may have behind its base
     default_url: str
     default_variable: str
-    takes_temperature = True
+    takes_temperature, native_tools = True, True
     token_places: ClassVar[Mapping[str, tuple[str, ...]]]  # where the counts stand in the usage of an answer
 
     def __init__(
@@ -55,6 +59,10 @@ class HttpChat(Uncopied):
         self.name = name if self._base == self.default_url else f"{name}@{self._base}"
         self.url = f"{self._base}/{self.path}"
         self._official = urlsplit(self._base).hostname == urlsplit(self.default_url).hostname
+        self.can_prefill = self.options.prefill == "native"
+        self.tools_as_text = self.native_tools and self.options.tools == "text"
+        if self._official and self.can_prefill:
+            raise UsageError(f"{self.name}: prefill=native is for servers of your own; leave it out")
         self._variable = key_variable or self.default_variable
         self._key_needed = self._official or key_variable is not None
         self._key = (os.environ.get(self._variable, "") if api_key is None else api_key).strip()
@@ -74,8 +82,13 @@ class HttpChat(Uncopied):
         if self._key_needed and not self._key:
             raise UsageError(f"{self.name} needs an API key: set the environment variable {self._variable}")
 
-    def greet(self, seconds: float = 10.0) -> None:
-        """Ask the service for the list of its models, which costs nothing: a run is not begun where nobody answers.
+    @property
+    def needs_asking(self) -> bool:
+        """Whether a chat template, nobody knows which, decides about tools, and nobody has chosen how to send them."""
+        return self.provider == "openai" and not self._official and self.options.tools is None
+
+    def greet(self, seconds: float = 10.0) -> "Listing":
+        """Ask the service for its list of models, which costs nothing, and return it: no run begins where nobody answers.
 
         Raises:
             EnvFault: there is no answer, or the key is refused; any other answer will do, as some servers have no list.
@@ -90,9 +103,25 @@ class HttpChat(Uncopied):
         if reply.status in (401, 403):
             cause = f"{self.name}: answered {reply.status}; is the key in {self._variable} right?"
             raise EnvFault(cause, retryable=False)
-        names = _model_names(reply.body) if reply.status == 200 else []
-        if names and ascii(self.model)[1:-1][:100] not in names:
-            raise UsageError(f"{self.name}: the server has no such model; it has {', '.join(names[:MOST_NAMES])}")
+        rows = _model_rows(reply.body) if reply.status == 200 else {}
+        mine = ascii(self.model)[1:-1][:100]
+        row = rows.get(mine) or rows.get(f"{mine}:latest")
+        # A provider of its own takes other names, too: of snapshots, or of what is fine-tuned.
+        if rows and row is None and self.model and not self._official and not any("*" in name for name in rows):
+            raise UsageError(f"{self.name}: the server has no such model; it has {', '.join([*rows][:MOST_NAMES])}")
+        return Listing(tuple(rows), self._context(row or {}, seconds))
+
+    def _context(self, row: dict[str, Any], seconds: float) -> int | None:
+        """Return the context of a model in tokens, from its row in the list or llama.cpp's properties; None if unknown."""
+        meta, props = member(row, "meta", dict), None
+        if meta is not None:  # llama.cpp's, where it is what the model was trained for, and slots have less
+            url = f"{re.sub('/v1$', '', self._base)}/props"
+            with suppress(EnvFault):
+                props = self._client.json("GET", url, seconds=seconds, headers=self.greeting_headers())
+        settings = member(props, "default_generation_settings", dict)
+        places = [(settings, "n_ctx"), *((row, name) for name in CONTEXTS), (meta, "n_ctx_train")]
+        sizes = [member(place, name, int) for place, name in places]
+        return next((size for size in sizes if size is not None and size > 0), None)
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
         """Return the reply of one attempt.
@@ -102,19 +131,33 @@ class HttpChat(Uncopied):
             UsageError: there is no key.
         """
         self.require_key()
+        if self.tools_as_text and request.tools:
+            request = tools_in_text(request)
         body = {**self.body(request), **self.options.extra}
         sent = {name: value for name, value in body.items() if value is not None}
         try:
-            return self._hide_key(self._read(self.post(sent, seconds), request))
+            reply = self._hide_key(self._read(self.post(sent, seconds), request))
         except EnvFault as fault:
-            quoted = bool(self._key) and self._key in fault.cause  # a server may quote the key that it refused
-            lasting = fault.retryable and any(code in fault.cause for code in _QUOTA_CODES)
-            if not (quoted or lasting):
-                raise
-            cause = fault.cause.replace(self._key, "(key)") if quoted else fault.cause
-            clean_fault = EnvFault(cause, fault.retryable and not lasting, fault.wait_seconds)
-            clean_fault.usage = fault.usage
-            raise clean_fault from None
+            raise self._explained(fault) from None
+        if not (self.can_prefill and request.prefill):
+            return reply
+        # Some servers repeat what they went on from, and others do not.
+        text = (
+            reply.text.lstrip() if reply.text.lstrip().startswith(request.prefill) else f"{request.prefill}{reply.text}"
+        )
+        return replace(reply, text=text)
+
+    def _explained(self, fault: EnvFault) -> EnvFault:
+        """Return a fault without the key, which a server may quote, and as what its words say that it is."""
+        quoted = bool(self._key) and self._key in fault.cause
+        lasting = fault.retryable and any(code in fault.cause for code in _QUOTA_CODES)
+        cause = fault.cause.replace(self._key, "(key)") if quoted else fault.cause
+        explained: EnvFault | None = full_context(cause)
+        if explained is None and not (quoted or lasting):
+            return fault
+        explained = explained or EnvFault(cause, fault.retryable and not lasting, fault.wait_seconds)
+        explained.usage = fault.usage
+        return explained
 
     def _hide_key(self, reply: ChatReply) -> ChatReply:
         """Return a reply without the key, which a server may echo: replies are recorded, shown and packed."""
@@ -130,7 +173,7 @@ class HttpChat(Uncopied):
         except EnvFault as fault:
             fault.usage = self.usage(answer)  # an answer of no use costs what a good one does
             if member(answer, "usage", object) is None:  # most of these are errors, which nobody bills
-                fault.usage.pop(UNCOUNTED)
+                fault.usage = {"calls": 1}
             raise
 
     def base(self, url: str, name: str) -> str:
@@ -158,7 +201,7 @@ class HttpChat(Uncopied):
         raise NotImplementedError
 
     def usage(self, answer: Any) -> dict[str, int]:
-        """Return the tokens that an answer counts, by name; 0 where it does not, with a note that it does not."""
+        """Return the tokens that an answer counts, by name, or that it does not."""
         return token_counts(member(answer, "usage", dict), self.token_places)
 
     def malformed(self, what: str, answer: Any) -> EnvFault:
@@ -174,13 +217,21 @@ class HttpChat(Uncopied):
         self._client.close()
 
 
-def _model_names(body: bytes) -> list[str]:
-    """Return the ids in a list of models; none where it is no such list."""
+@dataclass(frozen=True)
+class Listing:
+    """The models that a server lists, none where it has no list, and the context of the one that is asked; None if unknown."""
+
+    models: tuple[str, ...] = ()
+    context: int | None = None
+
+
+def _model_rows(body: bytes) -> dict[str, dict[str, Any]]:
+    """Return the rows of a list of models by id; none where it is no such list."""
     try:
         rows = member(parse_json(body), "data", list) or []
     except (ValueError, RecursionError):
-        return []
-    return [ascii(name)[1:-1][:100] for row in rows[:10_000] if (name := member(row, "id", str))]
+        return {}
+    return {ascii(name)[1:-1][:100]: row for row in rows[:10_000] if (name := member(row, "id", str))}
 
 
 def member(value: Any, name: str, kind: type[T]) -> T | None:
@@ -190,7 +241,7 @@ def member(value: Any, name: str, kind: type[T]) -> T | None:
 
 
 def token_counts(usage: Any, places: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
-    """Return the counts at their places in a service's usage, 0 where there is none; input and output have to be there."""
+    """Return the counts at their places in a service's usage; those of input and output have to be there, others are 0 else."""
     counts, sound = {}, True
     for name, path in places.items():
         value = usage
@@ -199,7 +250,7 @@ def token_counts(usage: Any, places: Mapping[str, tuple[str, ...]]) -> dict[str,
         whole = type(value) is int and value >= 0
         counts[name] = min(value, MOST_TOKENS) if whole else 0
         sound &= whole or (value is None and name not in ("input", "output"))
-    return {**counts, "calls": 1} if sound else {**counts, "calls": 1, UNCOUNTED: 1}
+    return {**counts, "calls": 1} if sound else {"calls": 1, UNCOUNTED: 1}
 
 
 def base_url(url: str, endings: tuple[str, ...], model: str) -> str:

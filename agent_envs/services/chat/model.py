@@ -1,6 +1,6 @@
 """A chat model, set up with `ChatOptions`, takes a `ChatRequest` and returns a `ChatReply`; `ScriptedChat` has a script."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -9,6 +9,8 @@ from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import ToolCallProtocol
 
+MAX_TOKENS = 1024  # of a reply, where nobody says how many
+TOKENS = ("input", "output", "cached", "cache_write", "reasoning")
 UNCOUNTED = "uncounted"  # in a usage: replies whose tokens are not all counted in whole numbers
 
 
@@ -20,6 +22,9 @@ class ChatOptions:
         temperature: where a request has none.
         max_tokens: in place of every request's.
         reasoning_effort: `low`, `medium`, `high`, ... as the service has it.
+        tools: `native` sends schemas as a service's own tools, `text` writes them into the system message; left out, `native`
+            until a local server turns out to leave them out of the prompt.
+        prefill: `native` begins a reply with its prefill, as local servers do; left out, an instruction asks for it.
         extra: merged into the body of every request; a field that is None here is not sent at all.
     """
 
@@ -27,6 +32,8 @@ class ChatOptions:
     max_tokens: int | None = None
     top_p: float | None = None
     reasoning_effort: str | None = None
+    tools: str | None = None
+    prefill: str | None = None
     extra: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -38,6 +45,10 @@ class ChatOptions:
             whole_number("chat model", "max_tokens", self.max_tokens, 1, 10_000_000)
         if self.reasoning_effort is not None and not isinstance(self.reasoning_effort, str):
             raise UsageError(f"chat model: reasoning_effort={self.reasoning_effort!r}; give a word, such as low")
+        choices = {"tools": ("native", "text"), "prefill": ("native",)}
+        for name, words in choices.items():
+            if (choice := getattr(self, name)) not in (None, *words):
+                raise UsageError(f"chat model: {name}={choice!r}; give {' or '.join(words)}, or leave it out")
         if not isinstance(self.extra, dict) or not all(isinstance(name, str) for name in self.extra):
             raise UsageError(f"chat model: extra={self.extra!r}; give a JSON object of request fields")
 
@@ -56,7 +67,7 @@ class ChatRequest:
             `cached` true, all up to the end of this message comes again in other requests, and is worth a service's cache.
         tools: schemas in the shape of OpenAI's function tools.
         stop: stop strings; they stay in the reply where the service tells which one it met.
-        prefill: what the reply must begin with: models that take no prefill get it as an instruction.
+        prefill: what the reply must begin with, an instruction to models without `prefill=native`.
         temperature: None leaves it to the service. New models of several providers refuse any.
         max_tokens: of the reply.
         seed: 0 is none; for services that take one.
@@ -67,7 +78,7 @@ class ChatRequest:
     stop: Sequence[str] = ()
     prefill: str = ""
     temperature: float | None = None
-    max_tokens: int = 1024
+    max_tokens: int = MAX_TOKENS
     seed: int = 0
 
     def to_json(self) -> dict[str, Any]:
@@ -92,8 +103,8 @@ class ChatReply:
         text: without the tool calls; calls whose arguments are no JSON object stand in it as they were written.
         tool_calls: the native calls, with the service's ids.
         usage: tokens by name. `input` counts all tokens read, of them `cached` from a cache and `cache_write` into one;
-            `output` all tokens written, of them `reasoning` unseen; `calls` is 1; `uncounted` is 1 where the service does not
-            say how many, or not in whole numbers, which count 0 here.
+            `output` all tokens written, of them `reasoning` unseen; `calls` is 1. Where the service does not say how many, or
+            not in whole numbers, `uncounted` is 1 and no tokens stand there; the stored form has null for them.
         stop_reason: in the service's words.
     """
 
@@ -110,13 +121,35 @@ class ChatReply:
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form."""
         calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in self.tool_calls]
-        return {"text": self.text, "tool_calls": calls, "usage": dict(self.usage), "stop_reason": self.stop_reason}
+        return {
+            "text": self.text,
+            "tool_calls": calls,
+            "usage": stored_counts(self.usage),
+            "stop_reason": self.stop_reason,
+        }
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> "ChatReply":
         """Return the reply of its JSON form."""
         calls = tuple(ToolCall(**call) for call in value["tool_calls"])
-        return ChatReply(value["text"], calls, dict(value["usage"]), value["stop_reason"])
+        return ChatReply(value["text"], calls, known_counts(value["usage"]), value["stop_reason"])
+
+
+def known_counts(usage: Mapping[str, int | None]) -> dict[str, int]:
+    """Return a usage without tokens that are not known: null, or sums over replies some of which are uncounted."""
+    unknown = set(_uncounted(usage, TOKENS))
+    return {name: count for name, count in usage.items() if count is not None and name not in unknown}
+
+
+def stored_counts(usage: Mapping[str, int]) -> dict[str, int | None]:
+    """Return a usage as it is stored: null stands for tokens in and out that are not known, and never 0."""
+    return {**usage, **dict.fromkeys(_uncounted(usage, TOKENS[:2]))}
+
+
+def _uncounted(usage: Mapping[str, int | None], kinds: Sequence[str]) -> list[str]:
+    """Return the names of kinds of tokens, with the prefixes under which replies are uncounted."""
+    ends = [name for name, count in usage.items() if name.endswith(UNCOUNTED) and count]
+    return [name.removesuffix(UNCOUNTED) + kind for name in ends for kind in kinds]
 
 
 class ChatModel(Protocol):

@@ -9,14 +9,12 @@ from urllib.parse import urlsplit
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolCall
-from agent_envs.base.serialization import canonical_json
-from agent_envs.services.chat.conversation import ChatTurn, clean, conversation, read_native_call
+from agent_envs.services.chat.conversation import ChatTurn, clean, conversation, read_native_call, tools_text
 from agent_envs.services.chat.http import HttpChat, member
 from agent_envs.services.chat.model import ChatReply, ChatRequest
 
 OPENAI_STOPS = 4
 NEXT_TURN = "\n\nUser:"  # a base model would go on and write the user's part too
-TOOLS = 'Tools, each called as <tool_call>{"name": ..., "arguments": {...}}</tool_call>:'
 
 
 class OpenAIChat(HttpChat):
@@ -53,9 +51,13 @@ class OpenAIChat(HttpChat):
         """Return the JSON body of a request."""
         limit = "max_completion_tokens" if self._official else "max_tokens"
         stop = [text for text in request.stop if text]
+        prefill = self.can_prefill and bool(request.prefill)
+        # vLLM and SGLang go on from the last message where they are told to, llama.cpp and others in any case.
+        goes_on = {"continue_final_message": True, "add_generation_prompt": False} if prefill else {}
         return {
             "model": self.model,
-            "messages": [_message(turn) for turn in conversation(request)],
+            "messages": [_message(turn) for turn in conversation(request, prefill=prefill)],
+            **goes_on,
             limit: self.options.max_tokens or request.max_tokens,
             "temperature": self.options.temperature if request.temperature is None else request.temperature,
             "top_p": self.options.top_p,
@@ -106,7 +108,7 @@ class OpenAIText(OpenAIChat):
     prefill, which the reply begins with. A reply ends where the model would write the next `User:`.
     """
 
-    provider, path = "openai-text", "completions"
+    provider, path, native_tools = "openai-text", "completions", False
     endings, others = ("/completions",), ("/chat", "chat models: openai")
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
@@ -114,13 +116,12 @@ class OpenAIText(OpenAIChat):
         if self.options.reasoning_effort:
             raise UsageError(f"{self.name}: a base model takes no reasoning_effort; leave it out")
         turns = conversation(replace(request, tools=(), prefill=""))
-        tools = "\n".join([TOOLS, *(canonical_json(tool["function"]) for tool in request.tools)])
         rows = [f"{turn.role.capitalize()}: {turn.text}" for turn in turns]
         last = f"Assistant: {clean(request.prefill)}" if request.prefill else "Assistant:"
         stop = [NEXT_TURN, *(text for text in request.stop if text)]
         return {
             "model": self.model,
-            "prompt": "\n\n".join([*([tools] if request.tools else []), *rows, last]),
+            "prompt": "\n\n".join([*([tools_text(request.tools)] if request.tools else []), *rows, last]),
             "max_tokens": self.options.max_tokens or request.max_tokens,
             "temperature": self.options.temperature if request.temperature is None else request.temperature,
             "top_p": self.options.top_p,

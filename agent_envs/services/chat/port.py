@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_envs.base.errors import EnvFault
 from agent_envs.base.serialization import digest
-from agent_envs.services.chat.model import ChatModel, ChatReply, ChatRequest
+from agent_envs.services.chat.model import ChatModel, ChatReply, ChatRequest, known_counts, stored_counts
 from agent_envs.services.chat.spending import Budget, Metered
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
 
@@ -26,7 +26,9 @@ class ChatPort(ExternalPort):
         return port
 
     def _with_waste(self, response: Any, wasted: Mapping[str, int]) -> Any:
-        return {**response, "usage": dict(Counter(response["usage"]) + Counter(wasted))} if wasted else response
+        if not wasted:
+            return response
+        return {**response, "usage": stored_counts(Counter(known_counts(response["usage"])) + Counter(wasted))}
 
 
 class _Backend:

@@ -11,7 +11,8 @@ from agent_envs.base.messages import ToolCall, ToolResult
 from agent_envs.base.protocol import Answer, Call, Malformed, Say
 from agent_envs.core.trajectory import Header, Trajectory, Turn
 from agent_envs.evaluation.runs.costs import parse_feedback, with_feedback
-from agent_envs.evaluation.runs.evaluate import FAULTS_IN_A_ROW, evaluate, greet_models, result_from, resume
+from agent_envs.evaluation.runs.evaluate import FAULTS_IN_A_ROW, evaluate, result_from, resume
+from agent_envs.evaluation.runs.live import meet_servers
 from agent_envs.evaluation.runs.measures import FAILURES, numbers_of, unplayed_numbers
 from agent_envs.evaluation.runs.run_folder import RunPrices, Settings, open_run
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, plan_of
@@ -156,7 +157,21 @@ def test_outcomes():
     assert outcome("fault") == "fault" and outcome("budget") == "budget"
     assert unplayed_numbers(entry, "a", "w", 0).outcome == "missing"
     assert not numbers_of(entry, "w", 0, played("a", [1.0], True, "fault")).success  # a fault is never a success
-    named = {"solved", "wrong answer", "out of turns", "unreadable", "not achieved", "fault", "budget", "missing"}
+    full = (turn(1, 1.0, parsed=Answer("x"), finish_reason="context_full 9/8"),)
+    assert outcome("truncated", turns=full) == "context full"
+    at_least = entry.model_copy(update={"success": "return>=1"})
+    assert not numbers_of(at_least, "w", 0, played("a", [], False, "truncated", full)).success
+    named = {
+        "solved",
+        "wrong answer",
+        "out of turns",
+        "unreadable",
+        "not achieved",
+        "fault",
+        "budget",
+        "missing",
+        "context full",
+    }
     assert set(FAILURES) == named
 
 
@@ -391,4 +406,4 @@ def test_nothing_is_begun_where_a_chat_model_does_not_answer(tmp_path):
         **{**dict(small()), "entries": (small().entries[0].model_copy(update={"arguments": {"user": NOWHERE}}),)}
     )
     with pytest.raises(EnvFault, match="does the server run"):
-        greet_models(user, NullPolicy())
+        meet_servers(user, NullPolicy(), RunPrices(), None)

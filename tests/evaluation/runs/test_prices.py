@@ -118,6 +118,15 @@ def test_a_cost_that_is_not_known_is_not_zero(tmp_path):
             return [Reply("")]
 
     assert evaluate(suite, Settings("free"), policy=Free()).summaries[0].cost_usd == 0.0
+
+    class Silent(Instant):
+        """Its service says of no reply how many tokens it took."""
+
+        def act(self, requests):
+            return [Reply("", usage={"calls": 1, "uncounted": 1})]
+
+    priced = Settings("instant", prices=str(table(tmp_path)))
+    assert evaluate(suite, priced, policy=Silent()).summaries[0].cost_usd is None
     with pytest.raises(UsageError, match="agent 'instant'"):
         resume(tmp_path / "r")  # the name alone does not make this agent again
 

@@ -80,7 +80,10 @@ def test_urls_that_are_none_or_hold_secrets_are_refused_without_showing_them(url
 @each_row(
     ("options", "text"),
     [
-        ({"heat": 1}, "the options are temperature, max_tokens, top_p, reasoning_effort, extra, api_key_env"),
+        (
+            {"heat": 1},
+            "the options are temperature, max_tokens, top_p, reasoning_effort, tools, prefill, extra, api_key_env",
+        ),
         ({"temperature": "warm"}, "temperature='warm'"),
         ({"temperature": 3}, "temperature=3"),
         ({"temperature": True}, "temperature=True"),

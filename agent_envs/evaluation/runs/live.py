@@ -1,0 +1,152 @@
+"""A run with a model asks the servers before it begins, and tells while it lasts how far it is and what goes wrong first."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from typing import Any
+
+from agent_envs.base.terminal import escaped
+from agent_envs.core.env import core_of
+from agent_envs.core.trajectory import CONTEXT_FULL
+from agent_envs.evaluation.runs.measures import valid_turn
+from agent_envs.evaluation.runs.run_folder import RunPrices
+from agent_envs.evaluation.suites.plan import entry_env
+from agent_envs.evaluation.suites.suite import Suite
+from agent_envs.rollout.episode_runner import EpisodeResult, Planned
+from agent_envs.rollout.policy import Policy, Reply, Request, traits_of
+from agent_envs.services.chat.http import HttpChat
+from agent_envs.services.chat.named import is_chat_name, make_chat_model
+from agent_envs.services.chat.server import shows_tools
+
+Tell = Callable[[str], None]
+Episodes = Generator[tuple[Planned, EpisodeResult], None, None]
+FIRST_SECONDS = 10.0  # without an episode that ends; then twice as long, and so on
+MOST_REPLIES, MOST_CHARACTERS = 3, 400
+
+
+def meet_servers(
+    suite: Suite, actor: Policy, prices: RunPrices, tell: Tell | None, needed: Callable[[], bool] = lambda: True
+) -> None:
+    """Check that every chat model that plays, advises, judges or is a user answers, where any is still `needed`.
+
+    Where an environment has native tools and the agent's server leaves them out of its prompts, they are sent as text. That
+    takes two calls of a token, and is not asked of a model with a price: its provider takes tools.
+    """
+    pairs = [(entry.feedback.model, entry.feedback.options) for entry in suite.entries if entry.feedback is not None]
+    pairs += [(value, {}) for entry in suite.entries for value in entry.arguments.values() if isinstance(value, str)]
+    models = {name: make_chat_model(name, **options) for name, options in pairs if is_chat_name(name)}
+    own, tell = getattr(actor, "model", None), tell or (lambda text: None)
+    chats = [model for model in (*models.values(), own) if isinstance(model, HttpChat)]
+    if not chats or not needed():
+        return
+    listing = [model.greet() for model in chats][-1]
+    if not isinstance(own, HttpChat):
+        return
+    if listing.context is not None:
+        tell(f"server: a context of {listing.context:,} tokens")
+    asked = own.needs_asking and prices.agent is None
+    if not asked or not any(core_of(entry_env(entry)).tools for entry in suite.entries):
+        return
+    shown = shows_tools(own)
+    own.tools_as_text = shown is False
+    if shown is None:
+        tell(
+            "server: whether tools reach its prompts is not known; --agent-arg tools=text writes them into the system message"
+        )
+    elif not shown:
+        tell("server: tools do not reach its prompts, so they are written into the system message (tools=text)")
+
+
+class SignsOfLife:
+    """A context manager that tells about a run while it is played, or nothing where nobody is told.
+
+    `policy` counts what is asked of an agent; the episodes that end are `watched`.
+    """
+
+    def __init__(self, tell: Tell | None) -> None:
+        """Tell nothing yet."""
+        self._tell, self._counts, self._lock = tell, Counter[str](), threading.Lock()
+        self._over, self._keys, self._replies = threading.Event(), set[str](), 0
+        self._thread = threading.Thread(target=self._tell_while_idle, daemon=True)
+
+    def __enter__(self) -> "SignsOfLife":
+        if self._tell is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def policy(self, policy: Policy) -> Policy:
+        """Return an agent with its calls counted; one that is bound to environments stays as it is."""
+        return policy if self._tell is None or traits_of(policy).needs_env else _CountedPolicy(policy, self.count)
+
+    def count(self, **counts: int) -> None:
+        """Count calls, turns, tokens and uncounted replies."""
+        with self._lock:
+            self._counts.update(counts)
+
+    def watched(self, play: Callable[..., Episodes], **options: Any) -> Episodes:
+        """Play and yield the episodes as they end, and tell the run's first replies without a valid action."""
+        with closing(play(**options)) as episodes:
+            for planned, result in episodes:
+                if planned.key not in self._keys:
+                    self._keys.add(planned.key)
+                    self._show(result)
+                yield planned, result
+
+    def _show(self, result: EpisodeResult) -> None:
+        for turn in result.trajectory.turns:
+            if self._tell is None or self._replies == MOST_REPLIES:
+                return
+            if valid_turn(turn) or not isinstance(turn.action, str) or turn.finish_reason.startswith(CONTEXT_FULL):
+                continue
+            self._replies += 1
+            reason, text = (escaped(part, MOST_CHARACTERS) for part in (turn.finish_reason, turn.action))
+            reason = f"finish_reason {reason}" if reason else "no finish_reason"
+            self._tell(
+                f"reply without a valid action, {self._replies} of at most {MOST_REPLIES} shown ({reason}): {text}"
+            )
+
+    def _tell_while_idle(self) -> None:
+        """Tell the counts where no episode has ended for a while, ever more seldom."""
+        ended, since, pause = len(self._keys), time.monotonic(), FIRST_SECONDS
+        while self._tell is not None and not self._over.wait(max(since + pause - time.monotonic(), 0.0)):
+            if len(self._keys) != ended:
+                ended, since, pause = len(self._keys), time.monotonic(), FIRST_SECONDS
+                continue
+            with self._lock:
+                calls, turns, tokens, uncounted = (
+                    self._counts[name] for name in ("calls", "turns", "tokens", "uncounted")
+                )
+            words = "tokens are not counted" if uncounted else f"{tokens:,} tokens"
+            self._tell(f"no episode has ended for {pause:.0f} s; so far {calls:,} calls, {turns:,} turns, {words}")
+            pause *= 2
+
+
+class _CountedPolicy:
+    """An agent that counts what it is asked."""
+
+    def __init__(self, policy: Policy, count: Callable[..., None]) -> None:
+        self.name, self.traits = policy.name, traits_of(policy)
+        self._policy, self._count = policy, count
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the agent itself."""
+        return getattr(self._policy, name)
+
+    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        """Ask the agent."""
+        self._count(calls=1)
+        replies = self._policy.act(requests)
+        rows = (
+            replies if isinstance(replies, list | tuple) else ()
+        )  # what is wrong with others is told by who plays them
+        for usage in (reply.usage for reply in rows if isinstance(reply, Reply)):
+            tokens = usage.get("input", 0) + usage.get("output", 0)
+            self._count(turns=1, tokens=tokens, uncounted=usage.get("uncounted", 0))
+        return replies
