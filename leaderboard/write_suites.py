@@ -46,7 +46,8 @@ PLAIN, BY_QUESTIONS, BY_TASKS = "Avg., plain mean", "Avg., weighted by questions
 
 
 def _entry(label: str, name: str, split: str = "test", limit: int | None = None, **arguments: Any) -> Entry:
-    """Build a suite's entry from an id: its tasks, spec digest and arguments."""
+    """Build a suite's entry from an id: its tasks, spec digest and arguments; no prompt of a suite has worked turns."""
+    arguments = {"examples": 0, **arguments}
     core = core_of(gym.make(full_id(name), **arguments))
     tasks = tasks_of(core, split, limit)
     return Entry(

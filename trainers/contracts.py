@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Protocol
 
+from agent_envs.base.dialects import outside_thoughts
+
 
 @dataclass(frozen=True, slots=True)
 class TokenSequence:
@@ -73,6 +75,7 @@ class Prefix:
         session: names a conversation whose cache is kept for the next call, which goes on from what both begin with;
             "" keeps nothing.
         allowed_ids: the only tokens that may be drawn; None for all.
+        turn_text: the turn's text so far, where a stop text inside an open thought (`<think>`) ends nothing; None: it does.
     """
 
     ids: tuple[int, ...]
@@ -81,6 +84,11 @@ class Prefix:
     seed: int = 0
     session: str = ""
     allowed_ids: tuple[int, ...] | None = None
+    turn_text: str | None = None
+
+    def is_thinking(self, text: str) -> bool:
+        """Whether a stop text at the end of what was generated, `text`, stands inside a thought, so that it ends nothing."""
+        return self.turn_text is not None and outside_thoughts(self.turn_text + text)[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,8 +230,18 @@ class EnginePolicy:
             conversation.append_context(forced.forced)
         room = int(min(self._max_context - len(conversation.ids), self._max_episode_tokens - history.token_count))
         budget = max(0, min(self._max_new_tokens - len(forced.ids), room))
-        prefix = Prefix(tuple(conversation.ids), budget, tuple(request.stop), request.seed, request.origin)
+        prefix = Prefix(
+            tuple(conversation.ids), budget, tuple(request.stop), request.seed, request.origin,
+            turn_text=self._turn_text(conversation, request, forced.ids),
+        )  # fmt: skip
         return _Turn(history, prefix, prefill_ids, request.prefill, request.turn, forced_prefix=forced)
+
+    def _turn_text(self, conversation: Conversation, request: Request, forced: Sequence[int]) -> str | None:
+        """Decode what the turn begins with, and a thought that the chat template opens; None where stops count in thoughts."""
+        if request.thoughts != "skip" or not request.stop:
+            return None
+        begun = request.prefill + self._chat.decode(forced)
+        return begun or ("<think>" if self._chat.decode(conversation.ids[-8:]).rstrip().endswith("<think>") else "")
 
     def _end(self, turn: "_Turn") -> Reply:
         """Append the sampled tokens and return the reply; prefilled and untrained forced tokens are marked as not sampled."""

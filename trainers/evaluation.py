@@ -366,9 +366,14 @@ def in_words(stats: dict[str, Any]) -> str:
     ]
     for kind, row in stats["failures"].items():
         lines.append(f"{row['episodes']} {kind}, the first ends: {row['example']!r}")
-    if stats["valid_turns"] < MIN_VALID:
-        lines.append(f"warning: under {100 * MIN_VALID:.0f} % of turns are valid: look at the prompt before you train")
-    return "\n  ".join(lines)
+    return "\n  ".join(filter(None, (*lines, few_valid(stats["valid_turns"]))))
+
+
+def few_valid(share: float) -> str:
+    """Return a warning where fewer turns are valid than training needs, and what helps; "" where enough are."""
+    if share >= MIN_VALID:
+        return ""
+    return f"warning: {100 * share:.1f} % of the turns held a valid action: try examples=1 among --env.arguments, or a warm start"
 
 
 def _grams(text: str) -> list[tuple[str, ...]]:

@@ -22,7 +22,7 @@ from agent_envs.rollout.episode_runner import Planned
 from trainers.command_line import one_line_errors, parse, write_result
 from trainers.costs import Costs, Paid, curve_points, in_words
 from trainers.environments import ceilings, members_of
-from trainers.evaluation import Evaluator, change_in_words
+from trainers.evaluation import Evaluator, change_in_words, few_valid
 from trainers.run_parts import build_parts
 from trainers.sampling import EpisodeGroup, distinct_calls, log_episodes, play_groups
 from trainers.settings import RunSettings
@@ -165,6 +165,8 @@ class TrainingRun:
         self._count_calls(distinct_calls(groups) if calls is None else calls)
         self._sampled, last = self.parts.policy.sampled_tokens, self.over
         metrics = means_of_processes({**stats, "edited": self.parts.policy.edited})
+        if self.step == 1 and (note := few_valid(metrics.get("valid_actions", 1.0))):
+            print(note, file=sys.stderr)
         self.parts.policy.edited = 0  # a step tells its own, so that a run that went on tells the same
         metrics |= {"num_tokens": self._state["num_tokens"], "env_steps": self.env_steps}
         metrics |= {"sampled_tokens": self.sampled_tokens, "tool_calls": sum(self.tool_calls.values())}

@@ -16,6 +16,7 @@ from agent_envs.base.protocol import MAX_CALL_CHARACTERS, no_constant
 from agent_envs.base.serialization import canonical_json
 
 THOUGHTS = ("skip", "count")  # whether text inside a thought may act
+TOLERATED = "tolerated:"  # how the event of a rewriting begins
 NOT_CLOSED = "the thought was not closed"
 MAX_CALLS = 64  # in one text
 _THOUGHT = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
@@ -56,6 +57,15 @@ def outside_thoughts(text: str) -> tuple[str, bool]:
     parts = list(filter(None, parts))
     joints = ["" if one[-1].isspace() or other[0].isspace() else " " for one, other in pairwise(parts)]
     return "".join(chain.from_iterable(zip(parts, [*joints, ""], strict=False))), is_open
+
+
+def masked_thoughts(text: str) -> str:
+    """Return a text with a blank for each character of its thoughts, so that places in the rest stay."""
+    parts, last = list[str](), 0
+    for start, end in thoughts_of(text)[0]:
+        parts += [text[last:start], " " * (end - start)]
+        last = end
+    return "".join((*parts, text[last:]))
 
 
 def action_name(line: str, names: Iterable[str]) -> str | None:
@@ -112,7 +122,7 @@ def _untagged(text: str) -> tuple[str, tuple[str, ...]]:
     if body[:1] not in ("{", "[") or '"name"' not in body:
         return text, ()
     calls, notes = _calls_in(body)
-    return ("\n".join(map(_tagged, calls)), (*notes, "tolerated: a call without tags")) if calls else (text, ())
+    return ("\n".join(map(_tagged, calls)), (*notes, f"{TOLERATED} a call without tags")) if calls else (text, ())
 
 
 def _tagged(call: str) -> str:
@@ -129,7 +139,7 @@ def _calls_in(body: str) -> tuple[list[str], tuple[str, ...]]:
         calls = [canonical_json(_plain_call(row, notes)) for row in rows]
     except (ValueError, RecursionError):
         return [], ()
-    return calls, (f"tolerated: {', '.join(sorted(notes))}",) if notes else ()
+    return calls, (f"{TOLERATED} {', '.join(sorted(notes))}",) if notes else ()
 
 
 def _json_values(body: str) -> tuple[list[Any], set[str]]:

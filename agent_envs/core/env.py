@@ -27,15 +27,12 @@ from typing import Any, ClassVar, NoReturn
 import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
-from agent_envs.base.arguments import choice, flag, whole_number
-from agent_envs.base.dialects import NOT_CLOSED, THOUGHTS, canonical_calls, outside_thoughts, without_placeholders
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import Message, Utterance, text_of
-from agent_envs.base.protocol import LabelProtocol, Malformed, MarkedAnswerProtocol, TagProtocol
 from agent_envs.base.serialization import canonical_json, decode_state, digest, encode_state, is_local, plain_value
 from agent_envs.core.episode import Episode, Outcome, RewardSpec, extend_episode, legal_text
 from agent_envs.core.trajectory import Header, Task, TaskSource, Trajectory, transcript
-from agent_envs.core.worked_turns import opened, worked_turns
+from agent_envs.core.turn_form import TurnForm
 from agent_envs.services.run_services import Services
 
 __all__ = [
@@ -74,25 +71,16 @@ INFO_KEYS: dict[str, InfoKey] = {
 }
 
 
-class TurnEnv(gym.Env[str, Any]):
+class TurnEnv(TurnForm, gym.Env[str, Any]):
     """Base of every environment here; see the module's text for what a subclass gives."""
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 1}  # type: ignore[misc]
     source: TaskSource
     reward_spec: RewardSpec
     max_turns: int
-    tools: tuple[Mapping[str, Any], ...] = ()
     stop: tuple[str, ...] = ()
-    answer_tags: tuple[str, str] = ("", "")
-    written: TagProtocol | MarkedAnswerProtocol | LabelProtocol | None = None  # of actions that are no native calls
     context = "append"
     render_mode: str | None = None
-    examples = 0  # worked turns before the task
-    example_messages = 0  # how many messages of the prompt these are
-    example_agent = "solver"  # whose turns they are: `heuristic`, where a solver's rest on what a policy cannot know
-    example_turn = ""  # a turn of the right form, for who wrote none
-    outside_arguments: tuple[str, ...] = ("tasks",)  # that worked turns do without: other tasks, outside services
-    thoughts, strict = THOUGHTS[0], False  # how turns are read
     arguments: dict[str, Any]
     services = Services(charged=None)  # recordings and costs of outside services; a runner sets it before the reset
     _overrides: dict[str, Any]
@@ -192,77 +180,8 @@ class TurnEnv(gym.Env[str, Any]):
             return self._picture(self.episode)
         return transcript(self.episode.prompt, self.episode.turns) if self.render_mode == "ansi" else None
 
-    def take_form(self, examples: int, thoughts: str, strict: bool) -> None:
-        """Take the arguments that every id has: how many worked turns a prompt holds, and how the policy's turns are read.
-
-        Args:
-            examples: worked turns before the task, 0 to 2.
-            thoughts: `skip`: text inside `<think>...</think>` is no action; `count`: it is read like any other.
-            strict: whether turns in another dialect than the prompt's are malformed.
-
-        Raises:
-            UsageError: one of them is out of its range.
-        """
-        name = type(self).__name__
-        self.examples = whole_number(name, "examples", examples, 0, 2)
-        self.thoughts, self.strict = choice(name, "thoughts", thoughts, THOUGHTS), flag(name, "strict", strict)
-
-    def restate(self, episode: Episode) -> str:
-        """Return the question or goal of an episode in a line, for prompts with examples and for who wrote no action."""
-        return ""
-
-    def form_reminder(self) -> str:
-        """Return the sentence on the form of a turn that stands behind a question to which examples were shown."""
-        written = self.written
-        if isinstance(written, LabelProtocol):
-            return f"Reply as in the example, with the action behind {written.label} in the last line."
-        if isinstance(written, MarkedAnswerProtocol):
-            return f"Reply as in the example: a call inside its tags, or the answer behind {written.mark}."
-        return f"Reply as in the example, {'with one action inside its tags' if written else 'by a call of a tool'}."
-
-    def teach(self, episode: Episode, reason: str) -> str:
-        """Return the words for a turn without an action: what was wrong, a turn of the right form, and the task again."""
-        form = self.example_turn.removeprefix("<tool_call>\n").removesuffix(
-            "\n</tool_call>"
-        )  # a native call is no text
-        example = f"A turn of the right form, for another task:\n{form}" if form else ""
-        return "\n".join(filter(None, (f"Your turn held no action: {reason}.", example, self.restate(episode))))
-
-    def _with_examples(self, episode: Episode) -> tuple[Message, ...]:
-        """Put worked turns between the instructions and the task, and the form once more behind the task."""
-        worked = worked_turns(self, self.examples)
-        instructions = [message for message in episode.prompt if message.role == "system"]
-        words = "The example ends here, and your task begins."
-        boundary, *others, last = opened(episode, words, self.restate(episode))
-        self.example_messages = len(worked) + 1
-        if form := self.form_reminder():
-            last = replace(last, content=f"{last.content}\n\n{form}")
-        return (*instructions, *worked, boundary, *others, last)
-
-    def _outcome(self, episode: Episode, action: Any) -> Outcome:
-        """Advance an episode by a turn whose text is first brought to the protocol's own form."""
-        if not isinstance(action, str):
-            return self._advance(episode, action)
-        text, is_open = outside_thoughts(action) if self.thoughts == "skip" and "<" in action else (action, False)
-        text, events = (text, ()) if self.strict else self._tolerate(episode, text)
-        outcome = self._advance(episode, text)
-        if is_open and isinstance(outcome.parsed, Malformed):
-            outcome = _not_closed(outcome, outcome.parsed.reason)
-        outcome.events = events + outcome.events
-        return outcome
-
-    def _tolerate(self, episode: Episode, text: str) -> tuple[str, tuple[str, ...]]:
-        """Rewrite a turn in a dialect of this protocol to the form of the prompt; return an event for each rewriting."""
-        if self.tools:
-            return canonical_calls(text)
-        tags = (*self.written.tools, self.answer_tags[0][1:-1]) if isinstance(self.written, TagProtocol) else ()
-        return (without_placeholders(text, tags), ()) if tags else (text, ())
-
     def _begin(self, task: Task, key: str) -> tuple[Any, tuple[Message, ...]]:
         raise NotImplementedError(f"{type(self).__name__} must override _begin(task, key)")
-
-    def _advance(self, episode: Episode, action: Any) -> Outcome:
-        raise NotImplementedError(f"{type(self).__name__} must override _advance(episode, action)")
 
     def _extras(self, episode: Episode) -> dict[str, Any]:
         return {}
@@ -374,15 +293,6 @@ def _constructor_arguments(
         except ValueError as error:
             raise UsageError(f"{type(env).__qualname__}: {name}={value!r}; {error}: give finite numbers") from None
     return arguments, overrides
-
-
-def _not_closed(outcome: Outcome, reason: str) -> Outcome:
-    """Name the open thought as the cause wherever an outcome names the missing action."""
-    first, *others = outcome.observation or (Message("user", f"Your turn held no action: {reason}.", "environment"),)
-    outcome.parsed = Malformed(NOT_CLOSED)
-    outcome.observation = (replace(first, content=first.content.replace(reason, NOT_CLOSED)), *others)
-    outcome.events = tuple(event.replace(reason, NOT_CLOSED) for event in outcome.events)
-    return outcome
 
 
 def _info(env: TurnEnv, episode: Episode) -> dict[str, Any]:

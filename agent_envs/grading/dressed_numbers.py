@@ -4,6 +4,7 @@ A text is one number or it is none: ranges, dates, versions, ordinals and quanti
 """
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 MOST_CHARACTERS = 400  # of a line that is looked at
@@ -31,6 +32,7 @@ _ASKS_PER_CENT = re.compile(
     r"|\b(?:per\s?cent|percentage)\b[^.?!]{0,20}\?|%\s*\?",
     re.IGNORECASE,
 )
+_PLAIN = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?", re.ASCII)
 _HEADING = re.compile(r"\d{1,2}[.):][ \t]+[^\W\d]")
 
 
@@ -57,6 +59,17 @@ def plain_number(text: str, *, per_cent: bool = False) -> str | None:
     part = (match["part"] or "").rstrip("0").rstrip(".")
     sign = "-" if match["sign"] in ("-", "−") and (whole != "0" or part) else ""
     return f"{sign}{whole}{part}"
+
+
+def is_plain(text: str) -> bool:
+    """Return whether a text is a number without any dress but a sign, commas between groups of three and a decimal point."""
+    return any(map(str.isdigit, text)) and _PLAIN.fullmatch(text.strip()) is not None
+
+
+def undressed(answer: str, golds: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+    """Rewrite an answer that is one dressed number as that number, where a gold answer is a plain number; return an event."""
+    number = plain_number(answer) if any(map(is_plain, golds)) and not is_plain(answer) else None
+    return (answer, ()) if number is None else (number, (f"tolerated: {answer.strip()[:60]!r} was read as {number}",))
 
 
 @lru_cache(maxsize=8)

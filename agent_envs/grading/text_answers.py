@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
 
-from agent_envs.grading.dressed_numbers import plain_number
+from agent_envs.grading.dressed_numbers import is_plain, plain_number
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _ABSTAINS = re.compile(r"(unknown|unanswerable|i (dont|don’t|do not) know\b.*)", re.S)  # after normalisation
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
-_PLAIN_NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?", re.ASCII)
 _SIGNED_MONEY = re.compile(r"^([-+]) ?\$ ?")
 # A whole part in groups of three. "0,125" is a decimal comma, "1,23,456" and "12,34" are lists or slips.
 _GROUPED = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])", re.ASCII)
@@ -56,7 +55,7 @@ def same_answer(prediction: str, golds: Iterable[str]) -> bool:
     """
     value = plain_number(prediction)
     for gold in golds:
-        number = plain_number(gold) if _PLAIN_NUMBER.fullmatch(gold.strip()) else None
+        number = plain_number(gold) if is_plain(gold) else None
         by_value = number is not None and (value is not None or "%" in prediction)
         if (value == number) if by_value else exact_match(prediction, (gold,)):
             return True

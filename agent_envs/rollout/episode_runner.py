@@ -145,6 +145,7 @@ class EpisodeWalk:
             turn_seed(self.origin, turn),
             context=info["context"],
             branch=header.branch,
+            thoughts=self._core.thoughts,
         )
 
     def take(self, reply: Reply) -> Turn:

@@ -108,7 +108,8 @@ class Request:
 
     `seed` is derived from the episode key, the branch of a fork and the turn, so that sampling does not depend on
     concurrency. `context` is `append` where the messages are those of the turn before, the policy's action and what followed,
-    and `replace` where an observation replaced them all.
+    and `replace` where an observation replaced them all. `thoughts` is the environment's argument: with `skip` a stop string
+    inside an open thought does not end the turn.
     """
 
     episode_key: str
@@ -121,6 +122,7 @@ class Request:
     max_tokens: int = 1024
     context: str = "append"
     branch: str = ""
+    thoughts: str = "skip"
 
     @property
     def origin(self) -> str:

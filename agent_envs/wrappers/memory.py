@@ -5,6 +5,7 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs.base.arguments import choice, whole_number
+from agent_envs.base.dialects import TOLERATED, masked_thoughts
 from agent_envs.base.messages import Message
 from agent_envs.base.protocol import Answer, Call, LabelProtocol, Malformed, Say
 from agent_envs.core.env import TurnEnv, TurnWrapper, wrapper_messages
@@ -103,19 +104,19 @@ def acting_text(turn: Turn, tags: tuple[str, ...] = ()) -> str:
         turn: of the policy.
         tags: names of the tags that act, such as `search`.
     """
-    text, parsed = str(turn.action), turn.parsed
-    if isinstance(parsed, Say) and _LABELLED.parse(text) == parsed:
-        return f"{_LABELLED.label} {parsed.text}"
+    if isinstance(turn.parsed, Say) and _is_labelled(turn, masked_thoughts(str(turn.action))):
+        return f"{_LABELLED.label} {turn.parsed.text}"
     start, end = acting_span(turn, tags)
-    return text[start:end]
+    return str(turn.action)[start:end]
 
 
 def acting_span(turn: Turn, tags: tuple[str, ...] = ()) -> tuple[int, int]:
     """Return the span of a turn's text that acts, as `acting_text` has it."""
-    text, parsed = str(turn.action), turn.parsed
-    if isinstance(parsed, Say) and _LABELLED.parse(text) == parsed:
-        start = _LABELLED.places(text)[-1]
-        return start, text.index(parsed.text, start + len(_LABELLED.label)) + len(parsed.text)
+    text, parsed = masked_thoughts(str(turn.action)), turn.parsed
+    if isinstance(parsed, Say) and _is_labelled(turn, text):
+        start, line = _LABELLED.places(text)[-1], _LABELLED.parse(text)
+        written = line.text if isinstance(line, Say) else ""
+        return start, text.index(written, start + len(_LABELLED.label)) + len(written)
     if not isinstance(parsed, Call | Answer):
         return 0, len(text)
     closed, opened = list[tuple[int, int]](), [-1]
@@ -127,3 +128,9 @@ def acting_span(turn: Turn, tags: tuple[str, ...] = ()) -> tuple[int, int]:
         elif start >= 0:
             opened.append(text.rfind(f"<{tag}>"))
     return min(closed) if closed else (max(0, *opened), len(text))
+
+
+def _is_labelled(turn: Turn, text: str) -> bool:
+    """Return whether a turn acted by the line behind a label: as it stands, or by the name with which that line begins."""
+    line = _LABELLED.parse(text)
+    return line == turn.parsed or (isinstance(line, Say) and any(event.startswith(TOLERATED) for event in turn.events))

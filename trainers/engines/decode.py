@@ -139,12 +139,12 @@ class StopTexts:
     def complete(self, ids: Sequence[int], stop: tuple[str, ...]) -> bool:
         """Return whether the decoded end of `ids` holds a stop text, of which the newest token is part."""
         longest = max(map(len, stop))
-        needed = longest + len(self._decode(ids[-1:])) + 1
+        needed = longest + len(self.text_of(ids[-1:])) + 1
         window, tail = longest, ""
         # Tokens may be parts of a character, or have no text: go back until the tail is surely long enough.
         while len(tail) < needed and window < 2 * len(ids) + longest:
             window *= 2
-            tail = self._decode(ids[-window:])
+            tail = self.text_of(ids[-window:])
         return any(text in tail for text in stop)
 
     def _tokens_with(self, character: str) -> frozenset[int]:
@@ -164,12 +164,13 @@ class StopTexts:
         if not self._texts:
             # After another token, since decoders drop a space at the beginning of a text.
             anchor = self._tokenizer.encode("a", add_special_tokens=False)
-            before = self._decode(anchor)
+            before = self.text_of(anchor)
             rows = [[*anchor, token] for token in range(len(self._tokenizer))]
             self._texts = [text.removeprefix(before) for text in self._decode_all(rows)]
         return self._texts
 
-    def _decode(self, ids: Sequence[int]) -> str:
+    def text_of(self, ids: Sequence[int]) -> str:
+        """Decode tokens, control tokens included."""
         return self._decode_all([list(ids)])[0]
 
     def _decode_all(self, rows: list[list[int]]) -> list[str]:
@@ -343,7 +344,9 @@ class Decoding:
         """Set the row's finish where a token ends it (`eos`, `stop`), and return whether the row has ended."""
         if token in self._ends:
             row.finish = "eos"
-        elif self._stops.complete(row.ids, row.prefix.stop):
+        elif self._stops.complete(row.ids, row.prefix.stop) and not row.prefix.is_thinking(
+            self._stops.text_of(row.ids)
+        ):
             row.finish = "stop"
         return row.finish != "length"
 

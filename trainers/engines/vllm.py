@@ -228,12 +228,21 @@ class VLLMEngine:
             raise StaleWeights(f"VLLMEngine: {self._not_ready}")
         check_sampling(sampling)
         limits = [room_behind(prefix, self._max_length, "the engine's max_length") for prefix in prefixes]
+        samples, texts = [Generated((), (), (), "length")] * len(prefixes), [""] * len(prefixes)
         rows = [number for number, limit in enumerate(limits) if limit > 0]
-        params = [self._params(prefixes[number], limits[number], sampling) for number in rows]
-        samples = [Generated((), (), (), "length")] * len(prefixes)
-        for number, output in zip(rows, self._ask([prefixes[number].ids for number in rows], params), strict=True):
-            self.prefilled_tokens += len(prefixes[number].ids) - (output.num_cached_tokens or 0)
-            samples[number] = _read_output(output.outputs[0])
+        while rows:  # a row whose stop text stood inside a thought goes on
+            prompts = [(*prefixes[number].ids, *samples[number].ids) for number in rows]
+            left = [limits[number] - len(samples[number].ids) for number in rows]
+            params = [self._params(prefixes[number], room, sampling) for number, room in zip(rows, left, strict=True)]
+            for number, prompt, output in zip(rows, prompts, self._ask(prompts, params), strict=True):
+                self.prefilled_tokens += len(prompt) - (output.num_cached_tokens or 0)
+                samples[number] = _joined(samples[number], _read_output(output.outputs[0]))
+                texts[number] += output.outputs[0].text
+            rows = [
+                number for number in rows
+                if samples[number].finish == "stop" and prefixes[number].is_thinking(texts[number])
+                and len(samples[number].ids) < limits[number]
+            ]  # fmt: skip
         return samples
 
     def sync(self, model: PreTrainedModel) -> float:
@@ -358,6 +367,12 @@ def _read_output(output: Any) -> Generated:
     logprobs = [step[token].logprob for step, token in zip(output.logprobs, output.token_ids, strict=True)]
     entropies = [estimated_entropy(entry.logprob for entry in step.values()) for step in output.logprobs]
     return Generated(tuple(output.token_ids), tuple(logprobs), tuple(entropies), finish)
+
+
+def _joined(first: Generated, second: Generated) -> Generated:
+    """Join a sample and its continuation."""
+    parts = ((*getattr(first, name), *getattr(second, name)) for name in ("ids", "logprobs", "entropies"))
+    return Generated(*parts, second.finish)
 
 
 def _random_probe(vocabulary: int, longest: int) -> SyncProbe:

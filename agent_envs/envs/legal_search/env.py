@@ -1,7 +1,7 @@
 """`LegalSearch` is the environment in which a policy searches and reads a library of sections and answers with citations."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from string import Template
 from typing import Any
@@ -21,6 +21,7 @@ from agent_envs.envs.legal_search.outcomes import Ended, answered, failed, resul
 from agent_envs.envs.legal_search.scoring import EpisodeLimits, make_reward
 from agent_envs.envs.legal_search.statutes import StatutesConfig, get_statutes
 from agent_envs.envs.legal_search.tasks import LegalSource
+from agent_envs.grading.dressed_numbers import undressed
 from agent_envs.services.chat import ChatModel
 from agent_envs.services.chat.named import judge_model
 from agent_envs.services.judges import Judge, ModelJudge
@@ -137,6 +138,9 @@ class LegalSearch(TurnEnv):
         page_chars: of a page, 200 to 1,000,000.
         weights: inner weights of `segmented`, by name, 0 to 10.
         world: knobs of generated law (`StatutesConfig`), such as `wording`: `first`, `second`, `third` or `fourth`.
+        examples: worked turns before the task, 0 to 2, by the solver on a task that is in no split.
+        thoughts: `skip` (default): text inside `<think>...</think>` is no action; `count`: it is read like any other.
+        strict: refuse what models write in another form than the prompt's and which is read otherwise, an event each.
 
     Version history:
         v0: first version.
@@ -214,9 +218,10 @@ class LegalSearch(TurnEnv):
             ended = (result_of(failed(wish)),)
             return Outcome(episode.state, parsed, messages, ended, events, terminated=True)
         if isinstance(wish, tools.Final):
-            end = answered(episode.task, wish, self._answer_judge(episode))
+            text, events = (wish.text, ()) if self.strict else undressed(wish.text, episode.task.gold)
+            end = answered(episode.task, replace(wish, text=text), self._answer_judge(episode))
             success = succeeded(episode.task, end)
-            return Outcome(episode.state, parsed, (), (result_of(end),), terminated=True, success=success)
+            return Outcome(episode.state, parsed, (), (result_of(end),), events, terminated=True, success=success)
         result, searches = self._carry_out(episode, wish)
         return self._reply(episode, parsed, result, LegalState(searches))
 

@@ -17,6 +17,7 @@ from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
 from agent_envs.datasets.world import WorldConfig
 from agent_envs.envs.search_qa.scoring import make_reward
 from agent_envs.envs.search_qa.tasks import QuestionSource, Scenario, WorldSource, published
+from agent_envs.grading.dressed_numbers import undressed
 from agent_envs.grading.text_answers import exact_match, same_answer
 from agent_envs.tools.native_tags import PROTOCOLS, NativeTags, replied
 from agent_envs.tools.retrieval import build
@@ -120,6 +121,9 @@ class SearchQA(TurnEnv):
         retrieval_score: bonus of the released rule in `em_format`, 0 to 0.8.
         world: knobs of the generated worlds, see `agent_envs.datasets.world.WorldConfig`.
         corpus: of published questions: `auto`, a name, or a file. A server has its own: then `auto`.
+        examples: worked turns before the task, 0 to 2, by the solver on a task that is in no split.
+        thoughts: `skip` (default): text inside `<think>...</think>` is no action; `count`: it is read like any other.
+        strict: refuse what models write in another form than the prompt's and which is read otherwise, an event each.
 
     Version history:
         v0: first version.
@@ -202,7 +206,8 @@ class SearchQA(TurnEnv):
         parsed = (NATIVE if self._native else _PROTOCOL).parse(action)
         if isinstance(parsed, Answer):
             success = self._equal(parsed.text, episode.task.gold)
-            return Outcome(episode.state, parsed, terminated=True, success=success)
+            read_as = () if self._equal is exact_match else undressed(parsed.text, episode.task.gold)[1]
+            return Outcome(episode.state, parsed, events=read_as, terminated=True, success=success)
         if isinstance(parsed, Call):
             return self._search(episode, parsed)
         reason = parsed.reason if isinstance(parsed, Malformed) else "no action found"

@@ -9,6 +9,7 @@ from typing import Any
 
 from agent_envs.base.messages import Message, ToolResult
 from agent_envs.base.protocol import Call, Malformed, Parsed, Say
+from agent_envs.base.serialization import canonical_json
 from agent_envs.envs.tau2.actions import read_action
 from agent_envs.envs.tau2.dialogue import Dialogue, Line
 from agent_envs.envs.tau2.task_schema import Tau2Task
@@ -28,6 +29,14 @@ _ENDINGS = {
     "too_many_errors": "The conversation was cut off: too many tool calls failed.",
 }
 _EVENT = 200  # characters of an error's text in an event
+_REMINDED = 600  # characters of the other side's last words
+# A call of the right form for each set of tools, of nobody's in any task.
+_EXAMPLES = {
+    "find_user_id_by_email": {"email": "nobody@example.org"},
+    "get_reservation_details": {"reservation_id": "XXXXXX"},
+    "get_customer_by_phone": {"phone_number": "555-000-0000"},
+    "check_status_bar": {},
+}
 
 
 @dataclass(frozen=True)
@@ -94,11 +103,20 @@ class SideView:
         """Parse the side's turn, and route its words or execute its calls."""
         parsed = read_action(text, self.names)
         if isinstance(parsed, Malformed):
-            notice = Message("user", f"This turn could not be read: {parsed.reason}.", "environment")
+            notice = Message("user", self._teach(parsed.reason, dialogue), "environment")
             return SideTurn(parsed, stumbled(self.rules, dialogue), (notice,))
         calls = parsed.calls if isinstance(parsed, Call) else ()
         words = parsed.text if isinstance(parsed, Say) else ""
         return SideTurn(parsed, spoke(self.rules, dialogue, words, calls))
+
+    def _teach(self, reason: str, dialogue: Dialogue) -> str:
+        """Word the answer to a turn that could not be read: what was wrong, a call of the right form, what it is to answer."""
+        name = next((name for name in _EXAMPLES if name in self.names), "")
+        call = canonical_json({"name": name, "arguments": _EXAMPLES[name]}) if name else ""
+        form = f" A turn is words alone, or a call, such as {call}." if call else ""
+        heard = [line.text for line in dialogue.lines if line.sender != self.side and line.text]
+        words = f' It is to answer: "{heard[-1][:_REMINDED]}"' if heard else ""
+        return f"This turn could not be read: {reason}.{form}{words}"
 
     def news(self, before: Dialogue, after: Dialogue) -> tuple[Message, ...]:
         """Return the side's observation of the lines since `before`, without its own words, and how the conversation ended."""

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 
+from agent_envs.base.dialects import outside_thoughts
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import Call, Malformed, Say
@@ -15,7 +16,6 @@ from agent_envs.base.serialization import canonical_json
 from agent_envs.core.conversation_view import ConversationView, Participant, ViewCheck, ViewEntry
 from agent_envs.core.env import TurnEnv
 from agent_envs.core.trajectory import Turn
-from agent_envs.envs.tau2.actions import without_thought
 from agent_envs.envs.tau2.dialogue import Dialogue, Line, ToolReply, arguments_of, arguments_text
 from agent_envs.envs.tau2.env import Tau2Env
 from agent_envs.envs.tau2.evaluation import NL_ASSERTION, evaluate
@@ -124,7 +124,11 @@ class _ViewBuilder:
             yield ViewEntry(participant, "note", "A turn that could not be read", text or "(nothing)", True, turn.index)
             return
         if isinstance(parsed, Call):
-            beside = _CALLS.sub("", text) if "<tool_call>" in text else text.strip().removesuffix(without_thought(text))
+            beside = (
+                _CALLS.sub("", text)
+                if "<tool_call>" in text
+                else text.strip().removesuffix(outside_thoughts(text)[0].strip())
+            )
         else:
             beside = text.strip().removesuffix(parsed.text if isinstance(parsed, Say) else "")
         if beside.strip():

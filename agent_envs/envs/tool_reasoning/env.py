@@ -18,6 +18,7 @@ from agent_envs.envs.tool_reasoning.observations import framed
 from agent_envs.envs.tool_reasoning.scoring import ended, final_answer, make_reward, worked_out
 from agent_envs.envs.tool_reasoning.tasks import ReasoningSource, make_source
 from agent_envs.envs.tool_reasoning.toolbox import Toolbox, ToolSettings
+from agent_envs.grading.dressed_numbers import undressed
 from agent_envs.services.chat import ChatModel
 from agent_envs.services.chat.named import judge_model
 from agent_envs.services.recording import Recording
@@ -117,6 +118,9 @@ class ToolReasoning(TurnEnv):
         page_tokens: cut of a page, a token counted as 4 characters, 50 to 100,000; the paper's 6,000.
         output_chars: cut of what a program prints, 100 to 100,000.
         cpu_seconds: processor time of a program, above 0 to 600.
+        examples: worked turns before the task, 0 to 2, by the solver on a task that is in no split.
+        thoughts: `skip` (default): text inside `<think>...</think>` is no action; `count`: it is read like any other.
+        strict: refuse what models write in another form than the prompt's and which is read otherwise, an event each.
 
     Version history:
         v0: first version.
@@ -240,11 +244,13 @@ class ToolReasoning(TurnEnv):
         """Play a turn: an answer is judged and ends the episode, calls are carried out, a malformed turn gets the reason."""
         parsed, wishes = self.actions.read(action)
         if isinstance(parsed, Answer):
-            task, answer = episode.task, final_answer(parsed.text)
+            task, answer, notes = episode.task, final_answer(parsed.text), ()
+            if not self.strict:
+                answer, notes = undressed(answer, task.gold)
             generated = isinstance(task.data, ToolReasoningData) and task.data.source == "math_world"
             right = self.toolbox(task).equal(answer, task.gold) and (not generated or worked_out(answer, task.gold))
             result = ended("right" if right else "wrong")
-            return Outcome(episode.state, parsed, (), (result,), terminated=True, success=right)
+            return Outcome(episode.state, parsed, (), (result,), notes, terminated=True, success=right)
         last = len(episode.turns) + 1 >= self.max_turns
         state, results = self.calls.carried_out(episode, wishes, self.toolbox(episode.task), last)
         events = [f"{result.name} refused: {result.content}" for result in results if result.error]

@@ -28,6 +28,7 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _DIGITS = re.compile(r"([0-9]+)")
 
 
+ADVICE = "the environments' argument examples=1 puts a worked turn before the task"
 FEW_VALID = 0.95
 NO_RESULT = "no result"
 Costs = tuple[float | None, float | None]  # of an episode, and the part for feedback
@@ -244,7 +245,7 @@ class Summary:
         if self.valid_actions < FEW_VALID and self.mean_turns:
             lines.append(
                 f"{self.entry}: only {100 * self.valid_actions:.1f} % of the turns held a valid action; below "
-                f"{100 * FEW_VALID:.0f} % a score tells about the format as much as about the task"
+                f"{100 * FEW_VALID:.0f} % a score tells about the format as much as about the task; {ADVICE}"
             )
         if self.faults:
             lines.append(f"{self.entry}: {self.faults} of {self.episodes} episodes ended in a fault and count 0")

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from agent_envs.base.dialects import outside_thoughts
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import Call, ToolCallProtocol
 from agent_envs.base.serialization import canonical_json
-from agent_envs.envs.tau2.actions import read_action, without_thought
+from agent_envs.envs.tau2.actions import read_action
 from agent_envs.rollout.policy import Request
 
 Row = Mapping[str, Any]
@@ -56,7 +57,7 @@ def read(request: Request) -> tuple[list[str], list[tuple[str, int]], list[Calle
             action = read_action(text, names)
             native = [ToolCall(one["id"], **one["function"]) for one in row.get("tool_calls", ())]
             waiting = native or (list(action.calls) if isinstance(action, Call) else [])
-            own += [] if waiting else [(without_thought(text[:_LONGEST]), len(user))]
+            own += [] if waiting else [(outside_thoughts(text[:_LONGEST])[0].strip(), len(user))]
         elif row["role"] == "tool" and waiting:
             call = waiting.pop(0)
             calls.append(Called(call.name, json.loads(call.arguments), text, len(user)))

@@ -19,6 +19,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from agent_envs.base.caches import SharedCache, Uncopied, shared
+from agent_envs.base.dialects import outside_thoughts
 from agent_envs.base.errors import EnvFault, UsageError
 from agent_envs.base.protocol import Call, Malformed
 from agent_envs.envs.tau2.actions import read_action
@@ -188,7 +189,7 @@ def _leaves(scene: Scene, line: Line | Malformed) -> bool:
 
 def _line(reply: ChatReply, side: Side, tools: tuple[str, ...]) -> Line | Malformed:
     """Return a model's reply as a line; a call by a side without tools is Malformed."""
-    parsed = read_action(clean(reply.canonical)[:LONGEST], tools)
+    parsed = read_action(outside_thoughts(clean(reply.canonical)[:LONGEST])[0], tools)
     if isinstance(parsed, Malformed):
         return parsed
     if isinstance(parsed, Call):
