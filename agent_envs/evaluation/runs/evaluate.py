@@ -242,7 +242,9 @@ def _play(
         episodes = partial(run_many, plan, actor, journal=log, services=services)
         if tell is not None and log is not None and 0 < pilot < len(plan):
             tell(_estimate_from_pilot(suite, setup, plan[:pilot], episodes, progress))
-        at_a_time = max(settings.concurrency, getattr(actor, "batch", 1))  # a local engine's batch costs as much as one row
+        at_a_time = max(
+            settings.concurrency, getattr(actor, "batch", 1)
+        )  # a local engine's batch costs as much as one row
         results = stack.enter_context(closing(episodes(concurrency=at_a_time)))
         by_key, gave_up = _watch(suite, results, measures, progress)
     if run is not None and log is not None and (log.unfinished or len(by_key) < len(plan)):
