@@ -104,6 +104,12 @@ def test_generation_ends_with_the_token_that_completes_a_stop_text_and_the_text_
         assert not any(stop in text[:-1] for stop in row["stops"])
 
 
+def test_a_stop_text_inside_an_open_thought_ends_nothing(measured):
+    row = measured["thought"]
+    assert row["finish"] == ["length", "stop"] and row["lengths"] == [True, True]
+    assert row["count"] == 64 and row["same"]
+
+
 def test_a_stop_text_within_a_token_keeps_the_whole_token(measured):
     row = measured["whole tokens"]
     assert (row["finish"], row["tag"]) == ("stop", [row["last"]])

@@ -6,6 +6,7 @@
 import json
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -257,6 +258,9 @@ def adapters(folder):
     row = Prefix(tuple(tokenizer.encode("word3")), 64, stop=("</sea",), allowed_ids=some)
     found = engine.generate([row], Sampling())[0]
     report("whole tokens", text=tokenizer.decode(found.ids), last=found.ids[-1], tag=tag, finish=found.finish)
+    thinking, free = engine.generate([replace(row, turn_text="<think>"), replace(row, turn_text="")], Sampling())
+    lengths = [len(one.ids) == len(one.logprobs) == len(one.entropies) for one in (thinking, free)]
+    report("thought", finish=[thinking.finish, free.finish], lengths=lengths, count=len(thinking.ids), same=free == found)
     report("mixed up", message=refusal(engine.sync, base))
     engine.close()
 

@@ -125,7 +125,7 @@ def test_a_lead_does_not_depend_on_what_else_is_played():
 
 @pytest.mark.parametrize("kept", [0, 2, 11, 12])
 def test_the_limit_of_a_turn_counts_what_was_kept_and_forced(kept):
-    forks, _, chat, played = searching(max_new_tokens=12)
+    forks, _, chat, played = searching(max_new_tokens=12, max_context=1024)
     key = next(k for k, r in played.items() if len(r.trajectory.turns[0].token_ids) == 12)
     lead = lead_of(chat, played[key], turn=1, kept=kept)
     result, sequences = again(forks, key, 1, lead)
@@ -149,6 +149,22 @@ def test_a_stop_text_ends_a_turn_after_a_lead():
     result, _ = again(forks, next(iter(played)), 1, ForcedPrefix(ids[:-1], (0.0,) * (len(ids) - 1)))
     hook.remove()
     assert result.trajectory.turns[0].action == chat.decode(ids) and result.trajectory.turns[0].token_ids == ids
+
+
+@pytest.mark.parametrize("thoughts", ["skip", "count"])
+def test_a_stop_text_inside_a_thought_ends_a_turn_only_where_thoughts_count(thoughts):
+    forks, model, chat, played = searching(spec_json(gym.make("agent_envs:agent_envs/SearchQA-v0", **ARGUMENTS, thoughts=thoughts)))
+    ids = tuple(chat.codec.encode("<think> <search> film </search>"))
+
+    def closing(module, inputs, output):
+        output.logits[..., ids[-1]] = 1e4
+        return output
+
+    hook = model.register_forward_hook(closing)
+    result, _ = again(forks, next(iter(played)), 1, ForcedPrefix(ids[:-1], (0.0,) * (len(ids) - 1)))
+    hook.remove()
+    text = result.trajectory.turns[0].action
+    assert text.startswith("<think>") and (text.count("</search>") == 1) == (thoughts == "count")
 
 
 def test_a_prefilled_turn_is_gone_on_with():

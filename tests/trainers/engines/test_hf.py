@@ -422,7 +422,7 @@ def test_end_tokens_are_those_of_the_model_and_of_the_tokenizer(tokenizer):
     assert HFEngine(model, None).eos_ids == frozenset()
 
 
-def forced(tokenizer, text, stop, then=" and more"):
+def forced(tokenizer, text, stop, then=" and more", turn_text=None):
     """Generate from a model that can only write this text; return what it wrote."""
     ids = tokenizer.encode(text + then, add_special_tokens=False)
 
@@ -434,7 +434,7 @@ def forced(tokenizer, text, stop, then=" and more"):
             return output
 
     writer = Writer(Qwen2Config(**SIZES, num_key_value_heads=2)).eval()
-    prefix = Prefix((0,), len(ids), stop=stop)
+    prefix = Prefix((0,), len(ids), stop=stop, turn_text=turn_text)
     return HFEngine(writer, tokenizer, eos_ids=()).generate([prefix], PLAIN)[0]
 
 
@@ -455,6 +455,22 @@ def test_a_row_ends_with_the_token_that_completes_a_stop_text(tokenizer, text, s
     result = forced(tokenizer, text, stop)
     assert tokenizer.decode(result.ids, skip_special_tokens=False) == text
     assert result.finish == "stop"
+
+
+@pytest.mark.parametrize(
+    "turn_text, text, finish",
+    [
+        ("", "<think> a </search> b </think> c </search>", "stop"),
+        ("<think> so", " a </search> b </think> c </search>", "stop"),
+        ("", "<think> a </search> b and more", "length"),
+        ("", "<think> a </think> b </search>", "stop"),
+        (None, "<think> a </search>", "stop"),  # an environment that counts thoughts
+    ],
+)
+def test_a_stop_text_inside_an_open_thought_ends_nothing(tokenizer, turn_text, text, finish):
+    then = "" if finish == "length" else " and more"
+    result = forced(tokenizer, text, ("</search>",), then, turn_text)
+    assert (tokenizer.decode(result.ids, skip_special_tokens=False), result.finish) == (text, finish)
 
 
 def test_a_token_may_run_past_the_stop_text():
