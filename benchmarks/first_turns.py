@@ -33,10 +33,10 @@ from agent_envs.evaluation.runs.measures import valid_turn
 from agent_envs.rollout.episode_runner import EpisodeWalk, record_turn
 
 GAMES = ("BabyAI", "BabaIsAI", "Crafter")
-FEW = ("Crafter", "Tau2Retail", "Tau2Airline", "Tau2Telecom")  # whose tasks cost as much as three of others
+FEW = ("Crafter", "Tau2Retail", "Tau2Airline", "Tau2Telecom")  # whose prompts are long
 IDS = ("BabyAI", "Sort", "Countdown", "BabaIsAI", "Crafter", "SearchQA", "Arithmetic", "Count", "ToolReasoning", "LegalSearch",
        "Order", "GSM8KScaled", "CalcBench", *FEW[1:])  # fmt: skip
-TURNS, FEWER, GOAL = 2, 0.3, 0.6
+TURNS, FEWER, GOAL = 2, 6, 0.6
 LONGEST = 240  # characters of a reply that is shown
 Row = dict[str, Any]
 
@@ -77,7 +77,8 @@ def shares(rows: Iterable[Row]) -> Row:
     valid = [turn for turn in turns if turn["tolerant"]]
     own = sum(not turn["copy"] for turn in valid)
     return {
-        "turns": len(turns), "strict": _share(sum(turn["strict"] for turn in turns), turns), "tolerant": _share(len(valid), turns),
+        "turns": len(turns), "strict": _share(sum(turn["strict"] for turn in turns), turns),
+        "tolerant": _share(len(valid), turns),
         "copies": _share(len(valid) - own, valid), "own": _share(own, turns),
         "prompt tokens": round(_share(sum(row["turns"][0]["prompt"] for row in rows), list(rows))),
     }  # fmt: skip
@@ -119,14 +120,14 @@ def main() -> None:
     parser.add_argument("--model", default="smollm2-135m", help="of the agent hf:MODEL")
     parser.add_argument("--examples", type=int, nargs="+", default=[0, 1, 2], choices=range(3))
     parser.add_argument("--ids", nargs="+", default=list(IDS), choices=IDS)
-    parser.add_argument("--tasks", type=int, default=20, help=f"of an id; {FEWER:.0%} of them of {', '.join(FEW)}")
+    parser.add_argument("--tasks", type=int, default=20, help=f"of an id; {FEWER} at most of {', '.join(FEW)}")
     parser.add_argument("--tokens", type=int, default=48, help="of a turn")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--journal", type=Path, default=Path("runs/first_turns.jsonl"))
     parser.add_argument("--out", type=Path, help="also write the figures as JSON")
     options = parser.parse_args()
     settings = {"model": options.model, "tokens": options.tokens, "batch": options.batch, "turns": TURNS}
-    count = {name: max(1, round(options.tasks * (FEWER if name in FEW else 1))) for name in options.ids}
+    count = {name: min(options.tasks, FEWER if name in FEW else options.tasks) for name in options.ids}
     wanted = [(name, each, task) for name in options.ids for each in options.examples for task in range(count[name])]
     rows, left = missing(options.journal, settings, wanted)
     if left:
