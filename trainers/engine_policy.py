@@ -23,6 +23,7 @@ from trainers.settings import RunSettings
 from trainers.tokens import ChatTokenizer, Conversation
 from trainers.training.forward import head_of
 from trainers.training.models import compute_dtype, save_model
+from trainers.training.packaged import model_place
 
 TOLERANCES = {"float32": 1e-3, "bfloat16": 0.2}  # of an engine's logprobs after a sync
 
@@ -338,7 +339,7 @@ def build_engine(settings: RunSettings, model: Any, chat: ChatTokenizer, acceler
         save_model(model, chat.tokenizer, folder, template=chat.template)
     dtype = str(compute_dtype(settings.model)).removeprefix("torch.")
     return VLLMEngine(
-        settings.model.name if lora else folder,
+        model_place(settings.model.name) if lora else folder,
         tokenizer=folder,
         batch=sampling.batch,
         eos_ids=ends,

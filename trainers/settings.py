@@ -51,7 +51,8 @@ class ModelSettings:
     """The model, and the way it is trained.
 
     Attributes:
-        name: of a model on the hub, its folder, or `tiny:SIZE` for one made from nothing (tiny, 1m, 3m, 10m).
+        name: of a model on the hub, its folder, `smollm2-135m` for one that comes by pip (docs/data.md), or `tiny:SIZE` for one
+            made from nothing (tiny, 1m, 3m, 10m).
         dtype: of the forward pass: "float32", "bfloat16", or "auto" (bfloat16 on a GPU, float32 on a CPU).
         lora_rank: 0 trains all weights.
         lora_alpha: LoRA's scale times its rank.

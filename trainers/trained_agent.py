@@ -51,7 +51,10 @@ REWARD_ARGUMENTS = ("reward", "judge", "weights", "retrieval_score", "equality")
 
 
 class ModelAgent(EnginePolicy):
-    """Plays a model of transformers as it is, from its folder or the hub: `agent-envs eval ID --agent hf:MODEL`."""
+    """Plays a model of transformers as it is, from its folder, the hub or pip: `agent-envs eval ID --agent hf:MODEL`.
+
+    Without an option of evaluation a batch of its episodes is played at a time, in one process and with no server.
+    """
 
     def __init__(
         self,

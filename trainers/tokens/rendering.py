@@ -13,7 +13,8 @@ from transformers.utils.chat_template_utils import _compile_jinja_template
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolCall
-from agent_envs.base.serialization import sha256_text
+from agent_envs.base.serialization import canonical_json, sha256_text
+from agent_envs.services.chat.openai import TOOLS
 
 Rows = list[dict[str, Any]]
 OWN = ("chatml", "qwen", "llama")
@@ -120,7 +121,7 @@ class TemplateShape:
             for system messages after the opening.
         alternates: the template refuses or loses one of two messages of the user in a row; they are made one.
         objects: calls have objects as arguments, because the template writes a JSON text as a text within a text.
-        takes_tools: whether schemas of tools are shown in the opening.
+        takes_tools: whether schemas of tools are shown in the opening; where not, they are put into the system message.
     """
 
     folded: tuple[str, ...]
@@ -203,6 +204,16 @@ def _shows(template: ChatTemplate, messages: Rows) -> bool:
 _QUESTION = {"role": "user", "content": "?"}
 
 
+def _with_schemas(messages: Rows, tools: Sequence[Mapping[str, Any]]) -> Rows:
+    """Return messages whose system message holds the schemas of tools, for a template that leaves them out."""
+    if not tools or not messages:
+        return messages
+    has_system = messages[0]["role"] == "system"
+    words = [messages[0]["content"]] if has_system else []
+    text = "\n".join([TOOLS, *(canonical_json(tool["function"]) for tool in tools)])
+    return [row("system", "\n\n".join([*words, text])), *messages[has_system:]]
+
+
 class Pieces:
     """The renderer of a conversation's pieces. What follows a turn is cut from behind a mark that stands for the turn."""
 
@@ -218,8 +229,8 @@ class Pieces:
         Raises:
             UsageError: there are no messages, or the template refuses them.
         """
-        rows = self._shape.shape(_join(messages), opening=True)
         schemas = tools if self._shape.takes_tools else ()
+        rows = self._shape.shape(_join(messages if schemas else _with_schemas(messages, tools)), opening=True)
         if not rows:
             raise UsageError("a conversation needs a message to open with")
         if rows[-1]["role"] != "assistant" or rows[-1].get("tool_calls"):

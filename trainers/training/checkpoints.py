@@ -7,7 +7,6 @@ files and of itself. Further modules (a critic) have their own `NAME.safetensors
 """
 
 import contextlib
-import hashlib
 import json
 import math
 import os
@@ -23,7 +22,7 @@ import torch
 from safetensors import SafetensorError
 
 from agent_envs.base.errors import AgentEnvsError, UsageError
-from agent_envs.base.serialization import digest
+from agent_envs.base.serialization import digest, sha256_file
 from trainers.training.optimise import Optimiser
 
 PART = ".part"
@@ -140,7 +139,7 @@ class Checkpoints:
             for name, (module, own) in (parts or {}).items():
                 _write_weights(module, part, _part_files(name)[0])
                 torch.save(own.state_dict(), part / _part_files(name)[1])
-            _write_state(part, {"step": step, "state": state})
+            seal_folder(part, {"step": step, "state": state})
         self._prune()
         return path
 
@@ -199,7 +198,7 @@ class Checkpoints:
             return False
         with whole_folder(self.folder / f"best-{step:08d}") as part:
             _write_weights(model, part)
-            _write_state(part, {"step": step, "state": {}, "metric": validation})
+            seal_folder(part, {"step": step, "state": {}, "metric": validation})
         self._prune()
         return True
 
@@ -275,33 +274,34 @@ def _part_files(name: str) -> tuple[str, str]:
     return f"{name}.safetensors", f"{name}.pt"
 
 
-def _write_state(folder: Path, content: dict[str, Any]) -> None:
+def seal_folder(folder: Path, content: dict[str, Any]) -> None:
     """Write `state.json` last: it vouches for the files that are there by then."""
-    content = {**content, "files": {path.name: _sha256(path) for path in sorted(folder.iterdir())}}
+    content = {**content, "files": {path.name: sha256_file(path) for path in sorted(folder.iterdir())}}
     text = json.dumps({**content, "sha256": digest(content)}, indent=1)
     (folder / _STATE).write_text(text + "\n", encoding="utf-8")
 
 
-def _read_checkpoint(path: Path) -> Checkpoint:
-    """Return a checkpoint whose files are what `state.json` says.
+def read_sealed(folder: Path) -> dict[str, Any]:
+    """Return the content of a folder's `state.json`, whose files are what it says.
 
     Raises:
         ValueError: they are not; OSError, KeyError and TypeError where something is missing.
     """
-    content = json.loads((path / _STATE).read_text(encoding="utf-8"))
+    content = json.loads((folder / _STATE).read_text(encoding="utf-8"))
     if not isinstance(content, dict):
         raise ValueError(f"{_STATE} holds no object")
     if content.pop("sha256") != digest(content):
         raise ValueError(f"{_STATE} is not what was written")
     for name, sha in content["files"].items():
-        if _sha256(path / name) != sha:
+        if sha256_file(folder / name) != sha:
             raise ValueError(f"{name} is not what was written")
+    return content
+
+
+def _read_checkpoint(path: Path) -> Checkpoint:
+    """Return a checkpoint whose files are sound; raises as `read_sealed`."""
+    content = read_sealed(path)
     return Checkpoint(path, int(content["step"]), dict(content["state"]), float(content.get("metric", math.nan)))
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _random_state() -> dict[str, Any]:

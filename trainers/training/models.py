@@ -26,6 +26,7 @@ from trainers.tokens import ChatTokenizer
 from trainers.training.checkpoints import load_weights, whole_folder
 from trainers.training.forward import TokenScores, bare_model, head_of, token_logprobs, token_scores
 from trainers.training.optimise import micro_batches_of
+from trainers.training.packaged import model_place
 
 _OWN = ("TokenizersBackend", "PreTrainedTokenizerFast")  # a tokenizer of nobody's kind, in transformers 5 and 4
 _NEVER = -1e4  # a logit; finite, so that entropies stay numbers
@@ -77,14 +78,17 @@ def load_model(settings: ModelSettings, device: torch.device | str = "cpu", seed
         seed: of a new adapter's weights.
 
     Raises:
-        UsageError: there is no such model, or LoRA does not find its targets.
+        UsageError: there is no such model, it is not installed, or LoRA does not find its targets.
     """
     if not settings.name:
-        raise UsageError("no model is named: give --model.name FOLDER or HUB/NAME, or a preset: --preset tiny-searchqa")
+        raise UsageError(
+            "no model is named: give --model.name FOLDER, HUB/NAME or smollm2-135m, or a preset: --preset tiny-searchqa"
+        )
     frozen, computed = settings.lora_rank > 0, compute_dtype(settings)
+    name = model_place(settings.name)
     try:
-        model = _load_pretrained(settings, computed if frozen else torch.float32)
-        tokenizer = _tokenizer(settings.name)
+        model = _load_pretrained(replace(settings, name=name), computed if frozen else torch.float32)
+        tokenizer = _tokenizer(name)
     except OSError as error:
         first = str(error).strip().splitlines()[0]
         raise UsageError(f"{settings.name!r} is no folder with a model, nor one that the hub gives: {first}") from error

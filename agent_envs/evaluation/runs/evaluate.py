@@ -239,7 +239,8 @@ def _play(
         episodes = partial(signs.watched, playing)
         if setup.tell is not None and setup.pilot and log is not None and 0 < pilot < len(plan):
             setup.tell(_estimate_from_pilot(suite, setup, plan[:pilot], episodes, progress))
-        results = stack.enter_context(closing(episodes(concurrency=settings.concurrency)))
+        at_a_time = max(settings.concurrency, getattr(actor, "batch", 1))  # a local engine's batch costs as one row
+        results = stack.enter_context(closing(episodes(concurrency=at_a_time)))
         by_key, gave_up = _watch(suite, results, measures, progress)
     if run is not None and log is not None and (log.unfinished or len(by_key) < len(plan)):
         numbers = run.numbers(measures)  # with what earlier parts of the run spent and had to leave

@@ -21,6 +21,7 @@ import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
 
 from agent_envs.base.caches import load_rows, place_of, save_rows
+from agent_envs.base.dialects import TOLERATED
 from agent_envs.base.errors import AgentEnvsError
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import Answer, Call, Malformed, Say
@@ -132,8 +133,9 @@ def tool_calls(turns: Iterable[Turn]) -> Counter[str]:
 
 
 def valid_turn(turn: Turn) -> bool:
-    """Return whether an action was readable and carried out as meant."""
-    return not turn.events and not isinstance(turn.parsed, Malformed) and not any(item.error for item in turn.results)
+    """Return whether an action was readable, in whatever dialect, and carried out as meant."""
+    odd = any(not event.startswith(TOLERATED) for event in turn.events)
+    return not odd and not isinstance(turn.parsed, Malformed) and not any(item.error for item in turn.results)
 
 
 def outcome_of(result: EpisodeResult, success: bool) -> str:

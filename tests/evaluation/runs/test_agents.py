@@ -3,13 +3,17 @@
 import pytest
 
 from agent_envs.base.errors import UsageError
-from agent_envs.evaluation.runs.evaluate import make_agent
+from agent_envs.evaluation.runs.evaluate import evaluate, make_agent
+from agent_envs.evaluation.runs.run_folder import Settings
+from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
 from agent_envs.rollout.chat_policy import ChatPolicy
 from agent_envs.rollout.policy import CompanionPolicy, NullPolicy
 from agent_envs.services.recording import Recording
 from tests.needs import needs
 
 OWN = """
+from agent_envs.rollout.policy import Reply
+
 class Echo:
     name, batch = "echo", 1
 
@@ -20,6 +24,14 @@ class Echo:
 
     def act(self, requests):
         return [self.word for _ in requests]
+
+
+class Batched:
+    name, batch, sizes = "batched", 4, []
+
+    def act(self, requests):
+        self.sizes.append(len(requests))
+        return [Reply("x") for _ in requests]
 
 
 class NoPolicy:
@@ -128,3 +140,12 @@ def test_providers_come_before_modules_of_their_name(tmp_path, monkeypatch, no_k
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(UsageError, match="OPENAI_API_KEY"):
         make_agent("openai:Echo")
+
+
+def test_a_local_engine_plays_its_whole_batch_unasked(own):
+    from own_agents import Batched
+
+    Batched.sizes.clear()
+    suite = adhoc_suite(Choice("Order", {"size": 2, "max_generations": 2}, "test", limit=8))
+    assert evaluate(suite, Settings("own_agents:Batched", smoke=True)).complete
+    assert set(Batched.sizes) == {4}

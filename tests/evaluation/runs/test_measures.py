@@ -8,10 +8,14 @@ import gymnasium as gym
 import pytest
 
 from agent_envs import EnvFault, Reply, register_companions
+from agent_envs.base.dialects import TOLERATED
+from agent_envs.base.protocol import Say
+from agent_envs.core.trajectory import Turn
 from agent_envs.evaluation.html.view import write_view
 from agent_envs.evaluation.report.compare import compare_entries, compare_runs
 from agent_envs.evaluation.report.report import report_on
 from agent_envs.evaluation.runs.evaluate import evaluate, result_of_run, resume
+from agent_envs.evaluation.runs.measures import valid_turn
 from agent_envs.evaluation.runs.run_folder import Settings, open_run
 from agent_envs.evaluation.runs.summary import natural
 from agent_envs.evaluation.suites.plan import Choice, adhoc_suite
@@ -365,6 +369,13 @@ def test_an_environment_may_be_registered_by_a_function(tmp_path):
         assert len(report_on(open_run(tmp_path)).tables) == 8
     finally:
         gym.registry.pop("measured/Made-v0")
+
+
+@pytest.mark.parametrize(
+    ("events", "valid"), [((), True), ((f"{TOLERATED} x",), True), ((f"{TOLERATED} x", "no action found"), False)]
+)
+def test_a_turn_in_a_tolerated_dialect_is_valid(events, valid):
+    assert valid_turn(Turn(1, "key", "guess 3", Say("guess 3"), (), events=events)) is valid
 
 
 def test_natural_order():

@@ -3,7 +3,9 @@
 import pytest
 
 from agent_envs.base.errors import UsageError
-from tests.trainers.tokens.toys import TEMPLATES, bpe
+from agent_envs.base.serialization import canonical_json
+from agent_envs.services.chat.openai import TOOLS
+from tests.trainers.tokens.toys import SCHEMA, TEMPLATES, bpe
 from trainers.tokens import ChatTokenizer
 
 
@@ -85,3 +87,15 @@ def test_without_anything_that_closes_a_turn_there_is_no_conversation():
     tokenizer.eos_token = None
     with pytest.raises(UsageError, match="nothing closes a turn"):
         ChatTokenizer(tokenizer, TEMPLATES["has no end"])
+
+
+@pytest.mark.parametrize("name", ["trims", "has no system", "rewrites calls"])
+@pytest.mark.parametrize("has_system", [True, False])
+def test_schemas_reach_the_model_where_a_template_has_no_place_for_them(name, has_system):
+    start = [{"role": "system", "content": "zero"}] * has_system + [{"role": "user", "content": "one"}]
+    chat = ChatTokenizer(bpe(), TEMPLATES[name])
+    assert not chat.shape.takes_tools
+    text = chat.tokenizer.decode(chat.open(start, (SCHEMA,)).ids)
+    assert text.count(TOOLS) == text.count(canonical_json(SCHEMA["function"])) == 1
+    assert text.index(TOOLS) < text.index("one") and text.count("zero") == has_system
+    assert TOOLS not in chat.tokenizer.decode(chat.open(start).ids)
