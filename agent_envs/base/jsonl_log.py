@@ -177,10 +177,12 @@ def _sound_row(line: bytes) -> tuple[Any] | None:
 
 
 def _refuse(constant: str) -> NoReturn:
+    """Raise ValueError for a constant that JSON does not have, such as NaN."""
     raise ValueError(f"{constant} is no JSON")
 
 
 def _finite(number: str) -> float:
+    """Return a number as a float; one too large for a float raises ValueError."""
     value = float(number)
     return value if isfinite(value) else _refuse(number)
 

@@ -134,6 +134,7 @@ def lean_state(value: Any, texts: Mapping[str, int]) -> Any:
 
 @cache
 def _defaults(kind: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass with their defaults (MISSING for those without), cached."""
     return {field.name: field.default for field in dataclasses.fields(kind)}
 
 
@@ -205,6 +206,7 @@ def _construct(value: dict[str, Any], texts: Sequence[str]) -> Any:
 
 
 def _key(value: Any) -> str:
+    """Return a mapping's key from a stored state; ValueError where it is no text."""
     if not isinstance(value, str):
         raise ValueError("stored state holds a mapping with a key that is no text")
     return value

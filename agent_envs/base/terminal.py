@@ -43,6 +43,7 @@ def _replacements() -> dict[int, str | None]:
 
 
 def _codes(ranges: tuple[tuple[int, int], ...]) -> Iterator[int]:
+    """Yield each code point of the ranges, their last ones included."""
     return itertools.chain.from_iterable(range(first, last + 1) for first, last in ranges)
 
 
@@ -124,6 +125,7 @@ def progress_bar(title: str, quiet: bool = False) -> Iterator[Callable[..., None
         return
 
     def words(finished: int, planned: int, wins: float, more: str = "") -> str:
+        """Return a line of progress: episodes finished and planned, the share solved, and more text where there is some."""
         return (
             f"{title}: {finished}/{planned}, of these {100 * wins / max(finished, 1):.1f} % solved{more and '; '}{more}"
         )
@@ -141,6 +143,7 @@ def progress_bar(title: str, quiet: bool = False) -> Iterator[Callable[..., None
         task = bar.add_task(title, total=None)
 
         def update(finished: int, planned: int, wins: float, more: str = "") -> None:
+            """Move the bar on and renew its description: the share solved of what is finished."""
             text = f"{title}: {100 * wins / max(finished, 1):.0f} % of {finished} solved{more and '; '}{more}"
             bar.update(task, completed=finished, total=planned, description=text)
 
@@ -184,6 +187,7 @@ def _lines(words: Callable[..., str], seconds: float = LINE_SECONDS) -> Callable
     last = time.monotonic()
 
     def report(finished: int, planned: int, *more: Any) -> None:
+        """Print a line of progress to stderr, but only at the end or when `seconds` have passed since the last one."""
         nonlocal last
         if finished == planned or time.monotonic() - last >= seconds:
             last = time.monotonic()

@@ -61,6 +61,7 @@ class Toolkit:
     """A fixed set of tools by name."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
+        """Take the tools by name; two tools of one name raise UsageError."""
         self.tools = {item.name: item for item in tools}
         if len(self.tools) != len(tools):
             raise UsageError("Toolkit(tools): two tools have one name; rename one")
@@ -88,6 +89,7 @@ class Toolkit:
 
     @staticmethod
     def _error(call: ToolCall, text: str) -> ToolResult:
+        """Return an error as the result of a call: the text behind "Error: ", marked as one."""
         return ToolResult(call.id, call.name, f"Error: {text}", error=True)
 
 

@@ -103,6 +103,7 @@ def _tuple_fits(parts: tuple[Any, ...]) -> Fits:
     tests = [_fits(part) for part in parts]
 
     def fits(value: Any) -> bool:
+        """Return whether a value is a tuple of the right length whose items pass their tests; None as a test lets all pass."""
         if not isinstance(value, tuple) or len(value) != len(tests):
             return False
         return all(test is None or test(item) for test, item in zip(tests, value, strict=True))

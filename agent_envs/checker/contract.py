@@ -197,10 +197,12 @@ def check_interleaving(subject: EnvUnderTest) -> str:
 
 
 def _upto(script: Any, turns: int) -> Any:
+    """Return a script cut to its first turns."""
     return type(script)(script.seed, script.task, script.split, script.actions[:turns])
 
 
 def _check_same(one: list[str], two: list[str], where: str) -> None:
+    """Raise CheckFailed with the first turn at which two records differ, if they do."""
     if one != two:
         turn = next((n for n, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
         raise CheckFailed(f"{where}: differs at turn {turn}")
@@ -263,6 +265,7 @@ def check_pickle(subject: EnvUnderTest) -> str:
 
 
 def _pickle_copy(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+    """Return a copy through pickle; CheckFailed if its snapshot is not the original's."""
     copy: gym.Env[Any, Any] = pickle.loads(pickle.dumps(env))
     if snapshot(copy).to_bytes() != snapshot(env).to_bytes():
         raise CheckFailed("a pickled copy is not where the environment was")

@@ -97,6 +97,7 @@ _servers: dict[str, _ForkServer] = {}
 
 
 def _variables_with(hash_seed: str) -> dict[str, str]:
+    """Return this process's environment variables with another hash seed."""
     return {**os.environ, "PYTHONHASHSEED": hash_seed}
 
 
@@ -122,6 +123,7 @@ def agents_play(env: gym.Env[Any, Any], places: Sequence[Sequence[Any]]) -> list
 
 
 def _script(row: dict[str, Any]) -> Script:
+    """Return a row of JSON as a script."""
     return Script(row["seed"], row["task"], row["split"], tuple(row["actions"]))
 
 

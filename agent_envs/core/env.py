@@ -259,18 +259,23 @@ class TurnEnv(gym.Env[str, Any]):
         return (without_placeholders(text, tags), ()) if tags else (text, ())
 
     def _begin(self, task: Task, key: str) -> tuple[Any, tuple[Message, ...]]:
+        """Begin the episode of a task: return its first state and messages. Each family overrides it."""
         raise NotImplementedError(f"{type(self).__name__} must override _begin(task, key)")
 
     def _advance(self, episode: Episode, action: Any) -> Outcome:
+        """Play a legal action: return the outcome, with the next state. Each family overrides it."""
         raise NotImplementedError(f"{type(self).__name__} must override _advance(episode, action)")
 
     def _extras(self, episode: Episode) -> dict[str, Any]:
+        """Return further keys of a turn's info; none unless a family overrides it."""
         return {}
 
     def _picture(self, episode: Episode) -> str:
+        """Return the svg drawing of an episode; UsageError unless a family overrides it."""
         return self._refuse("this environment has no picture", 'make it with render_mode="ansi"')
 
     def _read(self, action: Any) -> tuple[Any, tuple[str, ...]]:
+        """Return an action as legal text with its warnings; UsageError if it is no str."""
         if not isinstance(action, str):
             self._refuse(f"step() got a {type(action).__name__}", "an action is a str, the whole text of the turn")
         return legal_text(action)
@@ -292,6 +297,7 @@ class TurnEnv(gym.Env[str, Any]):
             raise UsageError(f"{self.env_id}: {why}; it has {size} tasks, named by index or id") from error
 
     def _refuse(self, what: str, fix: str) -> NoReturn:
+        """Raise UsageError with the environment's id, what is wrong and how to mend it."""
         raise UsageError(f"{self.env_id}: {what}; {fix}")
 
 
@@ -302,6 +308,7 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     is_lookahead = False  # True of a fork that a solver plays: nobody outside is asked
 
     def __init__(self, env: gym.Env[Any, Any], **arguments: Any) -> None:
+        """Wrap an environment, record the arguments for the spec, and make the label that snapshots compare."""
         RecordConstructorArgs.__init__(self, **arguments)
         gym.Wrapper.__init__(self, env)
         self.label = f"{type(self).__name__}({canonical_json(plain_value(arguments))})"

@@ -35,10 +35,12 @@ def paged(package: str, file: str, template: str) -> Callable[[type[_Env]], type
         parts = {**sections(package, file), "name": Template(name)}
 
         def put(slot: re.Match[str]) -> str:
+            """Return the text for one slot of a template, indented as the slot is; a part of the page's own name goes first."""
             own = f"{name}.{slot[2]}"
             return indent(fill(own if own in parts else slot[2]), slot[1] or "")
 
         def fill(part: str) -> str:
+            """Return a part's template with its slots filled, and theirs in turn."""
             return _SLOT.sub(put, parts[part].template)
 
         cls.__doc__ = f"{cls.__doc__ or ''}\n\n{indent(fill(template), '    ')}\n"

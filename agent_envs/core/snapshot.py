@@ -101,6 +101,7 @@ def _attributes(*names: str) -> tuple[Get, Set]:
     """Return get and set functions for a wrapper's state that is held in attributes of these names."""
 
     def get(wrapper: Any) -> Any:
+        """Return the values of a wrapper's attributes as a tuple, deques as tuples."""
         return tuple(tuple(v) if isinstance(v, deque) else v for v in (getattr(wrapper, name) for name in names))
 
     def put(wrapper: Any, values: Any) -> None:
@@ -115,6 +116,7 @@ def _attributes(*names: str) -> tuple[Get, Set]:
 
 
 def _fits(old: Any, value: Any) -> bool:
+    """Return whether a stored value may replace an attribute: a tuple for a deque, else None, a bool or a number."""
     if isinstance(old, deque):
         return isinstance(value, tuple)
     # Gymnasium counts steps from None on.
@@ -216,6 +218,7 @@ def fork(env: E, branch: str = "") -> E:
 
 
 def _label(wrapper: gym.Wrapper[Any, Any, Any, Any]) -> str:
+    """Return a wrapper's label with its arguments; of a wrapper that is not ours, the class's name."""
     return wrapper.label if isinstance(wrapper, TurnWrapper) else type(wrapper).__name__
 
 
@@ -229,6 +232,7 @@ def _access(wrapper: gym.Wrapper[Any, Any, Any, Any]) -> tuple[Get, Set]:
 
 
 def _shallow(thing: Any) -> Any:
+    """Return a shallow copy of an object: its attributes, without a call of `__init__`."""
     twin = object.__new__(type(thing))
     twin.__dict__.update(thing.__dict__)
     return twin

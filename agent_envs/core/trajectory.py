@@ -195,6 +195,7 @@ class Trajectory:
 
 
 def _message_texts(trajectory: Trajectory) -> Iterator[str]:
+    """Yield the text of each message and tool result of a trajectory, from the prompt on."""
     after = (chain[Message | ToolResult](turn.observation, turn.results) for turn in trajectory.turns)
     return (part.content for part in chain(trajectory.prompt, *after))
 

@@ -225,6 +225,7 @@ class EpisodeWalk:
         return twin
 
     def _check_running(self, call: str) -> None:
+        """Raise UsageError if the episode is over."""
         if self.over:
             raise UsageError(f"{self.header.env_id}: {call} after the end of the episode; begin another EpisodeWalk")
 
@@ -311,6 +312,7 @@ def replay(env: gym.Env[Any, Any], trajectory: Trajectory) -> Trajectory:
 
 
 def _compare(where: str, name: str, old: Any, new: Any) -> None:
+    """Raise ReplayMismatch, with both values cut to 300 characters, unless they are equal."""
     if old != new:
         raise ReplayMismatch(f"{where}: {name} was {str(old)[:300]!r}, and is {str(new)[:300]!r}")
 

@@ -185,12 +185,14 @@ class Lockstep(AbstractContextManager["Lockstep"]):
                 raise lane.error
 
     def _attempt(self, call: Callable[..., object], lane: Lane, *arguments: Any) -> None:
+        """Call with a lane; an exception ends that lane, which keeps it, and the others go on."""
         try:
             call(lane, *arguments)
         except Exception as error:  # noqa: BLE001 - its lane keeps it, and it is raised once all lanes are there
             self._end(lane, error)
 
     def _reset(self, lane: Lane) -> None:
+        """Reset a lane's environment to its planned episode, and begin the policy's actor if it needs the environment."""
         place: dict[str, Any] = {"seed": lane.item.seed, "task": lane.item.task, "split": lane.item.split}
         lane.walk = EpisodeWalk(lane.env, **place, episode_key=lane.item.key, can_prefill=self._traits.can_prefill)
         if self._traits.needs_env:

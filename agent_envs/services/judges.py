@@ -108,6 +108,7 @@ class ModelJudge:
 
 
 def _verdict(text: str) -> bool | None:
+    """Return the verdict in the last line of a judge's reply that has text; None if that is no verdict's word."""
     lines = [line.strip(" \t*_`.\"'") for line in text.splitlines() if line.strip()]
     return _WORDS.get(lines[-1].upper()) if lines else None
 

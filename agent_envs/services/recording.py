@@ -110,9 +110,11 @@ class Recording(Uncopied):
                 del self._places[key]
 
     def _answer(self, start: int) -> Any:
+        """Return the response of the row that begins at a byte of the file."""
         return self._row(start)["response"]
 
     def _row(self, start: int) -> Any:
+        """Read the row that begins at a byte of the file."""
         with self.path.open("rb") as file:
             return read_row(file, start)
 

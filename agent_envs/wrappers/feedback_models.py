@@ -247,6 +247,7 @@ def readable(text: str) -> str:
 
 
 def _count_call(reply: ChatReply) -> Counter[str]:
+    """Return the usage of one reply with the call itself counted."""
     return Counter({"calls": 1, **reply.usage})
 
 

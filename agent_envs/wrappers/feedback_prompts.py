@@ -96,6 +96,7 @@ def read_templates(source: str | Mapping[str, str]) -> Templates:
 
 @cache
 def _ours() -> Templates:
+    """Return the package's own templates of feedback, checked and cached."""
     home = files("agent_envs.wrappers").joinpath("feedback_templates")
     return _check_texts({mode: home.joinpath(f"{mode}.md").read_text(encoding="utf-8") for mode in MODES}, str(home))
 
@@ -172,10 +173,12 @@ def _cuts(messages: Sequence[Message], most: int) -> Iterator[tuple[int, int]]:
 
 
 def _row(who: str, text: str) -> str:
+    """Return a message of the dialogue as a line of JSON, with its sender."""
     return canonical_json({"from": who, "text": text})
 
 
 def _omission_note(count: int) -> str:
+    """Return the line of JSON that stands for older messages that were left out."""
     return canonical_json({"left_out": f"{count} older messages"})
 
 

@@ -87,6 +87,7 @@ class Memory(TurnWrapper):
 
 
 def _pairs(messages: list[dict[str, Any]]) -> Pairs:
+    """Return role and content of each message."""
     return tuple((message["role"], message["content"]) for message in messages)
 
 

@@ -148,6 +148,7 @@ def _sdk(name: str) -> tuple[ModuleType, ModuleType]:
 
 
 def _tool(function: dict[str, Any]) -> dict[str, Any]:
+    """Return a function of OpenAI's form as Anthropic's tool; without parameters it gets an empty schema."""
     schema = function.get("parameters") or {"type": "object", "properties": {}}
     return {"name": function["name"], "description": function.get("description", ""), "input_schema": schema}
 

@@ -157,4 +157,5 @@ class ScriptedChat:
 
 
 def _as_reply(line: str | ChatReply) -> ChatReply:
+    """Return a line of the script as a reply; one that is a reply already comes back as it is."""
     return line if isinstance(line, ChatReply) else ChatReply(line)

@@ -103,6 +103,7 @@ class Budget(Uncopied):
             self._keep()
 
     def _dollars(self, counts: Counts) -> float:
+        """Return the dollars that the tokens cost; models without a price cost nothing."""
         from agent_envs.services.chat.prices import cost_of
 
         return sum(cost_of(self.prices[name], used) for name, used in counts.items() if name in self.prices)

@@ -70,6 +70,7 @@ class Connections:
             self._close_pools()
 
     def _close_pools(self) -> None:
+        """Close the pools of connections."""
         for pool in self._pools.values():
             pool.close()
 

@@ -65,32 +65,39 @@ class _DeadlineStream(httpcore.NetworkStream):
         self._stream = stream
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        """Read at most so many bytes; httpcore.ReadTimeout when the deadline is over."""
         return self._stream.read(max_bytes, _seconds_left(_moment(timeout), httpcore.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Write in pieces, each within what is left to the deadline; httpcore.WriteTimeout when it is over."""
         for start in range(0, len(buffer), WRITE_BYTES):
             left = _seconds_left(_moment(timeout), httpcore.WriteTimeout)
             self._stream.write(buffer[start : start + WRITE_BYTES], left)
 
     def close(self) -> None:
+        """Close the stream."""
         self._stream.close()
 
     def start_tls(
         self, ssl_context: SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
+        """Begin TLS and return the encrypted stream with the same rule on deadlines; ConnectTimeout when it is over."""
         left = _seconds_left(_moment(timeout), httpcore.ConnectTimeout)
         return _DeadlineStream(self._stream.start_tls(ssl_context, server_hostname, left))
 
     def get_extra_info(self, info: str) -> Any:
+        """Return the inner stream's information of that name, such as its socket."""
         return self._stream.get_extra_info(info)
 
 
 def _moment(timeout: float | None) -> float:
+    """Return a timeout, which stands for a moment of the monotonic clock; None is now, so at once over."""
     # Only a request without a deadline has none, and the client sends no such request.
     return time.monotonic() if timeout is None else timeout
 
 
 def _seconds_left(ends: float, late: type[Exception]) -> float:
+    """Return the seconds to a moment; raise `late` if it is over."""
     left = ends - time.monotonic()
     if left <= 0.0:
         raise late("the deadline is over")
