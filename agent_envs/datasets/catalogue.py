@@ -60,6 +60,7 @@ def record_sha256(path: Path, sha256: str) -> None:
 
 
 def _check_recorded(path: Path, actual: str) -> None:
+    """Raise UsageError if a file's sha256 is not the one that was recorded at its download; none recorded passes."""
     expected = recorded_sha256(path)
     if expected is not None and actual != expected:
         raise UsageError(f"{path} changed since its download: sha256 {actual}, recorded {expected}. Get it again")
@@ -73,6 +74,7 @@ def dataset(name: str) -> DataSet:
 
 
 def _as_path(name: str, endings: tuple[str, ...]) -> Path | None:
+    """Return a name as a path if it is absolute or ends as a file of data does; None for a name of the catalogue."""
     path = Path(name).expanduser()
     return path if path.is_absolute() or path.suffix.lower() in endings else None
 
@@ -92,10 +94,12 @@ def _places(row: DataSet | ProblemSet, split: str) -> Iterator[_Place]:
 
 
 def _splits_here(row: DataSet | ProblemSet) -> tuple[str, ...]:
+    """Return the splits of which a file is on this machine."""
     return tuple(split for split in SPLITS if any(place.path.is_file() for place in _places(row, split)))
 
 
 def _missing(what: str, looked: list[str], command: str) -> DataMissing:
+    """Return the error for data that is not on this machine, with the places looked at and the command that gets it."""
     if not os.environ.get(DATA_FOLDER_VARIABLE):
         looked = [f"the folder named by {DATA_FOLDER_VARIABLE} (not set)", *looked]
     return DataMissing(f"{what} is not on this machine. Looked at: {'; '.join(looked)}. {command}")
@@ -249,6 +253,7 @@ def find_corpus(name: str = "auto") -> Path:
 
 @lru_cache(maxsize=8)
 def _open_corpus(path: Path, size: int, changed_ns: int) -> FileCorpus:
+    """Open a corpus file and check its sha256, cached until its size or time changes."""
     corpus = FileCorpus(path)
     _check_recorded(path, corpus.digest)
     return corpus

@@ -56,22 +56,26 @@ class Draft(NamedTuple):
 
 
 def _flashrag(row: DataRow) -> Draft:
+    """Convert a row of FlashRAG's form; its labels come from the metadata, where that is a mapping."""
     metadata = row.fields.get("metadata")
     labels = DataRow(row.where, metadata).labels("type", "level", "prop") if isinstance(metadata, Mapping) else ()
     return Draft(row.text("id"), row.text("question"), row.texts("golden_answers"), labels=labels)
 
 
 def _sample(row: DataRow) -> Draft:
+    """Convert a row of the sample; support is the gold passages or, without them, the candidates."""
     support = row.texts("gold_ids") or row.texts("candidate_ids", needed=False)
     labels = row.labels("coverage", "type", "prop")
     return Draft(row.text("id"), row.text("question"), row.texts("golden_answers"), support, labels)
 
 
 def _nq_open(row: DataRow) -> Draft:
+    """Convert a row of NQ-Open, which has no id."""
     return Draft("", row.text("question"), row.texts("answer"))
 
 
 def _hotpotqa(row: DataRow) -> Draft:
+    """Convert a row of HotpotQA."""
     return Draft(row.text("_id"), row.text("question"), [row.text("answer")], labels=row.labels("type", "level"))
 
 
@@ -87,6 +91,7 @@ def _musique(row: DataRow) -> Draft | None:
 
 
 def _triviaqa(row: DataRow) -> Draft:
+    """Convert a row of TriviaQA, with the answer's aliases, plain and normalised."""
     answer = row.inner("Answer")
     aliases = answer.texts("Aliases", needed=False) + answer.texts("NormalizedAliases", needed=False)
     return Draft(row.text("QuestionId"), row.text("Question"), [answer.text("Value"), *aliases])
@@ -103,6 +108,7 @@ def _popqa(row: DataRow) -> Draft:
 
 
 def _bamboogle(row: DataRow) -> Draft:
+    """Convert a row of Bamboogle, which has no id."""
     return Draft("", row.text("Question"), [row.text("Answer")])
 
 

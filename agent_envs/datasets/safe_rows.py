@@ -65,6 +65,7 @@ class DataRow:
 
 
 def _decode(where: str, data: bytes | str) -> Any:
+    """Parse JSON; UsageError with the place where it is none, or nested too deep."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:

@@ -53,6 +53,7 @@ def _setting(name: str, row: dict[str, Any], cash_box: dict[str, Any]) -> Settin
 
 
 def _settings() -> tuple[Setting, ...]:
+    """Read the settings of word problems from the package's table."""
     table = json.loads(files(__package__).joinpath("word_problem_wordings.json").read_text("utf-8"))
     return tuple(_setting(name, row, table["cash box"]) for name, row in table["settings"].items())
 

@@ -141,6 +141,7 @@ def number_text(value: Fraction) -> str:
 
 
 def _tokens(text: str) -> list[str]:
+    """Return the tokens of an expression; one that is too long raises ExpressionError."""
     if len(text) > MAX_CHARACTERS:
         raise ExpressionError("too_long", f"the expression is longer than {MAX_CHARACTERS} characters")
     return _TOKEN.findall(text)

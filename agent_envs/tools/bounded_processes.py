@@ -82,6 +82,7 @@ class BoundedProcesses:
         self._workers.clear()
 
     def _send(self, worker: _Worker, batch: Batch) -> None:
+        """Send a batch to a worker and start its clock; a dead worker is noticed later, when its answer is awaited."""
         worker.batch, worker.started = list(batch), time.monotonic()
         with contextlib.suppress(OSError):  # a dead one is found when it is heard
             worker.connection.send(batch)
@@ -108,6 +109,7 @@ class BoundedProcesses:
             yield number, Lost(f"it took more than {self._seconds:g} s" if alive else "its process died (memory?)")
 
     def _end(self, worker: _Worker) -> None:
+        """Close a worker's connection, kill its process and wait for its end."""
         worker.connection.close()
         worker.process.kill()
         worker.process.join()

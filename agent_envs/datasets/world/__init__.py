@@ -95,6 +95,7 @@ class WorldConfig:
 
 
 def _check_subset(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    """Raise UsageError unless a value is a sequence of one or more of the allowed numbers or names."""
     is_sequence = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
     items = list(value) if is_sequence else []
     if not items or any(type(item) not in (int, str) or item not in allowed for item in items):

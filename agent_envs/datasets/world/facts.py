@@ -170,6 +170,7 @@ class Facts:
 
 
 def _year(person: Entity) -> int:
+    """Return the year of a person's birth."""
     year = person.facts["born"]
     assert isinstance(year, int)
     return year
@@ -212,6 +213,7 @@ class Teller:
         return wordings[int(self._rng.random() * len(wordings))] if self._paraphrase else wordings[0]
 
     def _stated_relations(self, entity: Entity, relations: tuple[Relation, ...]) -> list[Relation]:
+        """Return the relations that an entity's text states: those it has, but for the hidden one; shuffled in paraphrases."""
         stated = [row for row in relations if row.name in entity.facts and row.name != entity.hidden]
         if self._paraphrase:
             self._rng.shuffle(stated)
@@ -252,12 +254,15 @@ class Teller:
 
 
 def _short_name(entity: Entity) -> str:
+    """Return a person's last name; of other entities, the whole name."""
     return entity.name.split()[-1] if entity.kind == "person" else entity.name
 
 
 def _value_name(value: Entity | int) -> str:
+    """Return a value as text: the name of an entity, or the number."""
     return value.name if isinstance(value, Entity) else str(value)
 
 
 def _sentence(text: str) -> str:
+    """Return a text with its first letter as a capital."""
     return text[0].upper() + text[1:]

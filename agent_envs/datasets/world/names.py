@@ -10,6 +10,7 @@ _PARTS: dict[str, Any] = json.loads(files(__package__).joinpath("names.json").re
 
 
 def _combine(*parts: str) -> tuple[str, ...]:
+    """Return each combination of one word from each part, joined."""
     return tuple(map("".join, product(*(part.split() for part in parts))))
 
 
@@ -55,9 +56,11 @@ class Namer:
         return (start + _SHUT[int(rng.random() * len(_SHUT))]).capitalize()
 
     def _word(self, pool: tuple[str, ...], syllables: int) -> str:
+        """Draw a name from the pool in a closed world; else coin one of so many syllables."""
         return self._rng.choice(pool) if self._closed else self._coin(syllables)
 
     def _claim(self, name: str) -> bool:
+        """Claim a name: True and marked as used, or False if it was used before."""
         if name in self._used:
             return False
         self._used.add(name)

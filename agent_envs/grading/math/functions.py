@@ -88,6 +88,7 @@ def call(title: str, values: tuple[Quotient, ...], budget: StepBudget) -> Quotie
 
 
 def _log_of_prime(value: int, budget: StepBudget) -> Quotient:
+    """Return the logarithm of a prime as an opaque value, known by its name and argument alone."""
     return opaque("ln", (whole(value),), budget)
 
 

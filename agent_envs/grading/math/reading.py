@@ -264,6 +264,7 @@ class _Reader:
         return readings[0][0], Many(distinct(_flat(value for _, value in readings), self.budget))
 
     def _read_relation(self, tokens: list[Token]) -> tuple[str, MathValue]:
+        """Read tokens as a chain of relations at their signs, or as one value with an empty relation where there is no sign."""
         parts, signs = split(tokens, lambda token: token.kind in ("sign", "command") and token.text in SIGNS)
         return related(parts, signs, self._union, self.budget) if signs else ("", self._union(tokens))
 
@@ -320,6 +321,7 @@ class _Reader:
         return self._scale(grid, tokens[:begin]) if begin else grid
 
     def _scale(self, grid: Grid, factor: list[Token]) -> Grid:
+        """Return a matrix with each cell multiplied by the value of the tokens before it."""
         one = [Token("sign", "("), Token("number", "1", Fraction(1)), Token("sign", ")")]
         value = read_expression([*factor, *one], self.budget)
         rows = [[times(value, lone(cell), self.budget) for cell in row] for row in grid.rows]
@@ -327,6 +329,7 @@ class _Reader:
 
 
 def _is_comma(token: Token) -> bool:
+    """Return whether a token parts items of a list: a comma or a semicolon."""
     return token.text in (",", ";")
 
 
@@ -336,12 +339,14 @@ def _flat(values: Iterable[MathValue]) -> list[MathValue]:
 
 
 def _limit_parts(items: list[T]) -> list[T]:
+    """Return the items unchanged; too many of them raise Exhausted."""
     if len(items) > limits.MAX_ITEMS:
         raise limits.Exhausted
     return items
 
 
 def _words(tokens: list[Token]) -> MathWords:
+    """Return tokens as the words of an answer in prose, in lower case; other signs stay as they are."""
     return MathWords(tuple(token.text.lower() if token.kind == "word" else token.text for token in tokens))
 
 

@@ -109,6 +109,7 @@ class _Scanner:
         return match.end()
 
     def _in_prose(self) -> bool:
+        """Return whether the innermost open group holds prose."""
         return bool(self.groups) and self.groups[-1][0]
 
     def _scan_command(self, title: str) -> None:
@@ -139,6 +140,7 @@ class _Scanner:
         self._add("sign", sign)
 
     def _add(self, kind: Kind, text: str, value: Fraction | None = None) -> None:
+        """Append a token, and forget the space before it and that prose was to come next."""
         self.tokens.append(Token(kind, text, value, self.spaced, self._in_prose()))
         self.spaced = self.prose_next = False
 

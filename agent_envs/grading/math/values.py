@@ -173,6 +173,7 @@ def _same_quotients(left: Quotient, right: Quotient, budget: StepBudget) -> bool
 
 
 def _same_rows(left: tuple[MathValue, ...], right: tuple[MathValue, ...], budget: StepBudget) -> bool:
+    """Return whether two rows have the same length and the same values in order, within the budget of steps."""
     return len(left) == len(right) and all(same(one, two, budget) for one, two in zip(left, right, strict=True))
 
 
@@ -190,8 +191,10 @@ def _same_bags(left: tuple[MathValue, ...], right: tuple[MathValue, ...], budget
 
 
 def _key(value: MathValue) -> str:
+    """Return the key that a value is sorted and compared by."""
     return value.key
 
 
 def _keys(items: tuple[MathValue, ...]) -> str:
+    """Return the keys of values in their order, joined by commas."""
     return ",".join(map(_key, items))

@@ -253,6 +253,7 @@ def get_index(
     small = len(corpus) <= SMALL_CORPUS
 
     def build() -> BM25Index:
+        """Load the index's files, or make them, and return the index over them."""
         return BM25Index(settings, _files(corpus, settings, cache_dir, progress))
 
     key = (corpus.digest, settings)

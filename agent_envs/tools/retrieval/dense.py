@@ -100,6 +100,7 @@ class SentenceEncoder:
             return vector
 
     def _run(self, encode: Any, texts: list[str]) -> Vectors:
+        """Return the texts' vectors of length 1, as float32."""
         vectors = encode(texts, batch_size=self._batch, normalize_embeddings=True, show_progress_bar=False)
         return np.asarray(vectors, dtype=np.float32)
 
@@ -185,6 +186,7 @@ def get_dense_index(
     encoder = sentence_encoder(model)
 
     def build() -> DenseIndex:
+        """Load or compute the vectors, load or build the index over them, and return both."""
         vectors = corpus_vectors(corpus, encoder, cache_dir, progress)
         name = digest([corpus.digest, encoder.digest])
         index = get_vector_index(kind, vectors, name, cache_dir, lambda: _sample_queries(corpus, encoder), progress)
@@ -253,6 +255,7 @@ class DenseRetriever(Uncopied):
         return self._read(self._port.call(request, CallSite("")), top_k)
 
     def _rank(self, request: Any, seconds: float) -> Any:
+        """Answer a request with the ids and scores of its nearest passages; the index is loaded at first use."""
         rows, scores = self._make().top(request["query"], request["topk"])
         return {"ids": [self.corpus[row].id for row in rows], "scores": scores}
 

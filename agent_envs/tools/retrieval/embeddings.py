@@ -112,6 +112,7 @@ def _compute(corpus: Corpus, encoder: Encoder, folder: Path, progress: Progress 
         raise unwritable(folder.parent, error) from error
 
     def write(temporary: Path) -> dict[str, Any]:
+        """Write the vectors from the unfinished file's blocks into a folder, and return the description to be stored."""
         with unfinished.open("rb") as file:
             blocks = (data for _, data in _stored_blocks(file, encoder, len(corpus)))
             write_rows(temporary / VECTORS, encoder.dtype, (len(corpus), encoder.width), blocks)
@@ -172,4 +173,5 @@ def about(corpus: Corpus, encoder: Encoder) -> dict[str, Any]:
 
 
 def _none(encoder: Encoder) -> Vectors:
+    """Return an empty array of vectors, of the encoder's width and type."""
     return np.zeros((0, encoder.width), dtype=encoder.dtype)

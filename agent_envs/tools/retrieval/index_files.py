@@ -62,6 +62,7 @@ def save_index(files: IndexFiles, folder: Path) -> IndexFiles:
     """
 
     def write(temporary: Path) -> dict[str, Any]:
+        """Write the index's arrays and vocabulary into a folder, and return the description to be stored."""
         for name in ARRAYS:
             np.save(temporary / f"{name}.npy", getattr(files, name))
         (temporary / VOCABULARY).write_text(json.dumps(files.terms), "utf-8")
@@ -190,9 +191,11 @@ def _install(temporary: Path, folder: Path, good: Callable[[Path], bool]) -> Non
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:
+    """Return a file's size and sha256."""
     return {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
 
 
 def _map_array(path: Path) -> NDArray[Any]:
+    """Return an array that is mapped from its file, read-only."""
     mapped = np.load(path, mmap_mode="r", allow_pickle=False)
     return mapped.view(np.ndarray)  # type: ignore[no-any-return]  # slices of np.memmap itself cost a microsecond each

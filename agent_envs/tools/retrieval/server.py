@@ -58,6 +58,7 @@ class _Connection(H11Protocol):
 
     @property
     def _at_work(self) -> bool:
+        """Tell whether a whole request is in and its answer is not out yet."""
         return self.cycle is not None and not (self.cycle.response_complete or self.cycle.more_body)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -94,14 +95,17 @@ class _Connection(H11Protocol):
             self._close_in(REQUEST_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the clock when the connection is lost."""
         self._stop_clock()
         super().connection_lost(exc)
 
     def _close_in(self, seconds: float) -> None:
+        """Set the clock: abort the connection after so many seconds, whatever the client does."""
         self._stop_clock()
         self._ends = self.loop.call_later(seconds, self.transport.abort)  # close waits for a client that does not read
 
     def _stop_clock(self) -> None:
+        """Stop the clock, if it runs."""
         if self._ends is not None:
             self._ends.cancel()
         self._ends = None
@@ -267,6 +271,7 @@ class RetrieverServer:
             self._tell(f"last minute: {requests} requests, {searched} queries, {refused} refused or failed")
 
     def _log_failure(self, error: BaseException) -> None:
+        """Report a failed search by the error's type and the first 200 characters of its text."""
         self._tell(f"failed: {type(error).__name__}: {' '.join(str(error)[:200].split())}")
 
 
@@ -284,11 +289,13 @@ def _listening_socket(host: str, port: int) -> socket.socket:
 
 
 def _host_name(value: str) -> str:
+    """Return the name in a Host header, without port and brackets; empty where it has another form."""
     match = re.fullmatch(r"(?:\[([^\[\]]*)\]|([^\[\]:]*))(?::[0-9]*)?", value.strip().lower())
     return "" if match is None else match[1] or match[2] or ""
 
 
 def _is_loopback(host: str) -> bool:
+    """Return whether a host is a loopback address or `localhost`; other names are none."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

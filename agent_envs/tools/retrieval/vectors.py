@@ -142,11 +142,13 @@ def get_vector_index(
     about = {"vectors": name, "kind": kind, "shape": list(vectors.shape), "format": FORMAT}
 
     def build() -> VectorIndex:
+        """Build the index, measure its recall, install its folder, and return the index."""
         index = _build(kind, vectors, ask, progress)
         install_folder(folder, lambda place: write(place, index), lambda place: _open(place, about) is not None)
         return index
 
     def write(temporary: Path, index: VectorIndex) -> dict[str, Any]:
+        """Write FAISS's index into a folder, and return the description to be stored, with the recall."""
         faiss_package().write_index(index._index, str(temporary / INDEX))
         return {**about, "recall": index.recall}
 

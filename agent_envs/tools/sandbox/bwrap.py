@@ -54,6 +54,7 @@ class BwrapBackend:
             return self._open_interpreter(spec)
 
     def _open_interpreter(self, spec: SandboxSpec) -> "BwrapInterpreter":
+        """Open an interpreter in a child of the fork server with the spec's preloads and packages."""
         fork_server = self._fork_server(spec.preload, spec.packages)
         return BwrapInterpreter(fork_server, fork_server.take(), spec)
 

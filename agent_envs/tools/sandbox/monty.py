@@ -307,5 +307,6 @@ def _crash_status(watch: Watch, why: str, short_of_memory: int) -> tuple[str, st
 
 
 def _leave(package: Any, session: Any) -> None:
+    """Leave a session; errors of the package and the system are suppressed."""
     with contextlib.suppress(package.MontyError, RuntimeError, OSError):
         session.__exit__(None, None, None)

@@ -56,6 +56,7 @@ def bwrap_version(packages: tuple[str, ...] = ()) -> str:
 
 
 def _distribution(name: str, extra: str) -> Distribution:
+    """Return an installed package's metadata; MissingExtra if it is not installed."""
     try:
         return distribution(name)
     except PackageNotFoundError as error:

@@ -149,5 +149,6 @@ class Cleaner:
         self.__init__()  # type: ignore[misc]
 
     def _serve(self) -> None:
+        """Run the orders one after the other, for ever."""
         while True:
             self._orders.get()()

@@ -182,11 +182,13 @@ class SessionSnapshot:
 
 
 def _sound_cell(cell: Any) -> bool:
+    """Return whether a cell of a stored snapshot has code, limits and result of the right types."""
     kinds = isinstance(cell, SandboxCell) and isinstance(cell.limits, Limits | None) and isinstance(cell.result, str)
     return kinds and isinstance(cell.code, str)
 
 
 def _snapshot_digest(spec: SandboxSpec, cells: tuple[SandboxCell, ...]) -> str:
+    """Return the digest of a session's spec and cells."""
     return digest(["agent-envs/sandbox-snapshot@1", encode_state(spec), encode_state(cells)])
 
 
@@ -215,6 +217,7 @@ def clean_result(result: ExecResult, limits: Limits) -> ExecResult:
 
 
 def _clean(text: str, most: int) -> tuple[str, bool]:
+    """Return text cut to at most so many bytes, with memory addresses masked, and whether it was cut."""
     raw = text.encode("utf-8", "replace")
     cut = raw[:most].decode("utf-8", "ignore")
     return _ADDRESS.sub("at 0x...", cut), len(raw) > most

@@ -73,6 +73,7 @@ class WebPage:
 
 
 def _check_text(value: Any, what: str, most: int) -> None:
+    """Raise ValueError unless a value is text of at most so many characters."""
     if not isinstance(value, str) or len(value) > most:
         raise ValueError(f"{what} is no text of at most {most:,} characters")
 
