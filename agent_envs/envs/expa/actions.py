@@ -212,4 +212,5 @@ def _encode(tokenizer: Any, text: str) -> tuple[int, ...]:
 
 
 def _shorten(text: str) -> str:
+    """Return a text in ASCII with quotes, cut after 40 characters."""
     return ascii(text if len(text) <= 40 else text[:40] + "...")  # repr differs between versions of Python

@@ -52,6 +52,7 @@ class DiscreteActions(TurnWrapper):
 
     @property
     def _core(self) -> ExpandedActionEnv:
+        """Return the wrapped environment, which has expanded actions."""
         core = self.turn_env()
         assert isinstance(core, ExpandedActionEnv)
         return core

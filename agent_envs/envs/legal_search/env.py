@@ -197,6 +197,7 @@ class LegalSearch(TurnEnv):
         self._judge: tuple[Recording | None, Judge] | None = None
 
     def _begin(self, task: Task, key: str) -> tuple[LegalState, tuple[Message, ...]]:
+        """Build the engines over the task's library where they are not yet, and return the first state and the prompt."""
         for engine in self._names:
             self._engine(engine, task)
         return LegalState(), (Message("user", f"{self._before}{task.question}{self._after}", "environment"),)

@@ -123,4 +123,5 @@ def subsets(config: Any, **allowed: tuple[Any, ...]) -> None:
 
 
 def _owner(config: Any) -> str:
+    """Return the name of a configuration's class, for messages."""
     return type(config).__name__

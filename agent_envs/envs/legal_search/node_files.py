@@ -84,6 +84,7 @@ def _merge_paragraphs(nodes: list[Section]) -> Iterator[Section]:
 
 
 def _is_paragraph(node: Section) -> bool:
+    """Return whether a section is a paragraph, whose text belongs to the section above it."""
     return node.level.startswith(_PARAGRAPH)
 
 

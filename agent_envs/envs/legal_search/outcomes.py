@@ -86,6 +86,7 @@ def _only_number(answer: str) -> Fraction | None:
 
 
 def _units(text: str) -> frozenset[str]:
+    """Return the units of time, money and share in a text, signs and hyphens spelled out."""
     return frozenset(_SIGNS.get(unit, unit.replace("-", " ")) for unit in _UNIT.findall(text.lower()))
 
 

@@ -230,22 +230,26 @@ def _folder() -> Path:
 
 
 def _state(path: Path) -> tuple[Path, int, int]:
+    """Return a file's path, size and time of change, the key by which what is read from it is cached."""
     state = path.stat()
     return path.absolute(), state.st_size, state.st_mtime_ns
 
 
 def _is_question_file(path: Path) -> bool:
+    """Return whether the first row of a file names the format of questions; False for an empty file."""
     first = next(json_lines(path), None)
     return first is not None and first.fields.get("format") == FORMAT
 
 
 @lru_cache(maxsize=8)
 def _nodes(name: str, path: Path, size: int, changed_ns: int) -> Library:
+    """Read a file of nodes as a library, cached until its size or time changes."""
     return read_nodes(path, name)
 
 
 @lru_cache(maxsize=8)
 def _contracts(path: Path, size: int, changed_ns: int) -> RowsSource:
+    """Read a file of contracts as a source, cached until its size or time changes."""
     library, rows = read_contracts(path)
     return RowsSource(path.stem, library, rows, str(path))
 
@@ -333,6 +337,7 @@ def _refuse_circle(path: Path) -> None:
 
 @lru_cache(maxsize=8)
 def _benchmark(path: Path, size: int, changed_ns: int) -> BenchmarkSource:
+    """Open a file of questions as a source, cached until its size or time changes."""
     return BenchmarkSource(path)
 
 

@@ -128,6 +128,7 @@ class Parts:
 
 
 def _freeze(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with its lists as tuples."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
 
 

@@ -98,6 +98,7 @@ def _next_name(talk: _SearchConversation) -> Hint:
 
 
 def _query(text: str) -> str:
+    """Return the query between search tags in lower case, cut to 1,000 characters; empty without tags."""
     return text.partition("<search>")[2].partition("</search>")[0].strip().lower()[:1_000]
 
 

@@ -131,6 +131,7 @@ class PublishedSource(Uncopied):
         return self._corpus
 
     def _split(self, split: str) -> tuple[tuple[Question, ...], dict[str, int]]:
+        """Load a split at its first use: return its questions, and the place of each by id."""
         if split not in self._rows:
             rows = load_questions(self.name, split)
             self._rows[split] = (rows, {row.id: place for place, row in enumerate(rows)})
@@ -138,6 +139,7 @@ class PublishedSource(Uncopied):
 
 
 def _check_index(key: int, size: int) -> int:
+    """Return an index within the size; KeyError for any other."""
     if not 0 <= key < size:
         raise KeyError(key)
     return key

@@ -121,4 +121,5 @@ class ArithmeticSource(SeededSource[Task]):
 
 
 def _in_words(part: Tokens) -> str:
+    """Return the inside of a bracket with its operators in words and the numbers as they are."""
     return "".join([_INNER.get(token, token) if type(token) is str else str(token) for token in part])

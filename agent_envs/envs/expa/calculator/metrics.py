@@ -99,10 +99,12 @@ def _policy_text(turns: tuple[Turn, ...]) -> str:
 
 @cache
 def _lines() -> tuple[str, ...]:
+    """Return the lines of the file of planning phrases, the first of which ends in its version; cached."""
     text = files(__package__).joinpath("planning_phrases.txt").read_text(encoding="utf-8")
     return tuple(text.splitlines())
 
 
 @cache
 def _pattern() -> re.Pattern[str]:
+    """Return the pattern that matches each planning phrase as whole words, cached."""
     return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, planning_phrases()))})(?!\w)")

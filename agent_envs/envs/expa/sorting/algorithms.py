@@ -20,6 +20,7 @@ NETWORK_4 = ((0, 2), (1, 3), (0, 1), (2, 3), (1, 2))
 
 
 def _comes_before(one: int, other: int) -> Generator[Move, bool | None, bool]:
+    """Yield a comparison, and return whether `one` comes before `other`."""
     return bool((yield "compare", one, other))
 
 
@@ -41,6 +42,7 @@ def _arrange(n: int, pairs: set[knowledge.Pair]) -> Moves:
 
 
 def _arrange_as(target: tuple[int, ...]) -> Moves:
+    """Yield the fewest swaps that bring the symbols into the target order."""
     for one, other in knowledge.minimal_swaps(tuple(range(len(target))), target):
         yield "swap", one, other
 

@@ -143,6 +143,7 @@ def _precedence(n: int, pairs: frozenset[Pair]) -> dict[Pair, int]:
     starts[0] = ends[everyone] = 1
 
     def addable(first: int) -> list[int]:
+        """Return the symbols that may come next behind the set `first`, which holds all that must be before them."""
         return [symbol for symbol in range(n) if not first >> symbol & 1 and not needed[symbol] & ~first]
 
     for first in range(everyone):

@@ -244,6 +244,7 @@ class TextAdapter(TextGame):
             self.metadata = {**TextGame.metadata, "render_modes": ["ansi"]}  # type: ignore[misc]
 
     def _picture(self, episode: Episode) -> str:
+        """Return the adapted environment's own picture; UsageError if it has none."""
         return super()._picture(episode) if self.game.picture_fn else TurnEnv._picture(self, episode)
 
 
@@ -275,6 +276,7 @@ def _way(game: AdaptedGame, live: LiveGame, same: Callable[[AnyEnv], Hashable] |
     third_party = game.third_party
 
     def state_key(moment: LiveGame) -> Hashable:
+        """Return the key by which moments count as the same: turns and text, or the caller's own key of the environment."""
         return (moment.turns, moment.text) if same is None else same(moment.env)
 
     met, open_ends = {state_key(live)}, deque([(live, "")])

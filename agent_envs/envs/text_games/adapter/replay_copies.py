@@ -101,6 +101,7 @@ class Replayed(Generic[E, R]):
         return env
 
     def _looks(self, env: E, mark: str) -> bool:
+        """Return whether a copy looks as it did before; True where no mark is known."""
         return not mark or self._mark is None or self._mark(env) == mark
 
     def _advance(self, place: Place, env: E, turns: int) -> E:
@@ -156,6 +157,7 @@ class Replayed(Generic[E, R]):
                 shelf.popitem(last=False)
 
     def _forget(self) -> None:
+        """Begin with a new lock and without any copies."""
         self._lock = Lock()
         self._live, self._checkpoints = OrderedDict[Place, E](), OrderedDict[Place, E]()
 
@@ -164,5 +166,6 @@ class Replayed(Generic[E, R]):
         return {name: value for name, value in vars(self).items() if name not in ("_lock", "_live", "_checkpoints")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the settings; the store begins without copies."""
         vars(self).update(state)
         self._forget()

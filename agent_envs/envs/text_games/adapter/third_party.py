@@ -102,6 +102,7 @@ def maker(
     spare = [probe]
 
     def first_or_new() -> AnyEnv:
+        """Return an environment from the spare ones; make a new one if there is none."""
         try:
             return spare.pop()
         except IndexError:
@@ -217,4 +218,5 @@ class ThirdParty:
         return (*answer[:-1], answer[-1] or {})
 
     def _wrong(self, what: str, fix: str) -> UsageError:
+        """Return the error about this environment, with what is wrong and how to mend it."""
         return UsageError(f"{self.name}: {what}; {fix}")

@@ -144,6 +144,7 @@ class Belief:
                         break
 
     def _hides(self, cell: complex) -> bool:
+        """Return whether a cell blocks the view: a wall, or a door that is not open."""
         thing = self.things.get(cell)
         return cell in self.walls if thing is None else thing.state in ("closed", "locked")
 

@@ -68,6 +68,7 @@ def local_level(kind: str, distractors: int = 0) -> Level:
     columns = 2 if kind == "open" else 1
 
     def make() -> Any:
+        """Make a generator of levels of this kind, with one room, or two for doors."""
         level = quiet(room_size=ROOM_SIZE, num_rows=1, num_cols=columns)
         level.kind, level.distractors = kind, distractors
         return level
@@ -117,6 +118,7 @@ def world_of(level: Any) -> BabyWorld:
 
 
 def _thing(thing: Any, place: int, numbers: dict[int, int]) -> BabyThing:
+    """Return minigrid's object as a thing; a door has its state, a box the number of what it holds."""
     state = ""
     if thing.type == "door":
         state = "locked" if thing.is_locked else "open" if thing.is_open else "closed"
@@ -147,6 +149,7 @@ def _desc(desc: Any, numbers: dict[int, int]) -> BabyDesc:
 
 
 def _cells(desc: Any, width: int) -> tuple[int, ...]:
+    """Return the cells where a description's objects stand, as sorted indices."""
     return tuple(sorted(int(y) * width + int(x) for x, y in desc.obj_poss))
 
 
@@ -229,10 +232,12 @@ def _registered_levels() -> dict[str, Any]:
 
 
 def _shorten(spec: Any) -> str:
+    """Return a level's registered name without the common prefix."""
     return str(spec.name).removeprefix(PREFIX)
 
 
 def _spellings(spec: Any) -> tuple[str, ...]:
+    """Return the spellings by which a level may be named: with and without version, with and without prefix."""
     return spec.id, spec.name, _shorten(spec), spec.id.removeprefix(PREFIX)
 
 

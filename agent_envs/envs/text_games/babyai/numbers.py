@@ -79,4 +79,5 @@ def _mission(whole: Instructions) -> list[Any]:
 
 
 def _clauses(whole: Instructions) -> list[BabyClause]:
+    """Return the clauses of an instruction from left to right."""
     return [whole] if isinstance(whole, BabyClause) else [*_clauses(whole.first), *_clauses(whole.second)]

@@ -242,6 +242,7 @@ class _Attempt:
         near = {place + stride for place in self._places(self.targets) for stride in ahead}
 
         def goal(state: int) -> int | None:
+            """Return the cost of dropping the thing from a state's cell in front, cached by cell; None where it is not empty."""
             cell = (state >> 2) + ahead[state & 3]
             if cell not in badness:
                 badness[cell] = self._drop_cost(cell, reserved, near)
@@ -281,9 +282,11 @@ class _Attempt:
             raise _Stuck
 
     def _thing(self, cell: int) -> BabyThing:
+        """Return the thing in a cell."""
         return self.world.things[identity(self.world.cells[cell])]
 
     def _unlocks(self, door: BabyThing) -> bool:
+        """Return whether the agent carries the key of a door's colour."""
         load = self.world.things[self.world.carrying] if self.world.carrying >= 0 else None
         return load is not None and (load.kind, load.color) == ("key", door.color)
 
@@ -298,6 +301,7 @@ class _Attempt:
         return [place for place in places if place >= 0]
 
     def _can_hold(self, cell: int) -> bool:
+        """Return whether a thing may be put in a cell: it is empty, or what lies there can be cleared away."""
         number = identity(self.world.cells[cell])
         return self.world.cells[cell] == EMPTY or (number >= 0 and self.world.things[number].kind != "door")
 

@@ -63,5 +63,6 @@ def to_do(instructions: Instructions) -> str:
 
 
 def _same(before: BabyWorld, after: BabyWorld) -> bool:
+    """Return whether two worlds have the agent, its load and all things in the same state, whatever became of the mission."""
     same_place = (before.place, before.facing, before.carrying) == (after.place, after.facing, after.carrying)
     return same_place and before.things == after.things

@@ -195,6 +195,7 @@ class Planner:
         """Return the cheapest way from the player to a cell that is ready, both ends included."""
 
         def steps(cell: int) -> list[tuple[int, int]]:
+            """Return the cells beside a cell that may be entered, with their prices."""
             targets = (self._next_cell(cell, step) for step in DIRECTIONS.values())
             return [(price, target) for target in targets if target >= 0 and (price := self._price(target))]
 
@@ -235,10 +236,12 @@ class Planner:
         return cells
 
     def _cells_of(self, mark: str) -> list[int]:
+        """Return the cells of the chart where a kind of thing is."""
         return [cell for cell, thing in self.chart.things.items() if thing == mark]
 
 
 def _a(thing: str) -> str:
+    """Return a thing's name with its article."""
     return f"{'an' if thing[0] in 'aeiou' else 'a'} {thing.replace('_', ' ')}"
 
 

@@ -127,6 +127,7 @@ def _fields(perm: Integers, xs: Integers, ys: Integers, names: tuple[str, ...]) 
 
 
 def _scale(cells: Integers, factor: float, size: int) -> Floats:
+    """Return cells in units of the noise's lattice."""
     # A division where crafter divides: a factor would round differently.
     return (cells / 5 if factor < 1 else cells * factor) / size
 
@@ -210,6 +211,7 @@ def _neighbours() -> Integers:
     near, far = (1, 2, 4), (3, 5, 6)
 
     def fill(row: int, inner: tuple[int, ...], *extra: Any) -> None:
+        """Fill a row of the table with the inner vertices by their codes and with extra ones."""
         vertices = [*(bits[code] for code in inner), *extra]
         table[row, : len(vertices)] = vertices
 

@@ -64,6 +64,7 @@ def _figures() -> dict[str, tuple[tuple[Relation, int, int], ...]]:
 
 
 def _relation(row: dict[str, Any]) -> Relation:
+    """Read a row of the table as a relation whose value is a number."""
     texts = {name: tuple(row[name]) for name in ("says", "nouns", "asks", "first", "last")}
     return Relation(name=row["name"], value="number", query=row["query"], part=0, **texts)
 
@@ -107,6 +108,7 @@ class NumberWorld(Uncopied):
 
     @cached_property
     def _lookup(self) -> Lookup:
+        """The search over the corpus that checks whether a query finds its passage, built at first use."""
         return Lookup(self.corpus.passages)
 
     def links(self, doc_id: str) -> tuple[Link, ...]:

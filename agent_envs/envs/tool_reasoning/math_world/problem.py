@@ -61,6 +61,7 @@ def kind(name: str, solve: Callable[..., Number], steps: Callable[..., int], **m
 
 @cache
 def _table() -> dict[str, Any]:
+    """Read the table of kinds of problems, cached."""
     table: dict[str, Any] = json.loads(files(__package__).joinpath("kinds.json").read_text("utf-8"))
     return table
 

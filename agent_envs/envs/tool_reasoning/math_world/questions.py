@@ -191,6 +191,7 @@ def _comparison(rng: random.Random, lookups: int, world: NumberWorld) -> Problem
     first_relation: list[tuple[str, Relation]] = []
 
     def same(kind: str, relation: Relation) -> bool:
+        """Return whether a kind's relation is a number and, once one was drawn, the same as that."""
         return relation.value in NUMBERS and (not first_relation or (kind, relation) == first_relation[0])
 
     sides = []
