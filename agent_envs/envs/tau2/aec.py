@@ -161,5 +161,6 @@ class DualControl(AECEnv):  # type: ignore[misc]
         self.truncations = dict.fromkeys(self.agents, cut)
 
     def _info(self, player: str) -> dict[str, Any]:
+        """Return a player's info: the task's id, and the messages that the player has not been given yet."""
         messages = [message.as_dict() for message in self._unseen[player]]
         return {"task_id": self.task.id, "messages": messages, "events": []}

@@ -122,6 +122,7 @@ def airline(database: Database, compat: Compat = ORIGINAL, policy: str = "") -> 
 
 
 def _find(world: World, table: str, key: str) -> dict[str, Any]:
+    """Return a record of a table; a tool's failure that names it where there is none."""
     return present(world.agent.get(table, key), f"{table[:-1].capitalize()} {key} not found")
 
 
@@ -150,6 +151,7 @@ def _records(values: Any, shape: Any, where: str) -> Any:
 
 
 def _leg(world: World, choice: ChosenFlight, price: int) -> dict[str, Any]:
+    """Return a leg of a trip: the flight's number and places, with the date chosen and the price."""
     flight = _find(world, "flights", choice["flight_number"])
     return {**{name: flight[name] for name in _WAY}, "date": choice["date"], "price": price}
 

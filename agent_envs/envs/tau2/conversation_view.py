@@ -148,11 +148,13 @@ class _ViewBuilder:
             yield ViewEntry(_NAMES[line.sender], "words", odd, line.text, turn=turn)
 
     def _call(self, tool_call: ToolCall, reply: ToolReply, turn: int) -> Iterator[ViewEntry]:
+        """Yield two entries, a tool's call and its result, under the name of the side that called."""
         participant = _NAMES[reply.requestor]
         yield ViewEntry(participant, "call", tool_call.name, arguments_text(tool_call.arguments), reply.error, turn)
         yield ViewEntry(participant, "result", tool_call.name, _lay_out(reply.content), reply.error, turn)
 
     def _changes(self, before: DomainState, after: DomainState, participant: str, turn: int) -> Iterator[ViewEntry]:
+        """Yield an entry for each record that a call changed, with a mark."""
         for record, diffs in _group_by_record(differences(self.domain, before, after)).items():
             text = "\n".join(_lines(diffs))
             yield ViewEntry(participant, "change", record, text, turn=turn, mark=self._mark(diffs))
@@ -228,6 +230,7 @@ def _view_checks(
 
 
 def _group_by_record(diffs: tuple[Difference, ...]) -> dict[str, list[Difference]]:
+    """Return the differences of each record, in the order in which the records come first."""
     records: dict[str, list[Difference]] = {}
     for item in diffs:
         records.setdefault(item.record, []).append(item)
@@ -235,6 +238,7 @@ def _group_by_record(diffs: tuple[Difference, ...]) -> dict[str, list[Difference
 
 
 def _lines(diffs: list[Difference]) -> list[str]:
+    """Return the texts of the first differences, and how many more there are."""
     left = len(diffs) - MOST_MEMBERS
     return [item.text for item in diffs[:MOST_MEMBERS]] + ([f"and {left:,} more"] if left > 0 else [])
 

@@ -204,6 +204,7 @@ class Tau2Env(TurnEnv):
         start_key = digest(["start", task.digest, seed])[:16]
 
         def begin() -> Dialogue:
+            """Start the conversation and play it up to the policy's first turn."""
             return self._start_conversation(task, start, start_key)
 
         if isinstance(self.partner, ChatPartner) and self.services.recording is None:
@@ -240,6 +241,7 @@ class Tau2Env(TurnEnv):
         return ""
 
     def _extras(self, episode: Episode) -> dict[str, Any]:
+        """Return the count of changes made without consent as a further info key."""
         return {"unconsented_changes": self._count_unconsented(episode.task, episode.state)}
 
     def _count_unconsented(self, task: Task, dialogue: Dialogue) -> int:

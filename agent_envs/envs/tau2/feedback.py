@@ -108,5 +108,6 @@ def _speaks(text: str, names: frozenset[str]) -> bool:
 
 
 def _are_alike(text: str, rule_text: str) -> bool:
+    """Return whether a text has at least a fixed share of the words of the rules' text, both cut to 5,000 characters."""
     rule_words = set(_WORD.findall(rule_text.lower()[:5_000]))
     return len(rule_words & set(_WORD.findall(text.lower()[:5_000]))) >= _ALIKE * len(rule_words)

@@ -112,6 +112,7 @@ def _databases(name: str, folder: Path) -> tuple[Database, ...]:
 
 
 def _text(path: str) -> str:
+    """Read a file of the official data as text."""
     return official_bytes(path).decode()
 
 
@@ -175,5 +176,6 @@ def deck(domain: str) -> Deck:
 
 @cache
 def _deck(domain: str, folder: Path) -> Deck:
+    """Read a domain's official tasks and splits, cached by folder."""
     splits = json.loads(official_bytes(f"domains/{domain}/split_tasks.json"))
     return Deck(official_bytes(f"domains/{domain}/tasks.json"), splits)

@@ -72,6 +72,7 @@ def take_turn(partner: Partner, scene: Scene) -> Dialogue:
     """Let a partner speak, and return the conversation of its scene behind it."""
 
     def speak(dialogue: Dialogue) -> tuple[Line | None, Any]:
+        """Let the partner speak with the conversation as it stands."""
         return partner.speak(replace(scene, dialogue=dialogue))
 
     return answered(scene.rules, scene.dialogue, scene.side, speak)

@@ -37,6 +37,7 @@ def next_action(env: TurnEnv) -> str:
 
 
 def _render(line: Line) -> str:
+    """Return a line as the policy writes it: its calls if there are any, else its text."""
     return ToolCallProtocol.render(line.calls) if line.calls else line.text
 
 

@@ -120,6 +120,7 @@ def _answers_by_call(lines: tuple[Line, ...]) -> Iterator[tuple[ToolCall, ToolRe
 
 
 def _are_alike(one: str, other: str) -> bool:
+    """Return whether two replies are the same text or the same JSON."""
     return one == other or json_or_text(one) == json_or_text(other)
 
 

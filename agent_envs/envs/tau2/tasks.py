@@ -64,6 +64,7 @@ class RowSource(Uncopied):
 
     @cached_property
     def _members(self) -> dict[str, frozenset[str]]:
+        """Return the ids of each split as a set, cached."""
         return {split: frozenset(self.ids(split)) for split in self.splits}
 
 

@@ -53,6 +53,7 @@ class Rules:
 
 
 def _done_schema() -> dict[str, Any]:
+    """Return the schema of the tool with which a side without a partner ends the episode."""
     text = "End the episode, once all is done. Call it alone: other calls of the same message are not carried out."
     parameters = {"type": "object", "properties": dict[str, Any](), "required": list[str]()}
     return {"type": "function", "function": {"name": DONE, "description": text, "parameters": parameters}}

@@ -144,6 +144,7 @@ def script_row(script: UserScript) -> dict[str, Any]:
 
 
 def _facts(rows: Any) -> tuple[Fact, ...]:
+    """Parse rows as facts."""
     return tuple(Fact(row["topic"], row["say"], row["value"]) for row in rows)
 
 

@@ -61,8 +61,10 @@ def databases_of(name: str, data: Mapping[str, Any]) -> tuple[Database, ...]:
 
 @cache
 def _databases(name: str) -> tuple[Database, ...]:
+    """Read a domain's built-in databases, cached."""
     return databases_of(name, json.loads(_text(f"{name}.json")))
 
 
 def _text(name: str) -> str:
+    """Read a file of the package as text."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -84,6 +84,7 @@ def cabin(case: Case) -> Pieces:
     """Draw a wish for another cabin for everybody on a trip."""
 
     def targets(trip: Trip) -> list[str]:
+        """Return the other cabins in which the trip can be priced."""
         return [one for one in CABINS if one != trip.record["cabin"] and priced(case, trip, one) is not None]
 
     trip = case.find(targets)

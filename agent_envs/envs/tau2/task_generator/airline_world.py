@@ -39,6 +39,7 @@ def date(day: int) -> str:
 
 
 def _clock(minutes: int) -> str:
+    """Return minutes of the day as HH:MM:SS."""
     return f"{minutes // 60:02d}:{minutes % 60:02d}:00"
 
 

@@ -111,6 +111,7 @@ class ChatPartner(Uncopied):
         request = replace(self._sampling, messages=self._messages(scene), tools=tools)
 
         def read(reply: ChatReply) -> Line | Malformed:
+            """Parse a reply as a line of this scene's side, with the names of its tools."""
             return _line(reply, scene.side, names)
 
         reply = self._ask(port, request, scene, 0, lambda answer: not _leaves(scene, read(answer)))
@@ -176,6 +177,7 @@ def _guidelines(scene: Scene, persona: str, whose: str) -> str:
 
 
 def _serves(scene: Scene, line: Line | Malformed) -> bool:
+    """Return whether a line can be played: it is well formed, and does not end the conversation before its first turn."""
     return not isinstance(line, Malformed) and not _leaves(scene, line)
 
 

@@ -165,6 +165,7 @@ def _marks(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def _stem(word: str) -> str:
+    """Return the stem of a word, cached: endings such as -ed and -ing are cut; a word that begins with a digit stays whole."""
     word = word.strip(".,-'").removesuffix("'s")
     return word if word[:1].isdigit() else re.sub(r"(?<=\w{3})(?:led|ling|lation|ed|ing|es|s|e)$", "", word)
 

@@ -39,5 +39,6 @@ def act(request: Request) -> str:
 
 
 def _opening(prompt: str) -> str:
+    """Return the customer's opening: a greeting, the reason for the call and the known facts in the first person."""
     parts = [" ".join(match[2].split()) for match in _PART.finditer(prompt[:50_000])]
     return " ".join(["Hello.", *map(first_person, parts)])

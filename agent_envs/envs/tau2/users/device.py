@@ -84,10 +84,12 @@ def report(tool: str, content: str, label: str = "") -> str:
 
 
 def _voice(line: str) -> str:
+    """Return a line of the phone as a sentence; the status bar's signs become a list."""
     label, _, items = line.partition("Status Bar: ")
     return f"The status bar shows: {items.replace(' | ', ', ')}" if items and not label else line
 
 
 def _first_person(line: str) -> str:
+    """Return a line in the first person (`your` becomes `my`), with a capital at its beginning."""
     sentence = _MINE.sub(lambda match: _FIRST[match[0].lower()], line)
     return sentence[:1].upper() + sentence[1:]

@@ -147,5 +147,6 @@ def ids_known(script: UserScript) -> frozenset[str]:
 
 
 def _ids_told(facts: tuple[Fact, ...]) -> frozenset[str]:
+    """Return the numbers of orders, reservations and phones that facts tell, in small letters."""
     values = {fact.value.lower() for fact in facts if fact.topic in ("order", "reservation") and fact.value}
     return named_ids(" ".join(fact.say for fact in facts)) | values

@@ -101,6 +101,7 @@ class Reaction:
         return self._finish()
 
     def _say(self, what: str) -> None:
+        """Add a sentence for an occasion to the answer, in the persona's words."""
         self._parts.append(say(what, self.persona, self.random))
 
     def _settle(self) -> bool:

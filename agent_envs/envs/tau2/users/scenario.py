@@ -178,6 +178,7 @@ def _unknown_topics(sentences: Sequence[Statement], facts: Sequence[Fact]) -> tu
 
 
 def _persona(text: str) -> str:
+    """Return the persona whose pattern first matches a text; "plain" where none does."""
     return next(
         (name for name, pattern in SCENARIO["personas"].items() if re.search(pattern, text, re.IGNORECASE)), "plain"
     )

@@ -68,6 +68,7 @@ def _begins(parts: list[Sentence], body: str) -> bool:
 
 
 def _drop_dots(match: re.Match[str]) -> str:
+    """Return an abbreviation without its dots, so that they end no sentence."""
     return match.group().replace(".", "")
 
 

@@ -48,10 +48,7 @@ class _Stuck(Exception):
 
 @lru_cache(maxsize=512)
 def plan(world: BabyWorld) -> tuple[int, ...]:
-    """Return actions that win the mission from a world on.
-
-    Raises Unsolvable: no plan was found that the limit leaves room for.
-    """
+    """Return actions that win the mission from a world on; Unsolvable where no plan is found that the limit leaves room for."""
     best: tuple[int, ...] = ()
     for flips in product((False, True), repeat=_count_ands(world.instructions)):
         attempt = _Attempt(world, flips, len(best) or world.limit - world.steps + 1)
@@ -242,7 +239,7 @@ class _Attempt:
         near = {place + stride for place in self._places(self.targets) for stride in ahead}
 
         def goal(state: int) -> int | None:
-            """Return the cost of dropping the thing from a state's cell in front, cached by cell; None where it is not empty."""
+            """Return the cost of dropping the thing in front of a state, cached by cell; None where that cell is not empty."""
             cell = (state >> 2) + ahead[state & 3]
             if cell not in badness:
                 badness[cell] = self._drop_cost(cell, reserved, near)
@@ -282,7 +279,6 @@ class _Attempt:
             raise _Stuck
 
     def _thing(self, cell: int) -> BabyThing:
-        """Return the thing in a cell."""
         return self.world.things[identity(self.world.cells[cell])]
 
     def _unlocks(self, door: BabyThing) -> bool:
