@@ -172,10 +172,12 @@ def _templates() -> dict[str, str]:
 
 
 def _fill(template: str, words: Mapping[str, str]) -> str:
+    """Fill a template's slots with the words."""
     return Template(_templates()[template]).substitute(words)
 
 
 def _parts(folder: Path, words: Mapping[str, str], templates: Sequence[str]) -> dict[Path, str]:
+    """Return the text of each file of a package, by path, from the templates."""
     parts = {template.rpartition("/")[2]: _fill(template, words) for template in templates}
     return {folder / FILE_NAMES.get(part, f"{part}.py"): text for part, text in parts.items()}
 

@@ -158,6 +158,7 @@ def check(
             missing.append(f"{name}: {reason}")
 
     def text() -> None:
+        """Print the reports one below the other, then the environments that were skipped."""
         show("\n".join(["\n\n".join(report.text() for report in reports), *(f"skipped {line}" for line in missing)]))
 
     print_result({"reports": [report.to_json() for report in reports], "skipped": missing}, as_json, text)

@@ -49,6 +49,7 @@ def _requirements() -> dict[str, dict[str, str]]:
 
 
 def _version(package: str) -> str:
+    """Return the version of an installed package; empty where it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

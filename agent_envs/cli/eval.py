@@ -150,11 +150,13 @@ def _resume(folder: Path, as_json: bool) -> None:
 
 
 def _tell_notes(notes: "Notes | None") -> None:
+    """Print the notes of the evaluation, if there are any."""
     for line in notes.lines if notes is not None else ():
         option.tell(f"note: {line}")
 
 
 def _check_pack(pack: Path | None, limit: int | None) -> None:
+    """Refuse `--pack` for a smoke run and for a folder that is not empty."""
     if pack is not None and limit is not None:
         raise UsageError("--pack: a run with -n is a smoke run and cannot be packed; leave -n out")
     if pack is not None and pack.exists() and any(pack.iterdir()):

@@ -134,6 +134,7 @@ class Session:
         return keyed_env, info
 
     def _record_reset(self, reset: tuple[KeyedEnv, Row]) -> list[Row]:
+        """Begin the record of a new episode, and return its first messages."""
         self._start()
         self._keyed_env, info = reset
         self.tools = info["tools"]
@@ -278,14 +279,17 @@ class TokenRecord:
         """Cut tokens behind the first stop text."""
 
         def has_stop(length: int) -> bool:  # a longer beginning holds what a shorter one holds
+            """Return whether the text of the first `length` tokens holds a stop text."""
             text = self.tokenizer.decode(ids[:length], skip_special_tokens=False)
             return any(end in text for end in self.session.info["stop"])
 
         return ids[: bisect_left(range(len(ids) + 1), True, key=has_stop)]
 
     def _template(self, messages: Sequence[Row], more: bool = True) -> str:
+        """Return messages in the tokenizer's chat template with the session's tools; with `more` it ends in a new turn's head."""
         options = {"tools": self.session.tools or None, "tokenize": False, "add_generation_prompt": more}
         return str(self.tokenizer.apply_chat_template(list(messages), **options))
 
     def _encode(self, text: str) -> list[int]:
+        """Return the ids of a text's tokens, without special ones."""
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -85,6 +85,7 @@ def method_of(view: ToolView) -> Callable[..., str]:
     required = set(function["parameters"].get("required", ()))
 
     def method(self: Any, /, **arguments: Any) -> str:
+        """Play the tool's call as an action, and return the environment's reply as text."""
         return str(self._act(view.render(arguments)))
 
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
@@ -123,4 +124,5 @@ def _text_tools(core: TurnEnv) -> list[ToolView]:
 
 
 def _in_text(name: str, argument: str, about: str, around: tuple[str, str]) -> ToolView:
+    """Return a tool of one text argument whose call is written as that text between two others."""
     return ToolView(text_tool(name, argument, about), around)

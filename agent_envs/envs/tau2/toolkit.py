@@ -137,7 +137,7 @@ class Kit:
         """Register a function as a tool, described by its docstring up to the sections; it writes if its kind is "write"."""
 
         def register(function: F) -> F:
-            """Add a function to the kit as a tool, with description and parameters from its docstring, and return it unchanged."""
+            """Add a function to the kit as a tool, described by its docstring, and return the function unchanged."""
             name, text = function.__name__, (inspect.getdoc(function) or "").split("\n\nArgs:")[0]
             self.tools[name] = Tool(name, text, parameters_of(function, self.terms), function, kind == "write")
             return function

@@ -233,5 +233,6 @@ def _items(entries: list[ViewEntry]) -> Iterator[Item]:
 
 
 def _head(text: str) -> str:
+    """Return the head of a message as one line, cut with an ellipsis where the text is longer."""
     line = " ".join(text[: 4 * LONGEST_HEAD].split())
     return line if len(line) <= LONGEST_HEAD and len(text) <= 4 * LONGEST_HEAD else f"{line[:LONGEST_HEAD]}\u2026"

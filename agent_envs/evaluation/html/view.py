@@ -111,6 +111,7 @@ def _texts(run: Run, row: ViewRow, reader: ReplayReader) -> tuple[str, str, str]
 
 
 def _short(text: str) -> str:
+    """Return a text as one line, cut with an ellipsis where it is longer."""
     line = " ".join(text[: 4 * LONGEST_TEXT].split())
     return line if len(line) <= LONGEST_TEXT else f"{line[:LONGEST_TEXT]}\u2026"
 

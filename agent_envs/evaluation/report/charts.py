@@ -170,10 +170,12 @@ class _Frame:
     y_range: tuple[float, float]
 
     def x(self, value: float) -> str:
+        """Return the horizontal coordinate of a value."""
         low, high = self.x_range
         return _n(LEFT + (WIDTH - LEFT - RIGHT) * (value - low) / (high - low))
 
     def y(self, value: float) -> str:
+        """Return the vertical coordinate of a value; larger values lie higher."""
         low, high = self.y_range
         return _n(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - low) / (high - low))
 
@@ -241,6 +243,7 @@ def _ticks(values: Sequence[float], whole: bool) -> list[float]:
 
 
 def _along(bar: Bar, at: float) -> str:
+    """Return the horizontal coordinate of a value on a bar; one beyond its ends is drawn at the end."""
     share = (at - bar.least) / (bar.most - bar.least)
     return _n(BAR_EDGE + (BAR_WIDTH - 2 * BAR_EDGE) * min(max(share, 0.0), 1.0))
 
@@ -253,6 +256,7 @@ def _labels(ticks: Sequence[float]) -> list[tuple[float, str]]:
 
 
 def _n(value: float) -> str:
+    """Return a coordinate with at most two decimals."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 

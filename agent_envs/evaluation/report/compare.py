@@ -117,6 +117,7 @@ def compare_entries(run: Run) -> tuple[list[Contrast], list[str]]:
 
 
 def _by_entry(numbers: Sequence[EpisodeNumbers]) -> dict[str, list[EpisodeNumbers]]:
+    """Group episodes by entry, in the suite's order; episodes of an entry lie together."""
     return {entry: list(rows) for entry, rows in groupby(numbers, lambda row: row.entry)}  # in the suite's order
 
 
@@ -160,14 +161,17 @@ def _means(name: str, side: Sequence[EpisodeNumbers]) -> dict[str, float]:
 
 
 def _by_task(rows: Sequence[EpisodeNumbers]) -> dict[str, list[float]]:
+    """Group the successes of episodes by task; episodes of a task lie together."""
     return {task: [float(row.success) for row in side] for task, side in groupby(rows, lambda row: row.task)}
 
 
 def _adjust(drafts: list[Contrast]) -> list[Contrast]:
+    """Return the contrasts with p values adjusted for their number by Holm's method."""
     corrected = holm([draft.paired.p_value for draft in drafts])
     return [replace(draft, adjusted=p) for draft, p in zip(drafts, corrected, strict=True)]
 
 
 def _missing_notes(sides: Sequence[Mapping[str, Sequence[EpisodeNumbers]]]) -> list[str]:
+    """Return a note on tasks with an unfinished episode on either side, which are left out; none where there is no such task."""
     lacking = {(entry, row.task) for side in sides for entry, rows in side.items() for row in rows if not row.complete}
     return [f"{len(lacking)} tasks are left out: not every episode of theirs came to its end"] if lacking else []

@@ -249,6 +249,7 @@ def _metrics_by(summaries: Sequence[Summary], label: str) -> Table:
 
 
 def _mean(spread: Spread) -> str:
+    """Return a mean with its interval in brackets, where it has one."""
     low, high = spread.interval
     return figure(spread.mean) + ("" if low is None else f" [{figure(low)}, {figure(high)}]")
 

@@ -143,9 +143,11 @@ def _settings(entries: Sequence[Entry]) -> list[str]:
 
 
 def _advice(entry: Entry) -> str:
+    """Return the feedback of an entry as a label, `none` included."""
     return "feedback=none" if entry.feedback is None else entry.feedback.label
 
 
 def _argument_text(arguments: Mapping[str, Any], name: str) -> str:
+    """Return an argument of an entry as text; "default" where it is not given."""
     value = arguments.get(name, "default")
     return value if isinstance(value, str) else canonical_json(value)

@@ -229,6 +229,7 @@ class _EntryMeasures:
         """Call the environment's metrics companion and return its numbers as floats; RuntimeError: one is not finite."""
 
         def number(value: Any) -> bool:
+            """Return whether a value is a finite number."""
             return isinstance(value, int | float) and math.isfinite(value)
 
         values = self._call_companion("metrics", self._metrics, trajectory, task.id, number, "finite numbers")
@@ -248,6 +249,7 @@ class _EntryMeasures:
         return values
 
     def _note_missing(self, why: str) -> None:
+        """Note once for an entry that labels and metrics are not complete, and why."""
         label = self._entry.label
         self._notes.setdefault(label, f"{label}: not all labels and metrics are told, as {why}")
 
@@ -290,6 +292,7 @@ class NumbersCache:
     """The cache of one run's numbers; off for small runs, and for others' environments, whose code no digest covers."""
 
     def __init__(self, suite: Suite, identity: dict[str, object], journal: Path) -> None:
+        """Place the cache by suite, identity and journal; off for small runs, missing journals and others' environments."""
         size, ours = suite.trials * sum(len(entry.tasks) for entry in suite.entries), set(env_ids())
         fits = size >= LEAST and journal.is_file() and all(entry.env_id in ours for entry in suite.entries)
         self._suite, self._journal, self._content = suite, journal, sha256_file(journal) if fits else ""

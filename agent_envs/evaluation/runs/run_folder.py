@@ -327,6 +327,7 @@ def same_identity(run: Run) -> None:
 
 
 def _write(path: Path, text: str) -> None:
+    """Write a text to a file, whole or not at all."""
     write_atomically(path, lambda file: file.write(text.encode()))
 
 

@@ -164,6 +164,7 @@ def _label_rate(value: str, numbers: Sequence[EpisodeNumbers]) -> LabelRate:
 
 
 def _mean(values: Sequence[float]) -> float:
+    """Return the mean of values as a float."""
     return float(np.mean(values))
 
 

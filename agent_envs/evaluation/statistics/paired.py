@@ -156,6 +156,7 @@ def _common_tasks(
 
 
 def _means(table: Mapping[str, Sequence[float]], tasks: Sequence[str]) -> NDArray[np.float64]:
+    """Return each task's mean; UsageError for a task without trials or with values outside [0, 1]."""
     for task in tasks:
         if not len(table[task]) or not all(0 <= value <= 1 for value in table[task]):
             raise UsageError(f"compare_paired: every task has trials, with values in [0, 1]; not {task!r}")

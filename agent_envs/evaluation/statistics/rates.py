@@ -225,6 +225,7 @@ def _effective(value: float, variance: float, clusters: int, most: int) -> float
 
 
 def _wilson(value: float, n: float, z: float) -> tuple[float, float]:
+    """Return Wilson's interval of a rate, within [0, 1] and never beyond the rate itself."""
     spread = z * z / n
     centre = (value + spread / 2) / (1 + spread)
     half = math.sqrt(value * (1 - value) * spread + spread**2 / 4) / (1 + spread)
@@ -232,4 +233,5 @@ def _wilson(value: float, n: float, z: float) -> tuple[float, float]:
 
 
 def _two_sided(level: float, clusters: int) -> float:
+    """Return the quantile of Student's t for a two-sided interval over clusters."""
     return t_quantile((1 + level) / 2, clusters - 1)

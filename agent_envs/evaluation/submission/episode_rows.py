@@ -30,6 +30,7 @@ _UNCHAINED = ("turns", "result", "usage", "seconds", "agent_seconds", "chain")
 
 
 def _not_minus_zero(value: float) -> float:
+    """Return a number unchanged; ValueError for -0.0, which would have two spellings."""
     if value == 0 and math.copysign(1, value) < 0:
         raise ValueError("-0.0 has two spellings")
     return value
@@ -243,6 +244,7 @@ class ShardWriter:
 
     @property
     def _path(self) -> Path:
+        """The path of the shard that is being written."""
         return self._folder / f"{self._number:04d}.jsonl.gz"
 
     def _open_next(self) -> None:

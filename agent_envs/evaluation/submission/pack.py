@@ -199,9 +199,11 @@ class _Packing:
                 self._write_line(writer, spool.get(key))
 
     def _spool(self) -> Spool:
+        """Return a new spool in a temporary file, which goes when the packing ends."""
         return Spool(self._stack.enter_context(tempfile.TemporaryFile(dir=self._draft.parent)))
 
     def _write_text(self, name: str, text: str, searched: str = "") -> None:
+        """Write a text file, and scan it (or `searched` in its place) for secrets line by line."""
         for number, line in enumerate((searched or text).splitlines(), start=1):
             self._scan.scan_line(name, number, line)
         (self._draft / name).write_bytes(text.encode())
@@ -249,6 +251,7 @@ def _check_header(episode: RunEpisode, planned: Header) -> RunEpisode:
 
 
 def _row(episode: RunEpisode) -> str:
+    """Return an episode as a row of the submission; UsageError where its form does not allow that."""
     try:
         return row_text(row_of(episode))
     except ValidationError as error:

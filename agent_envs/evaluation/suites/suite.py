@@ -55,6 +55,7 @@ class Feedback(Strict):
 
     @model_validator(mode="after")
     def _refuse_key(self) -> "Feedback":
+        """Refuse options that name the variable of a key: the suite of a stranger must not choose it."""
         if "api_key_env" in self.options:
             # A suite may be a stranger's, and names the server too.
             raise ValueError("options name no key: it comes from OPENAI_API_KEY or ANTHROPIC_API_KEY")
@@ -276,9 +277,11 @@ def describe_changes(old: Any, new: Any) -> str:
 
 
 def _short(value: Any) -> str:
+    """Return a value's repr, cut to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _suite_folder() -> Any:
+    """Return the folder of the suites that the package holds."""
     return files(__package__)
