@@ -286,7 +286,7 @@ class TokenRecord:
         return ids[: bisect_left(range(len(ids) + 1), True, key=has_stop)]
 
     def _template(self, messages: Sequence[Row], more: bool = True) -> str:
-        """Return messages in the tokenizer's chat template with the session's tools; with `more` it ends in a new turn's head."""
+        """Return messages in the tokenizer's chat template with the session's tools; with `more` a new turn begins."""
         options = {"tools": self.session.tools or None, "tokenize": False, "add_generation_prompt": more}
         return str(self.tokenizer.apply_chat_template(list(messages), **options))
 

@@ -172,6 +172,6 @@ def _adjust(drafts: list[Contrast]) -> list[Contrast]:
 
 
 def _missing_notes(sides: Sequence[Mapping[str, Sequence[EpisodeNumbers]]]) -> list[str]:
-    """Return a note on tasks with an unfinished episode on either side, which are left out; none where there is no such task."""
+    """Return a note that tasks with an unfinished episode on either side are left out; [] where there is none."""
     lacking = {(entry, row.task) for side in sides for entry, rows in side.items() for row in rows if not row.complete}
     return [f"{len(lacking)} tasks are left out: not every episode of theirs came to its end"] if lacking else []
