@@ -50,5 +50,6 @@ class GameAgent(ChatAgent):
 
 
 def _without_thoughts(row: dict[str, Any]) -> dict[str, Any]:
+    """Return an assistant's message from its last action label on; other messages as they are."""
     before, label, action = str(row["content"]).rpartition("ACTION:")
     return {**row, "content": f"{label}{action}"} if row["role"] == "assistant" and label else row

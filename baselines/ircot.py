@@ -50,6 +50,7 @@ class IRCoT(ChatAgent):
         return view.answer(model.ask([user(prompt("ircot", "reader", **slots))]))
 
     def _next(self, view: EpisodeView, thoughts: list[str], model: TurnModel) -> str:
+        """Ask for the next sentence of thought: the reply's first, or the whole reply where it ends the reasoning."""
         slots = {"question": view.question, "documents": view.documents, "thoughts": joined(thoughts)}
         reply = " ".join(model.ask([user(prompt("ircot", "next", **slots))]).split())
         first = _SENTENCE.match(reply)

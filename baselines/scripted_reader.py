@@ -113,12 +113,14 @@ class ScriptedReader:
         return f"Action: finish[{answer}]" if "Action: one action" in inputs.rules else f"<answer>{answer}</answer>"
 
     def _query(self, missing: ChainProgress, ways: list[ChainProgress], inputs: "ReaderInput") -> str:
+        """Return the question of what is missing, or by a scripted error a query about something else."""
         if not self.errors.strikes("wrong_hop", inputs.question, missing.name, inputs.tried(missing.name)):
             return missing.question
         others = [way.name for way in ways if way.name != missing.name]
         return f"{others[0] if others else 'Something else'} and its surroundings, not {missing.name}."
 
     def _off(self, question: str) -> int:
+        """Return 1 where the scripted error `wrong_sum` strikes a question; else 0."""
         return 1 if self.errors.strikes("wrong_sum", question) else 0
 
 

@@ -175,6 +175,7 @@ def print_results(table: PublishedTable, results: Cells) -> None:
 
 
 def _print_limits(table: PublishedTable, results: Cells) -> None:
+    """Print the success at each turn limit, of columns that have several."""
     for (method, name), result in results.items():
         if any(column.name == name and column.turn_limits for column in table.columns):
             rates = ", ".join(f"{item.turn_limit}: {item.success.text()}" for item in result.summaries)
@@ -215,12 +216,14 @@ def _average(table: PublishedTable, ours: Sequence[Result | None]) -> list[str]:
 
 
 def _published_cell(table: PublishedTable, method: str, base: str, name: str, values: dict[str, Any]) -> str:
+    """Return a published value as a cell: "-" for none, in brackets where the table marks it; "Avg." may be "Overall"."""
     value = values.get(name, values.get("Overall") if name == "Avg." else None)
     marked = (method, base, name) in table.marked or (method, "", name) in table.marked
     return "-" if value is None else f"[{value}]" if marked else str(value)
 
 
 def _slug(name: str) -> str:
+    """Return a name as part of a file name; "column" where nothing is left."""
     return "".join(letter if letter.isalnum() else "-" for letter in name.lower()).strip("-") or "column"
 
 

@@ -185,6 +185,7 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
 
 
 def _files(folder: Path) -> dict[str, BoardSettings]:
+    """Read the settings of each board, by name."""
     return {path.stem: _settings(path) for path in sorted((folder / BOARDS).glob("*.toml"))}
 
 
@@ -216,6 +217,7 @@ def _suite_name(place: Path) -> str:
 
 
 def _read_submission(place: Path) -> Submission:
+    """Read a submission's description; UsageError where its form or size is not allowed."""
     return parsed(Submission, small_file(place / "submission.json", MOST_META_BYTES), "submission.json")
 
 

@@ -107,6 +107,7 @@ def _add_verify_options(one: argparse.ArgumentParser) -> None:
 
 
 def _add_decision_options(one: argparse.ArgumentParser) -> None:
+    """Add the options that a decision about a submission needs."""
     one.add_argument("--board", type=Path, required=True, help="the board's folder")
     one.add_argument("--who", required=True, help="who decides; it is published")
 
@@ -131,6 +132,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _how(args: argparse.Namespace) -> How:
+    """Return how submissions are verified: suite, registry, processes and seconds, from the options."""
     suite = load_suite(args.suite) if args.suite else None
     return How(suite, args.registry, max(args.jobs, 1), args.seconds)
 
@@ -182,6 +184,7 @@ def _register(args: argparse.Namespace) -> int:
     row, path, left = register(load_suite(args.suite), args.agent, args.registry)
 
     def text() -> None:
+        """Print the registration, its command and the entries left out."""
         show(f"{row.suite}+{row.nonce} is registered for {row.agent}: {path}")
         show(f"it is played with: agent-envs eval --suite {path} --agent ... --out RUN --pack DIR")
         for label in left:
@@ -192,6 +195,7 @@ def _register(args: argparse.Namespace) -> int:
 
 
 def _decide(args: argparse.Namespace) -> int:
+    """Record a decision about a submission, print it, and return 0."""
     row = decide_about(args.board, args.submission, DECIDING[args.verb], args.why, args.who)
     show(f"{row.submission[:16]}: {row.text()}")
     return 0

@@ -133,6 +133,7 @@ def _files(folder: Path) -> Iterator[tuple[str, int]]:
 
 
 def _open_file(path: Path) -> IO[bytes]:
+    """Open a file to read it, but no symbolic link, and without waiting on a pipe."""
     return open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)), "rb")
 
 

@@ -76,10 +76,12 @@ def write_boards(boards: list[Board], out: Path) -> Path:
 
 
 def _place(board: Board, row: StandingsRow) -> str:
+    """Return the path of a row's page."""
     return f"rows/{board.name[:60]}-{row.entrant.verdict.submission[:16]}.html"
 
 
 def _board_place(board: Board, order: str = "score") -> str:
+    """Return the path of a board's page in an order; the order by score has no suffix."""
     return f"boards/{board.name}{'' if order == 'score' else f'-by-{order}'}.html"
 
 
@@ -90,10 +92,12 @@ def _orders(board: Board) -> list[str]:
 
 
 def _pair_place(board: Board, pair: Pair) -> str:
+    """Return the path of a pair's page."""
     return f"pairs/{board.name[:40]}-{pair.first[:16]}-{pair.second[:16]}.html"
 
 
 def _by_name(board: Board) -> dict[str, StandingsRow]:
+    """Return a board's rows by the name of their submission."""
     return {row.entrant.verdict.submission: row for row in board.standings.rows}
 
 
@@ -157,6 +161,7 @@ def _rows(board: Board, group: str, order: str) -> Table:
 
 
 def _agent(board: Board, row: StandingsRow) -> Cell:
+    """Return the cell that names a row's agent and links to its page, marked where it is disputed."""
     disputed = bool(row.entrant.history) and row.entrant.history[-1].verb == "disputed"
     name = row.entrant.submission.agent.name + (" (disputed)" if disputed else "")
     return Cell(name, f"../{_place(board, row)}", "odd" if disputed else "")
@@ -307,18 +312,21 @@ def _pairs(board: Board) -> Table:
 
 
 def _badges(of: Sequence[StandingsRow]) -> Table:
+    """Return the table of the rows' badges: what each proves and does not."""
     names = dict.fromkeys(name for row in of for name in row.entrant.badges)
     rows = tuple((name, BADGES[name].proves, BADGES[name].not_proved) for name in names)
     return Table("Badges", ("badge", "it proves", "it does not prove"), rows)
 
 
 def _published_scores(board: Board) -> Table:
+    """Return the table of scores that papers print, which nobody replayed."""
     rows = tuple((item.agent, f"{100 * item.score:.1f} %", item.source, item.url) for item in board.settings.published)
     note = "As papers print them, with prompts, tasks and limits of their own. Nobody replayed these."
     return Table("Published, not replayed", ("agent", "score", "source", "address"), rows, note)
 
 
 def _decisions(decisions: Sequence[Decision]) -> Table:
+    """Return the table of decisions about submissions."""
     rows = tuple((row.submission[:16], row.text()) for row in decisions)
     return Table("Decisions", ("submission", "decision"), rows, "From decisions.jsonl, in its order.")
 
@@ -336,6 +344,7 @@ def to_json(board: Board) -> dict[str, Any]:
 
 
 def _pair_row(board: Board, pair: Pair, paged: set[int]) -> dict[str, Any]:
+    """Return a pair as plain data, entry by entry only where it has a page."""
     sides = (_by_name(board)[name].entrant.verdict for name in (pair.first, pair.second))
     entries = board.standings.outcomes.entries(*sides) if id(pair) in paged else None
     return {**pair_json(pair, entries), "holm": pair.adjusted}

@@ -228,6 +228,7 @@ def standings(suite: Suite, entrants: Sequence[Entrant]) -> Standings:
 
 
 def _order(row: StandingsRow) -> tuple[float, str]:
+    """Return the key of the board's order: falling score, then the submission's name."""
     return -row.score.value, row.entrant.verdict.submission
 
 

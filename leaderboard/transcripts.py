@@ -111,6 +111,7 @@ def _open_submission(entrant: Entrant, suite: Suite, answers: Path | None) -> Di
 
 
 def _cached_transcripts(place: Path) -> tuple[RenderedTranscript, ...]:
+    """Read rendered transcripts from the cache."""
     rows = json.loads(place.read_bytes())
     return tuple(
         RenderedTranscript(**row | {"outcome": Cell(**row["outcome"]), "html": Markup(row["html"])}) for row in rows

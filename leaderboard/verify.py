@@ -270,6 +270,7 @@ def scores(
 
 
 def _badges(episodes: tuple[Checked, ...], board_suite: BoardSuite, answers: int) -> tuple[str, ...]:
+    """Return the badges: complete (every episode played), replayed (with recordings), and registered if also complete."""
     badges = [] if any(item.status in UNPLAYED for item in episodes) else ["complete"]
     badges.append("replayed with recordings" if answers else "replayed")
     return (*badges, "registered") if board_suite.agent and "complete" in badges else tuple(badges)

@@ -55,14 +55,17 @@ def _entry(label: str, name: str, split: str = "test", limit: int | None = None,
 
 
 def _with_weight(entry: Entry, weight: float) -> Entry:
+    """Return an entry with another weight."""
     return entry.model_copy(update={"weight": weight})
 
 
 def _suite(name: str, *entries: Entry, trials: int = 1, averages: tuple[Average, ...] = ()) -> Suite:
+    """Return a suite of version 1.0 over entries."""
     return Suite(id=name, version="1.0", canary=CANARY, trials=trials, averages=averages, entries=entries)
 
 
 def _average(name: str, source: str, weights: Mapping[str, float]) -> Average:
+    """Return an average of entries by their weights."""
     return Average(name=name, source=source, weights={label: float(weight) for label, weight in weights.items()})
 
 

@@ -105,8 +105,7 @@ class BranchNode:
     Attributes:
         number: which of its path's nodes it is, from 1.
         tool: whose result came before it.
-        entropy: normalised, of the turn that decides.
-        baseline: that of the root's first turn.
+        entropy, baseline: normalised, of the turn that decides and of the root's first turn.
         left: leaves that the task may still have.
     """
 
@@ -199,8 +198,7 @@ class TaskTree:
     """All rollouts of a task, as they grow.
 
     Attributes:
-        paths: in the order in which they began.
-        roots: of them, those that share nothing.
+        paths: in the order in which they began; `roots` are those of them that share nothing.
         decisions: a row a node: its numbers, the chance, the draw, and how many forks there were.
         probe_calls: tool calls of the rollouts that only `value` looked at.
     """
@@ -291,11 +289,13 @@ class TaskTree:
             lockstep.drop(waiting[count:])
 
     def _scores(self, nodes: Sequence[_Candidate], lockstep: Lockstep) -> list[float]:
+        """Score nodes by the spread of rewards of extra rollouts under the rule `value`, else by their rise in entropy."""
         if self._settings.rule == "value":
             return [self._spread(waiting[0], lockstep) for _, _, waiting in nodes]
         return [node.delta for node, _, _ in nodes]
 
     def _choose_nodes(self, nodes: Sequence[_Candidate], scores: Sequence[float]) -> list[int]:
+        """Return the nodes to fork, in order: each path's last (`late`), the better half by score (`top`), or all by score."""
         if self._settings.rule == "late":
             return sorted({id(path): number for number, (_, path, _) in enumerate(nodes)}.values())
         ranked = sorted(range(len(nodes)), key=lambda number: (-scores[number], number))
@@ -320,6 +320,7 @@ class TaskTree:
             self.paths += path.forks[node.turn]
 
     def _node(self, path: Path) -> BranchNode | None:
+        """Return the node before a path's last turn; None where there is none."""
         walk = path.lane.walk
         assert walk is not None
         numbers = numbers_of(walk.turns, self._settings, self._vocabulary)

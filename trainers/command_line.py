@@ -74,6 +74,7 @@ def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> 
 
 
 def _has_learnt(out: Path) -> bool:
+    """Return whether a step of the run is finished: its file of metrics is there and not empty."""
     metrics = out / METRICS_FILE
     return metrics.exists() and metrics.stat().st_size > 0
 
@@ -173,6 +174,7 @@ def _read_table(path: Path, above: Sequence[Path] = ()) -> dict[str, Any]:
 
 
 def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Merge two mappings, and mappings in both of them in turn; the values of `above` win."""
     inner = {name: _merge(below[name], value) for name, value in above.items() if isinstance(below.get(name), dict)}
     return {**below, **above, **inner}
 

@@ -80,6 +80,7 @@ class EvaluationResult:
         return {**summary, "kinds": parts} if len(parts) > 1 else summary
 
     def _part(self, kind: str) -> dict[str, object]:
+        """Return the summary of one kind of task, with its faults where any kind had faults."""
         successes = {task: value for task, value in self.successes.items() if self.kinds[task] == kind}
         summary = {**_numbers(_rate(successes, self.clusters) if successes else None), "tasks": len(successes)}
         return summary | ({"faults": self.faults_by_kind[kind]} if self.faults_by_kind else {})
@@ -164,10 +165,12 @@ def _counts(
 
 
 def _numbers(rate: Rate | None) -> dict[str, object]:
+    """Return a rate and its interval for a summary; None for both without a rate."""
     return {"success": rate and rate.value, "interval": rate and [rate.low, rate.high]}
 
 
 def _rate(successes: dict[str, float], clusters: dict[str, str]) -> Rate:
+    """Return the success rate of tasks with its interval, by their clusters."""
     return success_rate(list(successes.values()), list(successes), [clusters[task] for task in successes])
 
 
@@ -372,9 +375,11 @@ def in_words(stats: dict[str, Any]) -> str:
 
 
 def _grams(text: str) -> list[tuple[str, ...]]:
+    """Return all runs of GRAM words in a text."""
     words = text.split()
     return [tuple(words[place : place + GRAM]) for place in range(len(words) - GRAM + 1)]
 
 
 def _share(values: Sequence[bool]) -> float:
+    """Return the share of true values; 0 of none."""
     return sum(values) / max(1, len(values))

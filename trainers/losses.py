@@ -287,10 +287,12 @@ def ratio_metrics(
 
 
 def _mean(values: torch.Tensor, trained: torch.Tensor) -> torch.Tensor:
+    """Return the mean over trained tokens; 0 without any."""
     return torch.where(trained, values, 0.0).sum() / trained.sum().clamp(min=1)
 
 
 def _over(count: int, total: torch.Tensor) -> torch.Tensor:
+    """Divide a total by a count; UsageError for a count below 1."""
     if count < 1:
         raise UsageError(f"a loss divided by {count}: nothing is trained in the whole batch")
     return total / count

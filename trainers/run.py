@@ -74,6 +74,7 @@ class TrainingRun:
         self._metrics = Metrics(out, settings.log, total_steps=settings.steps, enabled=accelerator.is_main_process)
 
     def _set_services(self) -> None:
+        """Give both policies the services of this step, which pay from the run's budget."""
         self.parts.policy.services = self.parts.eval_policy.services = self._spending.services(self.step)
 
     @property
@@ -186,6 +187,7 @@ class TrainingRun:
             self._save()
 
     def _count_calls(self, own: Mapping[str, int]) -> None:
+        """Add this step's calls of tools, of all processes, to the run's counts."""
         sums = sums_of_processes({f"tools/{name}": count for name, count in own.items()})
         whole = {name.removeprefix("tools/"): int(count) for name, count in sums.items()}
         self._state["tool_calls"] = dict(sorted((Counter(self.tool_calls) + Counter(whole)).items()))
@@ -295,6 +297,7 @@ class TrainingRun:
         return int(self._state["sampled_tokens"] + self.parts.processes.sums([self.parts.policy.sampled_tokens])[0])
 
     def _cpu_seconds(self) -> float:
+        """Return the CPU seconds of all processes, those before a resume included."""
         return float(self._state["cpu_seconds"]) + self.parts.processes.sums([time.process_time()])[0]
 
     def _save(self) -> None:
@@ -313,6 +316,7 @@ class TrainingRun:
         self._spending.forget(self.step)
 
     def _tokenizer_digest(self) -> str:
+        """Return the digest of vocabulary and chat template."""
         return digest([sorted(self.parts.chat.tokenizer.get_vocab().items()), self.parts.chat.template])
 
     def _resume(self) -> bool:

@@ -274,6 +274,7 @@ def _terms(episodes: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def _mean(values: Sequence[float]) -> float:
+    """Return the mean of values; 0 of none."""
     return sum(values) / max(1, len(values))
 
 

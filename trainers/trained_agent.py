@@ -259,6 +259,7 @@ def _memory(settings: Mapping[str, Any]) -> Memory | None:
 
 
 def _keeps_turns(name: str, kwargs: Mapping[str, Any]) -> bool:
+    """Return whether a wrapper is a memory of whole turns."""
     return name == "Memory" and kwargs.get("keep", "turns") == "turns"
 
 

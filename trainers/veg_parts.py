@@ -101,4 +101,5 @@ class FeedbackSettings:
             raise UsageError(f"templates={self.templates!r:.80} is no JSON: {error}; give a folder") from None
 
     def _options(self) -> dict[str, Any]:
+        """Parse the feedback's options, a JSON object."""
         return json_object(self.feedback_options, "feedback_options")

@@ -110,6 +110,7 @@ def log_distribution(logits: torch.Tensor, sampling: Sampling, allowed: torch.Te
 
 
 def _mask_others(scores: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """Return scores with the lowest number everywhere but at the ids."""
     floor = torch.full_like(scores, torch.finfo(scores.dtype).min)
     return floor.scatter_(-1, ids, scores.gather(-1, ids))
 
@@ -170,9 +171,11 @@ class StopTexts:
         return self._texts
 
     def _decode(self, ids: Sequence[int]) -> str:
+        """Decode the tokens of one row."""
         return self._decode_all([list(ids)])[0]
 
     def _decode_all(self, rows: list[list[int]]) -> list[str]:
+        """Decode rows of tokens as they are, special tokens included."""
         assert self._tokenizer is not None
         return self._tokenizer.batch_decode(rows, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 

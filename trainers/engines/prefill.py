@@ -81,6 +81,7 @@ class _Pass:
 
     @property
     def width(self) -> int:
+        """The columns of the pass: cached tokens and new ones."""
         return self.cache_width + self.fresh_width
 
 
@@ -182,6 +183,7 @@ def _passes(sources: list[DecodeRow]) -> Iterator[_Pass]:
 
 
 def _pass(group: list[DecodeRow]) -> _Pass:
+    """Return a pass of rows with as many new tokens as the first; the longest cache sets its columns."""
     return _Pass(group, max(row.cache_length for row in group), len(group[0].fresh))
 
 

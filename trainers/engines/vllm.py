@@ -361,6 +361,7 @@ def _read_output(output: Any) -> Generated:
 
 
 def _random_probe(vocabulary: int, longest: int) -> SyncProbe:
+    """Return four short rows of random tokens, always the same, by which a synchronisation of weights is checked."""
     generator = random.Random("probe of VLLMEngine")
     length = min(32, longest - 1)
     return SyncProbe([tuple(generator.randrange(vocabulary) for _ in range(length)) for _ in range(4)])

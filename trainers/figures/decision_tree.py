@@ -262,6 +262,7 @@ class _Grower:
         return CompareNode(items, tuple(branches), implied)
 
     def _end(self, plays: list[_Play], order: Permutation) -> EndNode:
+        """Return a leaf: the values that the order sorts rightly, the others, and whether the limit cut it off."""
         values = sorted({play.values for play in plays})
         right = tuple(value for value in values if sorted_order(value, self.descending) == order)
         return EndNode(right, tuple(value for value in values if value not in right), plays[0].truncated)

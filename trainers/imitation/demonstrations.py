@@ -164,10 +164,12 @@ class _Demonstrator:
             return self._sample_action(request)
 
     def _sample_action(self, request: Request) -> str:
+        """Draw a random legal action; the sampler is made at its first use."""
         self._sampler = self._sampler or CompanionPolicy("random", self._env)
         return str(self._sampler.act([request])[0].action)
 
     def _borrow(self) -> Sequence[str]:
+        """Draw another task's actions."""
         return self._rng.choice(self._others)
 
     def _flawed_action(self, kind: str, request: Request) -> str:

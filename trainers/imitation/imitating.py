@@ -301,6 +301,7 @@ def imitation_step(rows: list[TrainRow], parts: RunParts, optimiser: Optimiser, 
     """Take one gradient step towards the tokens that are trained; the loss is the mean over those of all processes."""
 
     def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Compute the negative log-probability of each token of a micro-batch."""
         with parts.accelerator.autocast():
             logprobs, _ = token_logprobs(parts.model, micro, with_entropy=False)
         return -logprobs, {}

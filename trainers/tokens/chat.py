@@ -140,6 +140,7 @@ class ChatTokenizer:
         return (*ids, *self._lead, *self.end_ids) if close else ids
 
     def _render(self, kind: str, key: str) -> tuple[int, ...]:
+        """Render messages, or an opening with tools, from their key, and encode the text."""
         messages, tools = json.loads(key)
         text = self._pieces.after(messages) if kind == "after" else self._pieces.opening(messages, tools)
         return self.codec.encode_rendered(text)
@@ -271,20 +272,24 @@ class Conversation:
         return TokenSequence(tuple(self.ids), tuple(self.trained), tuple(self.logprobs), tuple(self.turns))
 
     def _begin_turn(self, rows: Rows) -> None:
+        """Append the messages before a turn and the beginning of the turn, which is open then."""
         self.append_context(self._chat.following(rows, closed=self._closed))
         self._closed = False
 
     def _append_turn(self, ids: Sequence[int], trained: Sequence[bool], logprobs: Sequence[float], turn: int) -> None:
+        """Append what the policy wrote in the open turn; an end token closes it."""
         self._check_open()
         self._extend(ids, trained, logprobs, turn)
         self._closed = bool(ids) and ids[-1] == self._chat.end_ids[0]
 
     def _encode(self, text: str) -> tuple[int, ...]:
+        """Encode a text with its control words broken up, and count these."""
         broken_up, count = self._chat.control.neutralise(text)
         self.neutralised += count
         return self._chat.codec.encode(broken_up)
 
     def _check_open(self) -> None:
+        """Raise UsageError if the turn is closed."""
         if self._closed:
             raise UsageError("the turn is closed: observe() what followed it before the policy speaks again")
 
@@ -311,6 +316,7 @@ def drift(sampled: TokenSequence, rebuilt: TokenSequence) -> int:
 
 
 def _key(messages: Rows, tools: Sequence[Any]) -> str:
+    """Return the text of messages and tools that names them in a cache."""
     return json.dumps([messages, tools], ensure_ascii=False)
 
 
@@ -346,4 +352,5 @@ class TextCache(Generic[T]):
 
 
 def _size(texts: tuple[str, ...]) -> int:
+    """Return the characters of texts in all."""
     return sum(map(len, texts))

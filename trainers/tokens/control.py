@@ -50,6 +50,7 @@ class ControlTokens:
 
 
 def _break(match: re.Match[str]) -> str:
+    """Return a control word with a space behind its first character; a single character becomes a space."""
     text = match[0]
     return f"{text[0]} {text[1:]}" if len(text) > 1 else " "
 
@@ -112,6 +113,7 @@ class Codec:
         return self._decode([number, *text_ids]).removeprefix(text)
 
     def _decode(self, ids: Sequence[int]) -> str:
+        """Decode tokens as they are, special ones included."""
         text = self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         assert isinstance(text, str)
         return text

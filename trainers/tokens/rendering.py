@@ -100,6 +100,7 @@ def with_objects(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_object(arguments: Any) -> Any:
+    """Parse a call's arguments; what is no JSON text stays as it is."""
     try:
         return json.loads(arguments) if isinstance(arguments, str) else arguments
     except (ValueError, RecursionError):
@@ -183,6 +184,7 @@ def calling() -> Rows:
 
 
 def _try_render(template: ChatTemplate, messages: Rows, tools: bool = False) -> str:
+    """Render messages, perhaps with a tool; empty where the template refuses them."""
     try:
         return template.render(messages, [_SCHEMA] if tools else ())
     except UsageError:
@@ -260,6 +262,7 @@ def _mark(messages: Rows) -> str:
 
 
 def _around(text: str, mark: str) -> tuple[str, str]:
+    """Return the text before and behind the last mark; UsageError where the template left it out."""
     before, separator, after = text.rpartition(mark)
     if not separator:
         raise UsageError("the chat template leaves out what the assistant said last")

@@ -168,6 +168,7 @@ def with_targets(row: TrainRow, values: Sequence[float], advantages: Sequence[fl
     places = [place for place, trained in enumerate(row.sequence.trained) if trained]
 
     def spread(column: Sequence[float]) -> tuple[float, ...]:
+        """Return a column with the values at the trained tokens and 0 elsewhere."""
         table = dict(zip(places, column, strict=False))
         return tuple(table.get(place, 0.0) for place in range(len(row.sequence.ids)))
 

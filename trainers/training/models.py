@@ -109,6 +109,7 @@ def _load_pretrained(settings: ModelSettings, dtype: torch.dtype) -> Any:
 
 
 def _base_of(adapter: str) -> str:
+    """Return the base model that an adapter names."""
     return str(_peft().PeftConfig.from_pretrained(adapter).base_model_name_or_path)
 
 

@@ -218,6 +218,7 @@ def means_of_processes(stats: Mapping[str, float]) -> dict[str, float]:
 
 
 def _mean(name: str, values: list[float], processes: int) -> float:
+    """Merge a metric of several processes: a ratio by its sums, a count as a sum, else as a mean."""
     ratios = [value for value in values if isinstance(value, Ratio)]
     if ratios:
         return Ratio(sum(ratio.total for ratio in ratios), sum(ratio.count for ratio in ratios))

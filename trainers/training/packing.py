@@ -178,6 +178,7 @@ def _layers_again(decoder: Any, around: Callable[[], AbstractContextManager[None
         """Checkpoint a layer so that its recomputation in the backward pass runs inside `around()`, too."""
 
         def run(*values: Any) -> Any:
+            """Run the layer inside `around()`."""
             with around():
                 return layer(*values)
 

@@ -239,6 +239,7 @@ class TextForks:
         return {key: (lane.origin, lane.result()) for key, lane in lanes.items()}
 
     def _lockstep(self) -> Lockstep:
+        """Return a new lockstep of this player and its services."""
         return Lockstep(self.player, services=self.player.services)
 
 
@@ -290,4 +291,5 @@ def play_again(
 
 
 def _has_ended(result: EpisodeResult) -> bool:
+    """Return whether an episode ended in itself, not by a fault."""
     return result.status in ("terminated", "truncated")
