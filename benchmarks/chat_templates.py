@@ -58,9 +58,11 @@ def check_template(tokenizer: PreTrainedTokenizerBase, template: str = "auto") -
     shape = shape_of(compiled)
 
     def write(messages: Rows) -> str:
+        """Render messages with the template, roles folded as it needs."""
         return compiled.render(shape.shape(messages, opening=True))
 
     def prompt(messages: Rows) -> str:
+        """Render messages with the template and the beginning of the next turn."""
         return compiled.render(shape.shape(messages, opening=True), generate=True)
 
     reasons = [check(write) for check in (_plain_reason, _thought_reason, _call_reason, _result_reason, _space_reason)]
@@ -121,6 +123,7 @@ def _call_reason(write: Callable[[Rows], str]) -> str:
 
 
 def _takes_calls(write: Callable[[Rows], str]) -> bool:
+    """Return whether a template writes calls of tools; one that refuses the example looks at them, so it does."""
     try:
         return CALL.name in write(calling())
     except UsageError:
@@ -128,6 +131,7 @@ def _takes_calls(write: Callable[[Rows], str]) -> bool:
 
 
 def _result_reason(write: Callable[[Rows], str]) -> str:
+    """Return why turns before tool results cannot be kept; empty where they can."""
     roles = ("user", "assistant", "tool", "tool", "assistant", "tool", "assistant", "user", "assistant")
     changed = _growth_or_refusal(write, [row(role, f"{role}{n}") for n, role in enumerate(roles)])
     return changed and f"turns before tool results are written anew: {changed}"
@@ -143,6 +147,7 @@ def _growth_or_refusal(write: Callable[[Rows], str], rows: Rows) -> str:
 
 
 def _without_open_results(rows: Rows) -> Rows:
+    """Return rows without the tool results at their end."""
     prefix = list(rows)
     while prefix and prefix[-1]["role"] == "tool":
         prefix.pop()
@@ -150,6 +155,7 @@ def _without_open_results(rows: Rows) -> Rows:
 
 
 def _space_reason(write: Callable[[Rows], str]) -> str:
+    """Return why the assistant's white space is not kept; empty where it is."""
     text = " \n two \n "
     trimmed = text not in write([row("user", "one"), row("assistant", text), row("user", "three")])
     return "white space around the assistant's text is trimmed" if trimmed else ""

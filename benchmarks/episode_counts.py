@@ -66,6 +66,7 @@ def _released_subset(row: str, method: Method, earl: Method) -> list[Mapping[str
 
 
 def _pool_seeds(seeds: Any) -> list[Mapping[str, float]]:
+    """Return the counts of all episodes of all seeds in one list."""
     return [counts for episodes in seeds for counts in episodes.values()]
 
 

@@ -45,12 +45,14 @@ def import_vectors(corpus: Corpus, encoder: Encoder, vectors: Path, ids: Path, c
     folder = vectors_folder(corpus, encoder, cache_dir)
 
     def checked() -> Iterator[bytes]:
+        """Yield the vectors in the corpus's order as bytes, once each block is checked."""
         for start in range(0, len(corpus), CHECKED_ROWS):
             rows = matrix[order[start : start + CHECKED_ROWS]]
             _check_rows(rows, encoder, vectors)
             yield rows.astype(encoder.dtype).tobytes()
 
     def write(temporary: Path) -> dict[str, Any]:
+        """Write the imported vectors into a folder, and return the description to be stored."""
         write_rows(temporary / VECTORS, encoder.dtype, matrix.shape, checked())
         return {**about(corpus, encoder), "imported": True}
 

@@ -312,6 +312,7 @@ def row_of(goal: Goal, rounds: list[Round]) -> dict[str, Any]:
 
 
 def _short(value: float | str) -> float:
+    """Return a number in four significant digits."""
     return float(f"{value:.4g}")
 
 

@@ -39,6 +39,7 @@ class Gathering:
         self._lock = threading.Lock()
 
     def _look(self) -> None:
+        """Note the threads and the resident memory."""
         self.threads = threading.active_count()
         self.resident_mb = resident_mb()
 

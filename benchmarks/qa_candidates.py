@@ -272,6 +272,7 @@ def same(one: Candidate, other: Candidate) -> bool:
 
 @lru_cache(maxsize=100_000)
 def _content(question: str) -> frozenset[str]:
+    """Return the words of a question but stop words, cached."""
     return frozenset(words(question)).difference(STOP_WORDS)
 
 

@@ -55,6 +55,7 @@ def sample(data: Path) -> tuple[MemoryCorpus, list[str]]:
 
 
 def peak_mb() -> float:
+    """Return the peak of resident memory in MB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 

@@ -95,6 +95,7 @@ def write_passages(path: Path, rows: int) -> None:
 
 
 def queries(corpus: Corpus, number: int) -> list[str]:
+    """Draw queries of words from passages of the corpus, always the same."""
     rng = random.Random(f"scaling queries {GENERATOR} {len(corpus)}")
     texts = (corpus[rng.randrange(len(corpus))].text for _ in range(number))
     return [" ".join(rng.sample(text.split(), WORDS_A_QUERY)) for text in texts]
