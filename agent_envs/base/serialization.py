@@ -63,7 +63,7 @@ def digest(value: Any) -> str:
 
 
 def state_type(cls: T) -> T:
-    """Register a frozen dataclass whose values may be part of stored state; the class name is its stored name."""
+    """Register a frozen dataclass for stored state under its class name; ValueError if another class has the name."""
     other = _TYPES.setdefault(cls.__name__, cls)
     if other is not cls and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
         raise ValueError(f"two state types are named {cls.__name__}: {other.__module__} and {cls.__module__}")

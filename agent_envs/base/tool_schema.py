@@ -94,7 +94,7 @@ class Toolkit:
 
 
 def json_type(hint: Any, where: str) -> dict[str, Any]:
-    """Return the schema of a plain type; `where` names it in errors."""
+    """Return the schema of a plain type, that of a list's items too; UsageError, which names `where`, for other types."""
     origin = get_origin(hint) or hint
     if origin not in _JSON_TYPES:
         raise UsageError(f"tool parameter {where} needs one of the types {', '.join(t.__name__ for t in _JSON_TYPES)}")
@@ -105,7 +105,7 @@ def json_type(hint: Any, where: str) -> dict[str, Any]:
 
 
 def argument_texts(docstring: str) -> dict[str, str]:
-    """Return the first line on each argument in the Args section of a Google docstring."""
+    """Return the first line on each argument in the Args section of a Google docstring; {} without such a section."""
     lines = docstring.splitlines()
     if "Args:" not in [line.strip() for line in lines]:
         return {}

@@ -320,7 +320,7 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     @property
     def extra_messages(self) -> tuple[Message, ...]:
-        """The messages that this wrapper showed in the episode, beside those of the environment."""
+        """The messages that this wrapper showed in the episode beside the environment's; none unless a wrapper overrides it."""
         return ()
 
     @property
@@ -332,7 +332,7 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Take note of a wrapper further out that ends every episode after so many turns."""
 
     def turn_env(self) -> TurnEnv:
-        """Return the TurnEnv at the core of the stack."""
+        """Return the TurnEnv at the core of the stack; UsageError where there is none."""
         if not isinstance(self.unwrapped, TurnEnv):
             raise UsageError(f"{type(self).__name__} wraps a TurnEnv, and {self.unwrapped!r} is none")
         return self.unwrapped
@@ -359,7 +359,7 @@ def _copy(value: Any) -> Any:
 def _constructor_arguments(
     env: TurnEnv, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return all constructor arguments with their values, and those that differ from their defaults."""
+    """Return all constructor arguments, and those that differ from their defaults; UsageError for unknown or non-JSON ones."""
     signature = _signature(type(env).__init__)
     try:
         # Where a required one is missing, __init__ says so.
@@ -404,7 +404,7 @@ def _info(env: TurnEnv, episode: Episode) -> dict[str, Any]:
 
 
 def core_of(env: gym.Env[Any, Any]) -> TurnEnv:
-    """Return the TurnEnv at the core of a wrapper stack."""
+    """Return the TurnEnv at the core of a wrapper stack; UsageError where there is none."""
     if not isinstance(env.unwrapped, TurnEnv):
         raise UsageError(f"this needs a TurnEnv at the core, not {env.unwrapped!r}")
     return env.unwrapped

@@ -357,7 +357,7 @@ def companion_of(env_class: type, kind: str) -> Callable[..., Any] | None:
 
 
 def _import_object(text: str, whose: str) -> Callable[..., Any]:
-    """Import the object at "module:name"; a package that such a module lacks is its own error."""
+    """Import the object at "module:name"; UsageError if there is none, but a package that its module lacks is its own error."""
     module, _, name = text.partition(":")
     try:
         loaded_module = import_module(module)

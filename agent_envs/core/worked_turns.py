@@ -38,7 +38,7 @@ class _Sight:
 
 
 def _play(env: Any, count: int) -> tuple[Message, ...]:
-    """Play tasks until there are `count` turns; with expanded actions `count` whole tasks, as the text that they write."""
+    """Play tasks to `count` turns (with expanded actions, whole tasks as text); UsageError where no solver is registered."""
     twin = _example_env(env)
     agent = companion(twin, env.example_agent)
     if agent is None:

@@ -39,7 +39,7 @@ def download_path(name: str, file: Published) -> Path:
 
 
 def recorded_sha256(path: Path) -> str | None:
-    """Return the digest that the first download noted for a file, or None."""
+    """Return the digest that the first download noted for a file, or None; UsageError where the note is damaged."""
     try:
         sha256 = json.loads((path.parent / "sha256.json").read_bytes()).get(path.name)
     except FileNotFoundError:
@@ -260,7 +260,7 @@ def _open_corpus(path: Path, size: int, changed_ns: int) -> FileCorpus:
 
 
 def load_corpus(name: str = "auto") -> FileCorpus:
-    """Open a corpus once per process; see `find_corpus` for the names."""
+    """Open a corpus once per process; DataMissing where it is not there. See `find_corpus` for the names."""
     path = find_corpus(name)
     if not path.is_file():
         raise DataMissing(f"no corpus at {path}")

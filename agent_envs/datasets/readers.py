@@ -98,7 +98,7 @@ def _triviaqa(row: DataRow) -> Draft:
 
 
 def _popqa(row: DataRow) -> Draft:
-    """Read a row of PopQA, whose answers are a JSON list in a text."""
+    """Read a row of PopQA, whose answers are a JSON list in a text; any other fails the row."""
     try:
         answers = json.loads(row.text("possible_answers"))
     except (ValueError, RecursionError):
@@ -245,7 +245,7 @@ def read_rows(
     rows: Iterable[DataRow], convert: Callable[[DataRow], Draft | None], format: str, dataset: str, split: str,
     labels: Labels = (),
 ) -> Reading:  # fmt: skip
-    """Return the questions of rows, each with an id of its own; rows that `convert` leaves out are counted."""
+    """Return the questions of rows with unique ids, else UsageError; rows that `convert` leaves out are counted."""
     questions: dict[str, Question] = {}
     skipped = 0
     for number, row in enumerate(rows):

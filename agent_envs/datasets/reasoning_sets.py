@@ -46,7 +46,7 @@ def _draft(text: str, answer: str, identity: str = "", labels: dict[str, str] | 
 
 
 def _gsm8k(row: DataRow) -> Draft | None:
-    """Read a row of GSM8K: the answer stands behind #### in its solution."""
+    """Read a row of GSM8K: the answer stands behind #### in its solution, and a row without it fails."""
     solution = row.text("answer")
     answer = without_thousands(solution.rpartition("####")[2].strip())
     if "####" not in solution:

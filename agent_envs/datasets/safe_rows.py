@@ -53,7 +53,7 @@ class DataRow:
         return texts
 
     def inner(self, field: str) -> "DataRow":
-        """Return the object inside a field as a row."""
+        """Return the object inside a field as a row; a field that is none is an error."""
         if not isinstance(self.fields.get(field), Mapping):
             raise self.fail(field, "an object")
         return DataRow(f"{self.where}, in {field!r}", self.fields[field])
@@ -95,7 +95,7 @@ def json_lines(path: Path) -> Iterator[DataRow]:
 
 
 def json_list(path: Path) -> Iterator[DataRow]:
-    """Yield the rows of a JSON file: a list, or an object whose "Data" is one."""
+    """Yield the rows of a JSON file: a list, or an object whose "Data" is one; UsageError for others and for huge files."""
     if path.stat().st_size > DOCUMENT_LIMIT_BYTES:
         raise UsageError(f"{path}: larger than {DOCUMENT_LIMIT_BYTES:,} bytes")
     content = _decode(str(path), path.read_bytes())
@@ -108,7 +108,7 @@ def json_list(path: Path) -> Iterator[DataRow]:
 
 
 def table(path: Path) -> Iterator[DataRow]:
-    """Yield the rows of a TSV or CSV file with a header line."""
+    """Yield the rows of a TSV or CSV file, as its header line decides; UsageError where a line cannot be read."""
     lines = _lines(path)
     # PopQA publishes tabs and Bamboogle commas, each also found under the other ending: the header line decides.
     header = next(lines, "")

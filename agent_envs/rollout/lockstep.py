@@ -159,7 +159,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
         return env
 
     def _replies(self, lanes: Sequence[Lane]) -> list[Reply]:
-        """Ask the policy for all lanes at once, and charge each lane with the whole time and its own usage."""
+        """Ask the policy for all lanes at once; each is charged the whole time and its usage, a failed call to the first."""
         requests = [lane.walk.request() for lane in lanes if lane.walk is not None]
         actor = lanes[0].actor or self._policy
         with self._asking:

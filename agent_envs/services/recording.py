@@ -92,7 +92,7 @@ class Recording(Uncopied):
         return row["response"]
 
     def keep(self, key: str, port: str, request: Any, response: Any) -> Any:
-        """Record an answer and return a copy of what is recorded: another thread's, if that was first."""
+        """Record an answer and return a copy of what is recorded (another thread's if that was first); UsageError in replay."""
         with self._lock:
             if key not in self._places:
                 if self._journal is None:

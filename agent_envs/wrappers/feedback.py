@@ -182,7 +182,7 @@ class VerbalFeedback(TurnWrapper):
     def _add_feedback(
         self, observation: Any, info: dict[str, Any], talk: tuple[Message, ...]
     ) -> tuple[Any, dict[str, Any]]:
-        """Return the observation and info with feedback, and remember the conversation with it."""
+        """Return the observation and info with feedback, and remember the conversation; UsageError if no text is observed."""
         core = self.turn_env()
         if not isinstance(observation, str):
             kind = type(observation).__name__
@@ -209,7 +209,7 @@ class VerbalFeedback(TurnWrapper):
 
 
 def _check_options(name: str, options: Any) -> dict[str, Any]:
-    """Return the options of a chat model that is named, which can travel."""
+    """Return a chat model's options as a dict, {} for None; UsageError for what is no JSON and cannot travel."""
     try:
         if not isinstance(options, Mapping | None) or not all(isinstance(key, str) for key in options or ()):
             raise TypeError("it is no mapping of names")

@@ -90,7 +90,7 @@ class TurnLimit(TurnWrapper):
         return observation, self._mark(info)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take a turn; the last one allowed truncates."""
+        """Take a turn; the last one allowed truncates, without success, unless it ends by itself. UsageError after the end."""
         count, over = self.state
         if over:
             raise UsageError(f"{self.turn_env().env_id}: the episode is over; call reset() before the next step")

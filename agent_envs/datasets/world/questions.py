@@ -207,7 +207,7 @@ class Asker:
         return phrase
 
     def _side(self, kind: str, relation: Relation, hops: int) -> Side | None:
-        """Return one side of a comparison: its path, its description and the entity that is compared."""
+        """Draw a side of a comparison: its path, description and entity; None where that entity lacks the fact."""
         rng = self._rng
         if hops == 1:
             entity = rng.choice(self._facts.entities[kind])

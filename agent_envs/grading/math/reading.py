@@ -82,7 +82,7 @@ def _degree(texts: list[str]) -> int:
 
 
 def _power(texts: list[str]) -> int:
-    """Return the number of tokens of a unit's power at the end."""
+    """Return the number of tokens of a unit's power at the end; 0 without one."""
     if len(texts) > 2 and texts[-2] == "^" and texts[-1] in ("2", "3"):
         return 2
     if len(texts) > 4 and texts[-4:-2] == ["^", "{"] and texts[-1] == "}" and texts[-2] in ("2", "3"):
@@ -204,7 +204,7 @@ class _Reader:
         self.budget = budget
 
     def answer(self, tokens: list[Token]) -> MathValue:
-        """Read a whole answer: one item, or a list with commas, semicolons, "and", "or" between its items."""
+        """Read a whole answer: one item, or a list with commas, semicolons, "and", "or" between them; Unreadable if empty."""
         parts, joints = split(tokens, lambda token: _is_comma(token) or token.text.lower() in ("and", "or"))
         parts = [part for part in parts if part]
         if len(parts) == 1:
@@ -247,7 +247,7 @@ class _Reader:
             return "", _words(tokens)
 
     def _read_signs(self, tokens: list[Token]) -> tuple[str, MathValue]:
-        """Read an item once for each choice of its signs; several ± are independent, unless a ∓ ties them together."""
+        """Read an item once for each choice of its signs; several ± are independent unless a ∓ ties them, too many Unreadable."""
         places = [place for place, token in enumerate(tokens) if token.text in ("pm", "mp") and token.kind == "command"]
         tied = any(tokens[place].text == "mp" for place in places)
         if not places or (tokens[0].text == "\\{" and is_bracket(tokens)):
@@ -306,7 +306,7 @@ class _Reader:
         return MathRow(opened, tuple(values), closed) if commas else values[0]
 
     def _matrix(self, tokens: list[Token]) -> MathValue:
-        """Read a matrix, and a factor before it."""
+        """Read a matrix, and a factor before it; Unreadable where rows differ in length or more follows."""
         begin = next(place for place, token in enumerate(tokens) if token.kind == "begin")
         if tokens[begin].text not in MATRICES or not is_bracket(tokens[begin:]):
             raise limits.Unreadable

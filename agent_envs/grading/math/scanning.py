@@ -125,7 +125,7 @@ class _Scanner:
             self._scan_sign(alias)
 
     def _scan_sign(self, sign: str) -> None:
-        """Scan a sign with its brackets; a group of prose loses its braces."""
+        """Scan a sign, and count its brackets; the braces of a group of prose are left out."""
         if sign == "{":
             self.groups.append((self.prose_next or self._in_prose(), self.prose_next))
             if self.prose_next:

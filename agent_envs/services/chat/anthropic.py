@@ -138,7 +138,7 @@ class AnthropicChat(HttpChat):
 
 
 def _sdk(name: str) -> tuple[ModuleType, ModuleType]:
-    """Return the SDK and its HTTP library; an SDK that stands on another one is too old."""
+    """Import the SDK and its HTTP library; MissingExtra where one is missing, as for an SDK that stands on another one."""
     try:
         import anthropic
         import httpx2

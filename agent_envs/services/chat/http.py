@@ -124,7 +124,7 @@ class HttpChat(Uncopied):
         return replace(reply, text=reply.text.replace(self._key, "(key)"), tool_calls=calls)
 
     def _read(self, answer: Any, request: ChatRequest) -> ChatReply:
-        """Read an answer; the fault of a useless one carries the usage that it cost."""
+        """Read an answer; the fault of a useless one carries the usage that it cost, and is raised."""
         try:
             return self.read(answer, request)
         except EnvFault as fault:
@@ -138,7 +138,7 @@ class HttpChat(Uncopied):
         return base_url(url, self.endings, name)
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
-        """Return the JSON body of a request; fields that are None are not sent."""
+        """Return the JSON body of a request without fields that are None; each API's class overrides it."""
         raise NotImplementedError
 
     def headers(self) -> dict[str, str]:
@@ -154,7 +154,7 @@ class HttpChat(Uncopied):
         return self._client.json("POST", self.url, seconds=seconds, headers=self.headers(), json=body)
 
     def read(self, answer: Any, request: ChatRequest) -> ChatReply:
-        """Return the reply that an answer holds."""
+        """Return the reply that an answer holds; each API's class overrides it."""
         raise NotImplementedError
 
     def usage(self, answer: Any) -> dict[str, int]:

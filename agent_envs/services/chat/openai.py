@@ -153,7 +153,7 @@ def _message(turn: ChatTurn) -> dict[str, Any]:
 
 
 def _met_stop(choice: dict[str, Any], text: Any, request: ChatRequest) -> str:
-    """Return the stop string that a server cut and names (vLLM: `stop_reason`, SGLang: `matched_stop`)."""
+    """Return the stop string that a server cut and names (vLLM: `stop_reason`, SGLang: `matched_stop`); "" if none."""
     for name in ("stop_reason", "matched_stop"):
         met = member(choice, name, str)
         if met and met in request.stop and isinstance(text, str) and not text.endswith(met):

@@ -126,7 +126,7 @@ class Metered:
         self._model, self._budget = model, budget
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the model itself: settings, `require_key`, `close`."""
+        """Return an attribute of the model itself (settings, `require_key`, `close`); AttributeError for a private name."""
         if name.startswith("_"):  # of a copy, which asks before it has a model
             raise AttributeError(name)
         return getattr(self._model, name)

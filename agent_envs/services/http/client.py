@@ -148,7 +148,7 @@ class _Exchange:
         self._connected = self._answered = self._proxied = False
 
     def run(self, pool: "httpcore.ConnectionPool", request: "httpcore.Request") -> HttpReply:
-        """Send a request and return its reply; it is sent again where a kept connection had gone stale."""
+        """Send a request and return its reply, again where a kept connection had gone stale; TransportFault if that fails."""
         import httpcore
 
         errors = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError)

@@ -184,7 +184,7 @@ def best_rows(scores: Scores, top_k: int, bar: float = 0.0) -> tuple[list[int], 
 
 
 def build_files(corpus: Corpus, settings: BM25Settings, progress: Progress | None = None) -> IndexFiles:
-    """Tokenize a corpus (title and text of each passage) and let bm25s score it."""
+    """Tokenize a corpus (title and text of each passage) and let bm25s score it; UsageError for one too large for memory."""
     if len(corpus) > MOST_PASSAGES:
         raise UsageError(
             f"a BM25 index of {len(corpus):,} passages needs about {len(corpus) * 5e-6:.0f} GB of memory to build; "

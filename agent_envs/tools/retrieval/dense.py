@@ -245,7 +245,7 @@ class DenseRetriever(Uncopied):
         self._port = ExternalPort(self.name, backend, recording=recording, deterministic=True)
 
     def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
-        """Return the passages whose vectors are nearest to the query's; `support` and `seed` are not read.
+        """Return the passages whose vectors are nearest to the query's, () for none; `support` and `seed` are not read.
 
         Raises EnvFault: a replay has no such query, or the recording names passages that this corpus has not.
         """
@@ -260,7 +260,7 @@ class DenseRetriever(Uncopied):
         return {"ids": [self.corpus[row].id for row in rows], "scores": scores}
 
     def _read(self, answer: Any, top_k: int) -> tuple[Hit, ...]:
-        """Return the hits of an answer, which may come from anybody's recording."""
+        """Return the hits of an answer, maybe from anybody's recording; EnvFault where it is no ranking of this corpus."""
         try:
             ids, scores = answer["ids"], [float(score) for score in answer["scores"]]
             passages = [self.corpus[self.corpus.row(name)] for name in ids]

@@ -184,7 +184,7 @@ class RetrieverServer:
         self._socket.close()
 
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer one request, as ASGI has it."""
+        """Answer one request, as ASGI has it: refusals and faults as a status with a reason; nothing if the client is gone."""
         began, queries = time.monotonic(), 0
         status, value, headers = 500, {"error": "the server failed; its log says why"}, {"Connection": "close"}
         try:
@@ -206,7 +206,7 @@ class RetrieverServer:
         await Response(body, status, headers, media_type="application/json")(scope, receive, send)
 
     async def _result(self, request: Request) -> tuple[Any, int]:
-        """Answer a request; return the reply and the number of its queries."""
+        """Return the reply to a request and the number of its queries; HTTPException for a sender, path or method refused."""
         self._check_sender(request)
         path = request.url.path
         if path not in METHODS:
@@ -240,7 +240,7 @@ class RetrieverServer:
                 raise HTTPException(401, "a token is needed: Authorization: Bearer TOKEN", bearer)
 
     async def _body(self, request: Request) -> bytes:
-        """Return the body, which has a cap and a deadline; the connection's own clock runs a little longer."""
+        """Return the body within cap and deadline, else HTTPException; the connection's own clock runs a little longer."""
         too_large = HTTPException(413, f"a body has at most {self.max_body} bytes")
         if len(length := request.headers.get("content-length", "0")) > 18 or int(length) > self.max_body:
             raise too_large
@@ -276,7 +276,7 @@ class RetrieverServer:
 
 
 def _listening_socket(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; what connects before the server serves waits."""
+    """Return a socket that listens (what connects before the server serves waits); UsageError where that fails."""
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

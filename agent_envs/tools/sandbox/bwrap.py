@@ -41,7 +41,7 @@ class BwrapBackend:
         self._fork_servers: dict[tuple[bool, tuple[str, ...]], ForkServer] = {}
 
     def open(self, spec: SandboxSpec, saved: bytes | None) -> "BwrapInterpreter":
-        """Return a fresh interpreter (see `Backend`); memory is never saved."""
+        """Open a fresh interpreter (see `Backend`), a second try after a lost server; UsageError for too little memory."""
         memory = spec.limits.memory_mb
         if memory is None or memory < LEAST_MEMORY_MB:
             raise UsageError(
