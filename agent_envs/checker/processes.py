@@ -33,7 +33,7 @@ SECONDS = 600
 
 
 def run_child(subject: EnvUnderTest, job: dict[str, Any], hash_seed: str) -> dict[str, Any]:
-    """Run a job (`play`, `agents`, `restore`) in a fresh process; CheckFailed if it fails, CheckSkipped for a __main__ class."""
+    """Run a job (`play`, `agents`, `restore`) in a fresh process; CheckFailed if it fails, CheckSkipped if none can import."""
     if not subject.importable:
         raise CheckSkipped("the class is defined in __main__, which a fresh process cannot import")
     around = {"path": sys.path, "folder": os.getcwd(), "variables": dict(os.environ)}

@@ -38,7 +38,7 @@ def words_of(text: str) -> frozenset[str]:
 
 
 def share(text: str, other: str, besides: str = "") -> float:
-    """Return the share of the words of a text, besides those of a third, that another text has."""
+    """Return the share of the words of a text, besides those of a third, that another text has; 0.0 of no words."""
     words = words_of(text) - words_of(besides)
     return len(words & words_of(other)) / len(words) if words else 0.0
 
@@ -68,7 +68,7 @@ def units_in(question: str) -> set[str]:
 
 
 def unit_of(text: str) -> str:
-    """Return the unit of the first quantity of a text."""
+    """Return the unit of the first quantity of a text; "" without one."""
     match = re.search(rf"\$\d|\d {_UNIT}", text)
     return (match[1] or "dollar") if match else ""
 

@@ -166,7 +166,7 @@ class LegalSearch(TurnEnv):
         strict: bool = False,
         render_mode: str | None = None,
     ) -> None:
-        """Set up the source, the engines, the reward and the limits; see the class for the arguments."""
+        """Set up source, engines, reward and limits; UsageError for an argument out of its range. The class describes them."""
         self.render_mode = render_mode
         self.take_form(examples, thoughts, strict)
         check_engines(semantic=semantic, keyword=keyword)

@@ -69,7 +69,7 @@ def read_contracts(path: Path) -> Read:
 
 
 def _cuad(path: Path, whole: DataRow) -> Read:
-    """Read contracts with SQuAD 2.0's fields; a question asks about one contract, so its name is put before it."""
+    """Read contracts with SQuAD 2.0's fields; each question gets its contract's name before it, a missing text fails."""
     sections: list[Section] = []
     rows: list[LegalRow] = []
     for contract in _rows(whole, "data"):
@@ -99,7 +99,7 @@ def _cuad_row(row: DataRow, title: str, text: str) -> LegalRow:
 
 
 def _legalbench_rag(path: Path, whole: DataRow) -> Read:
-    """Read a benchmark; its texts lie in the folder `corpus` beside it or beside its folder, as they are published."""
+    """Read a benchmark; its texts lie in the folder `corpus` beside it or beside its folder, else DataMissing is raised."""
     folders = [path.parent / "corpus", path.parent.parent / "corpus"]
     folder = next((place for place in folders if place.is_dir()), None)
     if folder is None:
@@ -157,7 +157,7 @@ def _row(identity: str, kind: str, question: str, marked: list[tuple[str, str, t
 
 
 def _rows(row: DataRow, field: str, needed: bool = True) -> Iterator[DataRow]:
-    """Yield the entries of a field's list as rows that know their place; a missing list is empty where it is not needed."""
+    """Yield the entries of a field's list as rows that know their place; no list is an error where one is needed."""
     entries: Any = row.fields.get(field)
     if entries is None and not needed:
         return
@@ -322,7 +322,7 @@ class BenchmarkSource(RowsSource):
 
 
 def _refuse_circle(path: Path) -> None:
-    """Follow a question file's library, which may be another question file, to its end."""
+    """Follow a question file's library, which may be another question file, to its end; UsageError if it leads back."""
     visited: set[Path] = set()
     place = path
     while place.is_file() and place.suffix.lower() == ".jsonl" and _is_question_file(place):

@@ -61,7 +61,7 @@ class ChainProgress:
 
 
 def documents(text: str) -> list[SearchDocument]:
-    """Return the documents that a message shows, in either format."""
+    """Return the documents that a message shows, in either format; [] for broken JSON."""
     body = text.partition("<information>")[2].partition("</information>")[0].strip()
     if body.startswith("{"):
         try:
@@ -175,7 +175,7 @@ def _sides_in(template: str, text: str) -> tuple[str, str] | None:
 def _value(
     name: str, kind: str, relation: Relation, documents_read: Sequence[SearchDocument]
 ) -> tuple[str, str, Relation] | None:
-    """Return the value of a relation that documents about a subject state, with the kind and the relation."""
+    """Return the first value that documents about a subject state of a relation, with kind and relation; None without any."""
     for document in documents_read:
         if document.title in (name, f"{name} ({kind})"):
             for sentence in re.split(r"(?<=\.) ", document.text):

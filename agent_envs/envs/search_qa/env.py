@@ -149,7 +149,7 @@ class SearchQA(TurnEnv):
         strict: bool = False,
         render_mode: str | None = None,
     ) -> None:
-        """Set up the source, the reward and the limits; see the class for the arguments."""
+        """Set up source, reward and limits; UsageError for an argument out of its range or without meaning."""
         self.render_mode = render_mode
         self.take_form(examples, thoughts, strict)
         choice("SearchQA", "observation_format", observation_format, FORMATS)

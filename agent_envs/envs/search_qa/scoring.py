@@ -25,7 +25,7 @@ _TAG = re.compile(r"</?(?:think|search|information|answer)>")
 
 
 def make_reward(name: str, retrieval_score: float, equal: Equal = exact_match) -> RewardSpec:
-    """Return a reward spec.
+    """Return a reward spec; UsageError for an unknown name, or a retrieval score that has no meaning with it.
 
     Args:
         name: `em`, `exact`, `em_format` or `f1`.

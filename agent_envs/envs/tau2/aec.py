@@ -106,14 +106,14 @@ class DualControl(AECEnv):  # type: ignore[misc]
         self.agent_selection = _PLAYERS[self.dialogue.turn]
 
     def observe(self, agent: str) -> dict[str, str]:
-        """Return a side's observation: all that it has not seen before its coming turn."""
+        """Return a side's observation: all that it has not seen before its coming turn; UsageError for an unknown side."""
         if agent not in self._unseen:
             fix = f"the sides are {AGENT} and {USER}" if self._unseen else "call reset() first"
             raise UsageError(f"dual_control: observe({agent!r}); {fix}")
         return {"text": text_of(self._unseen[agent])}
 
     def step(self, action: str | None) -> None:
-        """Take the turn of the side whose turn it is."""
+        """Take the turn of the side whose turn it is; after the end, remove that side. UsageError without a conversation."""
         if not self.agents:
             raise UsageError("dual_control: step() without a conversation; call reset() first")
         player = self.agent_selection
@@ -142,7 +142,7 @@ class DualControl(AECEnv):  # type: ignore[misc]
         self._accumulate_rewards()
 
     def render(self) -> str | None:
-        """Return the whole conversation, both sides' calls included."""
+        """Return the whole conversation, both sides' calls included; None unless made with render_mode="ansi"."""
         return transcript(self.dialogue.lines) if self.render_mode == "ansi" else None
 
     def close(self) -> None:

@@ -181,7 +181,7 @@ class _ViewBuilder:
             yield from self._judge(self.full, self.criteria, score_of(self.episode.turns[-1]).get(f"{NL_ASSERTION}*"))
 
     def _db_checks(self, counts: bool) -> Iterator[ViewCheck]:
-        """Yield checks of the expected changes of the databases, and of changes that were not expected."""
+        """Yield checks of the expected changes of the databases, and of changes that were not expected; none if unknown."""
         world, expected = self.dialogue.world, self.expected
         if expected is None:
             return

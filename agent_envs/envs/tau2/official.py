@@ -148,7 +148,7 @@ class Deck:
         }
 
     def split(self, name: str | None) -> tuple[str, ...]:
-        """Return the ids of a split in file order; None means all."""
+        """Return the ids of a split in file order, all for None; UsageError for an unknown split."""
         if name is None:
             return self.ids
         if name not in self.splits:
@@ -156,7 +156,7 @@ class Deck:
         return self.splits[name]
 
     def task(self, task_id: str) -> dict[str, Any]:
-        """Return a task's record, to read only; it is parsed once."""
+        """Return a task's record, to read only and parsed once; UsageError for an unknown id."""
         if task_id not in self._texts:
             raise UsageError(f"tau2 has no task {task_id!r} in this domain")
         if task_id not in self._parsed:

@@ -50,7 +50,7 @@ PLAYERS: dict[tuple[Side, str], Callable[[Any], Partner]] = {
 def make_partner(
     side: Side, who: str | ChatModel, persona: str | Mapping[str, Any] = "task", guidelines: str = "own"
 ) -> Partner:
-    """Return the partner that plays a side.
+    """Return the partner that plays a side; UsageError for an unknown one.
 
     Args:
         side: "user" or "assistant".

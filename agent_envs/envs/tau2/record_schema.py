@@ -94,7 +94,7 @@ def _number(value: Any, where: str) -> float:
 
 
 def _integer(value: Any, where: str) -> int:
-    """Return a value as an int; whole floats, texts and truths are read loosely, up to a number of digits."""
+    """Return a value as an int; whole floats, texts and truths are read loosely, SchemaError for others."""
     if isinstance(value, bool | int):
         return int(value)
     match = _WHOLE.fullmatch(value.strip()) if isinstance(value, str) else None
@@ -106,7 +106,7 @@ def _integer(value: Any, where: str) -> int:
 
 
 def _truth(value: Any, where: str) -> bool:
-    """Return a value as a bool; the original's words and numbers for true and false are read."""
+    """Return a value as a bool; the original's words and numbers for true and false are read, SchemaError for others."""
     plain = value.lower() if isinstance(value, str) else value
     for texts, meaning in (
         (("true", "1", "yes", "y", "on", "t"), True),

@@ -118,7 +118,7 @@ def _first_item(order: dict[str, Any], item_id: str) -> dict[str, Any]:
 
 
 def _replacement(world: World, order: dict[str, Any], item_id: str, new_item_id: str) -> tuple[dict[str, Any], float]:
-    """Return the variant that replaces an item, and how much more it costs."""
+    """Return the variant that replaces an item, and how much more it costs; a tool's failure if it is not available."""
     item = _first_item(order, item_id)
     variant = _variant(world, item["product_id"], new_item_id)
     if not variant["available"]:
@@ -288,7 +288,7 @@ def modify_pending_order_address(
 def _replacements(
     world: World, order: dict[str, Any], item_ids: list[str], new_item_ids: list[str]
 ) -> tuple[list[dict[str, Any]], float]:
-    """Return the variants that replace a pending order's items, and how much more they cost together."""
+    """Return the variants that replace a pending order's items, and how much more they cost, or raise a tool's failure."""
     missing = _missing_item(order, item_ids)
     if missing is not None:
         raise ToolFailure(f"{missing} not found")

@@ -107,7 +107,7 @@ def succeeded(score: Evaluation, reward: str) -> bool:
 
 
 def make_reward(name: str) -> RewardSpec:
-    """Return the reward of a name."""
+    """Return the reward of a name; UsageError for an unknown one."""
     if name not in REWARDS:
         raise UsageError(f"tau2: reward={name!r} is unknown; the rewards are {', '.join(REWARDS)}")
     if name == "dense":

@@ -24,7 +24,7 @@ _PHRASES = (
 
 
 def next_action(env: TurnEnv) -> str:
-    """Return the agent's next line by the criteria; for a user, the scripted user's answer to the conversation so far."""
+    """Return the agent's next line by the criteria; for a user, the scripted user's. UsageError with a live service."""
     core = env.unwrapped
     assert isinstance(core, Tau2Env)
     if core.live_service:

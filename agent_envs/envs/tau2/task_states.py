@@ -107,7 +107,7 @@ def same_world(domain: Domain, one: DomainState, other: DomainState) -> bool:
 
 
 def _answers_by_call(lines: tuple[Line, ...]) -> Iterator[tuple[ToolCall, ToolReply]]:
-    """Yield each call with its answer, which the next line holds."""
+    """Yield each call with its answer, which the next line holds; ReplayMismatch where one is missing."""
     calls: tuple[ToolCall, ...] = ()
     for line in (*lines, Line("assistant")):
         replies = line.results if line.sender == "environment" else ()

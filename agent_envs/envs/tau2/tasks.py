@@ -50,7 +50,7 @@ class RowSource(Uncopied):
         return len(self.ids(split))
 
     def get(self, split: str, key: int | str) -> Task:
-        """Return a task of a split by index >= 0 or by id."""
+        """Return a task of a split by index >= 0 or by id, parsed once; KeyError if there is none."""
         ids = self.ids(split)
         if isinstance(key, int):
             if not 0 <= key < len(ids):

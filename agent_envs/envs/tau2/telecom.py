@@ -51,7 +51,7 @@ def _line_of(world: World, customer_id: str, line_id: str) -> Any:
 
 @lru_cache(maxsize=32)
 def _directory(database: Database) -> dict[str, tuple[str, str]]:
-    """Map each number in the pristine tables to the keys of the customer and the line that a search finds first."""
+    """Map each number in the pristine tables to the keys of the customer and line found first; {} if a search may fail."""
     lines, customers = database.tables["lines"], database.tables["customers"]
     entries: dict[str, tuple[str, str]] = {}
     for key, customer in customers.items():
@@ -380,7 +380,7 @@ def assert_no_overdue_bill(world: World, overdue_bill_id: str) -> bool:
 
 
 def synchronise(world: World) -> None:
-    """Carry the line's state to the phone, a payment to the bill, and a payment request to the phone."""
+    """Carry the line's state to the phone, a payment to the bill, and its request to the phone; nothing without a number."""
     around = surroundings(world)
     number = around["phone_number"]
     if number is None:

@@ -82,7 +82,7 @@ class World:
 
     @property
     def phone(self) -> View:
-        """The user's database, for tools of domains that have one."""
+        """The user's database, for tools of domains that have one; UsageError for others."""
         if self.user is None:
             raise UsageError("this domain has no user database")
         return self.user
@@ -231,7 +231,7 @@ def call(
 def run_function(
     domain: Domain, state: DomainState, side: str, name: str, arguments: Mapping[str, Any]
 ) -> tuple[FunctionOutcome, DomainState]:
-    """Execute an initial action or an assertion (a helper or a tool of that side), then synchronise."""
+    """Execute an initial action or assertion (a helper or tool of that side) and synchronise; UsageError for an unknown one."""
     kit = domain.user if side == "user" else domain.assistant
     function = kit.function(name) if kit is not None else None
     if function is None:

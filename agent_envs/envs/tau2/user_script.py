@@ -117,7 +117,7 @@ class UserScript:
 
 
 def read_script(row: Mapping[str, Any], where: str = "user_script") -> UserScript:
-    """Read the script in a task's member `user_script`."""
+    """Read the script in a task's member `user_script`; UsageError for another form, too many entries or no want."""
     try:
         spec = shaped(thawed(row), _SCRIPT, where)
     except SchemaError as error:

@@ -297,7 +297,7 @@ class _ExpressionParser(TokenReader):
         return power(self.operand(), inverse(index, self.budget), self.budget)
 
     def _function(self, text: str) -> Quotient:
-        """Parse a function with its powers, base and arguments; a sine to the power -1 is the arcsine, only `log` has a base."""
+        """Parse a function with its powers, base (of a log alone) and arguments; a sine to the power -1 is the arcsine."""
         base = exponent = None
         while self.at("^", "_"):
             if self.take("_"):

@@ -247,7 +247,7 @@ class _Reader:
             return "", _words(tokens)
 
     def _read_signs(self, tokens: list[Token]) -> tuple[str, MathValue]:
-        """Read an item once for each choice of its signs; several ± are independent unless a ∓ ties them, too many Unreadable."""
+        """Read an item for each choice of its signs; several ± are independent, unless a ∓ ties them (Unreadable if many)."""
         places = [place for place, token in enumerate(tokens) if token.text in ("pm", "mp") and token.kind == "command"]
         tied = any(tokens[place].text == "mp" for place in places)
         if not places or (tokens[0].text == "\\{" and is_bracket(tokens)):

@@ -136,7 +136,7 @@ def _calculations(text: str) -> tuple[str, ...]:
 
 
 def _steps(op: str, q: int, n: int, m: int) -> list[str]:
-    """Return the calculations of one sentence, see `word_problems.Form.op`."""
+    """Return the calculations of one sentence, [] where it only states a number; see `word_problems.Form.op`."""
     if op == "=":
         return []
     if not q:  # an opening, which states both numbers

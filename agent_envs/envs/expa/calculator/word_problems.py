@@ -75,7 +75,7 @@ class CalcBenchSource:
             return source.get(split, index % source.size(split))
 
     def place(self, split: str, index: int) -> tuple[str, int]:
-        """Return the member that an index >= 0 falls to, and the index within it."""
+        """Return the member that an index falls to, and the index within it; KeyError for an index below 0."""
         if isinstance(index, bool) or index < 0:
             raise KeyError(index)
         sizes = self._sizes[split]

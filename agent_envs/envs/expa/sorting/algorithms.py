@@ -170,7 +170,7 @@ _SIZES: Mapping[str, tuple[int, int]] = {
 
 
 def able_sizes(name: str) -> range:
-    """Return the numbers of items that an algorithm is for."""
+    """Return the numbers of items that an algorithm is for; UsageError for an unknown one."""
     if name not in ALGORITHMS:
         raise UsageError(f"sorting: algorithm {name!r} is unknown; the algorithms are {', '.join(ALGORITHMS)}")
     low, high = _SIZES.get(name, (2, MOST))

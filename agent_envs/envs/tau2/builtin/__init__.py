@@ -20,7 +20,7 @@ DOMAINS = ("retail", "airline", "telecom")
 
 
 def known_domain(name: str) -> str:
-    """Return a domain's name."""
+    """Return a domain's name unchanged; UsageError for an unknown one."""
     if not isinstance(name, str) or name not in DOMAINS:
         raise UsageError(f"tau2 has no domain {name!r}; the domains are {', '.join(DOMAINS)}")
     return name

@@ -54,7 +54,7 @@ def struck(case: Case) -> Pieces:
 
 
 def late(case: Case) -> Pieces:
-    """Draw a complaint about a delayed flight: it is moved to another day, and then a certificate is due."""
+    """Draw a complaint about a delayed flight: it is moved, and then a certificate is due; Unfit if no trip allows it."""
     for trip in case.free():
         worth = compensation(case.membership, trip.record, trip.statuses)
         if "delayed" not in trip.statuses or not trip.open or not worth or trip.record["cabin"] == "basic_economy":
@@ -125,7 +125,7 @@ def at_most(limit: int) -> Fact:
 
 
 def move(case: Case) -> Pieces:
-    """Draw a wish for another day for one flight of a trip."""
+    """Draw a wish for another day for one flight of a trip; Unfit if no trip allows it."""
     for trip in case.free():
         if trip.open and "delayed" not in trip.statuses and trip.record["cabin"] != "basic_economy":
             piece = moving(case, trip, case.rng.randrange(len(trip.legs)))

@@ -33,7 +33,7 @@ def task_id(split: str, number: int, difficulty: str, world: int = 0) -> str:
 
 
 def world_of(task: str) -> int:
-    """Return the world of a generated task's id."""
+    """Return the world of a generated task's id; 0 for any other id."""
     match = _ID.fullmatch(task)
     return int(match[4] or 0) if match else 0
 

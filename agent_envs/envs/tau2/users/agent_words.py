@@ -23,7 +23,7 @@ class Words:
         return not self.bits
 
     def search(self, text: str) -> re.Match[str] | None:
-        """Return the first match in a text."""
+        """Return the first match in a text; None without one."""
         return self.compiled.search(text) if self.stand(text) else None
 
     def sub(self, new: str | Callable[[re.Match[str]], str], text: str) -> str:

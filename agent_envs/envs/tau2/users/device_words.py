@@ -420,7 +420,7 @@ def label_of(thing: str) -> str:
 
 
 def _permissions(reading: _Reading, text: str, question: bool) -> Hits:
-    """Parse requests about an app's permissions, which stand apart from their verb more often than not."""
+    """Parse requests about an app's permissions, which may stand apart from their verb; [] without such words."""
     app = terms.APP.search(text)
     if app:
         reading.app = "browser" if "browser" in app[0].lower() else "messaging"

@@ -225,7 +225,7 @@ class Reaction:
             self._go_on(refused=True)
 
     def _answer_refusal(self) -> None:
-        """Answer a refusal: protest as often as the manners have it, then turn to the next want."""
+        """Answer a refusal: protest as often as the manners have it, else accept it and turn to the next want."""
         if self._protest():
             return
         if following(self.script, self.mind, True) is not None:

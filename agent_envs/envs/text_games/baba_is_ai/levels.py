@@ -93,7 +93,7 @@ class MapDraft:
         return [(x, y) for x in columns for y in rows if (x, y) not in occupied]
 
     def line(self, words: str, starts: list[tuple[int, int, bool]]) -> list[tuple[int, int]]:
-        """Write three words at one of the starts (x, y, downwards) and return their cells."""
+        """Write three words at a random free start of (x, y, downwards) and return their cells; Full if none is free."""
         self.rng.shuffle(starts)
         for x, y, down in starts:
             cells = [(x, y + n) if down else (x + n, y) for n in range(len(words))]

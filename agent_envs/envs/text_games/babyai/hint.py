@@ -130,7 +130,7 @@ class Belief:
         return any(cell not in self.explored for cell in self._view(state))
 
     def _view(self, state: State) -> Iterator[complex]:
-        """Yield the cells that are seen from a state, as far as walls and doors are known to hide others."""
+        """Yield the cells that are seen from a state, up to the first known wall or closed door in each direction."""
         cell, facing = state
         for ahead in range(VIEW):
             row = cell + facing * ahead

@@ -77,7 +77,7 @@ def local_level(kind: str, distractors: int = 0) -> Level:
 
 
 def named_level(name: str) -> Level:
-    """Return a BabyAI level of minigrid by its registered name; prefix and version may be left out."""
+    """Return a BabyAI level by its registered name, prefix and version optional; UsageError for an unknown one."""
     spec = next((spec for spec in _registered_levels().values() if name in _spellings(spec)), None)
     if spec is None:
         raise UsageError(f"BabyAI: level={name[:80]!r} is not known; minigrid has {', '.join(_registered_levels())}")
@@ -195,7 +195,7 @@ def _clauses(level: Any, things: list[Any]) -> Any:
 
 
 def _gen_grid(level: Any, width: int, height: int) -> None:
-    """Generate a level as minigrid's `RoomGridLevel._gen_grid` does, without its messages, and not for ever."""
+    """Generate a level as minigrid's `_gen_grid` does, without its messages; UsageError after many rejected missions."""
     for _ in range(MOST_ATTEMPTS):
         try:
             _minigrid().roomgrid.RoomGrid._gen_grid(level, width, height)
@@ -242,7 +242,7 @@ def _spellings(spec: Any) -> tuple[str, ...]:
 
 
 def _minigrid() -> SimpleNamespace:
-    """Import minigrid, and return the modules of it that are used."""
+    """Import minigrid, and return the modules of it that are used; MissingExtra where it is not installed."""
     try:
         import minigrid.envs.babyai as babyai
     except ImportError:

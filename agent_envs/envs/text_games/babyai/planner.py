@@ -190,7 +190,7 @@ class _Attempt:
                 return
 
     def _way(self, cells: Mapping[int, int], barred: frozenset[int]) -> list[int]:
-        """Return the cheapest route to face one of the cells, through things in the way if there is no free one."""
+        """Return the cheapest route to face one of the cells, through things in the way if none is free; _Stuck without any."""
         goal = facing_states(self.world, cells)
         path = route(self.world, goal, RouteCosts(barred=barred, only_open=self.only_open))
         path = path or route(self.world, goal, RouteCosts(BLOCKER, LOCK, barred, self.only_open))
@@ -253,7 +253,7 @@ class _Attempt:
         self._drop(lambda state: 0 if cells[(state >> 2) + ahead[state & 3]] == EMPTY else None)
 
     def _drop(self, goal: Goal) -> None:
-        """Walk to a state that the goal accepts, and drop what is carried."""
+        """Walk to a state that the goal accepts, and drop what is carried; _Stuck where there is no way."""
         path = route(self.world, goal, RouteCosts(only_open=self.only_open))
         if path is None:
             raise _Stuck

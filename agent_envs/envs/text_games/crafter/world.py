@@ -227,7 +227,7 @@ class _Roll(dict[Any, None]):
 
 @lru_cache(maxsize=1)
 def _kit() -> SimpleNamespace:
-    """Import crafter, quietly (an old `gym` beside it talks), and return what of it is used."""
+    """Import crafter, quietly, and return the parts of it that are used, cached; MissingExtra where it is not installed."""
     with muted_stdout(), redirect_stderr(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

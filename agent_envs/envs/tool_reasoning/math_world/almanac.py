@@ -123,7 +123,7 @@ class NumberWorld(Uncopied):
         return tuple(sorted(links, key=places.__getitem__))
 
     def chain(self, rng: random.Random, hops: int, accepts: Callable[[str, Relation], bool]) -> LookupChain | None:
-        """Return a chain of so many look-ups whose last relation is wanted (asked with the kind of its subject).
+        """Return a chain of so many look-ups whose last relation `accepts` (asked with its subject's kind), or None.
 
         None where the draw leads nowhere, or where a query would not find its passage.
         """

@@ -78,7 +78,7 @@ def fitted(value: int, span: Span) -> tuple[int, str]:
 
 
 def draw(kind: ProblemKind, rng: random.Random, level: int, fixed: Numbers) -> tuple[Numbers, Number] | None:
-    """Draw the numbers of a problem around those that are known, and return them with the answer.
+    """Draw the numbers of a problem around those that are known, and return them with the answer, or None.
 
     None where they make no problem, or where the answer is too long or easily guessed.
     """
