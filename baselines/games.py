@@ -21,7 +21,7 @@ class GameAgent(ChatAgent):
     def __init__(
         self, model: Any = "", *, condition: str = "cot", history: int = 16, keep_thoughts: bool = False, **options: Any
     ) -> None:
-        """Take the condition, and the number of past turns to show."""
+        """Take the condition, and the number of past turns to show; UsageError for an unknown condition."""
         super().__init__(model, **options)
         if condition not in sections("games"):
             raise UsageError(

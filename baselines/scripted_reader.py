@@ -169,7 +169,7 @@ class ReaderInput:
 
     @property
     def back(self) -> list[str]:
-        """The messages that came back after the reader's own."""
+        """The messages that came back after the reader's own; none before that."""
         roles = [row["role"] for row in self.rows]
         return list(self.texts[roles.index("assistant") :]) if "assistant" in roles else []
 

@@ -258,7 +258,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(table: PublishedTable, args: argparse.Namespace) -> int:
-    """Plan, play and print the table; the exit code is 3 if a cell is missing or incomplete."""
+    """Plan, play and print the table, or only plan it (`--dry-run`); return 3 if a cell is missing or incomplete, else 0."""
     agents = {name for name in args.rows.split(",") if name}
     baselines = sorted({row.agent for row in table.rows} - {""})
     if unknown := agents - set(baselines):

@@ -60,7 +60,7 @@ def import_vectors(corpus: Corpus, encoder: Encoder, vectors: Path, ids: Path, c
 
 
 def _order(corpus: Corpus, ids: Path) -> NDArray[np.intp]:
-    """Return the row of the imported vectors for each passage of the corpus."""
+    """Return the row of the imported vectors for each passage; UsageError unless the ids name each passage once."""
     try:
         text = ids.read_text("utf-8")
         names = json.loads(text) if text.lstrip().startswith("[") else text.splitlines()

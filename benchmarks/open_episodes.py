@@ -62,7 +62,7 @@ def resident_mb() -> int:
 
 
 def cell(episodes: int) -> dict[str, Any]:
-    """Play so many episodes, all at a time, and return what they cost."""
+    """Play so many episodes, all at a time, and return what they cost; exit where not all are finished."""
     from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, plan_of
     from agent_envs.rollout.run_many import run_many
 

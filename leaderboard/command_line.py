@@ -233,7 +233,7 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
-    """Verify a submission and write it in the form of `--to`."""
+    """Verify a submission, write it in the form of `--to`, and return 0."""
     suite, entrant = entrant_of(args.folder, _how(args))
     if args.to == "hub":
         text = hub_results(entrant, suite.name, args.dataset, args.source)
@@ -269,7 +269,7 @@ def _build(args: argparse.Namespace) -> int:
 
 
 def _clear(args: argparse.Namespace) -> int:
-    """Remove cached files, those that were used longest ago first, until at most `--most` megabytes stay."""
+    """Remove cached files, those used longest ago first, until at most `--most` megabytes stay; UsageError below 0."""
     if not 0 <= args.most < 1e9:
         raise UsageError(f"clear: --most {args.most}; give megabytes, 0 or more")
     count, left = trim(int(1e6 * args.most), young=0.0)

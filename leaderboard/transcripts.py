@@ -95,7 +95,7 @@ def replayed(entrant: Entrant, suite: Suite, keys: set[str]) -> tuple[list[tuple
 
 
 def _open_submission(entrant: Entrant, suite: Suite, answers: Path | None) -> Directory:
-    """Return the folder of a submission, still the one that was verified, its recorded answers written to a file if asked."""
+    """Open a submission's folder, and write its recorded answers if asked; UsageError if it changed since its verification."""
     assert entrant.folder is not None
     try:
         directory = Directory(entrant.folder, len(suite_text(suite).encode()))

@@ -293,7 +293,7 @@ def _flags(verdict: Verification, submission: Submission, how: How) -> Iterator[
 
 
 def _actions(folder: Path, how: How) -> Iterator[tuple[str, str]]:
-    """Yield (key, digest of the actions) of another submission, which is read and not replayed."""
+    """Yield (key, digest of the actions) of another submission, read and not replayed; nothing for an unknown suite."""
     board_suite = known_suite(folder, how.suite, how.registry)
     if isinstance(board_suite, str):
         return

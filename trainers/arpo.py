@@ -122,7 +122,7 @@ def train(
 
 
 def with_tau(settings: ARPOSettings, run: TrainingRun) -> ARPOSettings:
-    """Return settings whose rule has its number: the median of dH over whole rollouts of the start, where none was given."""
+    """Return settings whose rule `paper` has its tau: the median of dH over rollouts of the start, where none was given."""
     branching = settings.branching
     if branching.rule != "paper" or branching.tau is not None:
         return settings

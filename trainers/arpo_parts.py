@@ -143,7 +143,7 @@ def deltas(turns: Sequence[Turn], settings: BranchingSettings, vocabulary: int) 
 
 
 def chance_of(node: BranchNode, settings: BranchingSettings) -> float:
-    """Return the chance of a fork; 0 for rules that choose among the nodes of whole rollouts."""
+    """Return the chance of a fork; 0 for rules that choose afterwards, UsageError for a chance outside [0, 1]."""
     if settings.rule == "random":
         return settings.chance
     if settings.rule == "early":
@@ -302,7 +302,7 @@ class TaskTree:
         return ranked[: (len(nodes) + 1) // 2] if self._settings.rule == "top" else ranked
 
     def _spread(self, waiting: Lane, lockstep: Lockstep) -> float:
-        """Return the std of the reward of extra rollouts from a node."""
+        """Return the std of the reward of extra rollouts from a node; 0 where all of them failed."""
         walk = waiting.walk
         assert walk is not None
         probes = [lockstep.fork(waiting, f"p{n}") for n in range(self._settings.probes)]

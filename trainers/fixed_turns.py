@@ -71,7 +71,7 @@ class LaneTurns:
     lost: int = 0
 
     def take(self, policy: EnginePolicy) -> None:
-        """Take the lane's newest turn."""
+        """Take the lane's newest turn; after a fault, drop the turns of its unfinished episode and count them as lost."""
         lane = self.lane
         if lane.fault or lane.walk is None:
             self.lost += len(self.steps) - self.whole

@@ -283,7 +283,7 @@ def _settings_of(folder: Path) -> dict[str, Any]:
 
 
 def _take_start(model: Any, folder: Path) -> None:
-    """Give a model the weights that a run began with."""
+    """Give a model the weights that a run began with; UsageError where there are none, or of another model."""
     start = Checkpoints(folder / "checkpoints" / "start").best()
     if start is None:
         raise UsageError(f"{folder} has no weights of its start")

@@ -92,7 +92,7 @@ class FeedbackSettings:
         return models and f"feedback by {models}, templates {read_templates(self._texts()).digest}"
 
     def _texts(self) -> Any:
-        """Parse the templates as JSON text; "" where there are none."""
+        """Parse the templates as JSON; "" where there are none, UsageError for no JSON."""
         if not self.templates:
             return ""
         try:

@@ -167,7 +167,7 @@ def check(
 
 
 def _subject(name: str, arguments: list[str] | None) -> Any:
-    """Return the environment of an id, or of `module:Class`."""
+    """Make the environment of an id, or of `module:Class`; UsageError where that fails."""
     from importlib import import_module
 
     from agent_envs.base.errors import UsageError

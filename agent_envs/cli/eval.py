@@ -116,7 +116,7 @@ def evaluate_agent(
 
 
 def _tell_plan(suite: "Suite", settings: "Settings", yes: bool) -> None:
-    """Print the number of episodes that a chat model is to play; one with a price needs --yes or a limit."""
+    """Print the number of episodes of a chat model, if one plays; UsageError for a price without --yes or a limit."""
     from agent_envs.evaluation.runs.costs import prices_of, uses_chat_model
 
     prices = prices_of(suite, settings)
@@ -200,7 +200,7 @@ def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Adv
 
 
 def _sweep(text: str) -> tuple[str, tuple[Any, ...]] | None:
-    """Parse NAME=VALUE,VALUE,... to the name and its values, or None for ""."""
+    """Parse NAME=VALUE,VALUE,... to the name and its values; None for "", UsageError for another form."""
     if not text:
         return None
     name, equals, values = text.partition("=")
@@ -211,7 +211,7 @@ def _sweep(text: str) -> tuple[str, tuple[Any, ...]] | None:
 
 
 def _turn_limits(text: str | None) -> tuple[int, ...]:
-    """Parse turn limits such as "0,1,2"; none for None."""
+    """Parse turn limits such as "0,1,2"; () for None, UsageError for another form."""
     if text is None:
         return ()
     parts = [part.strip() for part in text.split(",") if part.strip()]

@@ -122,7 +122,7 @@ class Session:
         return key, gym.make(full_id(name), **arguments)
 
     def _reset(self, keyed_env: KeyedEnv | None, row: Row) -> tuple[KeyedEnv, Row]:
-        """Reset the environment of a row and return it with the info; the session itself is not changed."""
+        """Reset the environment of a row and return it with the info; UsageError where the index is of another task now."""
         keyed_env = self._env_of(keyed_env, row)
         options = {key: row[key] for key in ("task", "split", "episode_key") if row.get(key) is not None}
         seed = None if row.get("seed") is None else int(row["seed"])
@@ -256,7 +256,7 @@ class TokenRecord:
         return str(self.tokenizer.decode(text_ids, skip_special_tokens=False))
 
     def encode_answer(self, messages: Sequence[Row]) -> list[int]:
-        """Encode the messages that answer the last turn, up to where the next turn begins; `add` adds the ids."""
+        """Encode the messages that answer the last turn, up to where the next begins; UsageError if tokens cannot be added."""
         info = self.session.info
         if info["context"] != "append":
             raise UsageError("its context is replaced every turn (Memory?), and tokens can only be added")

@@ -113,7 +113,7 @@ def _hint(schema: Mapping[str, Any]) -> Any:
 
 
 def _text_tools(core: TurnEnv) -> list[ToolView]:
-    """Return the tools that are called in text."""
+    """Return the tools that are called in text; [] for native calls."""
     protocol = core.written
     if protocol is None:
         return []

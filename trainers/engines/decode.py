@@ -55,7 +55,7 @@ def uniforms(seeds: Sequence[int], lengths: Sequence[int]) -> torch.Tensor:
 
 
 def allowed_table(allowed: Sequence[tuple[int, ...] | None], vocabulary: int) -> torch.Tensor | None:
-    """Return the mask of tokens that each row may draw, (rows, vocabulary) of bool; None where every row may draw all."""
+    """Return the mask of tokens that rows may draw, (rows, vocabulary) of bool; None if all may be, UsageError for bad ids."""
     if all(ids is None for ids in allowed):
         return None
     table = torch.zeros(len(allowed), vocabulary, dtype=torch.bool)
@@ -379,7 +379,7 @@ class Decoding:
         return last_logits(self._model, input_ids=ids.unsqueeze(1), position_ids=positions, **self._slots.next_pass())
 
     def _flush(self) -> None:
-        """Give rows the logprobs and entropies of the tokens they drew since the slots were last assigned."""
+        """Give rows the logprobs and entropies drawn since slots were assigned; FloatingPointError if they are not finite."""
         logprobs = torch.stack([logprobs for logprobs, _ in self._history], 1)  # (slots, steps)
         entropies = torch.stack([entropies for _, entropies in self._history], 1)
         if not bool(torch.isfinite(logprobs).all()):

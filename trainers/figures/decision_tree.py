@@ -239,7 +239,7 @@ class _Grower:
     descending: bool
 
     def node(self, plays: list[_Play], depth: int, order: Permutation, relations: frozenset[Pair]) -> Node:
-        """Build the node after `depth` calls, which left the items in this order and these pairs known."""
+        """Build the node after `depth` calls, with items in this order and pairs known; UsageError where episodes disagree."""
         first = plays[0]
         for play in plays:
             if play.following(depth) != first.following(depth):

@@ -196,7 +196,7 @@ class _Demonstrator:
         return [action.name for action in getattr(getattr(self._core, "game", None), "actions", ())]
 
     def _hasty(self, words: str) -> str:
-        """Return an answer with these words, in the form of another task's answer."""
+        """Return an answer with these words in the form of another task's answer; "" where that does not fit."""
         before, after = self._core.answer_tags
         form = self._borrow()[-1]
         if not words or not before or before not in form or len(self._plan) == 1:

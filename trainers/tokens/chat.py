@@ -146,7 +146,7 @@ class ChatTokenizer:
         return self.codec.encode_rendered(text)
 
     def _ending(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the template's text between the assistant's words and the token that closes its turn, and that token."""
+        """Return the template's text between the assistant's words and the token that closes the turn, and that token."""
         head = self._head_of(self._pieces.closing())
         if head:
             return head[:-1], head[-1:]
@@ -294,7 +294,7 @@ class Conversation:
             raise UsageError("the turn is closed: observe() what followed it before the policy speaks again")
 
     def _extend(self, ids: Sequence[int], trained: Sequence[bool], logprobs: Sequence[float], turn: int) -> None:
-        """Append tokens with their marks, logprobs and turn; tokens that are not trained get zeros."""
+        """Append tokens with their marks, logprobs and turn (zeros where not trained); UsageError where numbers differ."""
         if not len(ids) == len(trained) == len(logprobs):
             raise UsageError(f"{len(ids)} tokens came with {len(trained)} marks and {len(logprobs)} logprobs")
         self.ids += ids

@@ -94,7 +94,7 @@ class Codec:
         return tuple(self._tokenizer.encode(text, add_special_tokens=False, verbose=False))
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Return a text inside a turn as tokens; control tokens must have been broken up before."""
+        """Return a text inside a turn as tokens, () for ""; control tokens must have been broken up before."""
         if not text:
             return ()
         if self._anchor is not None:

@@ -164,7 +164,7 @@ def _extra_head(model: torch.nn.Module) -> ExtraHead:
 
 
 def bare_model(model: torch.nn.Module) -> Any:
-    """Return the transformers model inside what accelerate, DDP, torch.compile and peft put around it."""
+    """Return the model inside what accelerate, DDP, torch.compile and peft put around it; UsageError for prompt tuning."""
     from accelerate.utils import extract_model_from_parallel
 
     bare: Any = extract_model_from_parallel(model, keep_torch_compile=False)

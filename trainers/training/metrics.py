@@ -135,7 +135,7 @@ def _tensorboard(folder: Path) -> tuple[Sink, Callable[[], None]]:
 
 
 def _service(name: str, project: str, folder: Path) -> tuple[Sink, Callable[[], None]]:
-    """Open a run of trackio or wandb: both have the same three calls."""
+    """Open a run of trackio or wandb, both with the same three calls; UsageError where it is not installed."""
     try:
         module: Any = import_module(name)
     except ImportError as error:

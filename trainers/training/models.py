@@ -133,7 +133,7 @@ def _peft() -> Any:
 
 
 def _with_lora(model: Any, settings: ModelSettings, seed: int) -> Any:
-    """Add LoRA adapters to a model, initialised by the seed, without a change to torch's global generator."""
+    """Add LoRA adapters, initialised by the seed apart from torch's global generator; UsageError for unknown targets."""
     peft = _peft()
     targets = list(settings.lora_targets) or "all-linear"
     config = peft.LoraConfig(

@@ -147,7 +147,7 @@ def global_sums(accelerator: Any, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def same_weights(model: torch.nn.Module, accelerator: Any) -> None:
-    """Give every process the weights of the first (fresh adapters start at random)."""
+    """Give every process the weights of the first (fresh adapters start at random); nothing for a single one."""
     if accelerator is None or accelerator.num_processes == 1:
         return
     from accelerate.utils import broadcast

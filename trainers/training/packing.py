@@ -202,7 +202,7 @@ def attend(
     packing: Packing,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Compute attention over rows whose queries, keys and values are packed, each (1, heads, distinct, dim)."""
+    """Compute attention over packed rows, (1, heads, distinct, dim); UsageError for an option that they do not have."""
     refused = [name for name in _UNKNOWN if options.get(name) is not None]
     if refused:
         raise UsageError(f"{type(module).__name__} attends with {refused[0]}, which packed rows do not have")

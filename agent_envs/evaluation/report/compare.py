@@ -124,7 +124,7 @@ def _by_entry(numbers: Sequence[EpisodeNumbers]) -> dict[str, list[EpisodeNumber
 def _contrast(
     entry: Entry, names: tuple[str, str], sides: tuple[list[EpisodeNumbers], list[EpisodeNumbers]]
 ) -> Contrast:
-    """Compare over the tasks that both sides played to the end: a fault is no failure of an agent."""
+    """Compare over the tasks that both sides played to the end, as a fault is no failure; UsageError without such tasks."""
     lacking = {row.task for side in sides for row in side if not row.complete}
     both = [[row for row in side if row.task not in lacking] for side in sides]
     if not both[0]:

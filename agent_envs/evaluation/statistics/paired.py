@@ -104,7 +104,7 @@ def p_text(p: float) -> str:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p values adjusted for testing all of them, in their order (Holm 1979, step-down)."""
+    """Return p values adjusted for testing all of them, in their order (Holm 1979, step-down); UsageError outside [0, 1]."""
     if not all(0 <= p <= 1 for p in p_values):
         raise UsageError("holm: every p value lies in [0, 1]")
     adjusted, largest = [0.0] * len(p_values), 0.0

@@ -133,7 +133,7 @@ def pass_rate(
     clusters: Sequence[str] | None = None,
     level: float = 0.95,
 ) -> Rate:
-    """Return pass^k or pass@k: the mean over tasks of `pass_hat_k` or `pass_at_k`, of values 0 and 1, with its interval."""
+    """Return pass^k or pass@k with its interval: the mean of `estimate` over tasks; UsageError for values but 0 and 1."""
     numbers, home = _by_task(values, tasks, level, clusters)
     if not np.isin(numbers, (0.0, 1.0)).all():
         raise UsageError("pass^k and pass@k: every value is 1 (success) or 0")
@@ -148,7 +148,7 @@ def pass_rate(
 
 
 def pass_hat_k(successes: int, trials: int, k: int) -> float:
-    """Return the unbiased estimate of pass^k of one task, C(c, k) / C(n, k): the chance that k new trials all succeed."""
+    """Return the unbiased estimate of pass^k of a task, C(c, k) / C(n, k): the chance that k new trials all succeed."""
     if not 0 <= successes <= trials or not 1 <= k <= trials:
         raise UsageError(
             f"pass^k and pass@k: 0 <= successes <= trials and 1 <= k <= trials, not {successes}, {trials}, {k}"
@@ -199,7 +199,7 @@ def _by_task(
 
 
 def _cluster_of_task(task_of: NDArray[np.intp], clusters: Sequence[str]) -> list[str]:
-    """Return the cluster of each task."""
+    """Return the cluster of each task; UsageError where a task lies in two."""
     homes: dict[int, str] = {}
     for task, cluster in zip(task_of.tolist(), clusters, strict=True):
         if homes.setdefault(task, cluster) != cluster:

@@ -102,7 +102,7 @@ class _Packing:
         self._bytes = 0
 
     def take_episodes(self) -> None:
-        """Read the journal once and spool a row for every episode that is in it."""
+        """Read the journal once and spool a row for every episode that is in it; UsageError for an episode twice."""
         plan = dict(places_of(self._run.suite))
         for episode in self._run.sound_rows():
             if episode.key in self._episodes.places:
@@ -124,7 +124,7 @@ class _Packing:
         )
 
     def replay_episodes(self) -> None:
-        """Step every spooled episode again, with the function that a verifier calls; a killed packing goes on."""
+        """Step every spooled episode again, as a verifier does; UsageError where one differs. A killed packing goes on."""
         labels = {key: place.entry.label for key, place in places_of(self._run.suite)}
         keys = list(self._episodes.places)
         jobs = (os.cpu_count() or 1) if len(keys) > FEW else 0
@@ -143,7 +143,7 @@ class _Packing:
             raise UsageError(f"{self._run.folder}: {count} episodes are {what}: {'; '.join(unknown[:3])}")
 
     def write_texts(self, submission: models.Submission, report: str) -> None:
-        """Write the small files."""
+        """Write the small files, once they are searched for secrets; UsageError for a description that is too long."""
         text = models.file_text(submission)
         if len(text.encode()) > models.MOST_META_BYTES:
             raise UsageError(f"submission.json would be larger than {models.MOST_META_BYTES:,} bytes: shorten --about")
@@ -187,7 +187,7 @@ class _Packing:
                     file.write(line.encode() + b"\n")
 
     def write_externals(self) -> None:
-        """Write what outside services answered, sorted by the keys of the calls."""
+        """Write what outside services answered, sorted by the calls' keys; UsageError for one that does not fit the format."""
         spool = self._spool()
         for row in read_answers(self._run.externals):
             try:

@@ -48,7 +48,7 @@ def about_template() -> str:
 
 
 def read_about(path: Path | None) -> tuple[About, str]:
-    """Read an --about file and the text of its report, both as the format wants them; nothing for None."""
+    """Read an --about file and the text of its report; empty ones for None, UsageError for another form."""
     if path is None:
         return About(format="agent-envs/about@1"), ""
     try:
@@ -147,7 +147,7 @@ def _packages() -> str:
 
 
 def _last_day(run: Run) -> str:
-    """Return the day on which the journal was last written: the same whenever the run is packed."""
+    """Return the day on which the journal was last written, the same whenever the run is packed; "" without a journal."""
     path = run.log().path
     if not path.exists():
         return ""

@@ -205,7 +205,7 @@ def seed_of(key: str) -> int:
 
 
 def read_suite(text: str | bytes, where: str) -> Suite:
-    """Return the suite of a JSON text."""
+    """Parse a suite from JSON; UsageError where it is none."""
     try:
         return Suite.model_validate_json(text)
     except ValidationError as error:
@@ -256,7 +256,7 @@ def suite_text(suite: Suite) -> str:
 
 
 def changes(old: Any, new: Any, place: str = "") -> list[str]:
-    """Return the differences between two JSON values, in words, in their order; long lists by their lengths."""
+    """Return the differences of two JSON values in words, in their order, long lists by their lengths; [] if equal."""
     if isinstance(old, dict) and isinstance(new, dict):
         names = [*old, *(name for name in new if name not in old)]
         return [line for name in names for line in changes(old.get(name), new.get(name), f"{place}.{name}".lstrip("."))]

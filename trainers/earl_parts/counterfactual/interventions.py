@@ -257,7 +257,7 @@ def forkable(player: Player) -> Forkable:
 def play_again(
     player: Forkable, interventions: Interventions, episodes: Episodes, env: gym.Env[Any, Any], route: str
 ) -> dict[str, Replay]:
-    """Play episodes again, each from a position of its own with a route forced there; return those that have one, by key.
+    """Play episodes again, each with a route forced at a position of its own; {} without any. Return those with one, by key.
 
     Args:
         player: that played them, and has not forgotten them.

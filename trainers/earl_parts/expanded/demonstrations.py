@@ -178,7 +178,7 @@ class _Player:
             self._planned = [text, END] if text else [END]
 
     def _strategy(self, rng: random.Random) -> Moves | None:
-        """Choose the moves of a sorting strategy: None for the solver's, a fixed order, or an algorithm drawn by weight."""
+        """Return the moves of a strategy: None for the solver's, a fixed order, or a drawn algorithm; UsageError if unfit."""
         data, flaws = self._core.episode.task.data, self._flaws
         if flaws.strategy == "solver":
             return None

@@ -267,7 +267,7 @@ class WalkingEpisode:
         return self.tokens.limit
 
     def begin(self, start: StartState | None, room: Callable[[int], int]) -> None:
-        """Begin at the first decision; `room` returns the number of tokens that may follow a prompt of a length."""
+        """Begin at the first decision, or from a start state; `room` returns the tokens after a prompt. A fault ends it."""
         item = self._item
         try:
             if start is None:
@@ -339,7 +339,7 @@ class WalkingEpisode:
         self._go_on()
 
     def _end_run(self) -> None:
-        """Step what was written since the last action, as one text."""
+        """Step the text that was written since the last action as one turn; nothing if there is none."""
         if self._run is None:
             return
         start, start_snapshot = self._run
