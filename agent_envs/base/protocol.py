@@ -91,7 +91,7 @@ class TagProtocol:
 
     @cached_property
     def _tags(self) -> tuple[_Tag, ...]:
-        """Return name, opening and closing tag of each tool and of the answer."""
+        """Return name, opening and closing tag of each tool and of the answer, cached."""
         return _tags(*self.tools, self.answer)
 
 
@@ -129,7 +129,7 @@ class MarkedAnswerProtocol:
 
     @cached_property
     def _tags(self) -> tuple[_Tag, ...]:
-        """Return name, opening and closing tag of each tool; the answer has none."""
+        """Return name, opening and closing tag of each tool, cached; the answer has none."""
         return _tags(*self.tools)
 
 

@@ -37,7 +37,7 @@ def visible(text: str) -> str:
 
 @cache
 def _replacements() -> dict[int, str | None]:
-    """Return the replacement of each odd character."""
+    """Return the replacement of each odd character, or None to drop it; cached."""
     hiding = {code: f"⟨U+{code:04X}⟩" for code in _codes(_HIDING)}
     return dict.fromkeys(_codes(_CONTROL)) | hiding | dict.fromkeys(_codes(_SURROGATES), "\ufffd")
 

@@ -35,7 +35,7 @@ class Tool:
 
 
 def tool(function: Callable[..., str | ToolResult] | None = None, *, writes: bool = False) -> Any:
-    """Make a Tool of a function from its signature and Google docstring; also usable as `@tool(writes=True)`.
+    """Make a Tool of a function from its signature and Google docstring; as `@tool(writes=True)`, return a decorator.
 
     Raises:
         UsageError: a parameter has no type that JSON knows (str, int, float, bool, list, dict).

@@ -128,7 +128,7 @@ def _script(row: dict[str, Any]) -> Script:
 
 
 def _answer_line(text: str, answers: IO[str]) -> None:
-    """Run one job, and write its line."""
+    """Run one job, and write its line: the result, or the error that was raised."""
     try:
         job = json.loads(text)
         _adopt_caller_settings(job)

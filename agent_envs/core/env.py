@@ -212,7 +212,7 @@ class TurnEnv(gym.Env[str, Any]):
         return ""
 
     def form_reminder(self) -> str:
-        """Return the sentence on the form of a turn that stands behind a question to which examples were shown."""
+        """Return the sentence on the form of a turn, by the protocol, that stands behind a question after examples."""
         written = self.written
         if isinstance(written, LabelProtocol):
             return f"Reply as in the example, with the action behind {written.label} in the last line."
@@ -240,7 +240,7 @@ class TurnEnv(gym.Env[str, Any]):
         return (*instructions, *worked, boundary, *others, last)
 
     def _outcome(self, episode: Episode, action: Any) -> Outcome:
-        """Advance an episode by a turn whose text is first brought to the protocol's own form."""
+        """Advance an episode by an id, or by a text without thoughts and, unless strict, in the protocol's own form."""
         if not isinstance(action, str):
             return self._advance(episode, action)
         text, is_open = outside_thoughts(action) if self.thoughts == "skip" and "<" in action else (action, False)

@@ -266,7 +266,7 @@ def row_of(env_id: str) -> Row:
 
 
 def full_id(name: str) -> str:
-    """Resolve a name to the id that `gymnasium.make` takes: one of ours by its short name, or anyone's registered id.
+    """Resolve a name to the id that `gymnasium.make` takes: a short name of ours, or anyone's registered id.
 
     Args:
         name: `SearchQA`, a full id, or `module:namespace/Name-v0`, whose module is imported and registers it.

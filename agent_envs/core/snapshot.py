@@ -77,7 +77,7 @@ class Snapshot:
 
 
 def _seal(body: Any) -> str:
-    """Return the digest of a body in which each turn stands as the digest of its own text."""
+    """Return the digest of a body, each turn in it replaced by its own digest; of the body as it is without an episode."""
     episode = body["$pairs"][1][1]
     if episode is None:
         return digest(body)

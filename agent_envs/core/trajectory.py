@@ -49,7 +49,7 @@ class Task:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 of the task's content, gold and scenario included."""
+        """sha256 of the task's content, gold and scenario included; cached."""
         return digest(encode_state(replace(self)))
 
 

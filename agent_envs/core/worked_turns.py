@@ -97,7 +97,7 @@ def opened(episode: Any, words: str, restated: str) -> list[Message]:
 
 
 def _example_env(env: Any) -> Any:
-    """Make an environment of the same form that asks nobody outside and has tasks beyond its splits."""
+    """Make an environment of the same form for examples, or one inside (no outside arguments) where its tasks are outside."""
     arguments = {**env.arguments, "examples": 0}
     inside = {name: value for name, value in arguments.items() if name not in env.outside_arguments}
     twin = type(env)(**arguments)

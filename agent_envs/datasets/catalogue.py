@@ -141,7 +141,7 @@ def find_questions(name: str, split: str) -> Path:
 
 
 def available_splits(name: str) -> tuple[str, ...]:
-    """Return the splits that can be loaded on this machine now, in the order train, dev, test."""
+    """Return the splits that can be loaded now, in the order train, dev, test; of a mixture those of all, of a file test."""
     if name in MIXTURES:
         common = [available_splits(member) for member in MIXTURES[name].members]
         return tuple(split for split in SPLITS if all(split in splits for splits in common))

@@ -127,7 +127,7 @@ def _verl(row: DataRow) -> Draft:
 
 
 def _parquet(path: Path) -> Iterator[DataRow]:
-    """Yield the rows of a parquet file in batches; MissingExtra without pyarrow."""
+    """Yield the rows of a parquet file in batches; MissingExtra without pyarrow, UsageError if it cannot be read."""
     try:
         import pyarrow.parquet
     except ImportError:

@@ -97,7 +97,7 @@ class _NoNumbers(Exception):
 
 
 def word_problem(rng: random.Random, digits: int = 6, steps: tuple[int, int] = (2, 6)) -> WordProblem:
-    """Return a new word problem.
+    """Return a new word problem, after as many draws as it takes.
 
     Args:
         rng: the source of all randomness.

@@ -88,7 +88,7 @@ class BoundedProcesses:
             worker.connection.send(batch)
 
     def _receive(self, worker: _Worker, again: deque[Batch]) -> Iterator[tuple[int, Any]]:
-        """Yield the results that a process has ready; a late or dead one loses its current item, and the rest is requeued."""
+        """Yield the results that a process has ready; a late or dead one is ended and loses its item, the rest is requeued."""
         alive = True
         try:
             while worker.batch and worker.connection.poll():

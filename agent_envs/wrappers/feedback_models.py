@@ -195,7 +195,7 @@ def make_feedback_model(
     limits: SpendingLimits,
     prices: str = "",
 ) -> FeedbackModel:
-    """Make the feedback model of an environment.
+    """Make the feedback model of an environment: a scripted one by its quality, or a chat model, named or as an object.
 
     Raises UsageError: there is no such voice; the message says which there are.
     """

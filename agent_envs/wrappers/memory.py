@@ -112,7 +112,7 @@ def acting_text(turn: Turn, tags: tuple[str, ...] = ()) -> str:
 
 
 def acting_span(turn: Turn, tags: tuple[str, ...] = ()) -> tuple[int, int]:
-    """Return the span of a turn's text that acts, as `acting_text` has it."""
+    """Return the span of a turn's text that acts: a labelled action, the closed tags' first, or what follows an open tag."""
     text, parsed = str(turn.action), turn.parsed
     if isinstance(parsed, Say) and _LABELLED.parse(text) == parsed:
         start = _LABELLED.places(text)[-1]

@@ -168,7 +168,7 @@ def get_world(config: WorldConfig, split: str, index: int) -> World:
 
 @cache
 def closed_vocabulary() -> tuple[str, ...]:
-    r"""Return, sorted, every token of closed worlds' passages, titles, questions and answers.
+    r"""Return, sorted and cached, every token of closed worlds' passages, titles, questions and answers.
 
     Tokens are those of `re.findall(r"\w+|[^\w\s]", text.lower())`.
     """

@@ -88,7 +88,7 @@ class Namer:
                 return name
 
     def title(self, medium: str) -> str:
-        """Return a work's title, unique within its medium; some are shared with one other medium."""
+        """Return a work's title, unique within its medium; some are taken over from another medium."""
         rng = self._rng
         if rng.random() < 0.4 * self._sharing:
             shared = next((title for title, owner in self._titles.items() if owner != medium), "")

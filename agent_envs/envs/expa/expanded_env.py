@@ -95,7 +95,7 @@ class ExpandedActionEnv(TurnEnv):
         return ""
 
     def legal_actions(self) -> tuple[int, ...]:
-        """Return the ids of the expanded actions that are legal now, in order."""
+        """Return the ids of the expanded actions that are legal now, in order: in language mode `end` and the open routes."""
         state: ExpandedState = self.episode.state
         if state.active == LANGUAGE:
             routes = enumerate(self.environments, start=1)

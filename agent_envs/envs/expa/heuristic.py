@@ -119,7 +119,7 @@ def _calculation_step(question: str, transcript: str) -> Move:
 
 
 def _calculation_in(question: str) -> str:
-    """Return the calculation that a question seems to ask for."""
+    """Return the calculation that a question seems to ask for: its expression, or its numbers joined by cue words' signs."""
     if question.startswith("What is "):
         for words, sign in _SIGNS.items():
             question = question.replace(words, sign)

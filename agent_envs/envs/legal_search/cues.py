@@ -22,7 +22,7 @@ put puts taking part end being done doing""".split()))  # fmt: skip
 
 @cache
 def _thesaurus() -> tuple[re.Pattern[str], dict[str, str]]:
-    """Return a pattern of the beginnings of words with synonyms, and the synonym that stands for each."""
+    """Return a pattern of beginnings of words with synonyms, and the synonym that stands for each; cached."""
     rows = files(__package__).joinpath("thesaurus.txt").read_text("utf-8").splitlines()
     heads = {word.replace("-", " "): row.partition(":")[0] for row in rows for word in row.partition(":")[2].split()}
     return re.compile(rf"\b({'|'.join(sorted(heads, key=len, reverse=True))})\w{{0,4}}\b"), heads

@@ -305,7 +305,7 @@ class LegalSearch(TurnEnv):
 
 
 def make_source(tasks: str, world: Mapping[str, Any] | None) -> LegalSource:
-    """Return the task source of a name.
+    """Return the task source of a name: generated statutes, dc_code or a file.
 
     Args:
         tasks: `statutes`, `dc_code`, or a file of questions.

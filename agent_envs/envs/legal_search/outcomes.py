@@ -98,7 +98,7 @@ def scenario_of(task: Task | None) -> LegalScenario:
 
 
 def answered(task: Task, final: Final, judge: Callable[[str], bool] | None) -> Ended:
-    """Judge an answer, and return the end of the episode.
+    """Judge an answer (abstained, wrong, uncited or cited) and return the end of the episode.
 
     Args:
         task: the task.
@@ -138,7 +138,7 @@ def failed(fault: Fault) -> Ended:
 
 
 def ended_of(trajectory: Trajectory) -> Ended:
-    """Return the end of an episode, from its newest turn."""
+    """Return the end of an episode from its newest turn; an empty one where it has not ended by an answer or fault."""
     for result in trajectory.last.results if trajectory.turns else ():
         if not result.call_id and result.name == _NAME:
             outcome, fault, metric, judge, *sources = result.ids

@@ -256,7 +256,7 @@ def _contracts(path: Path, size: int, changed_ns: int) -> RowsSource:
 
 @lru_cache(maxsize=4)
 def _dc_code(library: Library, files: tuple[tuple[Path, int, int], ...]) -> RowsSource:
-    """Return the D.C. Code's questions, unsound ones left out; one file is split by cluster into train, dev and test."""
+    """Return the D.C. Code's questions without unsound ones, cached; one file is split by cluster into train, dev and test."""
     rows = [_dc_row(row, path.parent.name) for path, _, _ in files for row in json_lines(path)]
     rows = [row for row in rows if not unsound(row, library)]
     if len(files) == 1:  # one file of questions becomes three splits, in which no section stands twice

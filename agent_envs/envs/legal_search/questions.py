@@ -148,7 +148,7 @@ class StatuteAsker:
         return kind == "amount" or not rule.amendment
 
     def _facts(self, kind: str, rule: Rule, of_holder: bool) -> CaseFacts:
-        """Draw the facts that a question states of a case: all that its rule depends on, and sometimes more."""
+        """Draw the facts that a question states of a case: a named holder's, or all that its rule depends on and maybe more."""
         rng, chapter = self._rng, rule.chapter
         when = self._matter(rule) if kind == "amount" and (rule.amendment or rng.random() < 0.1) else None
         if of_holder:

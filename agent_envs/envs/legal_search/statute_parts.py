@@ -134,7 +134,7 @@ def _freeze(row: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def parts() -> Parts:
-    """Return the wordings."""
+    """Return the wordings of statutes, read once."""
     table = json.loads(files(__package__).joinpath("statute_wordings.json").read_text("utf-8"))
     return Parts(
         trades=tuple(Trade(**row) for row in table["trades"]),

@@ -78,7 +78,7 @@ def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
 
 
 def _next(talk: _SearchConversation, question: ParsedQuestion, ways: Sequence[ChainProgress]) -> Hint:
-    """Return the next step along the chains."""
+    """Return the next step along the chains: look up, try again, guess or give up, compare, or answer."""
     missing = next((way for way in ways if not way.complete), None)
     if missing is None:
         slots = {"question": ways[0].question, "also": ways[-1].question}

@@ -61,7 +61,7 @@ class WorldSource(SeededWorlds[Task]):
 
 @lru_cache(maxsize=64)
 def _world_tasks(config: WorldConfig, split: str, index: int, outside: bool) -> tuple[Task, ...]:
-    """Return the tasks of a generated world; passages may be searched outside."""
+    """Return the tasks of a generated world, cached; passages may be searched outside."""
     world: World = get_world(config, split, index)
     searched = OUTSIDE if outside else world.corpus.digest
     cluster = f"world-{split}-{index}"
@@ -98,7 +98,7 @@ class PublishedSource(Uncopied):
 
     @cached_property
     def digest(self) -> str:
-        """sha256 over the corpus and all questions: the tasks' identity."""
+        """sha256 over the corpus and all questions: the tasks' identity; cached."""
         rows = [[row.id, row.text, list(row.answers)] for split in self.splits for row in self._split(split)[0]]
         return digest([self._searched, rows])
 

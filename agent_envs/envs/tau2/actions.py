@@ -160,7 +160,7 @@ def _number(text: str) -> str:
 
 
 def _unescape(match: re.Match[str]) -> str:
-    """Return the character that an escape stands for."""
+    """Return the character that an escape stands for; an unknown escape stays, as in Python."""
     code = match[1] or match[2] or match[3]
     if code:
         return chr(min(int(code, 16), sys.maxunicode))

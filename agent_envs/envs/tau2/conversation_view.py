@@ -244,7 +244,7 @@ def _lines(diffs: list[Difference]) -> list[str]:
 
 
 def _lay_out(content: str) -> str:
-    """Return a result as its caller saw it; a record gets a line for each member."""
+    """Return a result with a line for each member of a record; as it is if it is none, or would grow too much."""
     if content[:1] not in ("{", "["):
         return content
     try:

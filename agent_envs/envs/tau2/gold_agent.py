@@ -80,7 +80,7 @@ def _are_same(one: Line, other: Line) -> bool:
 
 
 def _expected_lines(criteria: Criteria, solo: bool) -> list[Line]:
-    """Return the lines of the script: the expected actions, those of the user as requests, and the facts to communicate."""
+    """Return the script's lines: the expected actions (the user's as requests), then the facts to communicate or the end."""
     lines = [_line(action, place, solo) for place, action in enumerate(criteria.actions or ())]
     info = "; ".join(criteria.communicate_info)
     if solo:

@@ -27,7 +27,7 @@ class HeuristicAgent:
     name, service = "heuristic", ""
 
     def speak(self, scene: Scene) -> tuple[Line | None, Any]:
-        """Return the heuristic's line on all that was said so far."""
+        """Return the heuristic's line on all that was said so far; a malformed one becomes a question."""
         rules = scene.rules
         face = SideView(rules, "assistant", rules.max_agent_turns or rules.max_steps)
         messages = [message.as_dict() for message in face.conversation(scene.public, scene.dialogue)]

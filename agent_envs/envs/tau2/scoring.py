@@ -39,7 +39,7 @@ def reached(domain: Domain, task: Tau2Task, dialogue: Dialogue, solo: bool = Fal
 
 @lru_cache(maxsize=1024)
 def state_changes(domain: Domain, task: Tau2Task) -> tuple[Difference, ...]:
-    """Return the changes of the expected actions, each followed by its consequences."""
+    """Return the changes of the expected actions, each followed by its consequences; cached."""
     return differences(domain, initial_world(domain, task), solved_world(domain, task))
 
 

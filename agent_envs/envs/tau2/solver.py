@@ -78,7 +78,7 @@ def _words(core: Tau2Env) -> list[str]:
 
 
 def _value(schema: dict[str, Any], words: list[str], rng: random.Random) -> Any:
-    """Draw a value that fits a schema; its texts are words from the conversation."""
+    """Draw a value that fits a schema, in lists and objects too; its texts are words from the conversation."""
     kind = schema["type"]
     if "enum" in schema:
         return rng.choice(schema["enum"])

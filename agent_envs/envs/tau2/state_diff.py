@@ -42,7 +42,7 @@ class Difference:
 
     @property
     def text(self) -> str:
-        """The member, with its old and its new value."""
+        """The member with its old and its new value, or as added or removed."""
         place = _place(self.path)
         if self.old is ABSENT:
             return f"{place} added: {_value(self.new)}".lstrip()

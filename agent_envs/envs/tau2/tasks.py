@@ -94,7 +94,7 @@ class OfficialSource(RowSource):
 
 @cache
 def drawn_split(domain: str, split: str) -> tuple[str, ...]:
-    """Return the ids that fall into one of our 80/20 splits of the base tasks, in file order.
+    """Return the ids that fall into one of our 80/20 splits of the base tasks, in file order; cached.
 
     They are `train80`, `test20`, and `pooled_` before either: drawn over the base tasks of all domains, 56 of 278 for test.
 
@@ -111,7 +111,7 @@ def drawn_split(domain: str, split: str) -> tuple[str, ...]:
 
 @cache
 def _draw_test_pairs(name: str, domains: tuple[str, ...]) -> frozenset[tuple[str, str]]:
-    """Draw the (domain, task id) of the test split, a fixed share of all base tasks of these domains."""
+    """Draw the (domain, task id) of the test split, a fixed share of these domains' base tasks, the same each time; cached."""
     pool = [(domain, task_id) for domain in domains for task_id in deck(domain).split("base")]
     Random(f"tau2/80-20/{name}/{SEED}").shuffle(pool)
     return frozenset(pool[: round(TEST_SHARE * len(pool))])

@@ -215,7 +215,7 @@ class FunctionOutcome:
 def call(
     domain: Domain, state: DomainState, requestor: str, name: str, arguments: Mapping[str, Any], solo: bool = False
 ) -> tuple[ToolOutcome, DomainState]:
-    """Execute a call, unchecked, then synchronise; the given state is not touched. Changes before a failure stay."""
+    """Execute a call, unchecked, and synchronise; the state given is not touched, failures are results. Changes before stay."""
     if requestor == "user" and (solo or domain.user is None):
         text = "User tool calls are not allowed in solo mode" if solo else "User tools not available"
         return ToolOutcome(f"Error: {text}", True, "domain"), state

@@ -87,7 +87,7 @@ def sound_format(trajectory: Trajectory) -> bool:
 
 
 def make_reward(name: str) -> RewardSpec:
-    """Return a reward spec."""
+    """Return a reward spec: hierarchical (ours or as released), or one term of accuracy, em or f1."""
     if name in ("hierarchical", "hierarchical_released"):
         released = name != "hierarchical"
         measure = "word overlap of the box with a gold answer" if released else "1 for a right answer"

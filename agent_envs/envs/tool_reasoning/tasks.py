@@ -118,7 +118,7 @@ def make_source(
     path: str = "",
     world: Mapping[str, Any] | None = None,
 ) -> ReasoningSource:
-    """Return the source of a name.
+    """Return the source of a name: generated problems of math_world, or a published set or file of it.
 
     Args:
         tasks: one of `TASKS`.

@@ -231,7 +231,7 @@ class _ExpressionParser(TokenReader):
         return symbol_value(text)
 
     def _subscript(self) -> str:
-        """Return a subscript in one spelling, with or without braces; Unreadable if they do not close."""
+        """Read a subscript in one spelling, with or without braces; Unreadable if they do not close."""
         self.expect("_")
         start, level = self.place, 0
         while self.place < len(self.tokens):

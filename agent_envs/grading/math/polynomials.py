@@ -177,7 +177,7 @@ def expands(total: Sum, power: int) -> bool:
 
 
 def _settle_power(atom: Atom, power: Fraction) -> tuple[Fraction, Fraction, int]:
-    """Return the part of a power in the coefficient, the exponent that is left, and how often the base multiplies out."""
+    """Settle an atom's power: return its part in the coefficient, the exponent left, and how often the base multiplies out."""
     whole = floor(power)
     if atom.kind == "prime" and whole and abs(whole) * atom.number.bit_length() <= MAX_BITS:
         return Fraction(atom.number) ** whole, power - whole, 0

@@ -86,7 +86,7 @@ class _Scanner:
         self.prose_next = False
 
     def take(self, text: str, place: int) -> int:
-        """Scan the token that begins at `place` and return the place behind it."""
+        """Scan the token that begins at `place` (or the gap there) and return the place behind it."""
         number = (_IN_BRACKETS if self.depth else _OUTSIDE).match(text, place)
         if number:
             self._add("number", number.group(), _value(number))
@@ -146,7 +146,7 @@ class _Scanner:
 
 
 def _runs(run: str, prose: bool) -> list[tuple[Kind, str]]:
-    """Take a run of letters apart."""
+    """Take a run of letters apart: a command, a function of a letter, a word, or single letters, with pi as one."""
     if run in vocabulary.PLAIN_COMMANDS:
         return [("command", vocabulary.ALIASES.get(run, run))]
     applied = None if prose else _FUNCTION_OF_LETTER.fullmatch(run)

@@ -176,7 +176,7 @@ def _messages(turns: list[ChatTurn]) -> list[dict[str, Any]]:
 
 
 def _blocks(turn: ChatTurn) -> list[dict[str, Any]]:
-    """Convert a turn to the SDK's content blocks; a cached turn's text carries the cache mark."""
+    """Convert a turn to the SDK's content blocks, a tool's result to one; a cached turn's text carries the cache mark."""
     if turn.role == "tool":
         return [{"type": "tool_result", "tool_use_id": turn.call_id, "content": turn.text}]
     # Five minutes, anew with every use. A prefix below the model's least length is read as if it were not marked.

@@ -95,7 +95,7 @@ class HttpChat(Uncopied):
             raise UsageError(f"{self.name}: the server has no such model; it has {', '.join(names[:MOST_NAMES])}")
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
-        """Return the reply of one attempt.
+        """Return the reply of one attempt; its fault never shows the key, and none follows where a quota is spent.
 
         Raises:
             EnvFault: the service failed, or its answer has no such form.

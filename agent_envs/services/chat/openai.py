@@ -140,7 +140,7 @@ class OpenAIText(OpenAIChat):
 
 
 def _message(turn: ChatTurn) -> dict[str, Any]:
-    """Convert a turn to a message of the chat-completions format."""
+    """Convert a turn to a message of the chat-completions format: a tool's result, a text, or a text with calls."""
     if turn.role == "tool":
         return {"role": "tool", "tool_call_id": turn.call_id, "content": turn.text}
     if not turn.calls:

@@ -88,7 +88,7 @@ def chat_port(
 def ask(
     port: ExternalPort, request: ChatRequest, site: CallSite, usable: Callable[[ChatReply], bool] | None = None
 ) -> ChatReply:
-    """Return the reply to a request through a port that `chat_port` made.
+    """Return the reply to a request through a `chat_port`; one that is not `usable` is asked for again in a later run.
 
     Args:
         port: the port.

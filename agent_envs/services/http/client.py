@@ -272,7 +272,7 @@ def _request(place: str, method: str, url: str, headers: dict[str, str], json: A
 
 
 def _resolve_host(host: str, ends: float) -> list[str]:
-    """Return the addresses of a host that a proxy will resolve: behind one, a machine often knows no names itself."""
+    """Return the addresses of a host that a proxy will resolve; [] where this machine knows none, as is common behind one."""
     import httpcore
 
     from agent_envs.services.http.deadline import resolve

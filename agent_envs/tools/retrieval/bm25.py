@@ -131,7 +131,7 @@ class BM25Index:
         return query_terms(query, self._stop)
 
     def top(self, query: str, top_k: int) -> tuple[list[int], list[float]]:
-        """Return the rows and scores of the best documents, by falling score and then rising row.
+        """Return the rows and scores of the best documents, by falling score and then rising row; none without a known word.
 
         Documents whose rounded score is 0 are left out, so that there may be fewer than `top_k`.
         """

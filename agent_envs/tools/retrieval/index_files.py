@@ -94,7 +94,7 @@ def read_manifest(
 
 
 def install_folder(folder: Path, write: Callable[[Path], dict[str, Any]], good: Callable[[Path], bool]) -> None:
-    """Move a folder into its place whole, or leave the good one that another process put there first.
+    """Fill a folder and move it into its place whole, or leave the good one that another process put there first.
 
     Args:
         folder: the place.

@@ -45,7 +45,7 @@ class TantivyIndex:
         self.documents: int = self._searcher.num_docs
 
     def top(self, query: str, top_k: int) -> tuple[list[int], list[float]]:
-        """Return the rows and scores of the best documents, by falling score and then rising row."""
+        """Return the rows and scores of the best documents, by falling score and then rising row; none without words."""
         counts = query_terms(query, _STOP)
         most = min(top_k + MOST_TIED, self.documents)
         if not counts or top_k < 1 or most < 1:

@@ -108,7 +108,7 @@ class BwrapInterpreter:
         return self._fork_server.alive() and self.process.alive()
 
     def run(self, code: str, limits: Limits) -> ExecResult:
-        """Run a cell (see `Interpreter`)."""
+        """Run a cell (see `Interpreter`); one without the harness's answer ends with the reason of its end."""
         self._short_of_memory = out_of_memory_kills()
         watch = Watch(self.process, limits)
         exchange = _CellExchange(self._child, code, limits)
@@ -232,7 +232,7 @@ class _CellExchange:
         return _check_answer(bytes(self._answer[LENGTH.size :]), size, self._nonce)
 
     def _receive_output(self, watch: Watch) -> bool:
-        """Read of the output what there is; return whether more can come."""
+        """Read what there is of the output; return whether more can come. Beyond the limit the cell is ended."""
         while True:
             try:
                 piece = os.read(self._printed, _READ)

@@ -271,7 +271,7 @@ class _OutputStream(io.TextIOWrapper):
     """Printed text, handed on in pieces: the host ends a cell that prints too much before all of it is copied."""
 
     def write(self, text: str, /) -> int:
-        """Write a long text piece by piece."""
+        """Write a text, a long one piece by piece."""
         if not isinstance(text, str) or len(text) <= PIECE:
             return super().write(text)
         return sum(

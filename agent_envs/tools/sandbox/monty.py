@@ -39,7 +39,7 @@ _library = ""
 
 
 def monty_package() -> Any:
-    """Return the package.
+    """Return the package, in a forked child a new copy of it.
 
     Raises:
         MissingExtra: it is not installed.

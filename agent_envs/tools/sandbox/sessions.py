@@ -99,7 +99,7 @@ class Session:
             self._interpreter()
 
     def run(self, code: str, limits: port.Limits | None = None) -> port.ExecResult:
-        """Run a cell.
+        """Run a cell; a refused one, and any in a lost session, is answered without being run.
 
         Raises EnvFault: the sandbox itself failed; the session is as it was before the cell, and may be asked again.
         """
@@ -176,7 +176,7 @@ class Session:
         self._pool.interpreters.wake()
 
     def _save(self) -> None:
-        """Save the interpreter once for each state; too large a save is dropped, and a dead interpreter needs none."""
+        """Save the interpreter once for each state; a save that is too large is dropped, a dead interpreter forgotten."""
         interpreter = self._live.interpreter
         if interpreter is None or self._tried_cells == len(self._cells):
             return

@@ -136,7 +136,7 @@ def hits_of(results: list[tuple[str, tuple[str, str]]]) -> tuple[Hit, ...]:
 
 
 def opens(url: str) -> bool:
-    """Return whether a result is a page that a reader could open."""
+    """Return whether a result is a page that a reader could open: http or https, not too long, printable."""
     try:
         parts = urlsplit(url)
         sound = parts.scheme in ("http", "https") and bool(parts.hostname)

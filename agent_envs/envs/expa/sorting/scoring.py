@@ -126,7 +126,7 @@ def _relation(text: str) -> str:
 
 
 def make_sort_reward(env: str, name: str) -> RewardSpec:
-    """Return a reward of the sorting tasks."""
+    """Return a reward of the sorting tasks: success alone, or half for success and up to half for efficiency."""
     if choice(env, "reward", name, SORT_REWARDS) == "success":
         term = Term("solved", 0.0, 1.0, "1 if the task is solved", lambda trajectory: float(sort_solved(trajectory)))
         return RewardSpec(name, (term,), (0.0, 1.0))

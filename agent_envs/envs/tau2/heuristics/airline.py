@@ -191,7 +191,7 @@ def _move(desk: Desk) -> None:
 
 
 def _pick_flight(desk: Desk, offers: Sequence[Row]) -> Row:
-    """Return the offer that matches the user's choice."""
+    """Return the offer that the user chose: the cheapest, the latest or the earliest; end the turn where there is none."""
     choice = re.search(_CHOICES, desk.text)
     if not offers:
         desk.refuse("there is no direct flight with enough seats then")

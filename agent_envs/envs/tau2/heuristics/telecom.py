@@ -210,7 +210,7 @@ def next_step(history: Sequence[tuple[PhoneStep, str]], trouble: str) -> PhoneSt
 
 
 def _step_history(desk: Desk) -> list[tuple[PhoneStep, str]]:
-    """Return the steps that were taken with the phone, each with the report on it."""
+    """Return the steps taken with the phone, each with its report: calls in solo mode, else what the user was told to do."""
     steps = STEPS.values()
     if desk.solo:
         calls = [(call.content, (call.name, call.arguments)) for call in desk.calls]

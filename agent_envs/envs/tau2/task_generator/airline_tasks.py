@@ -55,7 +55,7 @@ def _draw_vagueness(rng: Random, difficulty: str) -> bool:
 
 
 def _plan(rng: Random, difficulty: str) -> list[str]:
-    """Draw the kinds of wishes of a task, in order."""
+    """Draw the kinds of wishes of a task by its difficulty, in order."""
     if difficulty == "easy":
         return [rng.choice(_WRITES)]
     if difficulty == "medium":

@@ -278,7 +278,7 @@ def _new_flights(case: Case, cabin: str, size: int) -> tuple[list[Row], list[str
 
 
 def paying(case: Case, total: int) -> tuple[list[dict[str, object]], Fact]:
-    """Return the payments of a booking, and the fact that tells how it is paid."""
+    """Draw the payments of a booking (a certificate and a card, a gift card, or a card), and the fact of how it is paid."""
     worth = {key: case.balances[key] for key, one in case.methods.items() if one["source"] == "certificate"}
     card = case.rng.choice([key for key, one in case.methods.items() if one["source"] == "credit_card"])
     for certificate, balance in worth.items():

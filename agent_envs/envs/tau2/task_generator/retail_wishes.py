@@ -178,7 +178,7 @@ def home_address(case: Case) -> Pieces:
 
 
 def _with_order_moves(case: Case, piece: Piece, place: Record) -> Piece:
-    """Return the wish to change the address in the profile with that of one pending order, or of all, added."""
+    """Add pending orders, one or all, to the wish to change the profile's address; the wish alone if none is free."""
     try:
         order, item = case.choose("pending")
     except Unfit:

@@ -37,7 +37,7 @@ Record = dict[str, Any]
 
 @lru_cache(maxsize=16)
 def database(world: int) -> Database:
-    """Return a world's database: 50 products, 300 customers, about 950 orders."""
+    """Generate a world's database, cached: 50 products, 300 customers, about 950 orders."""
     rng = Random(f"tau2/retail/{world}")
     goods = products(rng)
     order_ids = iter(codes(rng, USERS * _MOST_ORDERS, 7))

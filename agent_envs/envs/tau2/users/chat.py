@@ -152,7 +152,7 @@ class ChatPartner(Uncopied):
 
 
 def _openings_of(model: ChatModel) -> SharedCache[Dialogue]:
-    """Return the openings that all partners of a model share; a model that cannot be a key shares none."""
+    """Return the openings that all partners of a model share; a model that cannot be a key gets a cache of its own."""
     try:
         with _OPENINGS_LOCK:
             return _OPENINGS_OF.setdefault(model, OrderedDict())

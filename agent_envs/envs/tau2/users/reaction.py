@@ -83,7 +83,7 @@ class Reaction:
         return self.want.check if must_look(self.script, self.mind, self.message) else None
 
     def answer(self) -> tuple[str, Mind]:
-        """Return the words, and the memory behind them."""
+        """Answer the message (accept a transfer, or settle, complain, go on or tell); return words and memory after it."""
         message = self.message
         if message.transfers:
             if self.mind.announced or not message.announces:

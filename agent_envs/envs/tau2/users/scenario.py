@@ -98,7 +98,7 @@ def _wants(
 
 
 def _groups(reason: Sequence[Statement], extra: Sequence[Statement]) -> list["_Group"]:
-    """Return the wishes with the sentences that follow them; what comes before the first one leads to it."""
+    """Return the wishes with the sentences that follow them; what comes before the first leads to it. One at least."""
     groups: list[_Group] = []
     story: list[str] = []
     for part in (*reason, *extra):

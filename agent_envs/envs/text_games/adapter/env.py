@@ -369,7 +369,7 @@ def _prompt(name: str, prompt: str, goal: str | Describe) -> str:
 
 
 def _seeds(name: str, seeds: Mapping[str, Sequence[int]]) -> Mapping[str, Sequence[int]]:
-    """Return the seeds of each split; the first and the last of each are checked to be whole numbers in range."""
+    """Check the first and last seed of each split, and return all; UsageError for one that is no whole number in range."""
     for split, row in seeds.items():
         try:
             sound = all(0 <= index(seed) < MOST_SEED for seed in (row[0], row[-1]))

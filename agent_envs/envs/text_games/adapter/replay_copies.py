@@ -111,7 +111,7 @@ class Replayed(Generic[E, R]):
         return env
 
     def _nearest(self, place: Place) -> tuple[E | None, int]:
-        """Return a copy of the kept one that is nearest before a place, and how many actions it has behind it."""
+        """Return a copy of the checkpoint nearest before a place, and how many actions it has behind it; None and 0 if none."""
         seed, actions = place
         with self._lock:
             before = [key for key in self._checkpoints if key[0] == seed and actions[: len(key[1])] == key[1]]
@@ -124,7 +124,7 @@ class Replayed(Generic[E, R]):
         return twin, 0 if twin is None else len(nearest[1])
 
     def _try_copy(self, env: E) -> E | None:
-        """Return a copy of an environment; None, and no copies from then on, where one fails."""
+        """Return a copy of an environment, or None; once a copy fails, copies are given up for good."""
         if self._copy is None:
             return None
         try:

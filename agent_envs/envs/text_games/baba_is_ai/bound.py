@@ -135,7 +135,7 @@ class Bound:
         return cell, forth[cell], forth[forth[cell]]
 
     def _starts(self, moment: _Moment) -> list[tuple[list[int], int]]:
-        """Return the starts of a moment, each as the walk of YOU to its cell and the steps that follow."""
+        """Return the starts of a moment, each as YOU's walk to its cell and the steps that follow; breaks of STOP count too."""
         starts = self._wins(moment)
         for cell, cost in self._others(moment).items():
             starts[cell] = min(cost, starts.get(cell, AWAY))

@@ -187,7 +187,7 @@ def _short_cut(world: BabaWorld, recipe: Recipe, first: str, second: str) -> boo
 
 
 def _is_fair(world: BabaWorld) -> bool:
-    """Return whether a map can be won, and neither at once nor only by a very long way."""
+    """Return whether a map can be won, in neither too few nor too many steps to find."""
     try:
         return len(plan(world, MOST_WORLDS, MOST_STEPS)) >= FEWEST_STEPS
     except Unsolvable:

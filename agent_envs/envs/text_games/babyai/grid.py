@@ -82,7 +82,7 @@ def in_front(world: BabyWorld) -> int:
 
 
 def moved(world: BabyWorld, action: int) -> BabyWorld:
-    """Return the world after an action. The mission's progress is not touched: `instructions.update` follows it."""
+    """Return the world after an action, the same if it has no effect; the mission's progress is not touched."""
     if action == TURN_LEFT:
         return _next(world, facing=(world.facing - 1) % 4)
     if action == TURN_RIGHT:

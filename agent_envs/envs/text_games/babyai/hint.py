@@ -203,7 +203,7 @@ class _Way:
         self.belief = belief
 
     def take(self, clause: Clause) -> tuple[str, Thing, bool]:
-        """Return the next action of a clause by its verb."""
+        """Return the next action of a clause by its verb: put, go to, open, or fetch for `pick up`."""
         verb, thing, beside = clause
         if verb == "put":
             return self._put(thing, beside)

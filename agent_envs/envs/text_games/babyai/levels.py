@@ -126,7 +126,7 @@ def _thing(thing: Any, place: int, numbers: dict[int, int]) -> BabyThing:
 
 
 def _instructions(instr: Any, numbers: dict[int, int], width: int) -> Instructions:
-    """Return minigrid's instruction as ours; things are named by their numbers."""
+    """Convert minigrid's instruction to ours, a sequence or a clause; things are named by their numbers."""
     verifier = _minigrid().verifier
     if isinstance(instr, verifier.SeqInstr):
         orders = {verifier.BeforeInstr: "before", verifier.AfterInstr: "after", verifier.AndInstr: "and"}
@@ -212,7 +212,7 @@ def _gen_grid(level: Any, width: int, height: int) -> None:
 
 @cache
 def _quiet_class(base: Any, mission: Callable[[Any], None] | None) -> Any:
-    """Return a subclass of a level class of minigrid that prints nothing, with a mission of our own if one is given."""
+    """Return a subclass of a level class of minigrid that prints nothing, with our own mission if one is given; cached."""
     methods: dict[str, Any] = {"_gen_grid": _gen_grid}
     if mission is not None:
         methods["gen_mission"] = mission
@@ -221,7 +221,7 @@ def _quiet_class(base: Any, mission: Callable[[Any], None] | None) -> Any:
 
 @cache
 def _registered_levels() -> dict[str, Any]:
-    """Return minigrid's BabyAI levels: name -> spec."""
+    """Return minigrid's BabyAI levels by their short names, cached."""
     _minigrid()
     from gymnasium import registry
 

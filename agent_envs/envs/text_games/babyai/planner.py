@@ -48,7 +48,7 @@ class _Stuck(Exception):
 
 @lru_cache(maxsize=512)
 def plan(world: BabyWorld) -> tuple[int, ...]:
-    """Return actions that win the mission from a world on; Unsolvable where no plan is found that the limit leaves room for."""
+    """Return actions that win the mission from a world on, cached; Unsolvable where no plan fits in the steps left."""
     best: tuple[int, ...] = ()
     for flips in product((False, True), repeat=_count_ands(world.instructions)):
         attempt = _Attempt(world, flips, len(best) or world.limit - world.steps + 1)
@@ -105,7 +105,7 @@ class _Attempt:
         self.targets: tuple[int, ...] = ()  # the things that the clause is about
 
     def wins(self) -> bool:
-        """Play through, and return whether it wins in fewer than `most` actions."""
+        """Play through, and return whether it wins in fewer than `most` actions; getting stuck does not."""
         try:
             while True:
                 try:

@@ -49,14 +49,14 @@ class LookupChain:
 
 @cache
 def wordings() -> dict[str, Any]:
-    """Return the table of `figures.json`."""
+    """Return the table of `figures.json`, read once."""
     table: dict[str, Any] = json.loads(files(__package__).joinpath("figures.json").read_text("utf-8"))
     return table
 
 
 @cache
 def _figures() -> dict[str, tuple[tuple[Relation, int, int], ...]]:
-    """Return for each kind of entity its figures, each with the smallest and largest value."""
+    """Return for each kind of entity its figures, each with the smallest and largest value; cached."""
     figures = {}
     for kind, rows in wordings()["figures"].items():
         figures[kind] = tuple((_relation(row), row["low"], row["high"]) for row in rows)
@@ -71,7 +71,7 @@ def _relation(row: dict[str, Any]) -> Relation:
 
 @cache
 def relations() -> tuple[tuple[str, Relation], ...]:
-    """Return every relation that can be asked for, figures included, with the kind of its subject; years have nouns."""
+    """Return every relation that can be asked for, figures included, with its subject's kind; years have nouns. Cached."""
     years = wordings()["years"]
     rows = []
     for kind in kinds().values():
