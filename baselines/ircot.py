@@ -32,7 +32,7 @@ class IRCoT(ChatAgent):
         self.followups = followups
 
     def turn(self, view: EpisodeView, model: TurnModel) -> str:
-        """Return a search while sentences lead on, then the reader's answer."""
+        """Return a search while sentences lead on (first the question itself), then the reader's answer."""
         if not view.searches and not view.must_answer:
             return view.search(view.question)
         thoughts = [thought.strip() for text in view.actions for thought in _THOUGHT.findall(text)]

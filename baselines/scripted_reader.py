@@ -56,7 +56,7 @@ class ScriptedReader:
         self.errors, self.name = errors, name
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
-        """Return the reader's reply."""
+        """Return the reader's reply by the kind of question (law, calculation or research), as a native call if it searches."""
         inputs = ReaderInput.of(request)
         if "[sources:" in inputs.rules:
             text = read_law(inputs.rows, inputs.question, self.errors)
@@ -72,7 +72,7 @@ class ScriptedReader:
         return ChatReply("", (ToolCall(f"call_{inputs.own}", "search", canonical_json({"query": call[1]})),), tokens)
 
     def _compute(self, expression: str, inputs: "ReaderInput", draw: int) -> str:
-        """Compute an expression in the form that the rules ask for; by hand it may err at single steps."""
+        """Compute an expression as the rules ask: by a tool, from its result, or by hand, where it may err at single steps."""
         if "<python>" in inputs.rules:
             return f"<python>print(round({expression}, 3))</python>"
         results = _RESULT.findall("\n".join(inputs.back))
@@ -191,7 +191,7 @@ class ReaderInput:
 
 @cache
 def wordings() -> Wordings:
-    """Return the wordings that the reader knows: those of the fictional worlds and of their almanacs."""
+    """Return the wordings that the reader knows, of the fictional worlds and their almanacs; cached."""
     return Wordings(relations())
 
 

@@ -32,7 +32,7 @@ class SearchO1(ChatAgent):
         self.searches = searches
 
     def turn(self, view: EpisodeView, model: TurnModel) -> str:
-        """Return the next stretch of reasoning, which begins with notes on the last search."""
+        """Return the next stretch of reasoning, begun with notes on the last search: a new search, or the answer."""
         notes = ""
         if view.actions and view.evidence:
             notes = self._read(view, model)

@@ -58,7 +58,7 @@ def choice_of(row: TableRow, column: Column, args: argparse.Namespace) -> Choice
 
 
 def planned(table: PublishedTable, args: argparse.Namespace, agents: Collection[str]) -> Iterator[PlannedCell]:
-    """Yield the cells of the inference rows, or of the wanted baselines alone; no task is drawn for it."""
+    """Yield the cells of the inference rows, or of the baselines named alone; one without data is marked as missing."""
     for row in table.rows:
         for column in table.columns if row.agent and (not agents or row.agent in agents) else ():
             try:

@@ -106,7 +106,7 @@ def _thought_reason(write: Callable[[Rows], str]) -> str:
 
 
 def _call_reason(write: Callable[[Rows], str]) -> str:
-    """Return the reason why tool calls do not come out as they went in, in text or in fields, or ""."""
+    """Return the reason why tool calls do not come out as they went in, in text or in fields; "" if they do."""
     canonical = ToolCallProtocol.render([CALL])
     for message in (row("assistant", canonical), calling()[1]):
         if "tool_calls" in message and not _takes_calls(write):
@@ -138,7 +138,7 @@ def _result_reason(write: Callable[[Rows], str]) -> str:
 
 
 def _growth_or_refusal(write: Callable[[Rows], str], rows: Rows) -> str:
-    """Return the change in a growing conversation, or the template's refusal."""
+    """Return the change in a growing conversation, or the template's refusal; "" if there is neither."""
     try:
         # Results that share one turn are one observation: only where the assistant speaks again must the text have grown.
         return _growth(lambda some: write(_without_open_results(some)), rows)

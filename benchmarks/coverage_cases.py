@@ -52,7 +52,7 @@ class Design:
         return self.a / (self.a + self.b)
 
     def chances(self, generator: np.random.Generator) -> NDArray[np.float64]:
-        """Draw each task's chance."""
+        """Draw each task's chance, those of a cluster around one centre."""
         if self.cluster_size == 1:
             return generator.beta(self.a, self.b, self.tasks)
         centre = generator.beta(self.a, self.b, self.tasks // self.cluster_size).repeat(self.cluster_size)

@@ -51,7 +51,7 @@ def table_4(methods: Mapping[str, Method]) -> str:
 
 
 def _released_subset(row: str, method: Method, earl: Method) -> list[Mapping[str, float]]:
-    """Return the episodes of a method that the released analysis looks at."""
+    """Return the episodes that the released analysis looks at: all, the solved ones, or failures on tasks that EARL solves."""
     if row.startswith("SFT"):
         return _pool_seeds(method.values())
     if row.startswith("ExpA"):

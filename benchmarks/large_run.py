@@ -48,7 +48,7 @@ class Cost:
 
 @cache
 def load(name: str) -> Any:
-    """Load a file of results."""
+    """Load a file of results, once."""
     return json.loads((RESULTS / name).read_text("utf-8"))
 
 

@@ -205,7 +205,7 @@ class Examiner:
 
 @cache
 def prompts() -> Mapping[str, Template]:
-    """Return the prompts by name."""
+    """Return the prompts by name, read once."""
     folder = Path(__file__).parent
     return {
         name: Template(folder.joinpath(f"qa_{name}.md").read_text(encoding="utf-8").strip())

@@ -61,7 +61,7 @@ def peak_mb() -> float:
 
 
 def build(engine: str, corpus: MemoryCorpus, folder: Path) -> Any:
-    """Build an engine's index, and return its search function."""
+    """Build the index of agent-envs or of rank-bm25, and return its search function."""
     if engine == "agent-envs":
         return BM25Retriever(corpus, cache_dir=folder).search
     from rank_bm25 import BM25Okapi

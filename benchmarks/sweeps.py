@@ -315,7 +315,7 @@ def table_of(results: Mapping[SweepCell, Summary], layout: Layout | None = None)
 
 
 def _figures(results: Mapping[SweepCell, Summary], layout: Layout) -> dict[str, dict[str, dict[str, Summary]]]:
-    """Return the summaries by row, seed and column, with the averages of a row that is whole.
+    """Return the summaries by row, seed and column, with the averages of a row that is whole, if the layout has any.
 
     A run that pooled its domains itself has a micro average with an interval, which stays.
     """

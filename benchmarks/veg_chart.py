@@ -134,7 +134,7 @@ def smooth(curve: Curve) -> list[tuple[float, float]]:
 
 
 def value_at(curve: Curve, place: float) -> float:
-    """Return the value of a curve between its points."""
+    """Return the value of a curve between its points; at its ends beyond them."""
     for (left, low), (right, high) in zip(curve, curve[1:], strict=False):
         if place <= right:
             share = (place - left) / max(1e-9, right - left)

@@ -76,7 +76,7 @@ class Board:
 
     @cached_property
     def strata(self) -> Strata:
-        """The suite's episodes by the labels of their tasks."""
+        """The suite's episodes by the labels of their tasks, cached."""
         return strata_of(self.standings.suite)
 
 
@@ -139,7 +139,7 @@ def find_submission(board: Path, name: str) -> str:
 
 
 def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
-    """Yield the boards of a folder, by name; every submission that one shows is verified first.
+    """Yield the boards of a folder, by name, each submission verified first; one that fails is noted on its board.
 
     Raises:
         UsageError: a file of the board's own cannot be read.
@@ -208,7 +208,7 @@ def _own_suites(suites: Mapping[str, Suite]) -> dict[str, Suite]:
 
 
 def _suite_name(place: Path) -> str:
-    """Return the name of the suite that a submission claims; this only chooses among the board's own."""
+    """Return the name of the suite that a submission claims, to choose among the board's own; "" if it cannot be read."""
     try:
         suite = _read_submission(place).suite
     except Rejected:

@@ -113,7 +113,7 @@ def _add_decision_options(one: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line."""
+    """Run the command line and exit: with 2 for an error, 1 for a closed pipe, 130 for Ctrl-C."""
     try:
         try:
             args = _parser().parse_args(arguments)

@@ -13,7 +13,7 @@ MOST_TASKS = 40
 
 
 def pair_json(pair: Pair, entries: Mapping[str, Paired] | None = None) -> dict[str, Any]:
-    """Return a comparison as plain data; p values are not corrected."""
+    """Return a comparison as plain data, entry by entry if these are given; p values are not corrected."""
     row = {"first": pair.first, "second": pair.second, "difference": pair.difference, "interval": [pair.low, pair.high],
            "p": pair.p_value}  # fmt: skip
     if entries is None:

@@ -193,7 +193,7 @@ class Standings:
 
 
 def group_of(entrant: Entrant) -> str:
-    """Return the class of a submission; the first reason to stand apart counts."""
+    """Return the class of a submission: the first reason to stand apart, else registered, ranked or replayed."""
     verdict, meta = entrant.verdict, entrant.submission
     if meta.agent.kind == "reference" or meta.agent.name == "solver":
         return "reference"

@@ -121,7 +121,7 @@ def _cached_transcripts(place: Path) -> tuple[RenderedTranscript, ...]:
 def _plays(
     directory: Directory, suite: Suite, keys: set[str], answers: Path
 ) -> tuple[list[tuple[Place, Trajectory]], list[str]]:
-    """Replay the rows with these keys, and note those that cannot be replayed."""
+    """Replay the rows with these keys; one that cannot be replayed costs its transcript, and is noted."""
     plan, plays, missing = dict(places_of(suite)), list[tuple[Place, Trajectory]](), list[str]()
     with Recording(answers, "replay") as recording:
         replayer = RowReplayer(suite, Services(recording))

@@ -128,7 +128,7 @@ class How:
 
 
 def verify(folder: Path, how: How) -> Verification:
-    """Verify a submission and return the verdict.
+    """Verify a submission and return the verdict; a rejected one is a finding, an unknown suite makes it unknown.
 
     Raises:
         UsageError: there is no directory, or no place for the journal.

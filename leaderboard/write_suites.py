@@ -152,7 +152,7 @@ DATA_SUITES = {
 
 
 def shipped_suites() -> Iterator[Suite]:
-    """Yield all of them but those whose data is not here, which are named."""
+    """Yield all shipped suites; one whose data is not here is left out, and named on the console."""
     yield from generated_suites()
     for name, make in DATA_SUITES.items():
         try:

@@ -140,7 +140,7 @@ def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) 
 def _outcome(
     result: EpisodeResult, cores: Mapping[str, tuple[str, TurnEnv]], split: str
 ) -> tuple[str, float, str, str]:
-    """Return an episode's task, success, cluster and kind; of several environments their names are parts of them."""
+    """Return an episode's task, success, cluster and kind; with several environments, task and cluster carry their names."""
     header = result.trajectory.header
     name, core = cores[header.env_id]
     task = core.source.get(split, header.task_id)
@@ -153,7 +153,7 @@ def _outcome(
 def _counts(
     row: tuple[str, float, str, str], group: EpisodeGroup, cores: Mapping[str, tuple[str, TurnEnv]]
 ) -> dict[str, float]:
-    """Return an episode's success, sampled tokens, and what its environment counts."""
+    """Return an episode's success and sampled tokens, and what its environment counts, if anything."""
     trajectory = group.results[0].trajectory
     _, core = cores[trajectory.header.env_id]
     counted = companion(core, "metrics")

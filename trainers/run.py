@@ -334,7 +334,7 @@ class TrainingRun:
 
 @contextlib.contextmanager
 def open_run(settings: RunSettings, out: Path, spending: Costs | None = None) -> Iterator[TrainingRun]:
-    """Set a run up, as `TrainingRun` takes it, and close it whatever happens.
+    """Set a run up, as `TrainingRun` takes it, and close it whatever happens; a spent budget stops it with a checkpoint.
 
     Raises:
         BudgetSpent: nothing may be paid any more; what is finished is saved, and the message tells how to go on.

@@ -164,7 +164,7 @@ def _snake(name: str) -> str:
 
 @cache
 def _templates() -> dict[str, str]:
-    """Return name -> text of all templates."""
+    """Return the text of each template by name, read once."""
     folder = files(__package__) / "templates"
     paths = {path.name: path for path in folder.iterdir()}
     paths |= {f"expanded/{path.name}": path for path in paths.pop("expanded").iterdir()}

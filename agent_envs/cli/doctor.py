@@ -117,7 +117,7 @@ def _keys() -> Iterator[Row]:
 
 
 def _sandboxes() -> Iterator[Row]:
-    """Yield whether each sandbox computes one and one."""
+    """Yield whether each sandbox computes one and one, with the reason if not; one that cannot be opened does not."""
     from agent_envs.tools.sandbox import SandboxSpec, close_sandboxes, open_sandbox
 
     for backend in ("monty", "bwrap"):

@@ -174,7 +174,7 @@ class Session:
 
 
 def canonical_action(text: str | int, calls: Calls) -> str | int:
-    """Return a text and native calls beside it in the canonical form that environments read."""
+    """Return a text and native calls beside it in the canonical form that environments read; a text alone stays."""
     if not calls:
         return text
     read = [read_native_call(f"call_{number}", *call) for number, call in enumerate(calls)]

@@ -233,7 +233,7 @@ class Slots:
         return self._cache.states
 
     def next_pass(self) -> dict[str, Any]:
-        """Return the model's arguments for the next column, one token a slot."""
+        """Advance by a column, with more room if needed, and return the model's arguments for it, one token a slot."""
         states, column = self.states, self._column
         if column >= states.shape[3]:  # room for all that can come, or for as many again, whatever is less
             wider = states.new_empty(*states.shape[:3], min(self._most, 2 * column), states.shape[4])

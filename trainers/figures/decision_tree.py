@@ -361,7 +361,7 @@ def _lines(node: Node, indent: str, head: str) -> Iterator[str]:
 
 
 def _encode(node: Node) -> dict[str, Any]:
-    """Convert a node and all below it to JSON."""
+    """Convert a node (an end, a swap or a comparison) and all below it to JSON."""
     if isinstance(node, EndNode):
         return {"end": "truncated" if node.truncated else "terminated", "sorted": node.sorted, "wrong": node.wrong}
     if isinstance(node, SwapNode):

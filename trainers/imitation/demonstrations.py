@@ -139,7 +139,7 @@ class _Demonstrator:
         self._guess = guess(self._core.episode.task.data, rng).strip() if silent else ""
 
     def action(self, request: Request) -> str:
-        """Return the action of a turn."""
+        """Return the action of a turn: a guess, a flawed one, the right one, or the plan's next."""
         if self._guess:
             return self._guess
         left, _ = allowance(self._env)

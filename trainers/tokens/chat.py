@@ -335,7 +335,7 @@ class TextCache(Generic[T]):
         self._lock = threading.Lock()  # episodes play in threads
 
     def __call__(self, *texts: str) -> T:
-        """Call the function on these texts."""
+        """Call the function on these texts, or return its cached result; beyond the limit the least recently used go."""
         with self._lock:
             if texts in self._results:
                 self._results.move_to_end(texts)

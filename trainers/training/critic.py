@@ -136,7 +136,7 @@ def values_of(critic: Critic, sequences: Sequence[TokenSequence], parts: Any, to
 
 
 def fit(pairs: Sequence[tuple[float, float]], processes: Any) -> tuple[float, float, int]:
-    """Return the explained variance and the correlation of (value, return) pairs of all processes, and how many there are.
+    """Return explained variance, correlation and number of (value, return) pairs of all processes; 0s if returns agree.
 
     The first is 1 - mean squared error / variance of returns: 1 for a perfect critic, 0 for one that says the mean of returns,
     below 0 for a worse one; values that are all off by a constant are wrong. Both are 0 where all returns are equal.

@@ -131,7 +131,7 @@ def token_scores(
 
 
 def trained_states(model: torch.nn.Module, micro: MicroBatch) -> torch.Tensor:
-    """Return the decoder's states that predict the trained tokens, (trained, width), row after row.
+    """Return the decoder's states that predict the trained tokens, (trained, width), row after row; packed where it can be.
 
     A critic reads the same states: the one that predicts a token is that of the moment before it.
 
@@ -251,7 +251,7 @@ class LinearHead:
         return [torch.cat(parts) for parts in zip(*results, strict=True)]
 
     def chunk(self, states: torch.Tensor, targets: torch.Tensor, legal: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the scores of one chunk."""
+        """Return the scores of one chunk (see `TokenScores`), by the expanded head if any; entropies are 0 if not asked for."""
         if self.extra is not None:
             table = functional.pad(legal, (0, len(self.extra.rows) - legal.shape[1]))
             options = {"temperature": self.temperature, "with_entropy": self.with_entropy}

@@ -58,7 +58,7 @@ class Optimiser:
 
     @property
     def learning_rate(self) -> float:
-        """The rate of the next step."""
+        """The rate of the next step, falling to 0 while it cools down."""
         rate = self.settings.learning_rate * rate_factor(self.settings, self.steps, self.total_steps)
         if self._cooling is None:
             return rate
@@ -298,7 +298,7 @@ def gradient_step(
     token_budget: int,
     optimiser: Optimiser | None = None,
 ) -> dict[str, float]:
-    """Take one gradient step on rows and return its metrics. Denominators are those of all processes together.
+    """Take one gradient step on rows and return its metrics; without a trained token nothing moves.
 
     Args:
         rows: what to train on; without a trained token nothing moves.

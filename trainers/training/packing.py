@@ -126,7 +126,7 @@ def _shared_length(one: "np.ndarray[Any, Any]", other: "np.ndarray[Any, Any]", l
 def _read(
     places: torch.Tensor, homes: torch.Tensor, trained: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
-    """Return the distinct tokens that predict trained ones, and their places in the rows."""
+    """Return the distinct tokens that predict trained ones, and their places in the rows; None where all places are cheaper."""
     is_read = torch.zeros(homes.shape[0], dtype=torch.bool, device=homes.device)
     is_read[places[:, :-1][trained[:, 1:]]] = True
     read_mask = torch.zeros(places.numel(), dtype=torch.bool, device=homes.device)

@@ -66,7 +66,7 @@ class ReplayReader:
         return self._tasks.get(name, self._digests[name]) if self._env is not None else None
 
     def of(self, entry: Entry, trajectory: Trajectory, pictured: bool = True) -> ReplayedEpisode:
-        """Replay an episode and return its conversation and pictures; `note` says why some that there should be are not.
+        """Replay an episode and return its conversation and pictures, if it has any; `note` says why some are missing.
 
         Args:
             entry: the episode's.

@@ -111,7 +111,7 @@ def valid_turn(turn: Turn) -> bool:
 
 
 def outcome_of(result: EpisodeResult, success: bool) -> str:
-    """Classify the end of an episode by a key of `FAILURES`."""
+    """Classify the end of an episode by a key of `FAILURES`: unplayed, solved, unreadable, out of turns or a failure's."""
     if result.status in UNPLAYED:
         return result.status
     if success:
@@ -276,7 +276,7 @@ class EntryTasks:
 
     @cached_property
     def env(self) -> gym.Env[Any, Any] | None:
-        """The entry's environment; None where it cannot be made."""
+        """The entry's environment, made once; None where it cannot be made."""
         try:
             return entry_env(self._entry)
         except NOT_HERE as error:

@@ -222,7 +222,7 @@ def _detectable_difference(error: float, critical: float, clusters: int, needed:
 
 @lru_cache(maxsize=256)
 def _win_share(clusters: int, needed: int) -> float:
-    """Return the share of clusters won outright at which `needed` or more of these are won with 80 % power.
+    """Return the share of clusters won outright at which `needed` or more are won with 80 % power; cached.
 
     It stands in for the spread where two runs hardly differ: such a difference is the smallest of that kind that the sign
     test would find.

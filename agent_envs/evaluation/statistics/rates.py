@@ -112,7 +112,7 @@ def rerun_interval(values: Sequence[float], tasks: Sequence[str], level: float =
 
 
 def mean_interval(values: Sequence[float], clusters: Sequence[str], level: float = 0.95) -> tuple[float, float]:
-    """Return the interval of the mean of unbounded values: clustered standard error, t quantile.
+    """Return the interval of the mean of unbounded values (clustered standard error, t quantile), without end for one cluster.
 
     One cluster says nothing about others: its interval is (-inf, inf).
     """

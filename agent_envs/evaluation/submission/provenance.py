@@ -142,7 +142,7 @@ def _harness(package: str, commit: str) -> schema.Harness:
 
 @cache
 def _packages() -> str:
-    """Return the digest of the installed packages; to read them takes longer than to pack a small run."""
+    """Return the digest of the installed packages, cached; to read them takes longer than to pack a small run."""
     return digest(sorted({"{Name}=={Version}".format_map(item.metadata) for item in distributions()}))
 
 

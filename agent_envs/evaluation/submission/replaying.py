@@ -91,7 +91,7 @@ class RowReplayer:
         self._places = dict(places_of(self.suite))
 
     def check(self, label: str, line: bytes) -> Checked:
-        """Replay a line of the episodes of the entry with this label."""
+        """Replay a line of the entry's episodes; what is wrong with it, or why it cannot be replayed here, is in the result."""
         try:
             row = EpisodeRow.model_validate_json(line)
         except (ValidationError, RecursionError) as error:

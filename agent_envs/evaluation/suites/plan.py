@@ -194,7 +194,7 @@ def notes_on(suite: Suite) -> Notes:
 
 
 def plan_of(suite: Suite) -> list[Planned]:
-    """Return the planned episodes of a suite.
+    """Return the planned episodes of a suite, once each environment and task is checked to be the suite's.
 
     Raises:
         UsageError: an environment or a task is another one here than where the suite was written.

@@ -306,7 +306,7 @@ class WalkingEpisode:
             self._fault, self.over = fault.cause, True
 
     def result(self, seconds: float) -> EpisodeResult:
-        """Return the episode as `run_many` does."""
+        """Return the episode as `run_many` does, without turns if a fault ended it."""
         item, core = self._item, self._core
         if self._fault:
             head = Header(core.env_id, core.spec_digest, str(item.task), item.split, "", item.seed, item.key)
