@@ -102,7 +102,7 @@ class ScriptedReader:
         about = [SearchDocument(page.title.removesuffix(_SHEET), page.text) for page in pages]
         ways = [follow(side, about) for side in plan.sides] if plan else []
         missing = next((way for way in ways if not way.complete and inputs.tried(way.name) < _MOST_TRIES), None)
-        answer = conclusion(plan, ways, self._off(inputs.question)) if plan else "unknown"
+        answer = conclusion(plan, ways, self._sum_error(inputs.question)) if plan else "unknown"
         if "Write the next sentence alone" in inputs.rules:
             return self._query(missing, ways, inputs) if missing else f"So the answer is: {answer}."
         if missing is not None and inputs.may_search:
@@ -119,7 +119,7 @@ class ScriptedReader:
         others = [way.name for way in ways if way.name != missing.name]
         return f"{others[0] if others else 'Something else'} and its surroundings, not {missing.name}."
 
-    def _off(self, question: str) -> int:
+    def _sum_error(self, question: str) -> int:
         """Return 1 where the scripted error `wrong_sum` strikes a question; else 0."""
         return 1 if self.errors.strikes("wrong_sum", question) else 0
 

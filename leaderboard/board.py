@@ -89,7 +89,7 @@ def add(folder: Path, board: Path, how: How, who: str) -> Verification:
         UsageError: it is there already, or the board's files cannot be read or written.
     """
     on_show = accepted_submissions(decisions_of(board))
-    own = _own_suites(_suites(board, _files(board)))
+    own = _own_suites(_suites(board, _settings_by_board(board)))
     verdict = verify(folder, replace(how, suite=how.suite or own.get(_suite_name(folder)), keep=True))
     if verdict.unknown and not verdict.findings:
         return verdict
@@ -145,7 +145,7 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
         UsageError: a file of the board's own cannot be read.
     """
     past = decisions_of(folder)
-    files = _files(folder)
+    files = _settings_by_board(folder)
     if not files:
         raise UsageError(f"{folder}: no board is described there; write {BOARDS}/NAME.toml with a title and a suite")
     suites = _suites(folder, files)
@@ -184,7 +184,7 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
         yield Board(name, settings, standings(suite, same), tuple(left), about)
 
 
-def _files(folder: Path) -> dict[str, BoardSettings]:
+def _settings_by_board(folder: Path) -> dict[str, BoardSettings]:
     """Read the settings of each board, by name."""
     return {path.stem: _settings(path) for path in sorted((folder / BOARDS).glob("*.toml"))}
 

@@ -223,11 +223,11 @@ def standings(suite: Suite, entrants: Sequence[Entrant]) -> Standings:
         mine = [item for item in entrants if group_of(item) == group]
         compared = _all_pairs(outcomes, mine)
         pairs += compared
-        rows += sorted((_row(outcomes, item, group, compared, len(mine)) for item in mine), key=_order)
+        rows += sorted((_row(outcomes, item, group, compared, len(mine)) for item in mine), key=_standings_key)
     return Standings(suite, tuple(rows), tuple(pairs), outcomes)
 
 
-def _order(row: StandingsRow) -> tuple[float, str]:
+def _standings_key(row: StandingsRow) -> tuple[float, str]:
     """Return the key of the board's order: falling score, then the submission's name."""
     return -row.score.value, row.entrant.verdict.submission
 

@@ -140,11 +140,11 @@ def tasks_of_step(step: int, count: int, size: int, seed: int) -> list[int]:
 
 def tasks_at(places: range, size: int, seed: int) -> list[int]:
     """Return the task indices at places of that order, which begins anew, as another one, where all have come."""
-    return [_order(size, seed, place // size)[place % size] for place in places]
+    return [_epoch_order(size, seed, place // size)[place % size] for place in places]
 
 
 @lru_cache(maxsize=2)
-def _order(size: int, seed: int, epoch: int) -> list[int]:
+def _epoch_order(size: int, seed: int, epoch: int) -> list[int]:
     """Return the order of the tasks in an epoch, shuffled by the seed; cached."""
     return random.Random(f"tasks:{seed}:{epoch}").sample(range(size), size)
 

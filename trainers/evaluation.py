@@ -73,16 +73,16 @@ class EvaluationResult:
 
     def summary(self) -> dict[str, object]:
         """Return the numbers for a result file; where `rate` is None so is success, and there are no means of all."""
-        summary: dict[str, object] = {**_numbers(self.rate), "tasks": len(self.successes)}
+        summary: dict[str, object] = {**_rate_numbers(self.rate), "tasks": len(self.successes)}
         means = self.means if self.rate else {}
         summary |= {"clusters": len(set(self.clusters.values())), **means, "faults": self.faults}
-        parts = {kind: self._part(kind) for kind in sorted({*self.kinds.values(), *self.faults_by_kind})}
+        parts = {kind: self._kind_summary(kind) for kind in sorted({*self.kinds.values(), *self.faults_by_kind})}
         return {**summary, "kinds": parts} if len(parts) > 1 else summary
 
-    def _part(self, kind: str) -> dict[str, object]:
+    def _kind_summary(self, kind: str) -> dict[str, object]:
         """Return the summary of one kind of task, with its faults where any kind had faults."""
         successes = {task: value for task, value in self.successes.items() if self.kinds[task] == kind}
-        summary = {**_numbers(_rate(successes, self.clusters) if successes else None), "tasks": len(successes)}
+        summary = {**_rate_numbers(_rate(successes, self.clusters) if successes else None), "tasks": len(successes)}
         return summary | ({"faults": self.faults_by_kind[kind]} if self.faults_by_kind else {})
 
     def as_json(self) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def _counts(
     return counts | counted(replace(trajectory, task=task))
 
 
-def _numbers(rate: Rate | None) -> dict[str, object]:
+def _rate_numbers(rate: Rate | None) -> dict[str, object]:
     """Return a rate and its interval for a summary; None for both without a rate."""
     return {"success": rate and rate.value, "interval": rate and [rate.low, rate.high]}
 

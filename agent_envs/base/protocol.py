@@ -83,7 +83,7 @@ class TagProtocol:
         """Return the first complete action of the text, else its last unclosed one, else Malformed."""
         tag = _first_tag(text, self._tags)
         if tag is None:
-            return Malformed(f"it has no {_names(*self.tools, self.answer)} tag")
+            return Malformed(f"it has no {_opening_tags(*self.tools, self.answer)} tag")
         _, name, body, _ = tag
         if name == self.answer:
             return Answer(body.strip())
@@ -125,7 +125,7 @@ class MarkedAnswerProtocol:
             return _tag_call(self.tools[tag[1]], tag[2].strip())
         if place >= 0:
             return Answer(answer)
-        return Malformed(f"it has no {_names(*self.tools)} tag, and no answer behind {self.mark}")
+        return Malformed(f"it has no {_opening_tags(*self.tools)} tag, and no answer behind {self.mark}")
 
     @cached_property
     def _tags(self) -> tuple[_Tag, ...]:
@@ -148,7 +148,7 @@ def _mark_pattern(mark: str) -> re.Pattern[str]:
     return re.compile(re.escape(mark) + r"([-+($ \t]*+\.?[0-9][^\n]{0,2000})")
 
 
-def _names(*tags: str) -> str:
+def _opening_tags(*tags: str) -> str:
     """Return the opening tags of these names, joined by "or", for a hint to the policy."""
     return " or ".join(f"<{tag}>" for tag in tags)
 
@@ -238,11 +238,11 @@ class LabelProtocol:
 
     def places(self, text: str) -> list[int]:
         """Return the places of the label in a text."""
-        return [match.start() for match in _label(self.label).finditer(text)]
+        return [match.start() for match in _label_pattern(self.label).finditer(text)]
 
 
 @lru_cache(maxsize=8)
-def _label(label: str) -> re.Pattern[str]:
+def _label_pattern(label: str) -> re.Pattern[str]:
     """Return the pattern of a label in any case, at the beginning of a word, cached."""
     return re.compile(r"(?<![A-Za-z])" + re.escape(label), re.IGNORECASE | re.ASCII)
 

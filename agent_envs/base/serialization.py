@@ -99,7 +99,7 @@ def encode_state(value: Any) -> Any:
     if kind is tuple:
         return {"$tuple": [item if type(item) in _PLAIN else encode_state(item) for item in value]}
     if _TYPES.get(kind.__name__) is kind and dataclasses.is_dataclass(kind):
-        fields = {name: encode_state(getattr(value, name)) for name in _defaults(kind)}
+        fields = {name: encode_state(getattr(value, name)) for name in _field_defaults(kind)}
         return {"$type": kind.__name__, **fields}
     if isinstance(value, bool | str | float):
         return value
@@ -122,7 +122,7 @@ def lean_state(value: Any, texts: Mapping[str, int]) -> Any:
     if _TYPES.get(kind.__name__) is not kind or not dataclasses.is_dataclass(kind):
         return encode_state(value)
     row: dict[str, Any] = {"$type": kind.__name__}
-    for name, default in _defaults(kind).items():
+    for name, default in _field_defaults(kind).items():
         item = getattr(value, name)
         if name == "content" and item in texts:
             row[name] = {"$text": texts[item]}
@@ -133,7 +133,7 @@ def lean_state(value: Any, texts: Mapping[str, int]) -> Any:
 
 
 @cache
-def _defaults(kind: Any) -> dict[str, Any]:
+def _field_defaults(kind: Any) -> dict[str, Any]:
     """Return the fields of a dataclass with their defaults (MISSING for those without), cached."""
     return {field.name: field.default for field in dataclasses.fields(kind)}
 
@@ -187,7 +187,7 @@ def _decode(value: Any, texts: Sequence[str]) -> Any:
     if "$int" in value:
         return int(value["$int"])
     if "$pairs" in value:
-        return {_key(key): _decode(item, texts) for key, item in value["$pairs"]}
+        return {_text_key(key): _decode(item, texts) for key, item in value["$pairs"]}
     return {key: _decode(item, texts) for key, item in value.items()}
 
 
@@ -205,7 +205,7 @@ def _construct(value: dict[str, Any], texts: Sequence[str]) -> Any:
     return cls(**fields)
 
 
-def _key(value: Any) -> str:
+def _text_key(value: Any) -> str:
     """Return a mapping's key from a stored state; ValueError where it is no text."""
     if not isinstance(value, str):
         raise ValueError("stored state holds a mapping with a key that is no text")

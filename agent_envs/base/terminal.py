@@ -38,11 +38,11 @@ def visible(text: str) -> str:
 @cache
 def _replacements() -> dict[int, str | None]:
     """Return the replacement of each odd character, or None to drop it; cached."""
-    hiding = {code: f"⟨U+{code:04X}⟩" for code in _codes(_HIDING)}
-    return dict.fromkeys(_codes(_CONTROL)) | hiding | dict.fromkeys(_codes(_SURROGATES), "\ufffd")
+    hiding = {code: f"⟨U+{code:04X}⟩" for code in _code_points(_HIDING)}
+    return dict.fromkeys(_code_points(_CONTROL)) | hiding | dict.fromkeys(_code_points(_SURROGATES), "\ufffd")
 
 
-def _codes(ranges: tuple[tuple[int, int], ...]) -> Iterator[int]:
+def _code_points(ranges: tuple[tuple[int, int], ...]) -> Iterator[int]:
     """Yield each code point of the ranges, their last ones included."""
     return itertools.chain.from_iterable(range(first, last + 1) for first, last in ranges)
 

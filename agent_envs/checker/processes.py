@@ -104,12 +104,12 @@ def _variables_with(hash_seed: str) -> dict[str, str]:
 def answer(job: dict[str, Any]) -> dict[str, Any]:
     """Run a job of `run_child`."""
     env = make_again(job["recipe"])
-    digests = [play(env, _script(row)) for row in job.get("play", [])]
+    digests = [play(env, _script_of_row(row)) for row in job.get("play", [])]
     restored = []
     for row in job.get("restore", []):
         restore(env, Snapshot.from_bytes(row["snapshot"].encode("utf-8", "surrogatepass")))
         both = env, pickle.loads(bytes.fromhex(row["pickle"]))
-        restored += [play(one, _script(row["script"]), start=row["start"]) for one in both]
+        restored += [play(one, _script_of_row(row["script"]), start=row["start"]) for one in both]
     return {"play": digests, "agents": agents_play(env, job.get("agents", [])), "restore": restored}
 
 
@@ -122,7 +122,7 @@ def agents_play(env: gym.Env[Any, Any], places: Sequence[Sequence[Any]]) -> list
     return digests
 
 
-def _script(row: dict[str, Any]) -> Script:
+def _script_of_row(row: dict[str, Any]) -> Script:
     """Return a row of JSON as a script."""
     return Script(row["seed"], row["task"], row["split"], tuple(row["actions"]))
 

@@ -68,7 +68,7 @@ def _number(text: str) -> int | float:
     return int(text) if text.lstrip("+-").isdigit() else value
 
 
-def _yes(text: str) -> bool:
+def _yes_or_no(text: str) -> bool:
     """Parse yes or no, y or n, true or false in any case; ValueError for another word."""
     words = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
     if text.lower() not in words:
@@ -94,6 +94,6 @@ _TYPES: dict[str, tuple[Callable[[str], Any], str]] = {
     "string": (str, ""),
     "integer": (int, "a whole number"),
     "number": (_number, "a number"),
-    "boolean": (_yes, "yes or no"),
+    "boolean": (_yes_or_no, "yes or no"),
     "array": (_list, "with commas between"),
 }

@@ -81,7 +81,7 @@ def read_templates(source: str | Mapping[str, str]) -> Templates:
     if not isinstance(source, str | Path):
         raise UsageError(f"VerbalFeedback: templates={source!r}; give a folder, or the texts of {' and '.join(MODES)}")
     if not source:
-        return _ours()
+        return _own_templates()
     texts = {}
     for mode in MODES:
         try:
@@ -95,7 +95,7 @@ def read_templates(source: str | Mapping[str, str]) -> Templates:
 
 
 @cache
-def _ours() -> Templates:
+def _own_templates() -> Templates:
     """Return the package's own templates of feedback, checked and cached."""
     home = files("agent_envs.wrappers").joinpath("feedback_templates")
     return _check_texts({mode: home.joinpath(f"{mode}.md").read_text(encoding="utf-8") for mode in MODES}, str(home))

@@ -82,7 +82,7 @@ class ChatTokenizer:
         rows, broken = self.clean(messages)
         schemas, more = self.control.neutralise_all(list(tools))
         conversation.neutralised = broken + more
-        conversation.append_context(self._rendered("opening", _key(rows, schemas)))
+        conversation.append_context(self._rendered("opening", _cache_key(rows, schemas)))
         return conversation
 
     def resume(self, row: Mapping[str, Any]) -> "Conversation":
@@ -131,7 +131,7 @@ class ChatTokenizer:
 
     def following(self, messages: Rows, *, closed: bool) -> tuple[int, ...]:
         """Return the tokens after a turn: its end unless it is `closed`, messages, and the beginning of the next turn."""
-        ids = self._rendered("after", _key(messages, []))
+        ids = self._rendered("after", _cache_key(messages, []))
         return ids[len(self._head) :] if closed and ids[: len(self._head)] == self._head else ids
 
     def demonstration(self, text: str, *, close: bool) -> tuple[int, ...]:
@@ -315,7 +315,7 @@ def drift(sampled: TokenSequence, rebuilt: TokenSequence) -> int:
     return max(len(ours), len(theirs)) - same
 
 
-def _key(messages: Rows, tools: Sequence[Any]) -> str:
+def _cache_key(messages: Rows, tools: Sequence[Any]) -> str:
     """Return the text of messages and tools that names them in a cache."""
     return json.dumps([messages, tools], ensure_ascii=False)
 
@@ -344,13 +344,13 @@ class TextCache(Generic[T]):
         with self._lock:
             if texts not in self._results:
                 self._results[texts] = result
-                self.characters += _size(texts)
+                self.characters += _total_length(texts)
             while self.characters > self._most:
                 oldest, _ = self._results.popitem(last=False)
-                self.characters -= _size(oldest)
+                self.characters -= _total_length(oldest)
         return result
 
 
-def _size(texts: tuple[str, ...]) -> int:
+def _total_length(texts: tuple[str, ...]) -> int:
     """Return the characters of texts in all."""
     return sum(map(len, texts))

@@ -31,7 +31,7 @@ class ControlTokens:
         text = text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
         broken = 0
         while True:  # a space can end one token's text and complete another's
-            text, count = self._pattern.subn(_break, text)
+            text, count = self._pattern.subn(_break_up, text)
             if not count:
                 return text, broken
             broken += count
@@ -49,7 +49,7 @@ class ControlTokens:
         return value, 0
 
 
-def _break(match: re.Match[str]) -> str:
+def _break_up(match: re.Match[str]) -> str:
     """Return a control word with a space behind its first character; a single character becomes a space."""
     text = match[0]
     return f"{text[0]} {text[1:]}" if len(text) > 1 else " "

@@ -91,7 +91,7 @@ def compare_runs(first: Run, second: Run) -> tuple[list[Contrast], list[str]]:
     numbers = (_by_entry(first.numbers(measures[0])), _by_entry(second.numbers(measures[1])))
     drafts = [_contrast(one, names, (numbers[0][one.label], numbers[1][other.label])) for one, other in pairs]
     lines = dict.fromkeys(line for side in measures for line in side.notes.values())
-    return _adjust(drafts), [*notes, *_missing_notes(numbers), *lines]
+    return _with_adjusted_p(drafts), [*notes, *_missing_notes(numbers), *lines]
 
 
 def compare_entries(run: Run) -> tuple[list[Contrast], list[str]]:
@@ -113,7 +113,7 @@ def compare_entries(run: Run) -> tuple[list[Contrast], list[str]]:
     drafts = [
         _contrast(other, (base.label, other.label), (numbers[base.label], numbers[other.label])) for other in others
     ]
-    return _adjust(drafts), [*_missing_notes((numbers,)), *measures.notes.values()]
+    return _with_adjusted_p(drafts), [*_missing_notes((numbers,)), *measures.notes.values()]
 
 
 def _by_entry(numbers: Sequence[EpisodeNumbers]) -> dict[str, list[EpisodeNumbers]]:
@@ -165,7 +165,7 @@ def _by_task(rows: Sequence[EpisodeNumbers]) -> dict[str, list[float]]:
     return {task: [float(row.success) for row in side] for task, side in groupby(rows, lambda row: row.task)}
 
 
-def _adjust(drafts: list[Contrast]) -> list[Contrast]:
+def _with_adjusted_p(drafts: list[Contrast]) -> list[Contrast]:
     """Return the contrasts with p values adjusted for their number by Holm's method."""
     corrected = holm([draft.paired.p_value for draft in drafts])
     return [replace(draft, adjusted=p) for draft, p in zip(drafts, corrected, strict=True)]

@@ -266,7 +266,7 @@ def changes(old: Any, new: Any, place: str = "") -> list[str]:
         return []
     if isinstance(old, list) and isinstance(new, list):
         return [f"{place} ({len(old)} -> {len(new)} of them)"]
-    return [f"{place} ({_short(old)} -> {_short(new)})"]
+    return [f"{place} ({_short_repr(old)} -> {_short_repr(new)})"]
 
 
 def describe_changes(old: Any, new: Any) -> str:
@@ -276,7 +276,7 @@ def describe_changes(old: Any, new: Any) -> str:
     return ", ".join(differences[:3]) + more
 
 
-def _short(value: Any) -> str:
+def _short_repr(value: Any) -> str:
     """Return a value's repr, cut to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -41,7 +41,7 @@ class DeadlineBackend(httpcore.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         """Connect to the first address that answers, each with an equal share of the time; the last failure if none does."""
-        ends = _moment(timeout)
+        ends = _deadline_of(timeout)
         try:
             addresses = resolve(host, port, _seconds_left(ends, httpcore.ConnectTimeout))
         except OSError as error:
@@ -66,12 +66,12 @@ class _DeadlineStream(httpcore.NetworkStream):
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """Read at most so many bytes; httpcore.ReadTimeout when the deadline is over."""
-        return self._stream.read(max_bytes, _seconds_left(_moment(timeout), httpcore.ReadTimeout))
+        return self._stream.read(max_bytes, _seconds_left(_deadline_of(timeout), httpcore.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Write in pieces, each within what is left to the deadline; httpcore.WriteTimeout when it is over."""
         for start in range(0, len(buffer), WRITE_BYTES):
-            left = _seconds_left(_moment(timeout), httpcore.WriteTimeout)
+            left = _seconds_left(_deadline_of(timeout), httpcore.WriteTimeout)
             self._stream.write(buffer[start : start + WRITE_BYTES], left)
 
     def close(self) -> None:
@@ -82,7 +82,7 @@ class _DeadlineStream(httpcore.NetworkStream):
         self, ssl_context: SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
         """Begin TLS and return the encrypted stream with the same rule on deadlines; ConnectTimeout when it is over."""
-        left = _seconds_left(_moment(timeout), httpcore.ConnectTimeout)
+        left = _seconds_left(_deadline_of(timeout), httpcore.ConnectTimeout)
         return _DeadlineStream(self._stream.start_tls(ssl_context, server_hostname, left))
 
     def get_extra_info(self, info: str) -> Any:
@@ -90,7 +90,7 @@ class _DeadlineStream(httpcore.NetworkStream):
         return self._stream.get_extra_info(info)
 
 
-def _moment(timeout: float | None) -> float:
+def _deadline_of(timeout: float | None) -> float:
     """Return a timeout, which stands for a moment of the monotonic clock; None is now, so at once over."""
     # Only a request without a deadline has none, and the client sends no such request.
     return time.monotonic() if timeout is None else timeout

@@ -142,11 +142,11 @@ def _stop_calendar() -> None:
         return moment.fromtimestamp(MORNING, datetime.UTC).astimezone(tz) if tz else moment(2026, 1, 1)
 
     methods = {"now": staticmethod(now), "utcnow": staticmethod(now), "today": staticmethod(now)}
-    datetime.datetime = _before(moment, methods)  # type: ignore[misc]
-    datetime.date = _before(day, {"today": staticmethod(lambda: day(2026, 1, 1))})  # type: ignore[misc]
+    datetime.datetime = _class_in_front(moment, methods)  # type: ignore[misc]
+    datetime.date = _class_in_front(day, {"today": staticmethod(lambda: day(2026, 1, 1))})  # type: ignore[misc]
 
 
-def _before(real: Any, methods: dict[str, Any]) -> Any:
+def _class_in_front(real: Any, methods: dict[str, Any]) -> Any:
     """Subclass a datetime class with other methods; instances stay of the real class, and `isinstance` still holds."""
 
     def new(cls: Any, *values: Any, **keywords: Any) -> Any:

@@ -157,7 +157,7 @@ class MontyBackend:
                 session.load_session(saved[SHA_BYTES:])
             return MontyInterpreter(package, session, self._watchdog)
         except (package.MontyError, RuntimeError, OSError) as error:
-            _leave(package, session)
+            _leave_quietly(package, session)
             raise EnvFault(f"sandbox monty: no worker: {error}") from error
 
     def _workers(self, package: Any) -> Any:
@@ -250,7 +250,7 @@ class MontyInterpreter:
 
     def close(self) -> None:
         """Return the worker to the pool."""
-        _leave(self._package, self._session)
+        _leave_quietly(self._package, self._session)
         self.process.close()
 
     def forget(self) -> None:
@@ -306,7 +306,7 @@ def _crash_status(watch: Watch, why: str, short_of_memory: int) -> tuple[str, st
     return "killed", "Killed: the interpreter broke down on this code"
 
 
-def _leave(package: Any, session: Any) -> None:
+def _leave_quietly(package: Any, session: Any) -> None:
     """Leave a session; errors of the package and the system are suppressed."""
     with contextlib.suppress(package.MontyError, RuntimeError, OSError):
         session.__exit__(None, None, None)
