@@ -147,7 +147,7 @@ class ReaderInput:
 
     @staticmethod
     def of(request: ChatRequest) -> "ReaderInput":
-        """Parse a request."""
+        """Parse a request: its rules, its question, and the pages shown so far, each once."""
         rows = tuple(dict(row) for row in request.messages)
         texts = tuple(str(row["content"] or "") for row in rows)
         others = [text for row, text in zip(rows, texts, strict=True) if row["role"] in ("system", "user")]

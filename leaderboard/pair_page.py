@@ -32,7 +32,7 @@ def pair_page(
     links: Mapping[str, str],
     anchors: Mapping[str, set[str]],
 ) -> Page:
-    """Return the page of a pair.
+    """Return the page that compares a pair: facts, and differences over the suite and each entry.
 
     Args:
         standings: that both stand in.

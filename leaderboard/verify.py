@@ -87,7 +87,7 @@ class Verification:
         return CODES[self.verdict]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
+        """Return the verdict as plain data: findings, badges, flags, score, averages and entries."""
         rows = [
             {"name": name, "proves": BADGES[name].proves, "not_proved": BADGES[name].not_proved} for name in self.badges
         ]

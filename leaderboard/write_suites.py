@@ -162,7 +162,7 @@ def shipped_suites() -> Iterator[Suite]:
 
 
 def main() -> None:
-    """Write the files."""
+    """Write the suites that can be made here into the package, and print their paths."""
     for suite in shipped_suites():
         path = Path(agent_envs.evaluation.suites.__file__).parent / f"{suite.id}.json"
         path.write_bytes(suite_text(suite).encode())

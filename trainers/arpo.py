@@ -71,7 +71,7 @@ class ARPOSettings(GRPOSettings):
     weighted: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what no other part would, with a UsageError."""
+        """Refuse what no other part would, with a UsageError: more roots than leaves, or credit that knows no trees."""
         GRPOSettings.__post_init__(self)
         if self.branching.roots > self.group_size:
             raise UsageError(f"branching.roots={self.branching.roots}: group_size has the leaves, {self.group_size}")

@@ -239,7 +239,7 @@ class TrainingRun:
         return result
 
     def load_best(self) -> dict[str, Any]:
-        """Take the weights of the best evaluation, if they are to be kept, and return what a result tells of the choice."""
+        """Take the weights of the best evaluation, if they are kept, and return what a result says of the choice; {} if not."""
         if not self._settings.evaluation.keep_best or (best := self._checkpoints.load_best(self.parts.bare)) is None:
             return {}
         self.weights_changed()

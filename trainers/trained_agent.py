@@ -95,7 +95,7 @@ class TrainedAgent(ModelAgent):
     """
 
     def __init__(self, folder: str, *, start: bool = False, temperature: float = -1.0) -> None:
-        """Load the run of a folder.
+        """Load the policy of a finished run from its folder, with its last weights or those of its start.
 
         Args:
             folder: of a finished run.

@@ -102,7 +102,7 @@ def _variables_with(hash_seed: str) -> dict[str, str]:
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
-    """Run a job of `run_child`."""
+    """Run a job of `run_child` on a new environment: return digests of play, of the agents, and after restoring."""
     env = make_again(job["recipe"])
     digests = [play(env, _script_of_row(row)) for row in job.get("play", [])]
     restored = []

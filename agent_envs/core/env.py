@@ -152,7 +152,7 @@ class TurnEnv(gym.Env[str, Any]):
         return self.episode.trajectory()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Start an episode.
+        """Start an episode: pick its task and key, begin it, and return the prompt with examples as text, and the info.
 
         Args:
             seed: seeds `np_random`, which only picks the task.

@@ -223,7 +223,7 @@ class TrajectoryTree:
         self._newest: tuple[Turn, ...] = ()  # the path that was added last, all of which is held
 
     def add(self, trajectory: Trajectory) -> None:
-        """Merge a trajectory.
+        """Merge a trajectory: shared turns are held once, its end becomes a leaf.
 
         Raises:
             UsageError: it starts elsewhere, or reuses a node id for another turn (fork with `branch=` to avoid that).

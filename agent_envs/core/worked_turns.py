@@ -79,7 +79,7 @@ def _written(twin: Any, agent: Any) -> list[Message]:
 
 
 def _act(twin: Any, agent: Any, most: int, messages: list[Message]) -> int:
-    """Take some turns, add them and what they brought to the messages, and return how many they are."""
+    """Take turns until the episode ends or has `most`; add them and their observations to the messages, return the count."""
     while not twin.episode.over and len(twin.episode.turns) < most:
         rows = [message.as_dict() for message in messages]
         sight = _Sight(rows, twin.tools, len(twin.episode.turns))

@@ -52,7 +52,7 @@ def recorded_sha256(path: Path) -> str | None:
 
 
 def record_sha256(path: Path, sha256: str) -> None:
-    """Note a file's digest beside it."""
+    """Note a file's digest in the `sha256.json` beside it; other files' notes stay."""
     note = path.parent / "sha256.json"
     earlier = json.loads(note.read_bytes()) if note.exists() else {}
     content = json.dumps(earlier | {path.name: sha256}, indent=1, sort_keys=True).encode()

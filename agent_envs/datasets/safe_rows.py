@@ -87,7 +87,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def json_lines(path: Path) -> Iterator[DataRow]:
-    """Yield the rows of a JSONL file."""
+    """Yield the rows of a JSONL file with their places; empty lines are left out, a line that is no JSON raises UsageError."""
     for number, line in enumerate(_lines(path), 1):
         if line.strip():
             where = f"{path}, line {number}"

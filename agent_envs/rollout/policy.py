@@ -60,7 +60,7 @@ class Context:
         self.extend(messages)
 
     def extend(self, messages: Iterable[Row]) -> None:
-        """Add messages at the end."""
+        """Add messages at the end; in a joined context, the assistant's texts grow into one, and empty ones are left out."""
         for row in messages:
             if not self._joined or row["role"] != "assistant":
                 self._rows.append(row)

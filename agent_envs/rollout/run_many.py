@@ -91,7 +91,7 @@ class RunJournal:
                 yield key, result
 
     def keep(self, item: Planned, result: EpisodeResult) -> None:
-        """Append a result."""
+        """Append a result as a lean row; texts of earlier rows are references to them."""
         lean = result.trajectory.to_lean_json()
         row = {
             "key": item.key, "status": result.status, "fault": result.fault, "attempts": list(result.attempts),

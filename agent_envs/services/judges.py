@@ -58,7 +58,7 @@ class ModelJudge:
         temperature: float | None | Literal["lowest"] = "lowest",
         longest: int = MAX_ANSWER_CHARACTERS,
     ) -> None:
-        """Take the model and the prompt.
+        """Take the model that judges and the prompt, and open a port to it.
 
         Args:
             model: who judges; or a port that `chat_port` made, which should be deterministic.
@@ -85,7 +85,7 @@ class ModelJudge:
         self._sampling = ChatRequest((), temperature=temperature, max_tokens=MAX_TOKENS)
 
     def __call__(self, question: str, answer: str, golds: Sequence[str], site: CallSite) -> Verdict:
-        """Return the model's verdict.
+        """Return the model's verdict on an answer; asked once more where its reply holds none.
 
         Raises:
             EnvFault: the service failed.

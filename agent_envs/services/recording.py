@@ -157,7 +157,7 @@ class ExternalPort:
         wait: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Set up the port.
+        """Set up the port; UsageError without a backend, unless a recording is replayed.
 
         Args:
             name: part of every key.

@@ -73,7 +73,7 @@ class BoundedProcesses:
                 yield from self._receive(worker, again)
 
     def close(self) -> None:
-        """Kill all workers."""
+        """Kill all workers; idle ones get two seconds to end by themselves."""
         for worker in self._workers:
             worker.connection.close()  # an idle one ends by itself
         for worker in self._workers:

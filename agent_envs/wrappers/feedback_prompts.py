@@ -183,7 +183,7 @@ def _omission_note(count: int) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """Return a text without what is beyond `most` characters of its JSON, which it says."""
+    """Return a text cut so that its JSON has at most `most` characters, with a note of how many are left out."""
     if len(text) <= most and len(canonical_json(text)) - 2 <= most:
         return text
     # No character's JSON is shorter than itself, and that of a longer beginning never shorter.

@@ -42,7 +42,7 @@ class Memory(TurnWrapper):
         self.state = ((), ())
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Reset and forget."""
+        """Reset and forget all but the standing messages, the first of the episode."""
         observation, info = self.env.reset(seed=seed, options=options)
         pairs = _role_content_pairs(info["messages"])
         # Feedback is news too: it is not what a task stands on.

@@ -19,7 +19,7 @@ class ControlTokens:
     """
 
     def __init__(self, texts: Mapping[int, str]) -> None:
-        """Take the tokens."""
+        """Take the control tokens, and build the pattern that finds their texts in any case, longest first."""
         self.texts = dict(texts)
         longest_first = sorted(set(texts.values()), key=lambda text: (-len(text), text))
         pattern = "|".join(re.escape(text) for text in longest_first)

@@ -114,7 +114,7 @@ class Critic(torch.nn.Module):
 
 
 def _copy(policy: Any) -> Any:
-    """Return a copy that shares what does not train, and the head of tokens, which no value needs."""
+    """Return a copy of the policy that shares weights that do not train, and the head of tokens, which no value needs."""
     bare = bare_model(policy)
     shared = {id(weight): weight for weight in policy.parameters() if not weight.requires_grad}
     head = bare.get_output_embeddings().weight

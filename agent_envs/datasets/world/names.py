@@ -67,7 +67,7 @@ class Namer:
         return True
 
     def person(self) -> str:
-        """Return a full name; given names and surnames recur."""
+        """Draw a new full name; given names and surnames may recur, as often as `sharing` says."""
         rng = self._rng
         while True:
             old = bool(self._given_names) and rng.random() < 0.4 * self._sharing
@@ -80,7 +80,7 @@ class Namer:
                 return f"{given_name} {surname}"
 
     def city(self) -> str:
-        """Return a city's name, one word."""
+        """Draw a new city's name, one word: of the list in a closed world, else coined."""
         while True:
             name = self._towns.pop() if self._closed else self._coin(3)
             if self._claim(name):

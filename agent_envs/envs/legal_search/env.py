@@ -332,7 +332,7 @@ def make_source(tasks: str, world: Mapping[str, Any] | None) -> LegalSource:
 
 
 def check_engines(**engines: str) -> None:
-    """Refuse what is no retriever.
+    """Refuse what is no retriever, and load static embeddings at once where an engine needs them.
 
     Raises:
         UsageError: there is no retriever of that name.

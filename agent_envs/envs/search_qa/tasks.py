@@ -85,7 +85,7 @@ class PublishedSource(Uncopied):
     answerable = True
 
     def __init__(self, name: str, corpus: FileCorpus | None) -> None:
-        """Find the data set's splits.
+        """Find the data set's splits on this machine; questions are loaded at the first use of their split.
 
         Raises DataMissing: it is not on this machine; the message names the places and the command that gets it.
         """

@@ -82,7 +82,7 @@ class DualControl(AECEnv):  # type: ignore[misc]
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Start a conversation.
+        """Start a conversation: pick the task, open it, and set both sides' rewards, ends, messages and infos.
 
         Args:
             seed: picks the task, where none is named.

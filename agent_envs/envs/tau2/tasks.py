@@ -72,7 +72,7 @@ class OfficialSource(RowSource):
     """The published tasks of a domain, one deck for all environments of a process."""
 
     def __init__(self, domain: str) -> None:
-        """Load the deck.
+        """Load the deck: its splits, our own ones and the digest of its files.
 
         Raises:
             UsageError: an unknown domain.

@@ -29,7 +29,7 @@ class MetricContrast:
     tasks: int
 
     def text(self) -> str:
-        """Return the comparison in words."""
+        """Return the comparison in words: both means, their difference with its interval, and the number of tasks."""
         low, high = self.interval
         bounds = "" if low is None else f" [{figure(low, '+')}, {figure(high, '+')}]"
         difference = f"second minus first {figure(self.difference, '+')}{bounds}"
@@ -63,7 +63,7 @@ class Contrast:
         return f"{second or self.second if self.paired.difference > 0 else first or self.first} is better"
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
+        """Return the comparison of an entry as plain data: both sides, the paired test, the verdict and metrics."""
         first, second = (
             {"name": name, "success": rate.value, "interval": [rate.low, rate.high]}
             for name, rate in zip((self.first, self.second), self.rates, strict=True)

@@ -49,7 +49,7 @@ class RunReport:
         return "\n\n".join(parts) + "\n"
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
+        """Return the report as plain data: title, tables, notes, and strata, metrics and turn limits where there are any."""
         names = ("caption", "heads", "rows")
         tables = [dict(zip(names, (table.caption, *table.texts()), strict=True)) for table in self.tables]
         parts = {

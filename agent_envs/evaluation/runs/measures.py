@@ -86,7 +86,7 @@ def unplayed_numbers(entry: Entry, task: str, cluster: str, trial: int) -> Episo
 
 
 def numbers_of(entry: Entry, cluster: str, trial: int, result: EpisodeResult) -> EpisodeNumbers:
-    """Return the numbers of a result."""
+    """Return the numbers of a result: outcome, success, reward, turns, calls, usage and times."""
     trajectory = result.trajectory
     turns = trajectory.turns
     success = result.status not in UNPLAYED and entry.solved(trajectory)

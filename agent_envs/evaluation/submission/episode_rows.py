@@ -140,7 +140,7 @@ def messages_digest(messages: Sequence[Message]) -> str:
 
 
 def turn_row(turn: Turn) -> TurnRow:
-    """Return a turn as a row."""
+    """Convert a turn to a row of a submission; the observation is kept as its digest alone."""
     return TurnRow(
         t=turn.index,
         agent=AGENT,

@@ -47,7 +47,7 @@ def absolute(value: Quotient, budget: StepBudget) -> Quotient:
 
 
 def rounded(title: str, value: Quotient, budget: StepBudget) -> Quotient:
-    """Return "floor" or "ceil"."""
+    """Return the floor or ceiling of a rational value; of any other, an opaque one."""
     exact = rational_value(value)
     if exact is None:
         return opaque(title, (value,), budget)

@@ -140,7 +140,7 @@ class _ExpressionParser(TokenReader):
                 return value
 
     def exponent(self) -> Quotient:
-        """Read what stands behind a ^."""
+        """Read the exponent behind a ^, with its sign; towers are read from the right."""
         self.expect("^")
         self.deeper()
         sign = self.signs()

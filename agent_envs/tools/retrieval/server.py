@@ -129,7 +129,7 @@ class RetrieverServer:
         tell: Callable[[str], None] = lambda line: None,
         verbose: bool = False,
     ) -> None:
-        """Open the socket.
+        """Check access and open the socket; serving begins with `serve_forever`.
 
         Args:
             retriever: answers, called from many threads at once.
@@ -256,7 +256,7 @@ class RetrieverServer:
         return bytes(body)
 
     def note(self, status: int, queries: int, seconds: float) -> None:
-        """Count an answer."""
+        """Count an answer for the log; a verbose server logs it at once."""
         with self._lock:
             requests, searched, refused = self._counts
             self._counts = requests + 1, searched + queries, refused + (status >= 400)

@@ -71,7 +71,7 @@ class BwrapBackend:
             return fork_server
 
     def close(self) -> None:
-        """End all processes."""
+        """Close all fork servers, and with them all sandboxes."""
         with self._lock:
             fork_servers, self._fork_servers = list(self._fork_servers.values()), {}
         atexit.unregister(self.close)
@@ -161,7 +161,7 @@ class BwrapInterpreter:
         return None
 
     def close(self) -> None:
-        """End the process."""
+        """Kill the process, reap it and close its files."""
         self.process.send(KILL)
         if self.process.ended(ANSWER_SECONDS) and not self._reaped:
             with contextlib.suppress(EnvFault):

@@ -194,7 +194,7 @@ class ForkServer:
             raise EnvFault(f"sandbox bwrap: the fork server is lost ({error})") from error
 
     def close(self) -> None:
-        """End it and all its sessions."""
+        """Kill it with all its sessions, and close its files."""
         self.process.send(KILL)
         with self._lock:
             self._drop_files()

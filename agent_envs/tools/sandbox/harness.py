@@ -194,7 +194,7 @@ class CellSession:
         self._output = _OutputStream(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
 
     def serve(self) -> None:
-        """Take settings, then run cells."""
+        """Take settings and give up rights, then run cells for ever."""
         begin = _receive()
         limits = {
             resource.RLIMIT_AS: begin["memory_mb"] * 2**20, resource.RLIMIT_NOFILE: OPEN_FILES, resource.RLIMIT_CORE: 0,

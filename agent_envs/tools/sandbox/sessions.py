@@ -227,7 +227,7 @@ class Session:
         self._unsaved_seconds = 0.0
 
     def _repeats(self, live: Interpreter, cell: port.SandboxCell) -> bool:
-        """Run a cell again; return whether it came to its end."""
+        """Run a recorded cell again, with more time; return whether it ended well, and count another result as drift."""
         limits = cell.limits or self.spec.limits
         wall = min(limits.wall_seconds * REPLAY_FACTOR, port.MAX_SECONDS)
         limits = replace(limits, cpu_seconds=min(limits.cpu_seconds * REPLAY_FACTOR, wall - 1.0), wall_seconds=wall)

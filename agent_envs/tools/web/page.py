@@ -118,7 +118,7 @@ class Lines:
         self._cells = 0
 
     def cell(self) -> None:
-        """Begin a cell."""
+        """Begin a cell of a table's row, behind a bar if it is not the first."""
         self._cells += 1
         if self._cells > 1:
             self._gap = LINE if self._lines_in_cell else SPACE

@@ -224,7 +224,7 @@ class LockStep:
         self.passes = 0
 
     def run(self) -> None:
-        """Play until every row is over."""
+        """Play until every row is over; slots of rows that are over are given up on the way."""
         while True:
             self._choose()
             running = [place for place, row in enumerate(self._rows) if not row.walker.over]

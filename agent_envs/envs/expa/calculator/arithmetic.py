@@ -79,7 +79,7 @@ class ArithmeticSource(SeededSource[Task]):
         self._released = choice(name, "labels", labels, LABELS) == "released"
 
     def build(self, split: str, index: int) -> Task:
-        """Draw the task of an index."""
+        """Draw the task of an index: an expression in symbols, number words or operator words."""
         task_id = self.task_id(split, index)
         draw = stream("arithmetic", split, index).random
         wording = SYMBOLS

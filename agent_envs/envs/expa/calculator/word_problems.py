@@ -143,7 +143,7 @@ class RescaledSource(SeededSource[Task]):
         super().__init__("gsm8k_rescaled", {split: RESCALINGS * len(rows) for split, rows in chains.items()})
 
     def build(self, split: str, index: int) -> Task:
-        """Rescale an item."""
+        """Rescale an item to other numbers, trying again while they come out as they were."""
         chains = self._chains[split]
         chain = chains[index % len(chains)]
         rng = stream("gsm8k", split, index)

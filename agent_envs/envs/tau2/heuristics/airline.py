@@ -21,7 +21,7 @@ serve = Desk.serve_once
 
 
 def _user(desk: Desk) -> Row:
-    """Return the user's record."""
+    """Return the user's record, looked up by the ids that it wrote; ask for the id where none is found."""
     ids = matches(r"\b[a-z]+(?:_[a-z]+)+_\d{2,6}\b", "\n".join(desk.user))
     records = desk.look("get_user_details", *({"user_id": one} for one in ids))
     if not records:

@@ -78,7 +78,7 @@ class Desk:
         self.serve(self.kind)
 
     def serve(self, kind: str) -> None:
-        """Take the next step of a wish."""
+        """Take the next step of a wish by its plan; refuse it if the plan is a reason, ask what is wanted without a kind."""
         if not kind:
             self.ask("What exactly would you like me to do?")
         plan = self.plans[kind][1]

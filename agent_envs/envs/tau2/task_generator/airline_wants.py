@@ -213,7 +213,7 @@ def passenger(case: Case) -> Pieces:
 
 
 def book(case: Case) -> Pieces:
-    """Draw a wish for a new trip."""
+    """Draw a wish for a new trip, one way or round, with its total price; Unfit if one was booked already."""
     need(not case.booked)
     rng, user = case.rng, case.user
     people = [me(case), *([case.someone()] if rng.random() < 0.4 else [])]

@@ -74,7 +74,7 @@ class _Company:
         self.numbers: set[str] = set()
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
-        """Return all records by table."""
+        """Add the plans and all customers, and return all records by table."""
         self._add_plans()
         for place, person in enumerate(people(self.rng, CUSTOMERS)):
             self._add_customer(person, situation(place))

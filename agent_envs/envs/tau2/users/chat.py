@@ -65,7 +65,7 @@ class ChatPartner(Uncopied):
         max_tokens: int = MAX_TOKENS,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Take the model.
+        """Take the model, by name or as an object, and the manners and guidelines of a customer that it plays.
 
         Args:
             model: a chat model, or its name (`openai:MODEL@URL`, ...).

@@ -79,7 +79,7 @@ class Consent:
 
 
 def consent_to(script: UserScript, want: Want, past: tuple[str, ...], text: str, most: int) -> Consent:
-    """Return the consent to a want.
+    """Return the consent to a want, with the details that the agent names or was told, and the facts told anew.
 
     Args:
         script: the customer's.

@@ -43,7 +43,7 @@ class Sentence:
 
 
 def sentences(text: str) -> tuple[Sentence, ...]:
-    """Return the sentences of a text."""
+    """Return the sentences of a text, in small letters and with what is asked in lists marked; of many, the first and last."""
     rows: list[Sentence] = []
     listing = False
     for line in text.translate(_PLAIN).lower().split("\n"):

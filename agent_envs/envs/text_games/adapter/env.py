@@ -93,7 +93,7 @@ class AdaptedGame(Game):
         return self.goal_of(state.seed)
 
     def goal_of(self, seed: int) -> str:
-        """Return the goal of a seed."""
+        """Return the goal of a seed: the fixed words, or what a callable says of the environment at its start."""
         if isinstance(self.goal_words, str):
             return self.goal_words
         with self.replays.at(seed, "") as live:

@@ -115,7 +115,7 @@ class Bound:
         return {place for kind, place in zip(self._objects, moment.rest, strict=True) if kind in kinds} - {OFF}
 
     def _targets(self, line: Line) -> list[Line]:
-        """Return the lines in which three blocks can come to lie."""
+        """Return the lines in which three blocks can come to lie, kept by where they lie now."""
         targets = self._lines.get(line)
         if targets is None:
             nouns, verbs, whats = reach = [self._ground.reach(cell) for cell in line]

@@ -179,7 +179,7 @@ def drafted(recipe: Recipe, rng: random.Random) -> BabaWorld | None:
 
 
 def _short_cut(world: BabaWorld, recipe: Recipe, first: str, second: str) -> bool:
-    """Return whether what should be out of reach may become a rule."""
+    """Return whether another thing may become YOU, or win, where the recipe wants that out of reach: a short cut."""
     bound = Bound(world)
     yous = () if recipe.you else {kind for kind in world.objects if kind != BABA}
     wins = {first} if recipe.win == "lost" else {second} if recipe.thing and not recipe.you else ()
@@ -249,7 +249,7 @@ def _rim(draft: MapDraft, columns: range) -> list[tuple[int, int]]:
 
 
 def _furnish(draft: MapDraft, recipe: Recipe, first: str, second: str) -> None:
-    """Place the objects."""
+    """Place the objects: the wall between two rooms, Baba at home, and the other things where the recipe wants them."""
     (home, away), rows = _columns(recipe), range(draft.size[1])
     if recipe.rooms == 2:
         draft.objects += [(WALL, (DIVIDE, y)) for y in rows]

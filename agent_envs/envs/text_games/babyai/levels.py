@@ -58,7 +58,7 @@ class Level:
 
 
 def local_level(kind: str, distractors: int = 0) -> Level:
-    """Return one of the five kinds.
+    """Return one of the five kinds of local level.
 
     Args:
         kind: one of KINDS.

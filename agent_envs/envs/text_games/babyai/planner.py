@@ -146,7 +146,7 @@ class _Attempt:
         self._do(TOGGLE)
 
     def _put_next(self, clause: BabyClause) -> None:
-        """Do the next part of it: fetch the thing, clear the blocked cell that it faces, or drop it beside the other one."""
+        """Do a `putnext`'s next part: fetch the thing, clear the cell that it is to face, or drop it beside the other one."""
         fixed = clause.beside.matches if clause.beside else ()
         if self.world.carrying not in clause.thing.matches:
             others = self._places(fixed)
@@ -199,7 +199,7 @@ class _Attempt:
         return path
 
     def _clear(self, reserved: frozenset[int]) -> None:
-        """Carry away what the agent faces."""
+        """Carry away what the agent faces, once its hands are free."""
         cell = in_front(self.world)
         if self.world.carrying >= 0:
             self._unload(reserved)

@@ -55,7 +55,7 @@ def remaining(start: BabyWorld, actions: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def to_do(instructions: Instructions) -> str:
-    """Return the mission without what is done of it."""
+    """Return the mission in words, without the parts that are done."""
     if isinstance(instructions, BabyClause):
         return surface(instructions)
     parts = [(instructions.first, instructions.first_done), (instructions.second, instructions.second_done)]

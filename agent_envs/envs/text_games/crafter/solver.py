@@ -227,7 +227,7 @@ class Planner:
         )
 
     def _free_cells(self, mark: str) -> list[int]:
-        """Return the cells of a ground on which nothing stands."""
+        """Return the cells of a kind of ground on which nothing stands."""
         cells, cell = [], self.chart.ground.find(mark)
         while cell >= 0:
             if cell not in self.chart.things:
