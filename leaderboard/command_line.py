@@ -132,7 +132,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _how(args: argparse.Namespace) -> How:
-    """Return how submissions are verified: suite, registry, processes and seconds, from the options."""
+    """Build the settings of a verification from the options: suite, registry, processes and seconds."""
     suite = load_suite(args.suite) if args.suite else None
     return How(suite, args.registry, max(args.jobs, 1), args.seconds)
 
