@@ -138,7 +138,7 @@ def make_sort_reward(env: str, name: str) -> RewardSpec:
     )
 
     def efficiency(trajectory: Trajectory) -> float:
-        """Return what the formula pays beyond the 0.5 for a solved task; 0 if it is not solved."""
+        """Return the formula's payment beyond the 0.5 for a solved task; 0 if it is not solved."""
         return _payment(trajectory, formula) - 0.5 if sort_solved(trajectory) else 0.0
 
     terms = (

@@ -142,7 +142,7 @@ def _means(want: Want, text: str, numbers: frozenset[str]) -> bool:
 
 
 def _count_shared(want: Want, text: str) -> int:
-    """Return how many words of the want and its facts begin a word of a text."""
+    """Count the words of the want and its facts that begin a word of a text."""
     own_text = " ".join((want.say, *(fact.say for fact in want.facts)))
     return sum(f" {word}" in f" {text}" for word in _words(own_text))  # "ending" is not in "pending"
 
