@@ -39,6 +39,7 @@ def agent_class(name: str) -> type:
 
 
 def __getattr__(name: str) -> Any:
+    """Return the agent class of a name; AttributeError for a private name."""
     if name.startswith("_"):
         raise AttributeError(name)
     return agent_class(name)

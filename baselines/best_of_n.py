@@ -53,7 +53,7 @@ def sample(env_id: str, policy: Policy, out: Path, *, tasks: int, samples: int, 
 
 
 def named_options(pairs: list[str], option: str = "--agent-arg") -> dict[str, Any]:
-    """Return `NAME=VALUE` pairs, their values as JSON where they are."""
+    """Return `NAME=VALUE` pairs, their values as JSON where they are; UsageError without an =."""
     options: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")

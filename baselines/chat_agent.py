@@ -110,7 +110,7 @@ class ChatAgent:
         return [self._reply(request) for request in requests]
 
     def turn(self, view: EpisodeView, model: TurnModel) -> str:
-        """Return the action of one turn."""
+        """Return the action of one turn; each agent overrides it."""
         raise NotImplementedError
 
     def _reply(self, request: Request) -> Reply:

@@ -22,7 +22,7 @@ class DeepSearch(ChatAgent):
     short = "deep_search"
 
     def __init__(self, model: Any = "", *, notes: int = 8000, **options: Any) -> None:
-        """Take the number of characters of notes to keep, the newest."""
+        """Take the number of characters of notes to keep, the newest; UsageError below 1."""
         super().__init__(model, **options)
         if notes < 1:
             raise UsageError(f"baseline deep_search: notes={notes}; give characters >= 1")

@@ -25,7 +25,7 @@ def worked(env_id: str) -> str:
 
 
 def main() -> None:
-    """Write all of them."""
+    """Play each example and write it as a file of `examples`."""
     (FOLDER / "examples").mkdir(exist_ok=True)
     for name, env_id in EXAMPLES.items():
         head = f"Made by python -m baselines.examples: {env_id}-v0, split {SPLIT}, task {TASK}, played by the solver."

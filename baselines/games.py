@@ -21,7 +21,7 @@ class GameAgent(ChatAgent):
     def __init__(
         self, model: Any = "", *, condition: str = "cot", history: int = 16, keep_thoughts: bool = False, **options: Any
     ) -> None:
-        """Take the condition, and the number of past turns to show."""
+        """Take the condition, and the number of past turns to show; UsageError for an unknown condition."""
         super().__init__(model, **options)
         if condition not in sections("games"):
             raise UsageError(
@@ -31,7 +31,7 @@ class GameAgent(ChatAgent):
         self.name = f"{self.name}/{condition}-{history}"
 
     def turn(self, view: EpisodeView, model: TurnModel) -> str:
-        """Return the next action."""
+        """Return the model's next action, given the last turns, without their thoughts unless they are kept."""
         first = next((n for n, row in enumerate(view.messages) if row["role"] == "assistant"), len(view.messages))
         head, rows = list(view.messages[:first]), list(view.messages[first:])
         past = [n for n, row in enumerate(rows) if row["role"] == "assistant"]
@@ -50,5 +50,6 @@ class GameAgent(ChatAgent):
 
 
 def _without_thoughts(row: dict[str, Any]) -> dict[str, Any]:
+    """Return an assistant's message from its last action label on; other messages as they are."""
     before, label, action = str(row["content"]).rpartition("ACTION:")
     return {**row, "content": f"{label}{action}"} if row["role"] == "assistant" and label else row

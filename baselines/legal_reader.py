@@ -38,6 +38,7 @@ def read_law(rows: Sequence[dict[str, Any]], question: str, errors: Errors) -> s
 
 
 def _request(messages: Sequence[dict[str, Any]]) -> Request:
+    """Return the conversation as a request to the scripted reader."""
     return Request("reader", len(messages) // 2, tuple(messages))
 
 

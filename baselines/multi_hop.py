@@ -57,7 +57,7 @@ def _is_last(prompt: str, queries: Sequence[str]) -> bool:
 
 
 def _answer(plan: ParsedQuestion, ways: Sequence[ChainProgress]) -> str:
-    """Return the answer that follows from the facts."""
+    """Return the answer that follows from the facts: a value, yes or no, a gap of years, or a name."""
     values = [way.value for way in ways]
     if plan.comparison == "same":
         return "yes" if values[0] == values[1] else "no"

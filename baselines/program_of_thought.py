@@ -42,6 +42,7 @@ class ProgramOfThought(ChatAgent):
 
 
 def _last_line(text: str) -> str:
+    """Return the last line with text, without the result tags and a final `.0`; empty where there is none."""
     lines = [line.strip() for line in re.sub(r"</?result>", "\n", text).splitlines() if line.strip()]
     last = lines[-1] if lines else ""
     return last.removesuffix(".0")  # a division of Python's gives 54.0, and 54 is asked for

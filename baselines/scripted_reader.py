@@ -56,7 +56,7 @@ class ScriptedReader:
         self.errors, self.name = errors, name
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
-        """Return the reader's reply."""
+        """Return the reader's reply by the kind of question (law, calculation or research), as a native call if it searches."""
         inputs = ReaderInput.of(request)
         if "[sources:" in inputs.rules:
             text = read_law(inputs.rows, inputs.question, self.errors)
@@ -72,7 +72,7 @@ class ScriptedReader:
         return ChatReply("", (ToolCall(f"call_{inputs.own}", "search", canonical_json({"query": call[1]})),), tokens)
 
     def _compute(self, expression: str, inputs: "ReaderInput", draw: int) -> str:
-        """Compute an expression in the form that the rules ask for; by hand it may err at single steps."""
+        """Compute an expression as the rules ask: by a tool, from its result, or by hand, where it may err at single steps."""
         if "<python>" in inputs.rules:
             return f"<python>print(round({expression}, 3))</python>"
         results = _RESULT.findall("\n".join(inputs.back))
@@ -102,7 +102,7 @@ class ScriptedReader:
         about = [SearchDocument(page.title.removesuffix(_SHEET), page.text) for page in pages]
         ways = [follow(side, about) for side in plan.sides] if plan else []
         missing = next((way for way in ways if not way.complete and inputs.tried(way.name) < _MOST_TRIES), None)
-        answer = conclusion(plan, ways, self._off(inputs.question)) if plan else "unknown"
+        answer = conclusion(plan, ways, self._sum_error(inputs.question)) if plan else "unknown"
         if "Write the next sentence alone" in inputs.rules:
             return self._query(missing, ways, inputs) if missing else f"So the answer is: {answer}."
         if missing is not None and inputs.may_search:
@@ -113,12 +113,14 @@ class ScriptedReader:
         return f"Action: finish[{answer}]" if "Action: one action" in inputs.rules else f"<answer>{answer}</answer>"
 
     def _query(self, missing: ChainProgress, ways: list[ChainProgress], inputs: "ReaderInput") -> str:
+        """Return the question of what is missing, or by a scripted error a query about something else."""
         if not self.errors.strikes("wrong_hop", inputs.question, missing.name, inputs.tried(missing.name)):
             return missing.question
         others = [way.name for way in ways if way.name != missing.name]
         return f"{others[0] if others else 'Something else'} and its surroundings, not {missing.name}."
 
-    def _off(self, question: str) -> int:
+    def _sum_error(self, question: str) -> int:
+        """Return 1 where the scripted error `wrong_sum` strikes a question; else 0."""
         return 1 if self.errors.strikes("wrong_sum", question) else 0
 
 
@@ -145,7 +147,7 @@ class ReaderInput:
 
     @staticmethod
     def of(request: ChatRequest) -> "ReaderInput":
-        """Parse a request."""
+        """Parse a request: its rules, its question, and the pages shown so far, each once."""
         rows = tuple(dict(row) for row in request.messages)
         texts = tuple(str(row["content"] or "") for row in rows)
         others = [text for row, text in zip(rows, texts, strict=True) if row["role"] in ("system", "user")]
@@ -167,7 +169,7 @@ class ReaderInput:
 
     @property
     def back(self) -> list[str]:
-        """The messages that came back after the reader's own."""
+        """The messages that came back after the reader's own; none before that."""
         roles = [row["role"] for row in self.rows]
         return list(self.texts[roles.index("assistant") :]) if "assistant" in roles else []
 
@@ -189,7 +191,7 @@ class ReaderInput:
 
 @cache
 def wordings() -> Wordings:
-    """Return the wordings that the reader knows: those of the fictional worlds and of their almanacs."""
+    """Return the wordings that the reader knows, of the fictional worlds and their almanacs; cached."""
     return Wordings(relations())
 
 

@@ -32,7 +32,7 @@ class SearchO1(ChatAgent):
         self.searches = searches
 
     def turn(self, view: EpisodeView, model: TurnModel) -> str:
-        """Return the next stretch of reasoning, which begins with notes on the last search."""
+        """Return the next stretch of reasoning, begun with notes on the last search: a new search, or the answer."""
         notes = ""
         if view.actions and view.evidence:
             notes = self._read(view, model)
@@ -65,6 +65,7 @@ class SearchO1(ChatAgent):
         return model.ask([user(prompt("search_o1", "read", **slots))]).strip()
 
     def _repeats(self, query: str, view: EpisodeView) -> bool:
+        """Return whether an action of the episode searched for the query already, in any case."""
         return any(query.strip().lower() == _last_query(text) for text in view.actions)
 
 
@@ -75,5 +76,6 @@ def _plain_step(action: str) -> str:
 
 
 def _last_query(action: str) -> str:
+    """Return the query of an action's first search in lower case; empty where it has none."""
     match = re.search(r"<(search|semantic|keyword)>(.*?)</\1>", action, re.S)
     return match[2].strip().lower() if match else ""

@@ -23,7 +23,7 @@ class SelfConsistency(ChatAgent):
     def __init__(
         self, model: Any = "", *, of: str = "cot", samples: int = 5, temperature: float = 0.7, **options: Any
     ) -> None:
-        """Take the short name of the agent to sample, the number of samples, and their temperature."""
+        """Take the agent to sample, the number of samples, and their temperature; UsageError for an agent without a model."""
         from baselines.agents import agent_class
 
         super().__init__(model, **options)

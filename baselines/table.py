@@ -58,7 +58,7 @@ def choice_of(row: TableRow, column: Column, args: argparse.Namespace) -> Choice
 
 
 def planned(table: PublishedTable, args: argparse.Namespace, agents: Collection[str]) -> Iterator[PlannedCell]:
-    """Yield the cells of the inference rows, or of the wanted baselines alone; no task is drawn for it."""
+    """Yield the cells of the inference rows, or of the baselines named alone; one without data is marked as missing."""
     for row in table.rows:
         for column in table.columns if row.agent and (not agents or row.agent in agents) else ():
             try:
@@ -175,6 +175,7 @@ def print_results(table: PublishedTable, results: Cells) -> None:
 
 
 def _print_limits(table: PublishedTable, results: Cells) -> None:
+    """Print the success at each turn limit, of columns that have several."""
     for (method, name), result in results.items():
         if any(column.name == name and column.turn_limits for column in table.columns):
             rates = ", ".join(f"{item.turn_limit}: {item.success.text()}" for item in result.summaries)
@@ -215,12 +216,14 @@ def _average(table: PublishedTable, ours: Sequence[Result | None]) -> list[str]:
 
 
 def _published_cell(table: PublishedTable, method: str, base: str, name: str, values: dict[str, Any]) -> str:
+    """Return a published value as a cell: "-" for none, in brackets where the table marks it; "Avg." may be "Overall"."""
     value = values.get(name, values.get("Overall") if name == "Avg." else None)
     marked = (method, base, name) in table.marked or (method, "", name) in table.marked
     return "-" if value is None else f"[{value}]" if marked else str(value)
 
 
 def _slug(name: str) -> str:
+    """Return a name as part of a file name; "column" where nothing is left."""
     return "".join(letter if letter.isalnum() else "-" for letter in name.lower()).strip("-") or "column"
 
 
@@ -255,7 +258,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(table: PublishedTable, args: argparse.Namespace) -> int:
-    """Plan, play and print the table; the exit code is 3 if a cell is missing or incomplete."""
+    """Plan, play and print the table, or only plan it (`--dry-run`); return 3 if a cell is missing or incomplete, else 0."""
     agents = {name for name in args.rows.split(",") if name}
     baselines = sorted({row.agent for row in table.rows} - {""})
     if unknown := agents - set(baselines):

@@ -69,6 +69,7 @@ class PublishedTable:
 
 
 def _search(name: str, tasks: str) -> Column:
+    """Return a column of SearchQA with one search and one answer."""
     # One search and one answer: SkyRL's and VEG's "2 turns", with the top 3 passages (VEG, section 3.1).
     return Column(name, "SearchQA", {"tasks": tasks, "max_generations": 2, "max_searches": 1, "top_k": 3})
 

@@ -55,6 +55,7 @@ def transcripts() -> str:
 
 
 def _short(text: str) -> str:
+    """Return a text as one line, cut where it is long."""
     line = " ".join(text.split())
     return line if len(line) <= MOST else f"{line[:MOST]} ..."
 

@@ -101,7 +101,7 @@ class EpisodeView:
         )
 
     def call(self, verb: str, text: str) -> str:
-        """Return the action that calls a tool with one text."""
+        """Return the action that calls a tool with one text, in tags or as a native call."""
         schema = next((tool["function"] for tool in self.tools if tool["function"]["name"] == verb), None)
         if schema is None:
             return f"<{verb}>{text}</{verb}>"
@@ -123,7 +123,7 @@ class EpisodeView:
         return "number" if "####" in self.instructions else "text"
 
     def answer(self, reply: str) -> str:
-        """Return the action that answers with the final answer of a model's reply."""
+        """Return the action that answers with the final answer of a model's reply, in the environment's form."""
         answer = final_answer(reply)
         if self._form == "number":
             return f"#### {answer}"

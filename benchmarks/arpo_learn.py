@@ -113,6 +113,7 @@ def matched(node: BranchNode) -> float:
 
 @cache
 def _rule() -> BranchingSettings:
+    """Return the branching settings of the preset, cached."""
     from trainers.arpo import ARPOSettings
     from trainers.command_line import load_preset
 

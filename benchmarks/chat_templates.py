@@ -58,9 +58,11 @@ def check_template(tokenizer: PreTrainedTokenizerBase, template: str = "auto") -
     shape = shape_of(compiled)
 
     def write(messages: Rows) -> str:
+        """Render messages with the template, roles folded as it needs."""
         return compiled.render(shape.shape(messages, opening=True))
 
     def prompt(messages: Rows) -> str:
+        """Render messages with the template and the beginning of the next turn."""
         return compiled.render(shape.shape(messages, opening=True), generate=True)
 
     reasons = [check(write) for check in (_plain_reason, _thought_reason, _call_reason, _result_reason, _space_reason)]
@@ -104,7 +106,7 @@ def _thought_reason(write: Callable[[Rows], str]) -> str:
 
 
 def _call_reason(write: Callable[[Rows], str]) -> str:
-    """Return the reason why tool calls do not come out as they went in, in text or in fields, or ""."""
+    """Return the reason why tool calls do not come out as they went in, in text or in fields; "" if they do."""
     canonical = ToolCallProtocol.render([CALL])
     for message in (row("assistant", canonical), calling()[1]):
         if "tool_calls" in message and not _takes_calls(write):
@@ -121,6 +123,7 @@ def _call_reason(write: Callable[[Rows], str]) -> str:
 
 
 def _takes_calls(write: Callable[[Rows], str]) -> bool:
+    """Return whether a template writes calls of tools; one that refuses the example looks at them, so it does."""
     try:
         return CALL.name in write(calling())
     except UsageError:
@@ -128,13 +131,14 @@ def _takes_calls(write: Callable[[Rows], str]) -> bool:
 
 
 def _result_reason(write: Callable[[Rows], str]) -> str:
+    """Return why turns before tool results cannot be kept; empty where they can."""
     roles = ("user", "assistant", "tool", "tool", "assistant", "tool", "assistant", "user", "assistant")
     changed = _growth_or_refusal(write, [row(role, f"{role}{n}") for n, role in enumerate(roles)])
     return changed and f"turns before tool results are written anew: {changed}"
 
 
 def _growth_or_refusal(write: Callable[[Rows], str], rows: Rows) -> str:
-    """Return the change in a growing conversation, or the template's refusal."""
+    """Return the change in a growing conversation, or the template's refusal; "" if there is neither."""
     try:
         # Results that share one turn are one observation: only where the assistant speaks again must the text have grown.
         return _growth(lambda some: write(_without_open_results(some)), rows)
@@ -143,6 +147,7 @@ def _growth_or_refusal(write: Callable[[Rows], str], rows: Rows) -> str:
 
 
 def _without_open_results(rows: Rows) -> Rows:
+    """Return rows without the tool results at their end."""
     prefix = list(rows)
     while prefix and prefix[-1]["role"] == "tool":
         prefix.pop()
@@ -150,6 +155,7 @@ def _without_open_results(rows: Rows) -> Rows:
 
 
 def _space_reason(write: Callable[[Rows], str]) -> str:
+    """Return why the assistant's white space is not kept; empty where it is."""
     text = " \n two \n "
     trimmed = text not in write([row("user", "one"), row("assistant", text), row("user", "three")])
     return "white space around the assistant's text is trimmed" if trimmed else ""

@@ -109,6 +109,7 @@ def reject(duel: Duel, difference: float, simulations: int, seed: str) -> dict[s
 
 
 def duel_row(duel: Duel, simulations: int, seed: str) -> dict[str, Any]:
+    """Play a comparison at several differences and at the one that it should detect; return the row of the table."""
     rejections = [reject(duel, difference, simulations, seed) for difference in (0.0, 0.05, 0.10)]
     at = reject(duel, rejections[-1]["detectable_median"], simulations, seed)
     right = POWER_BAND[0] <= at["rejected"]["ours"] <= POWER_BAND[1]

@@ -52,7 +52,7 @@ class Design:
         return self.a / (self.a + self.b)
 
     def chances(self, generator: np.random.Generator) -> NDArray[np.float64]:
-        """Draw each task's chance."""
+        """Draw each task's chance, those of a cluster around one centre."""
         if self.cluster_size == 1:
             return generator.beta(self.a, self.b, self.tasks)
         centre = generator.beta(self.a, self.b, self.tasks // self.cluster_size).repeat(self.cluster_size)
@@ -78,21 +78,25 @@ class CoverageCase:
 
 
 def generator_for(name: str, seed: str) -> np.random.Generator:
+    """Return a generator of random numbers for a case, from seed and name."""
     return np.random.default_rng(random.Random(f"{seed} {name}").getrandbits(128))
 
 
 def wilson(value: float, n: float) -> Bounds:
+    """Return Wilson's interval of a rate."""
     centre = (value + Z * Z / (2 * n)) / (1 + Z * Z / n)
     half = Z / (1 + Z * Z / n) * math.sqrt(value * (1 - value) / n + Z * Z / (4 * n * n))
     return centre - half, centre + half
 
 
 def cluster_z(per_task: NDArray[np.float64], homes: list[str]) -> Bounds:
+    """Return the interval of a mean by its clustered variance and the normal distribution."""
     half = Z * math.sqrt(clustered_variance(per_task, number_names(homes))[0])
     return float(per_task.mean()) - half, float(per_task.mean()) + half
 
 
 def bounds(rate: Rate) -> Bounds:
+    """Return the ends of a rate's interval."""
     return rate.low, rate.high
 
 
@@ -101,6 +105,7 @@ def rate_case(name: str, design: Design, gated: bool = False) -> CoverageCase:
     labels, clusters = design.labels, design.clusters
 
     def draw(generator: np.random.Generator) -> tuple[float, Bounds, Bounds, Bounds]:
+        """Play an evaluation once; return the true rate and the intervals of ours, of Wilson and by clusters."""
         table = design.play(generator, design.chances(generator))
         ours = success_rate(table.ravel().tolist(), labels, clusters)
         peer = cluster_z(table.mean(1), clusters[:: design.trials])

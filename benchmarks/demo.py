@@ -195,6 +195,7 @@ def play(out: Path, log: Log, tasks: int, full: bool) -> Path:
     page = out / "index.html"
 
     def write(_: Tell) -> None:
+        """Write the demo's page."""
         page.write_bytes(render(demo_page.page_of(demo.results, log, out, pictures)))
 
     log.run("page", write)

@@ -111,13 +111,17 @@ def run_here(verb: str, words: Sequence[str | Path], tell: Callable[[float], Non
 
 
 def _parts(tell: Callable[[float], None]) -> Callable[..., None]:
+    """Return a callback that tells the share of episodes that are finished."""
+
     def progress(finished: int, planned: int, *_: Any) -> None:
+        """Tell the share of episodes that are finished."""
         tell(finished / planned)
 
     return progress
 
 
 def _step(*words: str | Path) -> int:
+    """Print a step's command and run it in a new process of Python; return its exit code."""
     command = ["-m", *map(str, words)]
     print("$ python", shlex.join(command), flush=True)
     return subprocess.run([sys.executable, *command], check=False).returncode

@@ -110,6 +110,7 @@ class Log:
         return sum(self._seconds[name] for name in self.missing)
 
     def _say(self, name: str, part: float) -> None:
+        """Tell the progress of the whole demo when a part of one step is done; never more than 99 %."""
         whole = sum(self._seconds.values())
         left = self.length() - self._seconds[name] * part
         self._tell(name, min(1 - left / whole, 0.99))

@@ -51,7 +51,7 @@ def table_4(methods: Mapping[str, Method]) -> str:
 
 
 def _released_subset(row: str, method: Method, earl: Method) -> list[Mapping[str, float]]:
-    """Return the episodes of a method that the released analysis looks at."""
+    """Return the episodes that the released analysis looks at: all, the solved ones, or failures on tasks that EARL solves."""
     if row.startswith("SFT"):
         return _pool_seeds(method.values())
     if row.startswith("ExpA"):
@@ -66,6 +66,7 @@ def _released_subset(row: str, method: Method, earl: Method) -> list[Mapping[str
 
 
 def _pool_seeds(seeds: Any) -> list[Mapping[str, float]]:
+    """Return the counts of all episodes of all seeds in one list."""
     return [counts for episodes in seeds for counts in episodes.values()]
 
 

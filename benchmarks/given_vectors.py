@@ -45,12 +45,14 @@ def import_vectors(corpus: Corpus, encoder: Encoder, vectors: Path, ids: Path, c
     folder = vectors_folder(corpus, encoder, cache_dir)
 
     def checked() -> Iterator[bytes]:
+        """Yield the vectors in the corpus's order as bytes, once each block is checked."""
         for start in range(0, len(corpus), CHECKED_ROWS):
             rows = matrix[order[start : start + CHECKED_ROWS]]
             _check_rows(rows, encoder, vectors)
             yield rows.astype(encoder.dtype).tobytes()
 
     def write(temporary: Path) -> dict[str, Any]:
+        """Write the imported vectors into a folder, and return the description to be stored."""
         write_rows(temporary / VECTORS, encoder.dtype, matrix.shape, checked())
         return {**about(corpus, encoder), "imported": True}
 
@@ -58,7 +60,7 @@ def import_vectors(corpus: Corpus, encoder: Encoder, vectors: Path, ids: Path, c
 
 
 def _order(corpus: Corpus, ids: Path) -> NDArray[np.intp]:
-    """Return the row of the imported vectors for each passage of the corpus."""
+    """Return the row of the imported vectors for each passage; UsageError unless the ids name each passage once."""
     try:
         text = ids.read_text("utf-8")
         names = json.loads(text) if text.lstrip().startswith("[") else text.splitlines()

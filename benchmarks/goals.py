@@ -88,7 +88,7 @@ def real_search() -> float | str:
 
 @cache
 def sample() -> Any:
-    """Return the index of the 52,082 passages, its questions, and 10,000 queries made of their words."""
+    """Return the index of the 52,082 passages, its questions, and 10,000 queries made of their words; cached."""
     from agent_envs.tools.retrieval.bm25 import get_index
     from benchmarks.retrieval import sample as passages
 
@@ -99,7 +99,7 @@ def sample() -> Any:
 
 
 def query_microseconds() -> float | str:
-    """Return CPU-microseconds of a query, each question asked once."""
+    """Return CPU-microseconds of a query, each question asked once; a text without the passages."""
     if "AGENT_ENVS_DATA" not in os.environ:
         return "AGENT_ENVS_DATA is not set"
     index, questions, _ = sample()
@@ -312,6 +312,7 @@ def row_of(goal: Goal, rounds: list[Round]) -> dict[str, Any]:
 
 
 def _short(value: float | str) -> float:
+    """Return a number in four significant digits."""
     return float(f"{value:.4g}")
 
 

@@ -72,6 +72,7 @@ def corpus(sizes: Sequence[int]) -> Points:
         index, queries = index_of(size)
 
         def ask(index: BM25Index = index, queries: list[str] = queries) -> int:
+            """Search for each of the queries, and return their number."""
             for query in queries:
                 index.top(query, 3)
             return len(queries)

@@ -65,6 +65,7 @@ class Prompts:
 
 
 def _share(trajectory: Trajectory) -> float:
+    """Return the share of the letter a in the last action; 0 where the episode did not terminate."""
     last, action = trajectory.last, str(trajectory.last.action)
     return action.count("a") / max(1, len(action)) if last.terminated else 0.0
 
@@ -78,9 +79,11 @@ class PromptWorld(TurnEnv):
         self.source, self.max_turns, self.result_length = Prompts(prompt), turns, result_length
 
     def _begin(self, task: Task, key: str) -> tuple[None, tuple[Message, ...]]:
+        """Begin with the task's text as the prompt."""
         return None, (Message("user", task.question, "environment"),)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
+        """Answer a turn with the same text; the last turn ends the episode."""
         if len(episode.turns) + 1 == self.max_turns:
             return Outcome(None, None, terminated=True)
         return Outcome(None, None, (Message("user", text(self.result_length), "tool"),))

@@ -60,7 +60,7 @@ def begin(folder: Path, diary: Path) -> list[str]:
 
 
 def survive(folder: Path, kills: int, rng: random.Random) -> tuple[int, list[str]]:
-    """Kill one run again and again; return how often, and what went wrong."""
+    """Kill one run again and again until it ends; return how often, and what went wrong."""
     run, diary = folder / "run", folder / "diary"
     journal = run / "journal.jsonl"
     wrong: list[str] = []

@@ -48,7 +48,7 @@ class Cost:
 
 @cache
 def load(name: str) -> Any:
-    """Load a file of results."""
+    """Load a file of results, once."""
     return json.loads((RESULTS / name).read_text("utf-8"))
 
 
@@ -120,6 +120,7 @@ def needs() -> list[Need]:
     rate = EPISODES_A_DAY / DAY_SECONDS  # episodes a second
 
     def cores(milliseconds: float) -> Callable[[int], float]:
+        """Return the cores that the calls need, as a function of turns, for this time a call."""
         return lambda turns: rate * turns * milliseconds / 1e3
 
     lock = cores(cost["turn"] + cost["search"])
@@ -127,12 +128,15 @@ def needs() -> list[Need]:
     report = cost["report"] * EPISODES_A_DAY / 10_000 / DAY_SECONDS
 
     def text(turns: int) -> float:  # kB of the last request
+        """Return the kilobytes of an episode's last request."""
         return cost["first"] + cost["more"] * (turns - 1)
 
     def traffic(turns: int) -> float:
+        """Return the kilobytes a second of all requests and replies."""
         return rate * turns * ((cost["first"] + text(turns)) / 2 + cost["said"])
 
     def memory(turns: int) -> float:
+        """Return the memory in GB: the index, and what the open episodes hold beyond four turns."""
         return cost["index"] + AT_A_TIME * (cost["open"] + max(0, text(turns) - text(4))) / 1e6
 
     return [

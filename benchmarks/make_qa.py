@@ -223,6 +223,7 @@ class _Maker:
                 pool.shutdown(cancel_futures=True)
 
     def _attempt(self, place: int) -> Candidate:
+        """Make the candidate of a place from its passages, with a seed of its own."""
         return self._examiner.attempt(place, self._picker.pick(place), f"make-qa/{self._config.seed}/{place}")
 
     def _take(self, candidate: Candidate) -> Candidate:

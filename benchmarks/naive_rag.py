@@ -22,6 +22,7 @@ class NaiveRAG:
         return [Reply(self._action(request)) for request in requests]
 
     def _action(self, request: Request) -> str:
+        """Search once with the question, unless something was searched or shown already; then answer."""
         history = SearchHistory.of(request)
         if not history.wishes and not request.prefill and not history.all_hits:
             return rendered(self._search, history.style, query=history.question)

@@ -39,11 +39,12 @@ class Gathering:
         self._lock = threading.Lock()
 
     def _look(self) -> None:
+        """Note the threads and the resident memory."""
         self.threads = threading.active_count()
         self.resident_mb = resident_mb()
 
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        """Return the scripted replies."""
+        """Return the scripted replies and count bytes; at the third turn all episodes wait for each other."""
         replies = [script(request) for request in requests]
         for request, reply in zip(requests, replies, strict=True):
             if request.turn == 3:
@@ -61,7 +62,7 @@ def resident_mb() -> int:
 
 
 def cell(episodes: int) -> dict[str, Any]:
-    """Play so many episodes, all at a time, and return what they cost."""
+    """Play so many episodes, all at a time, and return what they cost; exit where not all are finished."""
     from agent_envs.evaluation.suites.plan import Choice, adhoc_suite, plan_of
     from agent_envs.rollout.run_many import run_many
 

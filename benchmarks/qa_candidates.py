@@ -205,7 +205,7 @@ class Examiner:
 
 @cache
 def prompts() -> Mapping[str, Template]:
-    """Return the prompts by name."""
+    """Return the prompts by name, read once."""
     folder = Path(__file__).parent
     return {
         name: Template(folder.joinpath(f"qa_{name}.md").read_text(encoding="utf-8").strip())
@@ -272,6 +272,7 @@ def same(one: Candidate, other: Candidate) -> bool:
 
 @lru_cache(maxsize=100_000)
 def _content(question: str) -> frozenset[str]:
+    """Return the words of a question but stop words, cached."""
     return frozenset(words(question)).difference(STOP_WORDS)
 
 

@@ -60,6 +60,7 @@ def find_modules(module: str, *, at_use: bool = False) -> set[str]:
 
 @cache
 def _imports(module: str, at_use: bool) -> tuple[str, ...]:
+    """Return the modules of trainers that a module imports, at use too if asked for; cached."""
     path = path_of(module)
     assert path is not None
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -106,6 +107,7 @@ def table(*, rounded: bool = False) -> str:
     """Return the Markdown table: a row a trainer; `rounded`: lines to the nearest hundred, for a page that is to stay."""
 
     def digits(count: int) -> str:
+        """Return a count in digits, rounded to hundreds where the table is."""
         return f"{round(count / HUNDRED) * HUNDRED:,}" if rounded else f"{count:,}"
 
     rows = [
@@ -151,6 +153,7 @@ class ReadingTrip:
         return len(paths), sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
 
     def _note(self, frame: FrameType, event: str, argument: Any) -> None:
+        """Note a function's first call, and its file if that is of agent_envs or trainers."""
         if event == "call" and frame.f_code not in self.codes:
             self.codes.add(frame.f_code)
             name = frame.f_code.co_filename
@@ -179,6 +182,7 @@ def step_trip() -> ReadingTrip:
             end_step: Callable[..., None] = run.end_step
 
             def between(*values: Any, **named_values: Any) -> None:
+                """Stop recording and end the step; behind the first step, record again."""
                 trip.stop()
                 end_step(*values, **named_values)
                 if run.step == 1:

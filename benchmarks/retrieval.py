@@ -55,12 +55,13 @@ def sample(data: Path) -> tuple[MemoryCorpus, list[str]]:
 
 
 def peak_mb() -> float:
+    """Return the peak of resident memory in MB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
 def build(engine: str, corpus: MemoryCorpus, folder: Path) -> Any:
-    """Build an engine's index, and return its search function."""
+    """Build the index of agent-envs or of rank-bm25, and return its search function."""
     if engine == "agent-envs":
         return BM25Retriever(corpus, cache_dir=folder).search
     from rank_bm25 import BM25Okapi

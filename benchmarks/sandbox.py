@@ -89,14 +89,17 @@ def latency_of(sandbox: SandboxSpec) -> dict[str, dict[str, float]]:
         session.run(STATE)
 
         def fork_and_run() -> None:
+            """Fork the session and run a cell in the fork."""
             with session.fork() as fork:
                 check_answer(fork, "len(table)", "1000")
 
         def restore_and_run() -> None:
+            """Restore the snapshot and run a cell in the session."""
             with restore_session(snapshot) as other:
                 check_answer(other, "len(table)", "1000")
 
         def replay_and_run() -> None:
+            """Run the snapshot's cells in a new session, and then a cell more."""
             with Session(session._pool, session.spec, cells=snapshot.cells) as other:
                 check_answer(other, "len(table)", "1000")
 

@@ -95,6 +95,7 @@ def write_passages(path: Path, rows: int) -> None:
 
 
 def queries(corpus: Corpus, number: int) -> list[str]:
+    """Draw queries of words from passages of the corpus, always the same."""
     rng = random.Random(f"scaling queries {GENERATOR} {len(corpus)}")
     texts = (corpus[rng.randrange(len(corpus))].text for _ in range(number))
     return [" ".join(rng.sample(text.split(), WORDS_A_QUERY)) for text in texts]
@@ -178,7 +179,7 @@ def measure_apart(engine: str, size: int, work: Path) -> Figures:
 
 
 def extrapolate(by_size: dict[str, Figures], target: int) -> Figures:
-    """Return the figures at a target size on the straight line through the two largest sizes; query time as well."""
+    """Return figures at a size on the line through the two largest sizes, query time as well; {} with fewer sizes."""
     sizes = sorted(map(int, by_size))[-2:]
     if len(sizes) < 2:
         return {}
@@ -189,7 +190,7 @@ def extrapolate(by_size: dict[str, Figures], target: int) -> Figures:
 
 
 def growth(by_size: dict[str, Figures], name: str) -> float | None:
-    """Return the exponent of a figure's growth between the two largest sizes: 1 is linear."""
+    """Return the exponent of a figure's growth between the two largest sizes (1 is linear); None with fewer sizes."""
     sizes = sorted(map(int, by_size))[-2:]
     low, high = by_size[str(sizes[0])][name], by_size[str(sizes[-1])][name]
     if len(sizes) < 2 or not (low > 0 and high > 0):

@@ -63,6 +63,7 @@ def _panel(series: Sequence[Sequence[Point]], title: str, unit: str) -> str:
     right, floor = WIDTH - RIGHT, HEIGHT - BOTTOM
 
     def place(point: Point) -> Point:
+        """Return the place of a point in the panel, on logarithmic axes."""
         x, y = (math.log10(value) for value in point)
         across = (x - x_range[0]) / (x_range[1] - x_range[0])
         up = (y - y_range[0]) / (y_range[1] - y_range[0])
@@ -98,11 +99,13 @@ def _mark(number: int, x: float, y: float) -> str:
 
 
 def _decades(values: Sequence[float]) -> tuple[int, int]:
+    """Return the powers of ten around values, at least one decade apart."""
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
     return low, max(high, low + 1)
 
 
 def _number(power: int) -> str:
+    """Return a power of ten as text, with k for thousands and M for millions."""
     if power >= 6:
         return f"{10 ** (power - 6)}M"
     return f"{10 ** (power - 3)}k" if power >= 3 else f"{10.0**power:g}"

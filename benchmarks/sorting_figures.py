@@ -88,6 +88,7 @@ def plain_row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cell(value: Any) -> str:
+    """Return a value as a cell: yes or NO for a bool, four decimals for a fraction."""
     if isinstance(value, bool):
         return "yes" if value else "NO"
     return f"{float(value):.4f}" if isinstance(value, float | Fraction) else str(value)

@@ -37,7 +37,7 @@ class PlayRow:
 
 
 def run(algorithm: Algorithm, values: tuple[int, ...], descending: bool = False) -> Play:
-    """Run an algorithm on symbols with these values, from the order 0..n-1 on."""
+    """Run an algorithm on symbols with these values, from the order 0..n-1 on; return its calls, order and success."""
     order, calls = list(range(len(values))), Counter[str]()
     moves, answer = algorithm(len(values)), None
     while True:

@@ -41,6 +41,7 @@ Plan = list[tuple[int, list[Any]]]  # a task's index, and the actions of an epis
 
 
 def _rate(window: Callable[[], int], seconds: float = 1.0) -> float:
+    """Return the steps that a CPU second takes in, measured over at least `seconds`."""
     started, steps = time.process_time(), 0
     while time.process_time() - started < seconds:
         steps += window()
@@ -99,6 +100,7 @@ def expa_row(env: Any) -> dict[str, Any]:
         plan = record_plan(env, player)
 
         def window(plan: Plan = plan) -> int:
+            """Replay the plan, and return its number of steps."""
             return replay(env, plan)
 
         row[player] = max(_rate(window, EXPA_SECONDS) for _ in range(3))

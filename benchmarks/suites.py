@@ -147,6 +147,7 @@ def measure(suite: Suite, tasks: int) -> dict[str, Any]:
     with progress_bar(suite.name) as bar:
 
         def tick(won: bool) -> None:
+            """Count an episode that has ended, and move the bar on."""
             ended.append(won)
             bar(len(ended), total, sum(ended))
 

@@ -112,6 +112,7 @@ def read_layout(program: str, name: str) -> Layout:
 
 
 def _read(program: str, name: str) -> dict[str, Any]:
+    """Read a sweep of a program; UsageError with the names of its sweeps where there is none of that name."""
     path = PRESETS / program / "sweeps" / f"{name}.toml"
     if not path.is_file():
         raise UsageError(f"no sweep {name!r}; there are {', '.join(sweep_names(program))}")
@@ -211,6 +212,7 @@ def default_out(program: str, name: str, common: Sequence[str], words: Sequence[
 
 
 def _settings(program: str) -> type:
+    """Return the class of a program's settings."""
     kind: type = getattr(import_module(f"trainers.{program}"), f"{program.upper()}Settings")  # they go by their names
     return kind
 
@@ -313,7 +315,7 @@ def table_of(results: Mapping[SweepCell, Summary], layout: Layout | None = None)
 
 
 def _figures(results: Mapping[SweepCell, Summary], layout: Layout) -> dict[str, dict[str, dict[str, Summary]]]:
-    """Return the summaries by row, seed and column, with the averages of a row that is whole.
+    """Return the summaries by row, seed and column, with the averages of a row that is whole, if the layout has any.
 
     A run that pooled its domains itself has a micro average with an interval, which stays.
     """

@@ -192,6 +192,7 @@ def _open_question(before: tuple[Line, ...], words: str) -> str:
 
 
 def _asks_often(before: tuple[Line, ...], request: Understood) -> bool:
+    """Return whether the agent has asked for the same topics so often that it is enough."""
     messages = [understood(line.text) for line in before if line.sender == "assistant" and not line.calls]
     return sum(set(one.topics) >= set(request.topics) for one in messages) >= _ENOUGH_REQUESTS
 
@@ -216,10 +217,12 @@ def _makes_progress(lines: tuple[Line, ...]) -> bool:
 
 
 def _reason(task: Tau2Task) -> str:
+    """Return the reason for a task's call; instructions that are one text come back whole."""
     return task.instructions if isinstance(task.instructions, str) else task.instructions.reason_for_call
 
 
 def _mentions(want: Want, speech: str) -> bool:
+    """Return whether a speech has enough of a want's words."""
     return _overlaps(want.say, speech, _MENTION_SHARE)
 
 
@@ -230,10 +233,12 @@ def _overlaps(text: str, speech: str, share: float) -> bool:
 
 
 def _stems(text: str) -> set[str]:
+    """Return the stems of a text's words without the common ones."""
     return {word[:_STEM] for word in _WORD.findall(text[:LONGEST].lower()) if word not in _COMMON}
 
 
 def _bare(text: str) -> str:
+    """Return a text in lower case, without the signs that end the conversation, cut to LONGEST."""
     for stop in USER_STOPS:
         text = text.replace(stop, " ")
     return text[:LONGEST].lower().replace("\u2019", "'").strip()
@@ -259,6 +264,7 @@ def refers(text: str) -> bool:
 
 
 def _touches(name: str, text: str) -> bool:
+    """Return whether a text names a tool or asks for what it does, not only forbids it; True for one without words."""
     if name in text or name not in _TOUCHED:
         return True
     parts = [part for part in _SENTENCE.split(text) if _TOUCHED[name].search(part)]
@@ -266,6 +272,7 @@ def _touches(name: str, text: str) -> bool:
 
 
 def _requested_tools(text: str) -> set[str]:
+    """Return the tools that a text's requests lead to."""
     return {step.tool for request in requests(text) for step in plan(request)}
 
 
@@ -289,5 +296,6 @@ def ungrounded_claims(text: str, scenario: str, before: Sequence[Line]) -> Itera
 
 
 def _has_status_bar(before: Sequence[Line]) -> bool:
+    """Return whether a reply to the user's tools has shown the status bar."""
     replies = (reply for line in before for reply in line.results if reply.requestor == "user")
     return any("status bar" in reply.content.lower() for reply in replies)

@@ -253,6 +253,7 @@ def speed(domain: str, tasks: int) -> int:
 
 
 def _opening(env: Any, place: int, key: str) -> str:
+    """Return the customer's opening in an episode of a task."""
     options = {"task": place, "split": "test", "episode_key": f"behaviour-{place}-{key}"}
     _, info = env.reset(seed=int(key) if key.isdigit() else 0, options=options)
     return str(info["messages"][-1]["content"])

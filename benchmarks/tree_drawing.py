@@ -179,10 +179,12 @@ class _Layout:
 
 
 def _width(text: str) -> float:
+    """Return the width of a text in the drawing."""
     return len(text) * LETTER
 
 
 def _spell(swaps: Sequence[Names]) -> str:
+    """Return swaps in words, the first ones of many."""
     words = ", ".join(f"swap {one} {other}" for one, other in swaps[:MOST_SWAPS])
     return words + (f" and {len(swaps) - MOST_SWAPS} more" if len(swaps) > MOST_SWAPS else "")
 

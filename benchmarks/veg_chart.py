@@ -118,7 +118,7 @@ def curve_of(row: dict[str, Any], metric: str) -> Curve:
 
 
 def mean_of(curves: Sequence[Curve], points: int = 60) -> list[tuple[float, float]]:
-    """Return the mean of curves over the range that all of them have."""
+    """Return the mean of curves over the range that all of them have; [] without curves."""
     if not curves:
         return []
     low, high = max(curve[0][0] for curve in curves), min(curve[-1][0] for curve in curves)
@@ -134,7 +134,7 @@ def smooth(curve: Curve) -> list[tuple[float, float]]:
 
 
 def value_at(curve: Curve, place: float) -> float:
-    """Return the value of a curve between its points."""
+    """Return the value of a curve between its points; at its ends beyond them."""
     for (left, low), (right, high) in zip(curve, curve[1:], strict=False):
         if place <= right:
             share = (place - left) / max(1e-9, right - left)

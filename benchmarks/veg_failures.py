@@ -47,7 +47,7 @@ def ends(results: Sequence[EpisodeResult], golds: Sequence[Sequence[str]]) -> di
 
 
 def end_of(result: EpisodeResult, gold: Sequence[str]) -> str:
-    """Classify the end of an episode; text of feedback does not count as an observation."""
+    """Classify the end of an episode: solved, shown but not answered, or never shown (feedback does not count)."""
     if result.success:
         return "solved"
     turns = result.trajectory.turns

@@ -76,7 +76,7 @@ class Board:
 
     @cached_property
     def strata(self) -> Strata:
-        """The suite's episodes by the labels of their tasks."""
+        """The suite's episodes by the labels of their tasks, cached."""
         return strata_of(self.standings.suite)
 
 
@@ -89,7 +89,7 @@ def add(folder: Path, board: Path, how: How, who: str) -> Verification:
         UsageError: it is there already, or the board's files cannot be read or written.
     """
     on_show = accepted_submissions(decisions_of(board))
-    own = _own_suites(_suites(board, _files(board)))
+    own = _own_suites(_suites(board, _settings_by_board(board)))
     verdict = verify(folder, replace(how, suite=how.suite or own.get(_suite_name(folder)), keep=True))
     if verdict.unknown and not verdict.findings:
         return verdict
@@ -139,13 +139,13 @@ def find_submission(board: Path, name: str) -> str:
 
 
 def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
-    """Yield the boards of a folder, by name; every submission that one shows is verified first.
+    """Yield the boards of a folder, by name, each submission verified first; one that fails is noted on its board.
 
     Raises:
         UsageError: a file of the board's own cannot be read.
     """
     past = decisions_of(folder)
-    files = _files(folder)
+    files = _settings_by_board(folder)
     if not files:
         raise UsageError(f"{folder}: no board is described there; write {BOARDS}/NAME.toml with a title and a suite")
     suites = _suites(folder, files)
@@ -184,7 +184,8 @@ def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
         yield Board(name, settings, standings(suite, same), tuple(left), about)
 
 
-def _files(folder: Path) -> dict[str, BoardSettings]:
+def _settings_by_board(folder: Path) -> dict[str, BoardSettings]:
+    """Read the settings of each board, by name."""
     return {path.stem: _settings(path) for path in sorted((folder / BOARDS).glob("*.toml"))}
 
 
@@ -207,7 +208,7 @@ def _own_suites(suites: Mapping[str, Suite]) -> dict[str, Suite]:
 
 
 def _suite_name(place: Path) -> str:
-    """Return the name of the suite that a submission claims; this only chooses among the board's own."""
+    """Return the name of the suite that a submission claims, to choose among the board's own; "" if it cannot be read."""
     try:
         suite = _read_submission(place).suite
     except Rejected:
@@ -216,6 +217,7 @@ def _suite_name(place: Path) -> str:
 
 
 def _read_submission(place: Path) -> Submission:
+    """Read a submission's description; UsageError where its form or size is not allowed."""
     return parsed(Submission, small_file(place / "submission.json", MOST_META_BYTES), "submission.json")
 
 

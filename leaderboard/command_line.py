@@ -107,12 +107,13 @@ def _add_verify_options(one: argparse.ArgumentParser) -> None:
 
 
 def _add_decision_options(one: argparse.ArgumentParser) -> None:
+    """Add the options that a decision about a submission needs."""
     one.add_argument("--board", type=Path, required=True, help="the board's folder")
     one.add_argument("--who", required=True, help="who decides; it is published")
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line."""
+    """Run the command line and exit: with 2 for an error, 1 for a closed pipe, 130 for Ctrl-C."""
     try:
         try:
             args = _parser().parse_args(arguments)
@@ -131,6 +132,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _how(args: argparse.Namespace) -> How:
+    """Build the settings of a verification from the options: suite, registry, processes and seconds."""
     suite = load_suite(args.suite) if args.suite else None
     return How(suite, args.registry, max(args.jobs, 1), args.seconds)
 
@@ -182,6 +184,7 @@ def _register(args: argparse.Namespace) -> int:
     row, path, left = register(load_suite(args.suite), args.agent, args.registry)
 
     def text() -> None:
+        """Print the registration, its command and the entries left out."""
         show(f"{row.suite}+{row.nonce} is registered for {row.agent}: {path}")
         show(f"it is played with: agent-envs eval --suite {path} --agent ... --out RUN --pack DIR")
         for label in left:
@@ -192,6 +195,7 @@ def _register(args: argparse.Namespace) -> int:
 
 
 def _decide(args: argparse.Namespace) -> int:
+    """Record a decision about a submission, print it, and return 0."""
     row = decide_about(args.board, args.submission, DECIDING[args.verb], args.why, args.who)
     show(f"{row.submission[:16]}: {row.text()}")
     return 0
@@ -229,7 +233,7 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
-    """Verify a submission and write it in the form of `--to`."""
+    """Verify a submission, write it in the form of `--to`, and return 0."""
     suite, entrant = entrant_of(args.folder, _how(args))
     if args.to == "hub":
         text = hub_results(entrant, suite.name, args.dataset, args.source)
@@ -265,7 +269,7 @@ def _build(args: argparse.Namespace) -> int:
 
 
 def _clear(args: argparse.Namespace) -> int:
-    """Remove cached files, those that were used longest ago first, until at most `--most` megabytes stay."""
+    """Remove cached files, those used longest ago first, until at most `--most` megabytes stay; UsageError below 0."""
     if not 0 <= args.most < 1e9:
         raise UsageError(f"clear: --most {args.most}; give megabytes, 0 or more")
     count, left = trim(int(1e6 * args.most), young=0.0)

@@ -53,7 +53,7 @@ class Directory:
         self._compare(sizes, _MOST | {"suite.json": suite_bytes})
 
     def read(self, name: str, sizes: dict[str, int] | None = None, most: int | None = None) -> bytes:
-        """Return the bytes of a small file."""
+        """Return the bytes of a small file; Rejected where it is larger than `most`."""
         size = sizes[name] if sizes is not None else self.rows[name].bytes
         if most is not None and size > most:
             raise Rejected(f"{name}: {size:,} bytes, more than the {most:,} of this file")
@@ -78,7 +78,7 @@ class Directory:
         return {match[1] for match in matches if match}
 
     def _compare(self, sizes: dict[str, int], most: dict[str, int]) -> None:
-        """Compare the files with the manifest."""
+        """Compare the files with the manifest; Rejected for one too many, missing, too large or changed."""
         there = set(sizes) - {"manifest.json"}
         if more := sorted(there - set(self.rows)):
             raise Rejected(f"{ascii_name(more[0])}: not in manifest.json ({len(more)} such files)")
@@ -133,6 +133,7 @@ def _files(folder: Path) -> Iterator[tuple[str, int]]:
 
 
 def _open_file(path: Path) -> IO[bytes]:
+    """Open a file to read it, but no symbolic link, and without waiting on a pipe."""
     return open(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)), "rb")
 
 

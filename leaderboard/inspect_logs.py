@@ -74,6 +74,7 @@ def _sample(place: Place, play: Trajectory, checked: Checked, model: str, names:
     from inspect_ai.scorer import Score
 
     def chat_message(message: Any) -> Any:
+        """Return a message in Inspect's form; roles other than system and tool become the user's."""
         kinds: dict[str, Any] = {"system": ChatMessageSystem, "tool": ChatMessageTool}
         return kinds.get(message.role, ChatMessageUser)(content=visible(message.content))
 

@@ -53,19 +53,19 @@ def write_boards(boards: list[Board], out: Path) -> Path:
     pages = LinkedPages(out)
     for board in boards:
         for order in _orders(board):
-            pages.write(_board_place(board, order), page_of(board, order))
+            pages.write(_board_path(board, order), page_of(board, order))
         anchors: dict[str, set[str]] = {}
         for row in board.standings.rows:
             transcripts, missing = transcripts_of(row.entrant, board.standings.suite)
             anchors[row.entrant.verdict.submission] = {item.anchor for item in transcripts}
-            pages.write(_place(board, row), row_page(board, row, transcripts, missing))
-        links = {name: f"../{_place(board, row)}" for name, row in _by_name(board).items()}
-        links[""] = f"../{_board_place(board)}"
+            pages.write(_row_path(board, row), row_page(board, row, transcripts, missing))
+        links = {name: f"../{_row_path(board, row)}" for name, row in _by_name(board).items()}
+        links[""] = f"../{_board_path(board)}"
         for pair in _pairs_with_page(board):
             sides = (_by_name(board)[pair.first], _by_name(board)[pair.second])
-            pages.write(_pair_place(board, pair), pair_page(board.standings, pair, sides, links, anchors))
+            pages.write(_pair_path(board, pair), pair_page(board.standings, pair, sides, links, anchors))
     rows = tuple(
-        (Cell(board.settings.title, _board_place(board)), board.settings.suite, str(len(board.standings.rows)))
+        (Cell(board.settings.title, _board_path(board)), board.settings.suite, str(len(board.standings.rows)))
         for board in boards
     )
     index = pages.write("index.html", Page("Boards", NOT_PROVED, (Table("Boards", ("board", "suite", "rows"), rows),)))
@@ -75,11 +75,13 @@ def write_boards(boards: list[Board], out: Path) -> Path:
     return index
 
 
-def _place(board: Board, row: StandingsRow) -> str:
+def _row_path(board: Board, row: StandingsRow) -> str:
+    """Return the path of a row's page."""
     return f"rows/{board.name[:60]}-{row.entrant.verdict.submission[:16]}.html"
 
 
-def _board_place(board: Board, order: str = "score") -> str:
+def _board_path(board: Board, order: str = "score") -> str:
+    """Return the path of a board's page in an order; the order by score has no suffix."""
     return f"boards/{board.name}{'' if order == 'score' else f'-by-{order}'}.html"
 
 
@@ -89,11 +91,13 @@ def _orders(board: Board) -> list[str]:
     return [order for order in ORDERS if has_tokens or order != "tokens"]
 
 
-def _pair_place(board: Board, pair: Pair) -> str:
+def _pair_path(board: Board, pair: Pair) -> str:
+    """Return the path of a pair's page."""
     return f"pairs/{board.name[:40]}-{pair.first[:16]}-{pair.second[:16]}.html"
 
 
 def _by_name(board: Board) -> dict[str, StandingsRow]:
+    """Return a board's rows by the name of their submission."""
     return {row.entrant.verdict.submission: row for row in board.standings.rows}
 
 
@@ -111,7 +115,7 @@ def page_of(board: Board, order: str = "score") -> Page:
     rows = [_rows(board, group, order) for group in CLASSES]
     if order != "score":
         intro = f"Sorted by {ORDERS[order][0]}, within the classes. {NOT_PROVED}"
-        back = Cell("the board, by score", f"../{_board_place(board)}")
+        back = Cell("the board, by score", f"../{_board_path(board)}")
         return Page(settings.title, intro, tuple(table for table in rows if table.rows), links=(back, *links))
     intro = f"{settings.about}\n\n{NOT_PROVED}" if settings.about else NOT_PROVED
     tables = [
@@ -148,7 +152,7 @@ def _rows(board: Board, group: str, order: str) -> Table:
         for row in mine
     )  # fmt: skip
     note = f"{CLASSES[group]} A place is a range where the comparisons do not tell rows apart.{TOKENS if has_tokens else ''}"
-    by = {name: Cell(text, f"../{_board_place(board, name)}") if name != order else text
+    by = {name: Cell(text, f"../{_board_path(board, name)}") if name != order else text
           for name, text in (("agent", "agent"), ("score", "score (95 % interval)"), ("turns", "turns"),
                              ("tokens", "tokens an episode"), ("date", "date"))}  # fmt: skip
     more = [*([by["tokens"]] if has_tokens else []), *(f"pass^{k}" for k in ks), by["date"]]
@@ -157,9 +161,10 @@ def _rows(board: Board, group: str, order: str) -> Table:
 
 
 def _agent(board: Board, row: StandingsRow) -> Cell:
+    """Return the cell that names a row's agent and links to its page, marked where it is disputed."""
     disputed = bool(row.entrant.history) and row.entrant.history[-1].verb == "disputed"
     name = row.entrant.submission.agent.name + (" (disputed)" if disputed else "")
-    return Cell(name, f"../{_place(board, row)}", "odd" if disputed else "")
+    return Cell(name, f"../{_row_path(board, row)}", "odd" if disputed else "")
 
 
 def row_page(
@@ -237,7 +242,7 @@ def _differences(board: Board, row: StandingsRow) -> Table:
     for pair in mine:
         sign = 1 if pair.second == name else -1
         cell = _agent(board, by_name[pair.first if sign == 1 else pair.second])
-        apart, page = "yes" if pair.is_significant else "no", Cell("the pair", f"../{_pair_place(board, pair)}")
+        apart, page = "yes" if pair.is_significant else "no", Cell("the pair", f"../{_pair_path(board, pair)}")
         line = (cell, "the suite", points(pair, sign), forest.bar(pair, sign), p_text(pair.adjusted), apart)
         rows.append((*line, page) if id(pair) in paged else line)
         if id(pair) in paged:
@@ -292,7 +297,7 @@ def _pairs(board: Board) -> Table:
     forest, paged = Forest.over(top_pairs), set(map(id, _pairs_with_page(board)))
     rows: list[tuple[str | Cell | Bar, ...]] = []
     for pair in top_pairs:
-        href = f"../{_pair_place(board, pair)}" if id(pair) in paged else ""
+        href = f"../{_pair_path(board, pair)}" if id(pair) in paged else ""
         rows.append((Cell(f"{names[pair.second]} minus {names[pair.first]}", href), points(pair), forest.bar(pair),
                      p_text(pair.p_value), p_text(pair.adjusted), "yes" if pair.is_significant else "no"))  # fmt: skip
     left = len(board.standings.pairs) - len(rows)
@@ -307,18 +312,21 @@ def _pairs(board: Board) -> Table:
 
 
 def _badges(of: Sequence[StandingsRow]) -> Table:
+    """Return the table of the rows' badges: what each proves and does not."""
     names = dict.fromkeys(name for row in of for name in row.entrant.badges)
     rows = tuple((name, BADGES[name].proves, BADGES[name].not_proved) for name in names)
     return Table("Badges", ("badge", "it proves", "it does not prove"), rows)
 
 
 def _published_scores(board: Board) -> Table:
+    """Return the table of scores that papers print, which nobody replayed."""
     rows = tuple((item.agent, f"{100 * item.score:.1f} %", item.source, item.url) for item in board.settings.published)
     note = "As papers print them, with prompts, tasks and limits of their own. Nobody replayed these."
     return Table("Published, not replayed", ("agent", "score", "source", "address"), rows, note)
 
 
 def _decisions(decisions: Sequence[Decision]) -> Table:
+    """Return the table of decisions about submissions."""
     rows = tuple((row.submission[:16], row.text()) for row in decisions)
     return Table("Decisions", ("submission", "decision"), rows, "From decisions.jsonl, in its order.")
 
@@ -336,6 +344,7 @@ def to_json(board: Board) -> dict[str, Any]:
 
 
 def _pair_row(board: Board, pair: Pair, paged: set[int]) -> dict[str, Any]:
+    """Return a pair as plain data, entry by entry only where it has a page."""
     sides = (_by_name(board)[name].entrant.verdict for name in (pair.first, pair.second))
     entries = board.standings.outcomes.entries(*sides) if id(pair) in paged else None
     return {**pair_json(pair, entries), "holm": pair.adjusted}

@@ -13,7 +13,7 @@ MOST_TASKS = 40
 
 
 def pair_json(pair: Pair, entries: Mapping[str, Paired] | None = None) -> dict[str, Any]:
-    """Return a comparison as plain data; p values are not corrected."""
+    """Return a comparison as plain data, entry by entry if these are given; p values are not corrected."""
     row = {"first": pair.first, "second": pair.second, "difference": pair.difference, "interval": [pair.low, pair.high],
            "p": pair.p_value}  # fmt: skip
     if entries is None:
@@ -32,7 +32,7 @@ def pair_page(
     links: Mapping[str, str],
     anchors: Mapping[str, set[str]],
 ) -> Page:
-    """Return the page of a pair.
+    """Return the page that compares a pair: facts, and differences over the suite and each entry.
 
     Args:
         standings: that both stand in.

@@ -50,7 +50,7 @@ def read_lines(path: Path) -> Iterator[bytes]:
 
 
 def _unpack(path: Path) -> Iterator[bytes]:
-    """Yield the content of a gzip file of one member, in bounded pieces."""
+    """Yield the content of a gzip file of one member, in bounded pieces; UsageError where it is no sound shard."""
     unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
         with path.open("rb") as file:

@@ -194,7 +194,7 @@ class Standings:
 
 
 def group_of(entrant: Entrant) -> str:
-    """Return the class of a submission; the first reason to stand apart counts."""
+    """Return the class of a submission: the first reason to stand apart, else registered, ranked or replayed."""
     verdict, meta = entrant.verdict, entrant.submission
     if meta.agent.kind == "reference" or meta.agent.name == "solver":
         return "reference"
@@ -224,11 +224,12 @@ def standings(suite: Suite, entrants: Sequence[Entrant]) -> Standings:
         mine = [item for item in entrants if group_of(item) == group]
         compared = _all_pairs(outcomes, mine)
         pairs += compared
-        rows += sorted((_row(outcomes, item, group, compared, len(mine)) for item in mine), key=_order)
+        rows += sorted((_row(outcomes, item, group, compared, len(mine)) for item in mine), key=_standings_key)
     return Standings(suite, tuple(rows), tuple(pairs), outcomes)
 
 
-def _order(row: StandingsRow) -> tuple[float, str]:
+def _standings_key(row: StandingsRow) -> tuple[float, str]:
+    """Return the key of the board's order: falling score, then the submission's name."""
     return -row.score.value, row.entrant.verdict.submission
 
 

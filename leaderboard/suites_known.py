@@ -39,7 +39,7 @@ def known_suite(folder: Path, override: Suite | None, registry: Path | None) -> 
 
 
 def _played_part(folder: Path, suite: Suite) -> Suite:
-    """Return the part of the demo suite that a submission played: without the entries skipped for a missing extra."""
+    """Return the part of the demo suite that a submission played, without skipped entries; else the suite itself."""
     text = small_file(folder / "suite.json", MOST_DEMO_BYTES)
     try:
         labels = {entry.label for entry in read_suite(text, "suite.json").entries}

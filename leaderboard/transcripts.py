@@ -95,7 +95,7 @@ def replayed(entrant: Entrant, suite: Suite, keys: set[str]) -> tuple[list[tuple
 
 
 def _open_submission(entrant: Entrant, suite: Suite, answers: Path | None) -> Directory:
-    """Return the folder of a submission, still the one that was verified, its recorded answers written to a file if asked."""
+    """Open a submission's folder, and write its recorded answers if asked; UsageError if it changed since its verification."""
     assert entrant.folder is not None
     try:
         directory = Directory(entrant.folder, len(suite_text(suite).encode()))
@@ -111,6 +111,7 @@ def _open_submission(entrant: Entrant, suite: Suite, answers: Path | None) -> Di
 
 
 def _cached_transcripts(place: Path) -> tuple[RenderedTranscript, ...]:
+    """Read rendered transcripts from the cache."""
     rows = json.loads(place.read_bytes())
     return tuple(
         RenderedTranscript(**row | {"outcome": Cell(**row["outcome"]), "html": Markup(row["html"])}) for row in rows
@@ -120,7 +121,7 @@ def _cached_transcripts(place: Path) -> tuple[RenderedTranscript, ...]:
 def _plays(
     directory: Directory, suite: Suite, keys: set[str], answers: Path
 ) -> tuple[list[tuple[Place, Trajectory]], list[str]]:
-    """Replay the rows with these keys, and note those that cannot be replayed."""
+    """Replay the rows with these keys; one that cannot be replayed costs its transcript, and is noted."""
     plan, plays, missing = dict(places_of(suite)), list[tuple[Place, Trajectory]](), list[str]()
     with Recording(answers, "replay") as recording:
         replayer = RowReplayer(suite, Services(recording))

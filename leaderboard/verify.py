@@ -87,7 +87,7 @@ class Verification:
         return CODES[self.verdict]
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
+        """Return the verdict as plain data: findings, badges, flags, score, averages and entries."""
         rows = [
             {"name": name, "proves": BADGES[name].proves, "not_proved": BADGES[name].not_proved} for name in self.badges
         ]
@@ -128,7 +128,7 @@ class How:
 
 
 def verify(folder: Path, how: How) -> Verification:
-    """Verify a submission and return the verdict.
+    """Verify a submission and return the verdict; a rejected one is a finding, an unknown suite makes it unknown.
 
     Raises:
         UsageError: there is no directory, or no place for the journal.
@@ -270,6 +270,7 @@ def scores(
 
 
 def _badges(episodes: tuple[Checked, ...], board_suite: BoardSuite, answers: int) -> tuple[str, ...]:
+    """Return the badges: complete (every episode played), replayed (with recordings), and registered if also complete."""
     badges = [] if any(item.status in UNPLAYED for item in episodes) else ["complete"]
     badges.append("replayed with recordings" if answers else "replayed")
     return (*badges, "registered") if board_suite.agent and "complete" in badges else tuple(badges)
@@ -292,7 +293,7 @@ def _flags(verdict: Verification, submission: Submission, how: How) -> Iterator[
 
 
 def _actions(folder: Path, how: How) -> Iterator[tuple[str, str]]:
-    """Yield (key, digest of the actions) of another submission, which is read and not replayed."""
+    """Yield (key, digest of the actions) of another submission, read and not replayed; nothing for an unknown suite."""
     board_suite = known_suite(folder, how.suite, how.registry)
     if isinstance(board_suite, str):
         return

@@ -56,14 +56,17 @@ def _entry(label: str, name: str, split: str = "test", limit: int | None = None,
 
 
 def _with_weight(entry: Entry, weight: float) -> Entry:
+    """Return an entry with another weight."""
     return entry.model_copy(update={"weight": weight})
 
 
 def _suite(name: str, *entries: Entry, trials: int = 1, averages: tuple[Average, ...] = ()) -> Suite:
+    """Return a suite of version 1.0 over entries."""
     return Suite(id=name, version="1.0", canary=CANARY, trials=trials, averages=averages, entries=entries)
 
 
 def _average(name: str, source: str, weights: Mapping[str, float]) -> Average:
+    """Return an average of entries by their weights."""
     return Average(name=name, source=source, weights={label: float(weight) for label, weight in weights.items()})
 
 
@@ -150,7 +153,7 @@ DATA_SUITES = {
 
 
 def shipped_suites() -> Iterator[Suite]:
-    """Yield all of them but those whose data is not here, which are named."""
+    """Yield all shipped suites; one whose data is not here is left out, and named on the console."""
     yield from generated_suites()
     for name, make in DATA_SUITES.items():
         try:
@@ -160,7 +163,7 @@ def shipped_suites() -> Iterator[Suite]:
 
 
 def main() -> None:
-    """Write the files."""
+    """Write the suites that can be made here into the package, and print their paths."""
     for suite in shipped_suites():
         path = Path(agent_envs.evaluation.suites.__file__).parent / f"{suite.id}.json"
         path.write_bytes(suite_text(suite).encode())

@@ -259,7 +259,7 @@ class _Members:
 
 
 def _members(groups: Groups, rows: int, device: torch.device) -> _Members:
-    """Return the group index of each row, from names or a tensor of any group ids; None is one group of all rows."""
+    """Return the group index of each row, by names or ids of groups; None is one group, UsageError for another number."""
     if isinstance(groups, torch.Tensor):
         groups = groups.tolist()  # tensors hash by identity
     group_ids = [0] * rows if groups is None else list(groups)

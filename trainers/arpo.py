@@ -71,7 +71,7 @@ class ARPOSettings(GRPOSettings):
     weighted: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what no other part would, with a UsageError."""
+        """Refuse what no other part would, with a UsageError: more roots than leaves, or credit that knows no trees."""
         GRPOSettings.__post_init__(self)
         if self.branching.roots > self.group_size:
             raise UsageError(f"branching.roots={self.branching.roots}: group_size has the leaves, {self.group_size}")
@@ -122,7 +122,7 @@ def train(
 
 
 def with_tau(settings: ARPOSettings, run: TrainingRun) -> ARPOSettings:
-    """Return settings whose rule has its number: the median of dH over whole rollouts of the start, where none was given."""
+    """Return settings whose rule `paper` has its tau: the median of dH over rollouts of the start, where none was given."""
     branching = settings.branching
     if branching.rule != "paper" or branching.tau is not None:
         return settings

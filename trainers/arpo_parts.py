@@ -105,8 +105,7 @@ class BranchNode:
     Attributes:
         number: which of its path's nodes it is, from 1.
         tool: whose result came before it.
-        entropy: normalised, of the turn that decides.
-        baseline: that of the root's first turn.
+        entropy, baseline: normalised, of the turn that decides and of the root's first turn.
         left: leaves that the task may still have.
     """
 
@@ -144,7 +143,7 @@ def deltas(turns: Sequence[Turn], settings: BranchingSettings, vocabulary: int) 
 
 
 def chance_of(node: BranchNode, settings: BranchingSettings) -> float:
-    """Return the chance of a fork; 0 for rules that choose among the nodes of whole rollouts."""
+    """Return the chance of a fork; 0 for rules that choose afterwards, UsageError for a chance outside [0, 1]."""
     if settings.rule == "random":
         return settings.chance
     if settings.rule == "early":
@@ -199,8 +198,7 @@ class TaskTree:
     """All rollouts of a task, as they grow.
 
     Attributes:
-        paths: in the order in which they began.
-        roots: of them, those that share nothing.
+        paths: in the order in which they began; `roots` are those of them that share nothing.
         decisions: a row a node: its numbers, the chance, the draw, and how many forks there were.
         probe_calls: tool calls of the rollouts that only `value` looked at.
     """
@@ -291,18 +289,20 @@ class TaskTree:
             lockstep.drop(waiting[count:])
 
     def _scores(self, nodes: Sequence[_Candidate], lockstep: Lockstep) -> list[float]:
+        """Score nodes by the spread of rewards of extra rollouts under the rule `value`, else by their rise in entropy."""
         if self._settings.rule == "value":
             return [self._spread(waiting[0], lockstep) for _, _, waiting in nodes]
         return [node.delta for node, _, _ in nodes]
 
     def _choose_nodes(self, nodes: Sequence[_Candidate], scores: Sequence[float]) -> list[int]:
+        """Return the nodes to fork, in order: each path's last (`late`), the better half by score (`top`), or all by score."""
         if self._settings.rule == "late":
             return sorted({id(path): number for number, (_, path, _) in enumerate(nodes)}.values())
         ranked = sorted(range(len(nodes)), key=lambda number: (-scores[number], number))
         return ranked[: (len(nodes) + 1) // 2] if self._settings.rule == "top" else ranked
 
     def _spread(self, waiting: Lane, lockstep: Lockstep) -> float:
-        """Return the std of the reward of extra rollouts from a node."""
+        """Return the std of the reward of extra rollouts from a node; 0 where all of them failed."""
         walk = waiting.walk
         assert walk is not None
         probes = [lockstep.fork(waiting, f"p{n}") for n in range(self._settings.probes)]
@@ -320,6 +320,7 @@ class TaskTree:
             self.paths += path.forks[node.turn]
 
     def _node(self, path: Path) -> BranchNode | None:
+        """Return the node before a path's last turn; None where there is none."""
         walk = path.lane.walk
         assert walk is not None
         numbers = numbers_of(walk.turns, self._settings, self._vocabulary)

@@ -175,6 +175,7 @@ def _pad(rows: list[TrainRow], indices: tuple[int, ...], pad_id: int) -> MicroBa
     length = max(len(sequence.ids) for sequence in sequences)
 
     def column(values: list[tuple[float, ...]], fill: float, dtype: torch.dtype) -> torch.Tensor:
+        """Return values as a tensor, each padded to the common length."""
         return torch.tensor([(*value, *[fill] * (length - len(value))) for value in values], dtype=dtype)
 
     return MicroBatch(

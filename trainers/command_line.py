@@ -74,6 +74,7 @@ def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> 
 
 
 def _has_learnt(out: Path) -> bool:
+    """Return whether a step of the run is finished: its file of metrics is there and not empty."""
     metrics = out / METRICS_FILE
     return metrics.exists() and metrics.stat().st_size > 0
 
@@ -115,7 +116,7 @@ def option_names(kind: type, above: str = "") -> set[str]:
 
 @contextlib.contextmanager
 def one_line_errors(program: str) -> Iterator[None]:
-    """End the process with one line and exit code 2 where a user's mistake or a run's trouble is the reason."""
+    """End the process with one line, and code 2 for a user's mistake or a run's trouble, 130 for Ctrl-C."""
     try:
         yield
     except KeyboardInterrupt:
@@ -156,7 +157,7 @@ def load_preset(kind: type[S], program: str, name: str) -> S:
 
 
 def _read_table(path: Path, above: Sequence[Path] = ()) -> dict[str, Any]:
-    """Return a preset's settings, on top of those of the preset that it `extends`, a file beside it or as a path from there."""
+    """Return a preset's settings, on top of those of the preset that it `extends`; UsageError for a circle or none there."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
@@ -173,6 +174,7 @@ def _read_table(path: Path, above: Sequence[Path] = ()) -> dict[str, Any]:
 
 
 def _merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Merge two mappings, and mappings in both of them in turn; the values of `above` win."""
     inner = {name: _merge(below[name], value) for name, value in above.items() if isinstance(below.get(name), dict)}
     return {**below, **above, **inner}
 
@@ -183,7 +185,7 @@ def preset_names(program: str) -> list[str]:
 
 
 def write_settings(settings: Any, out: Path) -> None:
-    """Write a run's settings into its folder."""
+    """Write a run's settings into its folder; UsageError where that cannot be made."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -215,7 +217,7 @@ def write_result(result: dict[str, Any], out: Path) -> None:
 
 
 def _resume(kind: type[S], words: list[str], program: str) -> tuple[S, Path]:
-    """Return the settings of a run that goes on, some of them new, and its folder."""
+    """Return the settings of a run that goes on, some of them new, and its folder; UsageError for options not allowed then."""
     import tyro
 
     out = Path(option(words, "--resume"))
@@ -234,7 +236,7 @@ def _resume(kind: type[S], words: list[str], program: str) -> tuple[S, Path]:
 
 
 def _tell_if_finished(out: Path, steps: int) -> None:
-    """End the process, with the result once more, where a run has all its steps and its result behind it."""
+    """End the process with a finished run's result once more; nothing where steps or the result are missing."""
     try:
         result = json.loads((out / RESULT_FILE).read_text(encoding="utf-8"))
         is_finished = result["planned_steps"] >= steps

@@ -35,7 +35,7 @@ class TokenSequence:
 
 
 def common_beginning(one: tuple[int, ...], other: tuple[int, ...]) -> int:
-    """Return the length of the longest common prefix of two lists of tokens."""
+    """Return the length of the longest common prefix of two lists of tokens, by bisection."""
     alike, bound = 0, min(len(one), len(other))
     if one[:bound] == other[:bound]:
         return bound

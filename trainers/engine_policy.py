@@ -313,7 +313,7 @@ class _Turn:
 
 
 def build_engine(settings: RunSettings, model: Any, chat: ChatTokenizer, accelerator: Any, out: Path) -> Engine:
-    """Return the engine; vLLM's is not synced yet.
+    """Build the engine of the settings, hf or vLLM; vLLM's is not synced yet.
 
     Raises:
         UsageError: vLLM in several processes, or for expanded actions.
@@ -354,7 +354,7 @@ def build_engine(settings: RunSettings, model: Any, chat: ChatTokenizer, acceler
 def build_policies(
     settings: RunSettings, model: Any, engine: Engine, chat: ChatTokenizer, env: gym.Env[Any, Any], within: Any
 ) -> tuple[Player, Player]:
-    """Return the policy that plays training episodes of environments such as `env`, and the one that is measured."""
+    """Return the players of training episodes of environments such as `env` and of measured ones, for ids or for text."""
     options = settings.sampling
     training = Sampling(options.temperature)
     evaluation = Sampling(options.eval_temperature, options.eval_top_k, options.eval_top_p)

@@ -140,11 +140,12 @@ def tasks_of_step(step: int, count: int, size: int, seed: int) -> list[int]:
 
 def tasks_at(places: range, size: int, seed: int) -> list[int]:
     """Return the task indices at places of that order, which begins anew, as another one, where all have come."""
-    return [_order(size, seed, place // size)[place % size] for place in places]
+    return [_epoch_order(size, seed, place // size)[place % size] for place in places]
 
 
 @lru_cache(maxsize=2)
-def _order(size: int, seed: int, epoch: int) -> list[int]:
+def _epoch_order(size: int, seed: int, epoch: int) -> list[int]:
+    """Return the order of the tasks in an epoch, shuffled by the seed; cached."""
     return random.Random(f"tasks:{seed}:{epoch}").sample(range(size), size)
 
 
@@ -306,6 +307,7 @@ def _contents(spec: str, split: str, count: int) -> dict[Any, str]:
 
 
 def _source(spec: str) -> TaskSource:
+    """Make the environment of a spec, and return its source of tasks."""
     return core_of(gym.make(EnvSpec.from_json(spec))).source
 
 
@@ -371,6 +373,7 @@ def extra_tests(settings: RunSettings) -> dict[str, tuple[Specs, str]]:
 
 
 def _check_split(env_id: str, spec: str, split: str) -> None:
+    """Raise UsageError where the environment's source has no such split."""
     source = _source(spec)
     if split not in (has := source.splits):
         raise UsageError(f"{env_id}: {source.name} has no split {split!r}, but {', '.join(has)} (env.test_arguments)")

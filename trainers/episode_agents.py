@@ -34,7 +34,7 @@ class EpisodeAgent:
         return agent
 
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        """Return an action for each request of the one episode that `begin` was called for."""
+        """Return an action for each request of the one episode that `begin` was called for; UsageError before that."""
         if self._act is None:
             raise UsageError(f"{self.name} acts in one environment; call begin(env) first")
         return [Reply(self._act(request)) for request in requests]

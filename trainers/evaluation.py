@@ -73,15 +73,16 @@ class EvaluationResult:
 
     def summary(self) -> dict[str, object]:
         """Return the numbers for a result file; where `rate` is None so is success, and there are no means of all."""
-        summary: dict[str, object] = {**_numbers(self.rate), "tasks": len(self.successes)}
+        summary: dict[str, object] = {**_rate_numbers(self.rate), "tasks": len(self.successes)}
         means = self.means if self.rate else {}
         summary |= {"clusters": len(set(self.clusters.values())), **means, "faults": self.faults}
-        parts = {kind: self._part(kind) for kind in sorted({*self.kinds.values(), *self.faults_by_kind})}
+        parts = {kind: self._kind_summary(kind) for kind in sorted({*self.kinds.values(), *self.faults_by_kind})}
         return {**summary, "kinds": parts} if len(parts) > 1 else summary
 
-    def _part(self, kind: str) -> dict[str, object]:
+    def _kind_summary(self, kind: str) -> dict[str, object]:
+        """Return the summary of one kind of task, with its faults where any kind had faults."""
         successes = {task: value for task, value in self.successes.items() if self.kinds[task] == kind}
-        summary = {**_numbers(_rate(successes, self.clusters) if successes else None), "tasks": len(successes)}
+        summary = {**_rate_numbers(_rate(successes, self.clusters) if successes else None), "tasks": len(successes)}
         return summary | ({"faults": self.faults_by_kind[kind]} if self.faults_by_kind else {})
 
     def as_json(self) -> dict[str, Any]:
@@ -139,7 +140,7 @@ def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) 
 def _outcome(
     result: EpisodeResult, cores: Mapping[str, tuple[str, TurnEnv]], split: str
 ) -> tuple[str, float, str, str]:
-    """Return an episode's task, success, cluster and kind; of several environments their names are parts of them."""
+    """Return an episode's task, success, cluster and kind; with several environments, task and cluster carry their names."""
     header = result.trajectory.header
     name, core = cores[header.env_id]
     task = core.source.get(split, header.task_id)
@@ -152,7 +153,7 @@ def _outcome(
 def _counts(
     row: tuple[str, float, str, str], group: EpisodeGroup, cores: Mapping[str, tuple[str, TurnEnv]]
 ) -> dict[str, float]:
-    """Return an episode's success, sampled tokens, and what its environment counts."""
+    """Return an episode's success and sampled tokens, and what its environment counts, if anything."""
     trajectory = group.results[0].trajectory
     _, core = cores[trajectory.header.env_id]
     counted = companion(core, "metrics")
@@ -163,11 +164,13 @@ def _counts(
     return counts | counted(replace(trajectory, task=task))
 
 
-def _numbers(rate: Rate | None) -> dict[str, object]:
+def _rate_numbers(rate: Rate | None) -> dict[str, object]:
+    """Return a rate and its interval for a summary; None for both without a rate."""
     return {"success": rate and rate.value, "interval": rate and [rate.low, rate.high]}
 
 
 def _rate(successes: dict[str, float], clusters: dict[str, str]) -> Rate:
+    """Return the success rate of tasks with its interval, by their clusters."""
     return success_rate(list(successes.values()), list(successes), [clusters[task] for task in successes])
 
 
@@ -377,9 +380,11 @@ def few_valid(share: float) -> str:
 
 
 def _grams(text: str) -> list[tuple[str, ...]]:
+    """Return all runs of GRAM words in a text."""
     words = text.split()
     return [tuple(words[place : place + GRAM]) for place in range(len(words) - GRAM + 1)]
 
 
 def _share(values: Sequence[bool]) -> float:
+    """Return the share of true values; 0 of none."""
     return sum(values) / max(1, len(values))

@@ -71,7 +71,7 @@ class LaneTurns:
     lost: int = 0
 
     def take(self, policy: EnginePolicy) -> None:
-        """Take the lane's newest turn."""
+        """Take the lane's newest turn; after a fault, drop the turns of its unfinished episode and count them as lost."""
         lane = self.lane
         if lane.fault or lane.walk is None:
             self.lost += len(self.steps) - self.whole
@@ -165,6 +165,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         return [(number, self._state_of(row.lane)) for number, row in self._rows.items()]
 
     def _state_of(self, lane: Lane) -> dict[str, Any]:
+        """Return a lane's state for a checkpoint: its item, fault, walk and conversation."""
         walk, conversation = lane.walk and lane.walk.to_json(), self._policy.conversation_state(lane.origin)
         return {"item": asdict(lane.item), "fault": lane.fault, "walk": walk, "conversation": conversation}
 
@@ -203,6 +204,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         return batch, _stats(points) | {"faults": faults, "lost_turns": lost, "lane_age": sum(ages) / max(1, len(ages))}
 
     def _forget_contexts(self) -> None:
+        """Drop the contexts of earlier turns; the conversations stay as they are."""
         for row in self._rows.values():  # those of earlier turns have served: an episode may have thousands
             self._policy.restore(row.lane.origin, self._policy.conversation_state(row.lane.origin))
 
@@ -217,12 +219,14 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
             row.lane, row.whole = lane, len(row.steps)
 
     def _step(self, rows: Sequence[LaneTurns]) -> None:
+        """Step the lanes that are not over, and take in the turns that came."""
         running = [row for row in rows if not row.lane.over]
         self._lockstep.step([row.lane for row in running])
         for row in running:
             row.take(self._policy)
 
     def _at_a_limit(self, row: LaneTurns) -> bool:
+        """Return whether a lane's last turn was truncated, not terminated, and its episode had no fault."""
         lane = row.lane
         last = lane.walk.turns[-1] if lane.walk is not None and row.steps and lane.over and not lane.fault else None
         return last is not None and last.truncated and not last.terminated

@@ -211,6 +211,7 @@ def update(rows: list[TrainRow], run: TrainingRun, settings: GRPOSettings) -> di
     """Take one gradient step on rows and return its metrics."""
 
     def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Compute each token's loss and metrics; entropies get a gradient only where they are in the loss."""
         with run.parts.accelerator.autocast():
             inputs = run.parts.model, micro, run.parts.temperature
             logprobs, entropies = token_logprobs(*inputs, entropy_grad=settings.entropy != 0)

@@ -182,7 +182,7 @@ def token_mean(losses: torch.Tensor, trained: torch.Tensor, tokens: int) -> torc
         trained: which tokens count (batch, tokens).
         tokens: how many tokens are trained in the whole batch.
     """
-    return _over(tokens, torch.where(trained, losses, 0.0).sum())
+    return _divided_by_count(tokens, torch.where(trained, losses, 0.0).sum())
 
 
 def sequence_mean(losses: torch.Tensor, trained: torch.Tensor, rows: int) -> torch.Tensor:
@@ -196,7 +196,7 @@ def sequence_mean(losses: torch.Tensor, trained: torch.Tensor, rows: int) -> tor
         rows: how many rows the whole batch has.
     """
     row_sums = torch.where(trained, losses, 0.0).sum(dim=1)  # (batch,)
-    return _over(rows, (row_sums / trained.sum(dim=1).clamp(min=1)).sum())
+    return _divided_by_count(rows, (row_sums / trained.sum(dim=1).clamp(min=1)).sum())
 
 
 def dr_grpo(losses: torch.Tensor, trained: torch.Tensor, rows: int, length: int) -> torch.Tensor:
@@ -211,7 +211,7 @@ def dr_grpo(losses: torch.Tensor, trained: torch.Tensor, rows: int, length: int)
         rows: how many rows the whole batch has.
         length: a constant of the run, such as the most tokens an episode may sample.
     """
-    return _over(rows * length, torch.where(trained, losses, 0.0).sum())
+    return _divided_by_count(rows * length, torch.where(trained, losses, 0.0).sum())
 
 
 @torch.no_grad()
@@ -287,10 +287,12 @@ def ratio_metrics(
 
 
 def _mean(values: torch.Tensor, trained: torch.Tensor) -> torch.Tensor:
+    """Return the mean over trained tokens; 0 without any."""
     return torch.where(trained, values, 0.0).sum() / trained.sum().clamp(min=1)
 
 
-def _over(count: int, total: torch.Tensor) -> torch.Tensor:
+def _divided_by_count(count: int, total: torch.Tensor) -> torch.Tensor:
+    """Divide a total by a count; UsageError for a count below 1."""
     if count < 1:
         raise UsageError(f"a loss divided by {count}: nothing is trained in the whole batch")
     return total / count

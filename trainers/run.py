@@ -74,6 +74,7 @@ class TrainingRun:
         self._metrics = Metrics(out, settings.log, total_steps=settings.steps, enabled=accelerator.is_main_process)
 
     def _set_services(self) -> None:
+        """Give both policies the services of this step, which pay from the run's budget."""
         self.parts.policy.services = self.parts.eval_policy.services = self._spending.services(self.step)
 
     @property
@@ -188,6 +189,7 @@ class TrainingRun:
             self._save()
 
     def _count_calls(self, own: Mapping[str, int]) -> None:
+        """Add this step's calls of tools, of all processes, to the run's counts."""
         sums = sums_of_processes({f"tools/{name}": count for name, count in own.items()})
         whole = {name.removeprefix("tools/"): int(count) for name, count in sums.items()}
         self._state["tool_calls"] = dict(sorted((Counter(self.tool_calls) + Counter(whole)).items()))
@@ -239,7 +241,7 @@ class TrainingRun:
         return result
 
     def load_best(self) -> dict[str, Any]:
-        """Take the weights of the best evaluation, if they are to be kept, and return what a result tells of the choice."""
+        """Take the weights of the best evaluation, if they are kept, and return what a result says of the choice; {} if not."""
         if not self._settings.evaluation.keep_best or (best := self._checkpoints.load_best(self.parts.bare)) is None:
             return {}
         self.weights_changed()
@@ -297,6 +299,7 @@ class TrainingRun:
         return int(self._state["sampled_tokens"] + self.parts.processes.sums([self.parts.policy.sampled_tokens])[0])
 
     def _cpu_seconds(self) -> float:
+        """Return the CPU seconds of all processes, those before a resume included."""
         return float(self._state["cpu_seconds"]) + self.parts.processes.sums([time.process_time()])[0]
 
     def _save(self) -> None:
@@ -315,6 +318,7 @@ class TrainingRun:
         self._spending.forget(self.step)
 
     def _tokenizer_digest(self) -> str:
+        """Return the digest of vocabulary and chat template."""
         return digest([sorted(self.parts.chat.tokenizer.get_vocab().items()), self.parts.chat.template])
 
     def _resume(self) -> bool:
@@ -332,7 +336,7 @@ class TrainingRun:
 
 @contextlib.contextmanager
 def open_run(settings: RunSettings, out: Path, spending: Costs | None = None) -> Iterator[TrainingRun]:
-    """Set a run up, as `TrainingRun` takes it, and close it whatever happens.
+    """Set a run up, as `TrainingRun` takes it, and close it whatever happens; a spent budget stops it with a checkpoint.
 
     Raises:
         BudgetSpent: nothing may be paid any more; what is finished is saved, and the message tells how to go on.

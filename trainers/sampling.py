@@ -140,7 +140,7 @@ def play_groups(
 
 
 def group_of(results: Sequence[EpisodeResult], policy: Player) -> EpisodeGroup:
-    """Return episodes that started alike, with their tokens; those that an outside fault ended are counted and left out."""
+    """Group episodes that started alike with their tokens; those that an outside fault ended are counted and left out."""
     episodes = tuple(result for result in results if result.status in ("terminated", "truncated"))
     if not episodes:
         return EpisodeGroup(TrajectoryTree(results[0].trajectory.header, ()), (), (), 0, len(results))
@@ -187,7 +187,7 @@ def shares(weights: Sequence[float], count: int, seed: int, step: int) -> list[i
 def step_plan(
     environments: Sequence[TrainEnvironment], split: str, counts: tuple[int, int], step: int, seed: int
 ) -> list[Planned]:
-    """Return the plan of a step's groups.
+    """Return the plan of a step's groups: of one environment in order, of several by their weights and shuffled.
 
     Args:
         environments: where they are played.
@@ -274,6 +274,7 @@ def _terms(episodes: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def _mean(values: Sequence[float]) -> float:
+    """Return the mean of values; 0 of none."""
     return sum(values) / max(1, len(values))
 
 

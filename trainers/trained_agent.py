@@ -98,7 +98,7 @@ class TrainedAgent(ModelAgent):
     """
 
     def __init__(self, folder: str, *, start: bool = False, temperature: float = -1.0) -> None:
-        """Load the run of a folder.
+        """Load the policy of a finished run from its folder, with its last weights or those of its start.
 
         Args:
             folder: of a finished run.
@@ -262,6 +262,7 @@ def _memory(settings: Mapping[str, Any]) -> Memory | None:
 
 
 def _keeps_turns(name: str, kwargs: Mapping[str, Any]) -> bool:
+    """Return whether a wrapper is a memory of whole turns."""
     return name == "Memory" and kwargs.get("keep", "turns") == "turns"
 
 
@@ -285,7 +286,7 @@ def _settings_of(folder: Path) -> dict[str, Any]:
 
 
 def _take_start(model: Any, folder: Path) -> None:
-    """Give a model the weights that a run began with."""
+    """Give a model the weights that a run began with; UsageError where there are none, or of another model."""
     start = Checkpoints(folder / "checkpoints" / "start").best()
     if start is None:
         raise UsageError(f"{folder} has no weights of its start")

@@ -92,7 +92,7 @@ class FeedbackSettings:
         return models and f"feedback by {models}, templates {read_templates(self._texts()).digest}"
 
     def _texts(self) -> Any:
-        """Parse the templates as JSON text; "" where there are none."""
+        """Parse the templates as JSON; "" where there are none, UsageError for no JSON."""
         if not self.templates:
             return ""
         try:
@@ -101,4 +101,5 @@ class FeedbackSettings:
             raise UsageError(f"templates={self.templates!r:.80} is no JSON: {error}; give a folder") from None
 
     def _options(self) -> dict[str, Any]:
+        """Parse the feedback's options, a JSON object."""
         return json_object(self.feedback_options, "feedback_options")

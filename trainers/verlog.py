@@ -269,7 +269,7 @@ def bootstrap(point: DataPoint, value: float | None, settings: VerlogSettings) -
 
 
 def penalties(row: TrainRow, coefficient: float) -> list[float]:
-    """Return the KL penalty on the reward of each trained token."""
+    """Return the KL penalty on the reward of each trained token; 0s without a reference."""
     sequence = row.sequence
     if not row.reference_logprobs:
         return [0.0] * sum(sequence.trained)

@@ -153,7 +153,7 @@ def _write_family(name: str, family: Path) -> list[str]:
 
 
 def _snake(name: str) -> str:
-    """Return NumberGuess as number_guess, once the name is one that a class of the templates can have."""
+    """Return NumberGuess as number_guess; UsageError for a name that no class of the templates can have."""
     if not re.fullmatch("[A-Z][A-Za-z0-9]{1,39}", name) or keyword.iskeyword(name) or hasattr(builtins, name):
         raise UsageError(f"new {name!r}: a name is of 2 to 40 letters and digits in CamelCase, as NumberGuess")
     for part, text in _templates().items():
@@ -164,7 +164,7 @@ def _snake(name: str) -> str:
 
 @cache
 def _templates() -> dict[str, str]:
-    """Return name -> text of all templates."""
+    """Return the text of each template by name, read once."""
     folder = files(__package__) / "templates"
     paths = {path.name: path for path in folder.iterdir()}
     paths |= {f"expanded/{path.name}": path for path in paths.pop("expanded").iterdir()}
@@ -172,10 +172,12 @@ def _templates() -> dict[str, str]:
 
 
 def _fill(template: str, words: Mapping[str, str]) -> str:
+    """Fill a template's slots with the words."""
     return Template(_templates()[template]).substitute(words)
 
 
 def _parts(folder: Path, words: Mapping[str, str], templates: Sequence[str]) -> dict[Path, str]:
+    """Return the text of each file of a package, by path, from the templates."""
     parts = {template.rpartition("/")[2]: _fill(template, words) for template in templates}
     return {folder / FILE_NAMES.get(part, f"{part}.py"): text for part, text in parts.items()}
 
@@ -189,7 +191,7 @@ def _insert_line(path: Path, text: str, ends: tuple[str, str], line: str) -> str
 
 
 def _write(verb: str, texts: Mapping[Path, str]) -> None:
-    """Write files, none where one of them is there already, or something else in the place of a folder."""
+    """Write files; UsageError, and none is written, where one of them is there already."""
     places = [*texts, *(folder for path in texts for folder in path.parents if not os.path.isdir(folder))]
     there = dict.fromkeys(str(place) for place in places if os.path.lexists(place))
     if there:

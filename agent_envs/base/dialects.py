@@ -126,6 +126,7 @@ def _untagged(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _tagged(call: str) -> str:
+    """Return the text of a tool call between the opening and closing tags of the dialect."""
     return f"{_OPENING}\n{call}\n{_CLOSING}"
 
 
@@ -159,6 +160,7 @@ def _json_values(body: str) -> tuple[list[Any], set[str]]:
 
 
 def _loads(text: str) -> Any:
+    """Parse JSON; NaN and Infinity raise ValueError."""
     return json.loads(text, parse_constant=no_constant)
 
 

@@ -38,7 +38,7 @@ class MemoryCorpus(Uncopied):
     """A corpus held as a tuple of passages."""
 
     def __init__(self, passages: Iterable[Passage]) -> None:
-        """Hold passages by unique ids, and digest all their texts."""
+        """Hold passages by their ids and digest all their texts; ValueError where two have one id."""
         self.passages = tuple(passages)
         self._rows = {passage.id: row for row, passage in enumerate(self.passages)}
         if len(self._rows) != len(self.passages):

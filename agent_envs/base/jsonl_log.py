@@ -140,7 +140,7 @@ def read_row(file: IO[bytes], start: int) -> Any:
 
 
 def _rows(path: Path, read: Callable[[bytes], tuple[Any] | None] | None = None) -> Iterator[tuple[Any, int]]:
-    """Yield (row, byte behind its line); `read` may read all lines but the last, which is left out if torn."""
+    """Yield (row, byte behind its line); a torn last line is left out, an earlier damaged one raises UsageError."""
     if not path.exists():
         return
     _check_kind(path)
@@ -177,10 +177,12 @@ def _sound_row(line: bytes) -> tuple[Any] | None:
 
 
 def _refuse(constant: str) -> NoReturn:
+    """Raise ValueError for a constant that JSON does not have, such as NaN."""
     raise ValueError(f"{constant} is no JSON")
 
 
 def _finite(number: str) -> float:
+    """Return a number as a float; one too large for a float raises ValueError."""
     value = float(number)
     return value if isfinite(value) else _refuse(number)
 

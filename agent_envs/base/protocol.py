@@ -83,7 +83,7 @@ class TagProtocol:
         """Return the first complete action of the text, else its last unclosed one, else Malformed."""
         tag = _first_tag(text, self._tags)
         if tag is None:
-            return Malformed(f"it has no {_names(*self.tools, self.answer)} tag")
+            return Malformed(f"it has no {_opening_tags(*self.tools, self.answer)} tag")
         _, name, body, _ = tag
         if name == self.answer:
             return Answer(body.strip())
@@ -91,6 +91,7 @@ class TagProtocol:
 
     @cached_property
     def _tags(self) -> tuple[_Tag, ...]:
+        """Return name, opening and closing tag of each tool and of the answer, cached."""
         return _tags(*self.tools, self.answer)
 
 
@@ -124,10 +125,11 @@ class MarkedAnswerProtocol:
             return _tag_call(self.tools[tag[1]], tag[2].strip())
         if place >= 0:
             return Answer(answer)
-        return Malformed(f"it has no {_names(*self.tools)} tag, and no answer behind {self.mark}")
+        return Malformed(f"it has no {_opening_tags(*self.tools)} tag, and no answer behind {self.mark}")
 
     @cached_property
     def _tags(self) -> tuple[_Tag, ...]:
+        """Return name, opening and closing tag of each tool, cached; the answer has none."""
         return _tags(*self.tools)
 
 
@@ -141,15 +143,18 @@ def marked_answer(text: str, mark: str = "####") -> tuple[int, str]:
 
 @lru_cache(maxsize=8)
 def _mark_pattern(mark: str) -> re.Pattern[str]:
+    """Return the pattern of an answer's mark with a number and the rest of its line behind it, cached."""
     # Possessive repeats: no backtracking, so a megabyte of signs stays linear.
     return re.compile(re.escape(mark) + r"([-+($ \t]*+\.?[0-9][^\n]{0,2000})")
 
 
-def _names(*tags: str) -> str:
+def _opening_tags(*tags: str) -> str:
+    """Return the opening tags of these names, joined by "or", for a hint to the policy."""
     return " or ".join(f"<{tag}>" for tag in tags)
 
 
 def _tags(*names: str) -> tuple[_Tag, ...]:
+    """Return (name, opening tag, closing tag) of each name."""
     return tuple((name, f"<{name}>", f"</{name}>") for name in names)
 
 
@@ -173,6 +178,7 @@ def _first_tag(text: str, tags: tuple[_Tag, ...]) -> tuple[int, str, str, bool] 
 
 
 def _tag_call(tool: tuple[str, str], body: str) -> Call:
+    """Return the one tool call that a tag stands for; `tool` is its name and the one argument that takes the body."""
     # The canonical text of {argument: body}, put together: encoding a dict costs three times as much.
     return Call((ToolCall("call_0", tool[0], f"{{{canonical_json(tool[1])}:{canonical_json(body)}}}"),))
 
@@ -232,11 +238,12 @@ class LabelProtocol:
 
     def places(self, text: str) -> list[int]:
         """Return the places of the label in a text."""
-        return [match.start() for match in _label(self.label).finditer(text)]
+        return [match.start() for match in _label_pattern(self.label).finditer(text)]
 
 
 @lru_cache(maxsize=8)
-def _label(label: str) -> re.Pattern[str]:
+def _label_pattern(label: str) -> re.Pattern[str]:
+    """Return the pattern of a label in any case, at the beginning of a word, cached."""
     return re.compile(r"(?<![A-Za-z])" + re.escape(label), re.IGNORECASE | re.ASCII)
 
 

@@ -65,7 +65,7 @@ def digest(value: Any) -> str:
 
 
 def state_type(cls: T) -> T:
-    """Register a frozen dataclass whose values may be part of stored state; the class name is its stored name."""
+    """Register a frozen dataclass for stored state under its class name; ValueError if another class has the name."""
     other = _TYPES.setdefault(cls.__name__, cls)
     if other is not cls and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
         raise ValueError(f"two state types are named {cls.__name__}: {other.__module__} and {cls.__module__}")
@@ -101,7 +101,7 @@ def encode_state(value: Any) -> Any:
     if kind is tuple:
         return {"$tuple": [item if type(item) in _PLAIN else encode_state(item) for item in value]}
     if _TYPES.get(kind.__name__) is kind and dataclasses.is_dataclass(kind):
-        names = [name for name in _defaults(kind) if name not in LATER_FIELDS or getattr(value, name)]
+        names = [name for name in _field_defaults(kind) if name not in LATER_FIELDS or getattr(value, name)]
         fields = {name: encode_state(getattr(value, name)) for name in names}
         return {"$type": kind.__name__, **fields}
     if isinstance(value, bool | str | float):
@@ -125,7 +125,7 @@ def lean_state(value: Any, texts: Mapping[str, int]) -> Any:
     if _TYPES.get(kind.__name__) is not kind or not dataclasses.is_dataclass(kind):
         return encode_state(value)
     row: dict[str, Any] = {"$type": kind.__name__}
-    for name, default in _defaults(kind).items():
+    for name, default in _field_defaults(kind).items():
         item = getattr(value, name)
         if name == "content" and item in texts:
             row[name] = {"$text": texts[item]}
@@ -136,7 +136,8 @@ def lean_state(value: Any, texts: Mapping[str, int]) -> Any:
 
 
 @cache
-def _defaults(kind: Any) -> dict[str, Any]:
+def _field_defaults(kind: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass with their defaults (MISSING for those without), cached."""
     return {field.name: field.default for field in dataclasses.fields(kind)}
 
 
@@ -189,7 +190,7 @@ def _decode(value: Any, texts: Sequence[str]) -> Any:
     if "$int" in value:
         return int(value["$int"])
     if "$pairs" in value:
-        return {_key(key): _decode(item, texts) for key, item in value["$pairs"]}
+        return {_text_key(key): _decode(item, texts) for key, item in value["$pairs"]}
     return {key: _decode(item, texts) for key, item in value.items()}
 
 
@@ -207,7 +208,8 @@ def _construct(value: dict[str, Any], texts: Sequence[str]) -> Any:
     return cls(**fields)
 
 
-def _key(value: Any) -> str:
+def _text_key(value: Any) -> str:
+    """Return a mapping's key from a stored state; ValueError where it is no text."""
     if not isinstance(value, str):
         raise ValueError("stored state holds a mapping with a key that is no text")
     return value

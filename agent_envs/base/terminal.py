@@ -43,12 +43,13 @@ def escaped(text: str, most: int) -> str:
 
 @cache
 def _replacements() -> dict[int, str | None]:
-    """Return the replacement of each odd character."""
-    hiding = {code: f"⟨U+{code:04X}⟩" for code in _codes(_HIDING)}
-    return dict.fromkeys(_codes(_CONTROL)) | hiding | dict.fromkeys(_codes(_SURROGATES), "\ufffd")
+    """Return the replacement of each odd character, or None to drop it; cached."""
+    hiding = {code: f"⟨U+{code:04X}⟩" for code in _code_points(_HIDING)}
+    return dict.fromkeys(_code_points(_CONTROL)) | hiding | dict.fromkeys(_code_points(_SURROGATES), "\ufffd")
 
 
-def _codes(ranges: tuple[tuple[int, int], ...]) -> Iterator[int]:
+def _code_points(ranges: tuple[tuple[int, int], ...]) -> Iterator[int]:
+    """Yield each code point of the ranges, their last ones included."""
     return itertools.chain.from_iterable(range(first, last + 1) for first, last in ranges)
 
 
@@ -130,6 +131,7 @@ def progress_bar(title: str, quiet: bool = False) -> Iterator[Callable[..., None
         return
 
     def words(finished: int, planned: int, wins: float, more: str = "") -> str:
+        """Return a line of progress: episodes finished and planned, the share solved, and more text where there is some."""
         return (
             f"{title}: {finished}/{planned}, of these {100 * wins / max(finished, 1):.1f} % solved{more and '; '}{more}"
         )
@@ -147,6 +149,7 @@ def progress_bar(title: str, quiet: bool = False) -> Iterator[Callable[..., None
         task = bar.add_task(title, total=None)
 
         def update(finished: int, planned: int, wins: float, more: str = "") -> None:
+            """Move the bar on and renew its description: the share solved of what is finished."""
             text = f"{title}: {100 * wins / max(finished, 1):.0f} % of {finished} solved{more and '; '}{more}"
             bar.update(task, completed=finished, total=planned, description=text)
 
@@ -190,6 +193,7 @@ def _lines(words: Callable[..., str], seconds: float = LINE_SECONDS) -> Callable
     last = time.monotonic()
 
     def report(finished: int, planned: int, *more: Any) -> None:
+        """Print a line of progress to stderr, but only at the end or when `seconds` have passed since the last one."""
         nonlocal last
         if finished == planned or time.monotonic() - last >= seconds:
             last = time.monotonic()

@@ -35,7 +35,7 @@ class Tool:
 
 
 def tool(function: Callable[..., str | ToolResult] | None = None, *, writes: bool = False) -> Any:
-    """Make a Tool of a function from its signature and Google docstring; also usable as `@tool(writes=True)`.
+    """Make a Tool of a function from its signature and Google docstring; as `@tool(writes=True)`, return a decorator.
 
     Raises:
         UsageError: a parameter has no type that JSON knows (str, int, float, bool, list, dict).
@@ -61,6 +61,7 @@ class Toolkit:
     """A fixed set of tools by name."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
+        """Take the tools by name; two tools of one name raise UsageError."""
         self.tools = {item.name: item for item in tools}
         if len(self.tools) != len(tools):
             raise UsageError("Toolkit(tools): two tools have one name; rename one")
@@ -88,11 +89,12 @@ class Toolkit:
 
     @staticmethod
     def _error(call: ToolCall, text: str) -> ToolResult:
+        """Return an error as the result of a call: the text behind "Error: ", marked as one."""
         return ToolResult(call.id, call.name, f"Error: {text}", error=True)
 
 
 def json_type(hint: Any, where: str) -> dict[str, Any]:
-    """Return the schema of a plain type; `where` names it in errors."""
+    """Return the schema of a plain type, that of a list's items too; UsageError, which names `where`, for other types."""
     origin = get_origin(hint) or hint
     if origin not in _JSON_TYPES:
         raise UsageError(f"tool parameter {where} needs one of the types {', '.join(t.__name__ for t in _JSON_TYPES)}")
@@ -103,7 +105,7 @@ def json_type(hint: Any, where: str) -> dict[str, Any]:
 
 
 def argument_texts(docstring: str) -> dict[str, str]:
-    """Return the first line on each argument in the Args section of a Google docstring."""
+    """Return the first line on each argument in the Args section of a Google docstring; {} without such a section."""
     lines = docstring.splitlines()
     if "Args:" not in [line.strip() for line in lines]:
         return {}

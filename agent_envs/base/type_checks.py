@@ -33,7 +33,7 @@ def attribute_fits(cls: type, name: str, value: Any) -> bool:
 
 @cache
 def _checks(cls: Any) -> dict[str, tuple[frozenset[type], Fits, str]]:
-    """Build the check, exact types and type name of each field that can be checked; {} if hints do not resolve."""
+    """Build the check, exact types and type name of each checkable field, cached; {} if hints do not resolve."""
     try:
         hints = get_type_hints(cls)
     except (NameError, TypeError, AttributeError, SyntaxError):  # names that only the class's own scope knows
@@ -50,7 +50,7 @@ def _checks(cls: Any) -> dict[str, tuple[frozenset[type], Fits, str]]:
 
 @cache
 def _attribute_check(cls: type, name: str) -> Fits | None:
-    """Return the check of an annotated attribute, of the first class that annotates it, or None."""
+    """Return the check of an annotated attribute, of the first class that annotates it, or None; cached."""
     for base in cls.__mro__:
         if name in inspect.get_annotations(base):
             try:
@@ -61,7 +61,7 @@ def _attribute_check(cls: type, name: str) -> Fits | None:
 
 
 def _exact_types(hint: Any) -> frozenset[type]:
-    """Return the types whose values fit as they are, which spares most values the slower test."""
+    """Return the types whose values fit as they are, none for generic ones; this spares most values the slower test."""
     if get_origin(hint) in (Union, UnionType):
         return frozenset().union(*map(_exact_types, get_args(hint)))
     if hint in (None, NoneType, bool, int, str):
@@ -103,6 +103,7 @@ def _tuple_fits(parts: tuple[Any, ...]) -> Fits:
     tests = [_fits(part) for part in parts]
 
     def fits(value: Any) -> bool:
+        """Return whether a value is a tuple of the right length whose items pass their tests; None as a test lets all pass."""
         if not isinstance(value, tuple) or len(value) != len(tests):
             return False
         return all(test is None or test(item) for test, item in zip(tests, value, strict=True))

@@ -45,7 +45,7 @@ def check_turn_env(
     progress: Callable[[str], None] | None = None,
     **arguments: Any,
 ) -> Report:
-    """Run every check of the contract on an environment.
+    """Run every check of the contract on an environment; an exception of the environment's counts as a failed check.
 
     Args:
         env: a registered id, or an environment (made by `gymnasium.make`, or a bare TurnEnv whose arguments are JSON-able).

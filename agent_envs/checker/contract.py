@@ -183,11 +183,11 @@ def check_interleaving(subject: EnvUnderTest) -> str:
     scripts = subject.scripts()[:4]
     serial = [play(subject.make(), script) for script in scripts]
     envs = [subject.make() for _ in scripts]
-    mixed: list[list[str]] = [play(e, _upto(s, 1)) for e, s in zip(envs, scripts, strict=True)]
+    mixed: list[list[str]] = [play(e, _first_turns(s, 1)) for e, s in zip(envs, scripts, strict=True)]
     for turn in range(1, max(len(script.actions) for script in scripts)):
         for env, script, digests in zip(envs, scripts, mixed, strict=True):
             if turn < len(script.actions):
-                digests += play(env, _upto(script, turn + 1), start=turn)
+                digests += play(env, _first_turns(script, turn + 1), start=turn)
     with ThreadPoolExecutor(len(scripts)) as pool:
         threaded = list(pool.map(play, [subject.make() for _ in scripts], scripts))
     for script, alone, woven, beside in zip(scripts, serial, mixed, threaded, strict=True):
@@ -196,11 +196,13 @@ def check_interleaving(subject: EnvUnderTest) -> str:
     return f"{len(scripts)} environments, step by step and in threads"
 
 
-def _upto(script: Any, turns: int) -> Any:
+def _first_turns(script: Any, turns: int) -> Any:
+    """Return a script cut to its first turns."""
     return type(script)(script.seed, script.task, script.split, script.actions[:turns])
 
 
 def _check_same(one: list[str], two: list[str], where: str) -> None:
+    """Raise CheckFailed with the first turn at which two records differ, if they do."""
     if one != two:
         turn = next((n for n, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
         raise CheckFailed(f"{where}: differs at turn {turn}")
@@ -254,7 +256,7 @@ def check_pickle(subject: EnvUnderTest) -> str:
     """An environment that is pickled before its first reset, in an episode and after the end goes on as it would have."""
     for moment in subject.moments():
         env = _pickle_copy(subject.make())
-        play(env, _upto(moment.script, moment.turn))
+        play(env, _first_turns(moment.script, moment.turn))
         env = _pickle_copy(env)
         if play(env, moment.script, start=moment.start) != moment.future:
             raise CheckFailed(f"task {moment.script.task}: unpickled at turn {moment.turn}, the future is another")
@@ -263,6 +265,7 @@ def check_pickle(subject: EnvUnderTest) -> str:
 
 
 def _pickle_copy(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+    """Return a copy through pickle; CheckFailed if its snapshot is not the original's."""
     copy: gym.Env[Any, Any] = pickle.loads(pickle.dumps(env))
     if snapshot(copy).to_bytes() != snapshot(env).to_bytes():
         raise CheckFailed("a pickled copy is not where the environment was")

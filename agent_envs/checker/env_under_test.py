@@ -183,7 +183,7 @@ class EnvUnderTest:
         return self._moments
 
     def sample(self, env: gym.Env[Any, Any], rng: random.Random) -> Any:
-        """Return a random legal action."""
+        """Return a random legal action by the class's sampler; an id as a plain int."""
         sampler = companion(env, "sampler")
         assert sampler is not None
         action = sampler(env, rng)

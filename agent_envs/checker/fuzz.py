@@ -97,9 +97,11 @@ def _deadlines() -> Iterator[Callable[[str], None]]:
     now = ""
 
     def late(number: int, frame: Any) -> None:
+        """Raise CheckFailed when the timer's signal comes: the step took too long."""
         raise CheckFailed(f"{now} took more than {SECONDS_A_STEP:g} seconds")
 
     def within(what: str) -> None:
+        """Start the timer of one step, named for the report; an empty text stops it."""
         nonlocal now
         now = what
         signal.setitimer(signal.ITIMER_REAL, SECONDS_A_STEP if what else 0)

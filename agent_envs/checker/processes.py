@@ -33,7 +33,7 @@ SECONDS = 600
 
 
 def run_child(subject: EnvUnderTest, job: dict[str, Any], hash_seed: str) -> dict[str, Any]:
-    """Run a job in a fresh process: `play` (scripts), `agents` and `restore` (script, start, both copies)."""
+    """Run a job (`play`, `agents`, `restore`) in a fresh process; CheckFailed if it fails, CheckSkipped if none can import."""
     if not subject.importable:
         raise CheckSkipped("the class is defined in __main__, which a fresh process cannot import")
     around = {"path": sys.path, "folder": os.getcwd(), "variables": dict(os.environ)}
@@ -97,18 +97,19 @@ _servers: dict[str, _ForkServer] = {}
 
 
 def _variables_with(hash_seed: str) -> dict[str, str]:
+    """Return this process's environment variables with another hash seed."""
     return {**os.environ, "PYTHONHASHSEED": hash_seed}
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
-    """Run a job of `run_child`."""
+    """Run a job of `run_child` on a new environment: return digests of play, of the agents, and after restoring."""
     env = make_again(job["recipe"])
-    digests = [play(env, _script(row)) for row in job.get("play", [])]
+    digests = [play(env, _script_of_row(row)) for row in job.get("play", [])]
     restored = []
     for row in job.get("restore", []):
         restore(env, Snapshot.from_bytes(row["snapshot"].encode("utf-8", "surrogatepass")))
         both = env, pickle.loads(bytes.fromhex(row["pickle"]))
-        restored += [play(one, _script(row["script"]), start=row["start"]) for one in both]
+        restored += [play(one, _script_of_row(row["script"]), start=row["start"]) for one in both]
     return {"play": digests, "agents": agents_play(env, job.get("agents", [])), "restore": restored}
 
 
@@ -121,12 +122,13 @@ def agents_play(env: gym.Env[Any, Any], places: Sequence[Sequence[Any]]) -> list
     return digests
 
 
-def _script(row: dict[str, Any]) -> Script:
+def _script_of_row(row: dict[str, Any]) -> Script:
+    """Return a row of JSON as a script."""
     return Script(row["seed"], row["task"], row["split"], tuple(row["actions"]))
 
 
 def _answer_line(text: str, answers: IO[str]) -> None:
-    """Run one job, and write its line."""
+    """Run one job, and write its line: the result, or the error that was raised."""
     try:
         job = json.loads(text)
         _adopt_caller_settings(job)

@@ -139,6 +139,7 @@ def _play_through(subject: EnvUnderTest, env: gym.Env[Any, Any], bait: Any, go_o
 
 
 def _check_hidden(result: tuple[Any, ...], where: str) -> None:
+    """Raise CheckFailed if the canary text or number of the hidden parts is in a result."""
     text = json.dumps(result, default=lambda value: value.tolist() if isinstance(value, np.ndarray) else str(value))
     if CANARY in text or str(NUMBER) in text:
         raise CheckFailed(f"the hidden gold or scenario shows at {where}")

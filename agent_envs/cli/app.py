@@ -158,6 +158,7 @@ def check(
             missing.append(f"{name}: {reason}")
 
     def text() -> None:
+        """Print the reports one below the other, then the environments that were skipped."""
         show("\n".join(["\n\n".join(report.text() for report in reports), *(f"skipped {line}" for line in missing)]))
 
     print_result({"reports": [report.to_json() for report in reports], "skipped": missing}, as_json, text)
@@ -166,7 +167,7 @@ def check(
 
 
 def _subject(name: str, arguments: list[str] | None) -> Any:
-    """Return the environment of an id, or of `module:Class`."""
+    """Make the environment of an id, or of `module:Class`; UsageError where that fails."""
     from importlib import import_module
 
     from agent_envs.base.errors import UsageError

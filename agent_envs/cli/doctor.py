@@ -59,6 +59,7 @@ def _requirements() -> dict[str, dict[str, str]]:
 
 
 def _version(package: str) -> str:
+    """Return the version of an installed package; empty where it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -126,7 +127,7 @@ def _keys() -> Iterator[Row]:
 
 
 def _sandboxes() -> Iterator[Row]:
-    """Yield whether each sandbox computes one and one."""
+    """Yield whether each sandbox computes one and one, with the reason if not; one that cannot be opened does not."""
     from agent_envs.tools.sandbox import SandboxSpec, close_sandboxes, open_sandbox
 
     for backend in ("monty", "bwrap"):

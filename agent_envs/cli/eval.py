@@ -116,7 +116,7 @@ def evaluate_agent(
 
 
 def _tell_plan(suite: "Suite", settings: "Settings", yes: bool) -> None:
-    """Print the number of episodes that a chat model is to play; one with a price needs --yes or a limit."""
+    """Print the number of episodes of a chat model, if one plays; UsageError for a price without --yes or a limit."""
     from agent_envs.evaluation.runs.costs import prices_of, uses_chat_model
 
     prices = prices_of(suite, settings)
@@ -150,11 +150,13 @@ def _resume(folder: Path, as_json: bool) -> None:
 
 
 def _tell_notes(notes: "Notes | None") -> None:
+    """Print the notes of the evaluation, if there are any."""
     for line in notes.lines if notes is not None else ():
         option.tell(f"note: {line}")
 
 
 def _check_pack(pack: Path | None, limit: int | None) -> None:
+    """Refuse `--pack` for a smoke run and for a folder that is not empty."""
     if pack is not None and limit is not None:
         raise UsageError("--pack: a run with -n is a smoke run and cannot be packed; leave -n out")
     if pack is not None and pack.exists() and any(pack.iterdir()):
@@ -198,7 +200,7 @@ def _suite(name: str, limit: int | None, choice: tuple[Any, ...], feedback: "Adv
 
 
 def _sweep(text: str) -> tuple[str, tuple[Any, ...]] | None:
-    """Parse NAME=VALUE,VALUE,... to the name and its values, or None for ""."""
+    """Parse NAME=VALUE,VALUE,... to the name and its values; None for "", UsageError for another form."""
     if not text:
         return None
     name, equals, values = text.partition("=")
@@ -209,7 +211,7 @@ def _sweep(text: str) -> tuple[str, tuple[Any, ...]] | None:
 
 
 def _turn_limits(text: str | None) -> tuple[int, ...]:
-    """Parse turn limits such as "0,1,2"; none for None."""
+    """Parse turn limits such as "0,1,2"; () for None, UsageError for another form."""
     if text is None:
         return ()
     parts = [part.strip() for part in text.split(",") if part.strip()]

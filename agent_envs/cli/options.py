@@ -47,7 +47,7 @@ def tell(text: str) -> None:
 
 
 def named_values(pairs: list[str] | None, option: str) -> dict[str, Any]:
-    """Return NAME=VALUE pairs as a dict; a value is JSON where it reads as JSON, else text."""
+    """Return NAME=VALUE pairs as a dict, values as JSON where they read so, else text; UsageError without an =."""
     values: dict[str, Any] = {}
     for pair in pairs or []:
         name, equals, text = pair.partition("=")

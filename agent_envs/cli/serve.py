@@ -61,6 +61,7 @@ def _announce(server: "RetrieverServer", as_json: bool) -> None:
 
 
 def _token(variable: str) -> str | None:
+    """Return the token of an environment variable; UsageError where it is named but not set, None without a name."""
     token = os.environ.get(variable, "").strip() or None
     if variable and token is None:
         raise UsageError(f"--token-env {variable}: this environment variable is not set")

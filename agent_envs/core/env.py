@@ -140,7 +140,7 @@ class TurnEnv(TurnForm, gym.Env[str, Any]):
         return self.episode.trajectory()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Start an episode.
+        """Start an episode: pick its task and key, begin it, and return the prompt with examples as text, and the info.
 
         Args:
             seed: seeds `np_random`, which only picks the task.
@@ -181,15 +181,19 @@ class TurnEnv(TurnForm, gym.Env[str, Any]):
         return transcript(self.episode.prompt, self.episode.turns) if self.render_mode == "ansi" else None
 
     def _begin(self, task: Task, key: str) -> tuple[Any, tuple[Message, ...]]:
+        """Begin the episode of a task: return its first state and messages. Each family overrides it."""
         raise NotImplementedError(f"{type(self).__name__} must override _begin(task, key)")
 
     def _extras(self, episode: Episode) -> dict[str, Any]:
+        """Return further keys of a turn's info; none unless a family overrides it."""
         return {}
 
     def _picture(self, episode: Episode) -> str:
+        """Return the svg drawing of an episode; UsageError unless a family overrides it."""
         return self._refuse("this environment has no picture", 'make it with render_mode="ansi"')
 
     def _read(self, action: Any) -> tuple[Any, tuple[str, ...]]:
+        """Return an action as legal text with its warnings; UsageError if it is no str."""
         if not isinstance(action, str):
             self._refuse(f"step() got a {type(action).__name__}", "an action is a str, the whole text of the turn")
         return legal_text(action)
@@ -211,6 +215,7 @@ class TurnEnv(TurnForm, gym.Env[str, Any]):
             raise UsageError(f"{self.env_id}: {why}; it has {size} tasks, named by index or id") from error
 
     def _refuse(self, what: str, fix: str) -> NoReturn:
+        """Raise UsageError with the environment's id, what is wrong and how to mend it."""
         raise UsageError(f"{self.env_id}: {what}; {fix}")
 
 
@@ -221,6 +226,7 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     is_lookahead = False  # True of a fork that a solver plays: nobody outside is asked
 
     def __init__(self, env: gym.Env[Any, Any], **arguments: Any) -> None:
+        """Wrap an environment, record the arguments for the spec, and make the label that snapshots compare."""
         RecordConstructorArgs.__init__(self, **arguments)
         gym.Wrapper.__init__(self, env)
         self.label = f"{type(self).__name__}({canonical_json(plain_value(arguments))})"
@@ -232,7 +238,7 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     @property
     def extra_messages(self) -> tuple[Message, ...]:
-        """The messages that this wrapper showed in the episode, beside those of the environment."""
+        """The messages that this wrapper showed in the episode beside the environment's; none unless a wrapper overrides it."""
         return ()
 
     @property
@@ -244,7 +250,7 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """Take note of a wrapper further out that ends every episode after so many turns."""
 
     def turn_env(self) -> TurnEnv:
-        """Return the TurnEnv at the core of the stack."""
+        """Return the TurnEnv at the core of the stack; UsageError where there is none."""
         if not isinstance(self.unwrapped, TurnEnv):
             raise UsageError(f"{type(self).__name__} wraps a TurnEnv, and {self.unwrapped!r} is none")
         return self.unwrapped
@@ -271,7 +277,7 @@ def _copy(value: Any) -> Any:
 def _constructor_arguments(
     env: TurnEnv, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return all constructor arguments with their values, and those that differ from their defaults."""
+    """Return all constructor arguments, and those that differ from their defaults; UsageError for unknown or non-JSON ones."""
     signature = _signature(type(env).__init__)
     try:
         # Where a required one is missing, __init__ says so.
@@ -307,7 +313,7 @@ def _info(env: TurnEnv, episode: Episode) -> dict[str, Any]:
 
 
 def core_of(env: gym.Env[Any, Any]) -> TurnEnv:
-    """Return the TurnEnv at the core of a wrapper stack."""
+    """Return the TurnEnv at the core of a wrapper stack; UsageError where there is none."""
     if not isinstance(env.unwrapped, TurnEnv):
         raise UsageError(f"this needs a TurnEnv at the core, not {env.unwrapped!r}")
     return env.unwrapped

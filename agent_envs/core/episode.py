@@ -48,7 +48,7 @@ class RewardSpec:
     episode: tuple[float, float]
 
     def __call__(self, trajectory: Trajectory) -> Reward:
-        """Return the reward of the newest turn."""
+        """Return the reward of the newest turn: the sum of its terms; AssertionError for a term outside its bounds."""
         total = 0.0
         values = []
         for term in self.terms:

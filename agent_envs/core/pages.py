@@ -16,7 +16,7 @@ _SLOT = re.compile(r"(^ +)?\$([a-z]+)\b", re.M)
 
 @cache
 def sections(package: str, name: str) -> dict[str, Template]:
-    """Return the parts of a package's file by their headings; what stands before the first heading is for readers."""
+    """Return the parts of a package's file by their headings, cached; what stands before the first heading is for readers."""
     text = files(package).joinpath(name).read_text(encoding="utf-8")
     parts = re.split(r"^## (.+)$", text, flags=re.M)[1:]
     return {head.strip(): Template(body.strip()) for head, body in zip(parts[::2], parts[1::2], strict=True)}
@@ -35,10 +35,12 @@ def paged(package: str, file: str, template: str) -> Callable[[type[_Env]], type
         parts = {**sections(package, file), "name": Template(name)}
 
         def put(slot: re.Match[str]) -> str:
+            """Return the text for one slot of a template, indented as the slot is; a part of the page's own name goes first."""
             own = f"{name}.{slot[2]}"
             return indent(fill(own if own in parts else slot[2]), slot[1] or "")
 
         def fill(part: str) -> str:
+            """Return a part's template with its slots filled, and theirs in turn."""
             return _SLOT.sub(put, parts[part].template)
 
         cls.__doc__ = f"{cls.__doc__ or ''}\n\n{indent(fill(template), '    ')}\n"

@@ -266,7 +266,7 @@ def row_of(env_id: str) -> Row:
 
 
 def full_id(name: str) -> str:
-    """Resolve a name to the id that `gymnasium.make` takes: one of ours by its short name, or anyone's registered id.
+    """Resolve a name to the id that `gymnasium.make` takes: a short name of ours, or anyone's registered id.
 
     Args:
         name: `SearchQA`, a full id, or `module:namespace/Name-v0`, whose module is imported and registers it.
@@ -357,7 +357,7 @@ def companion_of(env_class: type, kind: str) -> Callable[..., Any] | None:
 
 
 def _import_object(text: str, whose: str) -> Callable[..., Any]:
-    """Import the object at "module:name"; a package that such a module lacks is its own error."""
+    """Import the object at "module:name"; UsageError if there is none, but a package that its module lacks is its own error."""
     module, _, name = text.partition(":")
     try:
         loaded_module = import_module(module)

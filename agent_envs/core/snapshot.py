@@ -77,7 +77,7 @@ class Snapshot:
 
 
 def _seal(body: Any) -> str:
-    """Return the digest of a body in which each turn stands as the digest of its own text."""
+    """Return the digest of a body, each turn in it replaced by its own digest; of the body as it is without an episode."""
     episode = body["$pairs"][1][1]
     if episode is None:
         return digest(body)
@@ -101,12 +101,13 @@ def _attributes(*names: str) -> tuple[Get, Set]:
     """Return get and set functions for a wrapper's state that is held in attributes of these names."""
 
     def get(wrapper: Any) -> Any:
+        """Return the values of a wrapper's attributes as a tuple, deques as tuples."""
         return tuple(tuple(v) if isinstance(v, deque) else v for v in (getattr(wrapper, name) for name in names))
 
     def put(wrapper: Any, values: Any) -> None:
         """Set a wrapper's attributes from a snapshot; UsageError where number or types do not fit."""
         olds = [getattr(wrapper, name) for name in names]
-        if not isinstance(values, tuple) or len(values) != len(names) or not all(map(_fits, olds, values)):
+        if not isinstance(values, tuple) or len(values) != len(names) or not all(map(_may_replace, olds, values)):
             raise UsageError(f"the snapshot's state of {type(wrapper).__name__} is not what that wrapper keeps")
         for name, old, value in zip(names, olds, values, strict=True):
             setattr(wrapper, name, deque(value, maxlen=old.maxlen) if isinstance(old, deque) else value)
@@ -114,7 +115,8 @@ def _attributes(*names: str) -> tuple[Get, Set]:
     return get, put
 
 
-def _fits(old: Any, value: Any) -> bool:
+def _may_replace(old: Any, value: Any) -> bool:
+    """Return whether a stored value may replace an attribute: a tuple for a deque, else None, a bool or a number."""
     if isinstance(old, deque):
         return isinstance(value, tuple)
     # Gymnasium counts steps from None on.
@@ -152,7 +154,7 @@ def snapshot(env: gym.Env[Any, Any]) -> Snapshot:
     """
     layers = []
     while isinstance(env, gym.Wrapper):
-        layers.append((_label(env), env.state if isinstance(env, TurnWrapper) else _access(env)[0](env)))
+        layers.append((_wrapper_label(env), env.state if isinstance(env, TurnWrapper) else _access(env)[0](env)))
         env = env.env
     core = core_of(env)
     return Snapshot(core.spec_digest, core._episode, core.np_random.bit_generator.state, tuple(layers))
@@ -169,7 +171,7 @@ def restore(env: gym.Env[Any, Any], moment: Snapshot) -> None:
         stack.append(env)
         env = env.env
     core = core_of(env)
-    names = [_label(wrapper) for wrapper in stack]
+    names = [_wrapper_label(wrapper) for wrapper in stack]
     if core.spec_digest != moment.spec_digest or names != [name for name, _ in moment.layers]:
         raise UsageError(
             f"{core.env_id}: the snapshot is of another environment, other arguments or other wrappers; "
@@ -197,13 +199,13 @@ def fork(env: E, branch: str = "") -> E:
     """
     if isinstance(env, gym.Wrapper):
         get, put = (None, None) if isinstance(env, TurnWrapper) else _access(env)
-        wrapper = _shallow(env)
+        wrapper = _shallow_copy(env)
         wrapper.env = fork(env.env, branch)
         if get is not None and put is not None:
             put(wrapper, get(env))
         return wrapper  # type: ignore[no-any-return]
     core = core_of(env)
-    twin = _shallow(core)
+    twin = _shallow_copy(core)
     twin.action_space, twin.observation_space = _space(core.action_space), _space(core.observation_space)
     twin._np_random = _generator(core.np_random.bit_generator.state)
     if branch and not _BRANCH.fullmatch(branch):
@@ -215,7 +217,8 @@ def fork(env: E, branch: str = "") -> E:
     return twin  # type: ignore[no-any-return]
 
 
-def _label(wrapper: gym.Wrapper[Any, Any, Any, Any]) -> str:
+def _wrapper_label(wrapper: gym.Wrapper[Any, Any, Any, Any]) -> str:
+    """Return a wrapper's label with its arguments; of a wrapper that is not ours, the class's name."""
     return wrapper.label if isinstance(wrapper, TurnWrapper) else type(wrapper).__name__
 
 
@@ -228,7 +231,8 @@ def _access(wrapper: gym.Wrapper[Any, Any, Any, Any]) -> tuple[Get, Set]:
     return access
 
 
-def _shallow(thing: Any) -> Any:
+def _shallow_copy(thing: Any) -> Any:
+    """Return a shallow copy of an object: its attributes, without a call of `__init__`."""
     twin = object.__new__(type(thing))
     twin.__dict__.update(thing.__dict__)
     return twin

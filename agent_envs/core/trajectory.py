@@ -53,7 +53,7 @@ class Task:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 of the task's content, gold and scenario included."""
+        """sha256 of the task's content, gold and scenario included; cached."""
         return digest(encode_state(replace(self)))
 
 
@@ -201,6 +201,7 @@ class Trajectory:
 
 
 def _message_texts(trajectory: Trajectory) -> Iterator[str]:
+    """Yield the text of each message and tool result of a trajectory, from the prompt on."""
     after = (chain[Message | ToolResult](turn.observation, turn.results) for turn in trajectory.turns)
     return (part.content for part in chain(trajectory.prompt, *after))
 
@@ -228,7 +229,7 @@ class TrajectoryTree:
         self._newest: tuple[Turn, ...] = ()  # the path that was added last, all of which is held
 
     def add(self, trajectory: Trajectory) -> None:
-        """Merge a trajectory.
+        """Merge a trajectory: shared turns are held once, its end becomes a leaf.
 
         Raises:
             UsageError: it starts elsewhere, or reuses a node id for another turn (fork with `branch=` to avoid that).

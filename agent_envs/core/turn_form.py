@@ -45,7 +45,7 @@ class TurnForm:
         return ""
 
     def form_reminder(self) -> str:
-        """Return the sentence on the form of a turn that stands behind a question to which examples were shown."""
+        """Return the sentence on the form of a turn, by the protocol, that stands behind a question after examples."""
         protocol = self.written
         if isinstance(protocol, LabelProtocol):
             return f"Reply as in the example, with the action behind {protocol.label} in the last line."
@@ -73,7 +73,7 @@ class TurnForm:
         return (*instructions, *worked, boundary, *others, last)
 
     def _outcome(self, episode: Episode, action: Any) -> Outcome:
-        """Advance an episode by a turn whose text is first brought to the protocol's own form."""
+        """Advance an episode by an id, or by a text without thoughts and, unless strict, in the protocol's own form."""
         if not isinstance(action, str):
             return self._advance(episode, action)
         text, is_open = outside_thoughts(action) if self.thoughts == "skip" and "<" in action else (action, False)
@@ -92,6 +92,7 @@ class TurnForm:
         return (without_placeholders(text, tags), ()) if tags else (text, ())
 
     def _advance(self, episode: Episode, action: Any) -> Outcome:
+        """Play a legal action: return the outcome, with the next state. Each family overrides it."""
         raise NotImplementedError(f"{type(self).__name__} must override _advance(episode, action)")
 
 

@@ -38,7 +38,7 @@ class _Sight:
 
 
 def _play(env: Any, count: int) -> tuple[Message, ...]:
-    """Play tasks until there are `count` turns; with expanded actions `count` whole tasks, as the text that they write."""
+    """Play tasks to `count` turns (with expanded actions, whole tasks as text); UsageError where no solver is registered."""
     twin = _example_env(env)
     agent = companion(twin, env.example_agent)
     if agent is None:
@@ -79,7 +79,7 @@ def _text_of_episode(twin: Any, agent: Any) -> list[Message]:
 
 
 def _act(twin: Any, agent: Any, most: int, messages: list[Message]) -> int:
-    """Take some turns, add them and what they brought to the messages, and return how many they are."""
+    """Take turns until the episode ends or has `most`; add them and their observations to the messages, return the count."""
     while not twin.episode.over and len(twin.episode.turns) < most:
         rows = [message.as_dict() for message in messages]
         sight = _Sight(rows, twin.tools, len(twin.episode.turns))
@@ -97,7 +97,7 @@ def opened(episode: Any, words: str, restated: str) -> list[Message]:
 
 
 def _example_env(env: Any) -> Any:
-    """Make an environment of the same form that asks nobody outside and has tasks beyond its splits."""
+    """Make an environment of the same form for examples, or one inside (no outside arguments) where its tasks are outside."""
     arguments = {**env.arguments, "examples": 0}
     inside = {name: value for name, value in arguments.items() if name not in env.outside_arguments}
     twin = type(env)(**arguments)

@@ -148,7 +148,7 @@ def leaves(tree: Tree) -> list[int]:
 
 
 def divisors(tree: Tree, operands: Sequence[Fraction]) -> list[Fraction]:
-    """Return the values that the tree divides by."""
+    """Return the values that the tree divides by, in order; [] of a leaf."""
     if isinstance(tree, int):
         return []
     divided_by = divisors(tree[1], operands) + divisors(tree[2], operands)
@@ -212,7 +212,7 @@ class _Scaling:
         self.top = max(10**digits - 1, *self.numbers)
 
     def grow(self) -> None:
-        """Multiply some of the numbers by one factor."""
+        """Multiply some of the numbers by one factor; nothing where none may grow."""
         movable = [place for place in self.order if self.numbers[place] > 1]
         if not movable:
             return

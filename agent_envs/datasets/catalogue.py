@@ -39,7 +39,7 @@ def download_path(name: str, file: Published) -> Path:
 
 
 def recorded_sha256(path: Path) -> str | None:
-    """Return the digest that the first download noted for a file, or None."""
+    """Return the digest that the first download noted for a file, or None; UsageError where the note is damaged."""
     try:
         sha256 = json.loads((path.parent / "sha256.json").read_bytes()).get(path.name)
     except FileNotFoundError:
@@ -52,7 +52,7 @@ def recorded_sha256(path: Path) -> str | None:
 
 
 def record_sha256(path: Path, sha256: str) -> None:
-    """Note a file's digest beside it."""
+    """Note a file's digest in the `sha256.json` beside it; other files' notes stay."""
     note = path.parent / "sha256.json"
     earlier = json.loads(note.read_bytes()) if note.exists() else {}
     content = json.dumps(earlier | {path.name: sha256}, indent=1, sort_keys=True).encode()
@@ -60,6 +60,7 @@ def record_sha256(path: Path, sha256: str) -> None:
 
 
 def _check_recorded(path: Path, actual: str) -> None:
+    """Raise UsageError if a file's sha256 is not the one that was recorded at its download; none recorded passes."""
     expected = recorded_sha256(path)
     if expected is not None and actual != expected:
         raise UsageError(f"{path} changed since its download: sha256 {actual}, recorded {expected}. Get it again")
@@ -73,6 +74,7 @@ def dataset(name: str) -> DataSet:
 
 
 def _as_path(name: str, endings: tuple[str, ...]) -> Path | None:
+    """Return a name as a path if it is absolute or ends as a file of data does; None for a name of the catalogue."""
     path = Path(name).expanduser()
     return path if path.is_absolute() or path.suffix.lower() in endings else None
 
@@ -92,10 +94,12 @@ def _places(row: DataSet | ProblemSet, split: str) -> Iterator[_Place]:
 
 
 def _splits_here(row: DataSet | ProblemSet) -> tuple[str, ...]:
+    """Return the splits of which a file is on this machine."""
     return tuple(split for split in SPLITS if any(place.path.is_file() for place in _places(row, split)))
 
 
 def _missing(what: str, looked: list[str], command: str) -> DataMissing:
+    """Return the error for data that is not on this machine, with the places looked at and the command that gets it."""
     if not os.environ.get(DATA_FOLDER_VARIABLE):
         looked = [f"the folder named by {DATA_FOLDER_VARIABLE} (not set)", *looked]
     return DataMissing(f"{what} is not on this machine. Looked at: {'; '.join(looked)}. {command}")
@@ -137,7 +141,7 @@ def find_questions(name: str, split: str) -> Path:
 
 
 def available_splits(name: str) -> tuple[str, ...]:
-    """Return the splits that can be loaded on this machine now, in the order train, dev, test."""
+    """Return the splits that can be loaded now, in the order train, dev, test; of a mixture those of all, of a file test."""
     if name in MIXTURES:
         common = [available_splits(member) for member in MIXTURES[name].members]
         return tuple(split for split in SPLITS if all(split in splits for splits in common))
@@ -249,13 +253,14 @@ def find_corpus(name: str = "auto") -> Path:
 
 @lru_cache(maxsize=8)
 def _open_corpus(path: Path, size: int, changed_ns: int) -> FileCorpus:
+    """Open a corpus file and check its sha256, cached until its size or time changes."""
     corpus = FileCorpus(path)
     _check_recorded(path, corpus.digest)
     return corpus
 
 
 def load_corpus(name: str = "auto") -> FileCorpus:
-    """Open a corpus once per process; see `find_corpus` for the names."""
+    """Open a corpus once per process; DataMissing where it is not there. See `find_corpus` for the names."""
     path = find_corpus(name)
     if not path.is_file():
         raise DataMissing(f"no corpus at {path}")

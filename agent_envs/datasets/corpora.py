@@ -118,7 +118,7 @@ class FileCorpus(Uncopied):
         return len(self._offsets) - 1
 
     def __getitem__(self, row: int) -> Passage:
-        """Return a passage by row; negative rows count from the end."""
+        """Return a passage by row; negative rows count from the end, and IndexError is raised beyond it."""
         number = operator.index(row)
         if number < 0:
             number += len(self)

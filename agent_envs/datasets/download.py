@@ -76,7 +76,7 @@ class Transfer:
             raise
 
     def move(self, target: Path, sha256: str | None) -> None:
-        """Put the complete part in its place; one with another sha256 than the expected is removed."""
+        """Put the complete part in its place; one with another sha256 than the expected is removed, with an EnvFault."""
         try:
             actual = sha256_file(self.part) if sha256 else sha256
             if actual != sha256:
@@ -150,7 +150,7 @@ class Transfer:
         raise EnvFault(f"{self.url} redirects more than {REDIRECTS} times", retryable=False)
 
     def _extent(self, response: httpx.Response, offset: int) -> tuple[int, int]:
-        """Return the start of the body in the file and the file's length (-1: not told)."""
+        """Return the start of the body in the file and its length (-1: not told); _Interrupted to try again, else EnvFault."""
         status = response.status_code
         if status == 416:
             self.note.unlink(missing_ok=True)
@@ -275,7 +275,7 @@ def _fetch(name: str, file: Published, progress: Progress | None) -> Path:
 
 
 def _unpack(packed: Path, target: Path, progress: Progress | None) -> None:
-    """Unpack a gzip file; progress counts packed bytes."""
+    """Unpack a gzip file, progress in packed bytes; EnvFault for a damaged one or one that unpacks beyond the cap."""
     size = packed.stat().st_size
 
     def write(output: BinaryIO) -> None:

@@ -174,5 +174,6 @@ def load_gsm8k(split: str) -> tuple[Chain, ...]:
 
 @lru_cache(maxsize=4)
 def _load(path: Path, split: str, changed_ns: int) -> tuple[Chain, ...]:
+    """Load the problems of a file whose solutions can be traced; others are dropped. Cached until the file changes."""
     chains = (traceable(row.fields, f"gsm8k-{split}-{number}") for number, row in enumerate(json_lines(path)))
     return tuple(chain for chain in chains if chain is not None)

@@ -31,15 +31,15 @@ def data_rows() -> list[dict[str, str]]:
             _row(name, mixture.title, "in", " + ".join(mixture.members), _here(name), "of its members", "its members")
         )
     for name, problems in PROBLEMS.items():
-        here = ", ".join(f"{split} {_count(name, split)}" for split in problem_splits(name)) or "no"
+        here = ", ".join(f"{split} {_row_count(name, split)}" for split in problem_splits(name)) or "no"
         published = _split_sizes(problems.files) or "from its authors only"
         rows.append(_row(name, problems.title, problems.domain, published, here, problems.licence, origin_of(problems)))
     for name, corpus in CORPORA.items():
-        here = _place(find_corpus, name)
+        here = _local_path(find_corpus, name)
         origin = _from((corpus.file,)) if corpus.file else "the data folder"
         rows.append(_row(name, corpus.title, "corpus", f"{corpus.passages:,} passages", here, corpus.licence, origin))
     for name, other in MANUAL_SOURCES.items():
-        here = _place(find_manual_source, name)
+        here = _local_path(find_manual_source, name)
         rows.append(_row(name, other.title, other.domain, other.published, here, other.licence, other.origin))
     return rows
 
@@ -68,10 +68,12 @@ def origin_of(problems: ProblemSet) -> str:
 
 
 def _split_sizes(files: tuple[Published, ...]) -> str:
+    """Return the published splits with their numbers of rows, where these are known."""
     return ", ".join(f"{file.split} {file.rows:,}" if file.rows else file.split for file in files)
 
 
-def _count(name: str, split: str) -> str:
+def _row_count(name: str, split: str) -> str:
+    """Return the number of rows of a split's file, or a note that pyarrow is missing."""
     try:
         return f"{sum(1 for _ in file_rows(find_problems(name, split))):,}"
     except MissingExtra:
@@ -79,10 +81,12 @@ def _count(name: str, split: str) -> str:
 
 
 def _here(name: str) -> str:
+    """Return the splits on this machine with their numbers of questions, or "no"."""
     return ", ".join(f"{split} {len(load_questions(name, split)):,}" for split in available_splits(name)) or "no"
 
 
-def _place(find: Callable[[str], Path], name: str) -> str:
+def _local_path(find: Callable[[str], Path], name: str) -> str:
+    """Return the place of a data set on this machine, or "no"."""
     try:
         return str(find(name))
     except DataMissing:
@@ -96,6 +100,7 @@ def _from(files: tuple[Published, ...]) -> str:
 
 
 def _repository(url: str) -> str:
+    """Return the repository that a raw file of GitHub is from; of another address, its host."""
     parts = urlsplit(url)
     raw = parts.netloc.endswith(".githubusercontent.com")
     owner, name = parts.path.removeprefix("/media").strip("/").split("/")[:2] if raw else ("", "")
@@ -103,4 +108,5 @@ def _repository(url: str) -> str:
 
 
 def _row(*values: str) -> dict[str, str]:
+    """Return a row of the listing from its values in the order of the columns."""
     return dict(zip(("name", "title", "domain", "published", "here", "licence", "from"), values, strict=True))

@@ -78,7 +78,7 @@ def parse_number_words(text: str) -> int:
 
 
 def _group(words: list[str], text: str) -> int:
-    """Return the value of the words of a number below a thousand."""
+    """Return the value of the words of a number below a thousand; ValueError for any other words or order."""
     value = 0
     hundreds = words[1:2] == ["hundred"]
     rest = words[2:] if hundreds else words

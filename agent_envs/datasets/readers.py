@@ -56,22 +56,26 @@ class Draft(NamedTuple):
 
 
 def _flashrag(row: DataRow) -> Draft:
+    """Convert a row of FlashRAG's form; its labels come from the metadata, where that is a mapping."""
     metadata = row.fields.get("metadata")
     labels = DataRow(row.where, metadata).labels("type", "level", "prop") if isinstance(metadata, Mapping) else ()
     return Draft(row.text("id"), row.text("question"), row.texts("golden_answers"), labels=labels)
 
 
 def _sample(row: DataRow) -> Draft:
+    """Convert a row of the sample; support is the gold passages or, without them, the candidates."""
     support = row.texts("gold_ids") or row.texts("candidate_ids", needed=False)
     labels = row.labels("coverage", "type", "prop")
     return Draft(row.text("id"), row.text("question"), row.texts("golden_answers"), support, labels)
 
 
 def _nq_open(row: DataRow) -> Draft:
+    """Convert a row of NQ-Open, which has no id."""
     return Draft("", row.text("question"), row.texts("answer"))
 
 
 def _hotpotqa(row: DataRow) -> Draft:
+    """Convert a row of HotpotQA."""
     return Draft(row.text("_id"), row.text("question"), [row.text("answer")], labels=row.labels("type", "level"))
 
 
@@ -87,13 +91,14 @@ def _musique(row: DataRow) -> Draft | None:
 
 
 def _triviaqa(row: DataRow) -> Draft:
+    """Convert a row of TriviaQA, with the answer's aliases, plain and normalised."""
     answer = row.inner("Answer")
     aliases = answer.texts("Aliases", needed=False) + answer.texts("NormalizedAliases", needed=False)
     return Draft(row.text("QuestionId"), row.text("Question"), [answer.text("Value"), *aliases])
 
 
 def _popqa(row: DataRow) -> Draft:
-    """Read a row of PopQA, whose answers are a JSON list in a text."""
+    """Read a row of PopQA, whose answers are a JSON list in a text; any other fails the row."""
     try:
         answers = json.loads(row.text("possible_answers"))
     except (ValueError, RecursionError):
@@ -103,6 +108,7 @@ def _popqa(row: DataRow) -> Draft:
 
 
 def _bamboogle(row: DataRow) -> Draft:
+    """Convert a row of Bamboogle, which has no id."""
     return Draft("", row.text("Question"), [row.text("Answer")])
 
 
@@ -121,7 +127,7 @@ def _verl(row: DataRow) -> Draft:
 
 
 def _parquet(path: Path) -> Iterator[DataRow]:
-    """Yield the rows of a parquet file in batches; MissingExtra without pyarrow."""
+    """Yield the rows of a parquet file in batches; MissingExtra without pyarrow, UsageError if it cannot be read."""
     try:
         import pyarrow.parquet
     except ImportError:
@@ -239,7 +245,7 @@ def read_rows(
     rows: Iterable[DataRow], convert: Callable[[DataRow], Draft | None], format: str, dataset: str, split: str,
     labels: Labels = (),
 ) -> Reading:  # fmt: skip
-    """Return the questions of rows, each with an id of its own; rows that `convert` leaves out are counted."""
+    """Return the questions of rows with unique ids, else UsageError; rows that `convert` leaves out are counted."""
     questions: dict[str, Question] = {}
     skipped = 0
     for number, row in enumerate(rows):

@@ -39,13 +39,14 @@ def last_boxed(text: str) -> str | None:
 
 
 def _draft(text: str, answer: str, identity: str = "", labels: dict[str, str] | None = None) -> Draft:
+    """Return a draft of a problem with one answer; labels without a value are left out."""
     return Draft(
         identity, text, [answer], labels=tuple((name, value) for name, value in (labels or {}).items() if value)
     )
 
 
 def _gsm8k(row: DataRow) -> Draft | None:
-    """Read a row of GSM8K: the answer stands behind #### in its solution."""
+    """Read a row of GSM8K: the answer stands behind #### in its solution, and a row without it fails."""
     solution = row.text("answer")
     answer = without_thousands(solution.rpartition("####")[2].strip())
     if "####" not in solution:
@@ -54,6 +55,7 @@ def _gsm8k(row: DataRow) -> Draft | None:
 
 
 def _boxed_answer(row: DataRow) -> str:
+    """Return the answer, or the last box of the solution, without its box and dollar signs; neither fails the row."""
     answer = row.optional("answer") or last_boxed(row.optional("solution"))
     if not answer:
         raise row.fail("answer", "a text, or solution must end in a box")
@@ -70,6 +72,7 @@ def _math(row: DataRow) -> Draft | None:
 
 
 def _aime(row: DataRow) -> Draft | None:
+    """Convert a row of AIME; an answer that is no whole number from 0 to 999 fails it."""
     answer = _boxed_answer(row)
     if not (answer.isascii() and answer.isdigit() and len(answer) <= 3):
         raise row.fail("answer", f"a whole number from 0 to 999, not {answer[:40]!r}")
@@ -88,6 +91,7 @@ def _webwalkerqa(row: DataRow) -> Draft | None:
 
 
 def _gaia(row: DataRow) -> Draft | None:
+    """Convert a row of GAIA; None for one with a file or without a public answer."""
     answer = row.optional("final answer")
     if row.optional("file_name") or answer in ("", "?"):
         return None

@@ -53,7 +53,7 @@ class DataRow:
         return texts
 
     def inner(self, field: str) -> "DataRow":
-        """Return the object inside a field as a row."""
+        """Return the object inside a field as a row; a field that is none is an error."""
         if not isinstance(self.fields.get(field), Mapping):
             raise self.fail(field, "an object")
         return DataRow(f"{self.where}, in {field!r}", self.fields[field])
@@ -65,6 +65,7 @@ class DataRow:
 
 
 def _decode(where: str, data: bytes | str) -> Any:
+    """Parse JSON; UsageError with the place where it is none, or nested too deep."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -86,7 +87,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def json_lines(path: Path) -> Iterator[DataRow]:
-    """Yield the rows of a JSONL file."""
+    """Yield the rows of a JSONL file with their places; empty lines are left out, a line that is no JSON raises UsageError."""
     for number, line in enumerate(_lines(path), 1):
         if line.strip():
             where = f"{path}, line {number}"
@@ -94,7 +95,7 @@ def json_lines(path: Path) -> Iterator[DataRow]:
 
 
 def json_list(path: Path) -> Iterator[DataRow]:
-    """Yield the rows of a JSON file: a list, or an object whose "Data" is one."""
+    """Yield the rows of a JSON file: a list, or an object whose "Data" is one; UsageError for others and for huge files."""
     if path.stat().st_size > DOCUMENT_LIMIT_BYTES:
         raise UsageError(f"{path}: larger than {DOCUMENT_LIMIT_BYTES:,} bytes")
     content = _decode(str(path), path.read_bytes())
@@ -107,7 +108,7 @@ def json_list(path: Path) -> Iterator[DataRow]:
 
 
 def table(path: Path) -> Iterator[DataRow]:
-    """Yield the rows of a TSV or CSV file with a header line."""
+    """Yield the rows of a TSV or CSV file, as its header line decides; UsageError where a line cannot be read."""
     lines = _lines(path)
     # PopQA publishes tabs and Bamboogle commas, each also found under the other ending: the header line decides.
     header = next(lines, "")

@@ -65,7 +65,7 @@ class SeededSource(Uncopied, Generic[TaskT]):
         self._task = lru_cache(maxsize=cache_size)(self.build) if cache_size else self.build
 
     def build(self, split: str, index: int) -> TaskT:
-        """Make the task of an index."""
+        """Make the task of an index; each source overrides it."""
         raise NotImplementedError(f"{type(self).__name__} must write build(split, index)")
 
     def task_id(self, split: str, index: int) -> str:
@@ -125,7 +125,7 @@ class SeededWorlds(SeededSource[TaskT]):
         self._worlds, self._each = dict(worlds), each
 
     def tasks(self, split: str, world: int) -> Sequence[TaskT]:
-        """Return the tasks of a world, at least one; asked for often, so keep them."""
+        """Return the tasks of a world, at least one; each source overrides it. Asked for often, so keep them."""
         raise NotImplementedError(f"{type(self).__name__} must write tasks(split, world)")
 
     def build(self, split: str, index: int) -> TaskT:

@@ -53,6 +53,7 @@ def _setting(name: str, row: dict[str, Any], cash_box: dict[str, Any]) -> Settin
 
 
 def _settings() -> tuple[Setting, ...]:
+    """Read the settings of word problems from the package's table."""
     table = json.loads(files(__package__).joinpath("word_problem_wordings.json").read_text("utf-8"))
     return tuple(_setting(name, row, table["cash box"]) for name, row in table["settings"].items())
 
@@ -96,7 +97,7 @@ class _NoNumbers(Exception):
 
 
 def word_problem(rng: random.Random, digits: int = 6, steps: tuple[int, int] = (2, 6)) -> WordProblem:
-    """Return a new word problem.
+    """Return a new word problem, after as many draws as it takes.
 
     Args:
         rng: the source of all randomness.
@@ -131,7 +132,7 @@ _WAYS = {setting.name: _ways(setting) for setting in SETTINGS}
 
 
 def _walk(rng: random.Random, setting: Setting, count: int) -> list[Form]:
-    """Return an opening and sentences, none twice, that take `count` calculations together."""
+    """Return an opening and sentences, none twice, that take `count` calculations together; `_NoNumbers` in a dead end."""
     ways = _WAYS[setting.name]
     path = [rng.choice(setting.openings)]
     left = count - STEPS_OF[path[0].op]
@@ -206,7 +207,7 @@ class _Numbers:
         return self.rng.randrange(max(2, 10 ** (size - 1)), 10**size)
 
     def _multiple(self, of: int, top: int, fewest: int = 1, rest: int = 0) -> int:
-        """Return a number of 2 to `top` that leaves `rest` when divided by `of`."""
+        """Return a number of 2 to `top` that leaves `rest` when divided by `of`; `_NoNumbers` if there is none."""
         wish = min(self._draw(self.digits, fewest), top)
         value = wish - (wish - rest) % of
         if value < 2:
@@ -268,7 +269,7 @@ class _Numbers:
             self._write(f"{q}{op}{m}", q + m if op == "+" else q - m, q if op == "-" else 0)
 
     def _write(self, step: str, result: int, taken_from: int = 0) -> None:
-        """Write down a step. A difference keeps a tenth of what it is taken from: else many answers would be 1."""
+        """Write down a step; `_NoNumbers` if out of range, or below a tenth of what it is taken from (many would be 1)."""
         if not 1 < result < RESULT_LIMIT or 10 * result < taken_from:
             raise _NoNumbers
         self.steps.append(step)

@@ -56,7 +56,7 @@ class _Sum:
         self.divides = False
 
     def take(self, above: int, below: int) -> None:
-        """Multiply the product by an operand, or divide it."""
+        """Multiply the product by an operand, or divide it; ExpressionError for a division by zero."""
         if not self.divides:
             self.term *= above
             self.term_below *= below
@@ -141,13 +141,14 @@ def number_text(value: Fraction) -> str:
 
 
 def _tokens(text: str) -> list[str]:
+    """Return the tokens of an expression; one that is too long raises ExpressionError."""
     if len(text) > MAX_CHARACTERS:
         raise ExpressionError("too_long", f"the expression is longer than {MAX_CHARACTERS} characters")
     return _TOKEN.findall(text)
 
 
 def _number(token: str) -> tuple[int, int]:
-    """Return a number as numerator and denominator."""
+    """Return a number as numerator and denominator; ExpressionError if it is none or has too many digits."""
     whole, point, part = token.partition(".")
     if "." in part or token == ".":
         raise ExpressionError("bad_token", f"{_quote(token)} is not a number")

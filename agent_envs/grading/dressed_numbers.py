@@ -74,6 +74,7 @@ def undressed(answer: str, golds: Iterable[str]) -> tuple[str, tuple[str, ...]]:
 
 @lru_cache(maxsize=8)
 def _line_behind(mark: str) -> re.Pattern[str]:
+    """Return the pattern of a mark, signs of emphasis, at most three line breaks and the rest of that line, cached."""
     return re.compile(re.escape(mark) + r"[*_`]*+(?:[ \t]*+\n){0,3}([^\n]{0,2000})")
 
 
@@ -85,6 +86,7 @@ def plain_marked_numbers(text: str, mark: str, *, per_cent: bool = False) -> tup
     events, end = list[str](), len(text.rstrip())
 
     def plain(match: re.Match[str]) -> str:
+        """Return the mark with the plain number; a heading loses its mark, and text that is no number stays. Notes an event."""
         if match.end() < end and _HEADING.match(match[1].lstrip()):
             events.append(f"tolerated: a heading is no answer: {match[1][:60]!r}")
             return match[0].removeprefix(mark)

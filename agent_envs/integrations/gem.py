@@ -22,21 +22,25 @@ class _GemEnv:
         self.session, self.seed, self.arguments = Session(ours, **arguments), seed, {"ours": ours, **arguments}
 
     def reset(self, seed: int | None = None) -> tuple[str, Row]:
+        """Begin an episode; without a seed, the first reset takes that of the constructor."""
         seed, self.seed = (self.seed if seed is None else seed), None
         self.session.begin(seed=seed)
         return self.session.text, self.session.info
 
     def step(self, action: str) -> tuple[str, float, bool, bool, Row]:
+        """Take a turn: return observation, reward, terminated, truncated and info."""
         _, session = self.session.act(action), self.session
         return session.text, session.rewards[-1], session.end == "terminated", session.end == "truncated", session.info
 
     def spawn(self, same_state: bool = False, **kwargs: Any) -> Any:
+        """Make another environment; with `same_state` it goes on from a copy of this one's episode."""
         other = type(self)(**{**self.arguments, **kwargs})
         other.session = self.session.fork() if same_state else other.session
         return other
 
 
 def _classes() -> tuple[type, ...]:
+    """Return the class for GEM; MissingExtra where gem is not installed."""
     with needs("gem-llm", "gem"):
         import gem
     return (type("AgentEnv", (_GemEnv, gem.Env), {}),)

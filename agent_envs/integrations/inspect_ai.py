@@ -31,6 +31,7 @@ def play() -> Any:
         session = Session()
 
         def keep() -> None:  # what the scorer reads, after every turn: a limit of Inspect's may end a sample at any
+            """Store rewards, end and success of the episode so far for the scorer."""
             state.store.set("agent_envs", {"rewards": session.rewards, "end": session.end, "success": session.success})
 
         await session.begin_async(state.metadata)
@@ -55,6 +56,7 @@ def earned() -> Any:
         from inspect_ai.scorer import Score, mean, scorer, stderr
 
     async def score(state: Any, target: Any) -> Any:
+        """Score a sample by what the solver stored: success as 0 or 1, and the sum of rewards."""
         episode: Row = state.store.get("agent_envs")
         return Score(value={"success": int(episode["success"]), "reward": sum(episode["rewards"])}, metadata=episode)
 

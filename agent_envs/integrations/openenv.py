@@ -29,33 +29,42 @@ class _AgentEnvironment:
         self.session, self.episode_id = Session(env_id, **arguments), ""
 
     async def reset_async(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> Any:
+        """Begin an episode by seed, split, and task or index; return the first observation."""
         self.episode_id, task = episode_id or "", kwargs.get("task", kwargs.get("index"))
         return self._observe(await self.session.begin_async(seed=seed, task=task, split=kwargs.get("split")))
 
     async def step_async(self, action: Any, timeout_s: float | None = None, **kwargs: Any) -> Any:
+        """Take a turn; return the next observation."""
         return self._observe(await self.session.act_async(action.text))
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> Any:
+        """Begin an episode, as `reset_async`, from code that is not asynchronous."""
         return asyncio.run(self.reset_async(seed, episode_id, **kwargs))
 
     def step(self, action: Any, timeout_s: float | None = None, **kwargs: Any) -> Any:
+        """Take a turn, as `step_async`, from code that is not asynchronous."""
         return asyncio.run(self.step_async(action))
 
     @property
     def state(self) -> Any:
+        """The id of the episode and the number of its turns, in OpenEnv's form."""
         types = import_module("openenv.core.env_server.types")
         return types.State(episode_id=self.episode_id, step_count=len(self.session.rewards))
 
     def list_splits(self) -> list[str]:
+        """Return the splits of the environment's tasks."""
         return list(core_of(self.session.make()).source.splits)
 
     def num_tasks(self, split: str) -> int:
+        """Return the number of a split's tasks."""
         return core_of(self.session.make()).source.size(split)
 
     def get_task(self, split: str, index: int) -> Row:
+        """Return id and place of a task; not the task itself, whose answer stays hidden."""
         return {"id": core_of(self.session.make()).source.get(split, index).id, "split": split, "index": index}
 
     def close(self) -> None:
+        """Close the session and its environment."""
         self.session.close()
 
     def _observe(self, messages: list[Row]) -> Any:

@@ -122,7 +122,7 @@ class Session:
         return key, gym.make(full_id(name), **arguments)
 
     def _reset(self, keyed_env: KeyedEnv | None, row: Row) -> tuple[KeyedEnv, Row]:
-        """Reset the environment of a row and return it with the info; the session itself is not changed."""
+        """Reset the environment of a row and return it with the info; UsageError where the index is of another task now."""
         keyed_env = self._env_of(keyed_env, row)
         options = {key: row[key] for key in ("task", "split", "episode_key") if row.get(key) is not None}
         seed = None if row.get("seed") is None else int(row["seed"])
@@ -134,6 +134,7 @@ class Session:
         return keyed_env, info
 
     def _record_reset(self, reset: tuple[KeyedEnv, Row]) -> list[Row]:
+        """Begin the record of a new episode, and return its first messages."""
         self._start()
         self._keyed_env, info = reset
         self.tools = info["tools"]
@@ -173,7 +174,7 @@ class Session:
 
 
 def canonical_action(text: str | int, calls: Calls) -> str | int:
-    """Return a text and native calls beside it in the canonical form that environments read."""
+    """Return a text and native calls beside it in the canonical form that environments read; a text alone stays."""
     if not calls:
         return text
     read = [read_native_call(f"call_{number}", *call) for number, call in enumerate(calls)]
@@ -255,7 +256,7 @@ class TokenRecord:
         return str(self.tokenizer.decode(text_ids, skip_special_tokens=False))
 
     def encode_answer(self, messages: Sequence[Row]) -> list[int]:
-        """Encode the messages that answer the last turn, up to where the next turn begins; `add` adds the ids."""
+        """Encode the messages that answer the last turn, up to where the next begins; UsageError if tokens cannot be added."""
         info = self.session.info
         if info["context"] != "append":
             raise UsageError("its context is replaced every turn (Memory?), and tokens can only be added")
@@ -278,14 +279,17 @@ class TokenRecord:
         """Cut tokens behind the first stop text."""
 
         def has_stop(length: int) -> bool:  # a longer beginning holds what a shorter one holds
+            """Return whether the text of the first `length` tokens holds a stop text."""
             text = self.tokenizer.decode(ids[:length], skip_special_tokens=False)
             return any(end in text for end in self.session.info["stop"])
 
         return ids[: bisect_left(range(len(ids) + 1), True, key=has_stop)]
 
     def _template(self, messages: Sequence[Row], more: bool = True) -> str:
+        """Return messages in the tokenizer's chat template with the session's tools; with `more` a new turn begins."""
         options = {"tools": self.session.tools or None, "tokenize": False, "add_generation_prompt": more}
         return str(self.tokenizer.apply_chat_template(list(messages), **options))
 
     def _encode(self, text: str) -> list[int]:
+        """Return the ids of a text's tokens, without special ones."""
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -21,6 +21,7 @@ class _SkyRLEnv:
         self.session, self.row = Session(env_id, **arguments), dict(extras or {})
 
     def init(self, prompt: list[Row]) -> tuple[list[Row], Row]:
+        """Begin the row's episode; return its messages, with task, stop texts and tools as metadata."""
         messages, info = self.session.begin(self.row), self.session.info
         self.turns, self.max_turns = 0, info["turns_left"]
         return messages, {"task_id": info["task_id"], "stop": info["stop"], "tools": self.session.tools}
@@ -34,15 +35,18 @@ class _SkyRLEnv:
         return {"observations": messages, **ended}
 
     def get_metrics(self) -> Row:
+        """Return success, truncation, turns and return of the episode so far."""
         success, end, rewards = self.session.success, self.session.end, self.session.rewards
         ended = {"success": float(success), "truncated": float(end == "truncated")}
         return {**ended, "turns": len(rewards), "return": sum(rewards)}
 
     def close(self) -> None:
+        """Close the session and its environment."""
         self.session.close()
 
 
 def _classes() -> tuple[type, ...]:
+    """Return the class for SkyRL; MissingExtra where skyrl-gym is not installed."""
     with needs("skyrl-gym", "skyrl"):
         from skyrl_gym.envs.base_text_env import BaseTextEnv
     return (type("AgentEnv", (_SkyRLEnv, BaseTextEnv), {}),)

@@ -72,9 +72,9 @@ def tool_view(env: gym.Env[Any, Any]) -> tuple[ToolView, ...]:
     if any(view.name.endswith(ANSWER[0]) for view in views):
         return tuple(views)
     if core.answer_tags[0]:
-        return (*views, _in_text(*ANSWER, core.answer_tags))
+        return (*views, _text_tool_view(*ANSWER, core.answer_tags))
     if core.written is None:
-        views.append(_in_text(SAY, "text", "Say something in plain words to whoever is listening.", ("", "")))
+        views.append(_text_tool_view(SAY, "text", "Say something in plain words to whoever is listening.", ("", "")))
     return tuple(views)
 
 
@@ -85,6 +85,7 @@ def method_of(view: ToolView) -> Callable[..., str]:
     required = set(function["parameters"].get("required", ()))
 
     def method(self: Any, /, **arguments: Any) -> str:
+        """Play the tool's call as an action, and return the environment's reply as text."""
         return str(self._act(view.render(arguments)))
 
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
@@ -112,15 +113,16 @@ def _hint(schema: Mapping[str, Any]) -> Any:
 
 
 def _text_tools(core: TurnEnv) -> list[ToolView]:
-    """Return the tools that are called in text."""
+    """Return the tools that are called in text; [] for native calls."""
     protocol = core.written
     if protocol is None:
         return []
     if isinstance(protocol, LabelProtocol):
-        return [_in_text(ACT, "text", "Take one action, by its name.", (f"{protocol.label} ", ""))]
+        return [_text_tool_view(ACT, "text", "Take one action, by its name.", (f"{protocol.label} ", ""))]
     tools = [(tag, *tool, protocol.about.get(tool[0], "")) for tag, tool in protocol.tools.items()]
-    return [_in_text(name, argument, about, (f"<{tag}>", f"</{tag}>")) for tag, name, argument, about in tools]
+    return [_text_tool_view(name, argument, about, (f"<{tag}>", f"</{tag}>")) for tag, name, argument, about in tools]
 
 
-def _in_text(name: str, argument: str, about: str, around: tuple[str, str]) -> ToolView:
+def _text_tool_view(name: str, argument: str, about: str, around: tuple[str, str]) -> ToolView:
+    """Return a tool of one text argument whose call is written as that text between two others."""
     return ToolView(text_tool(name, argument, about), around)

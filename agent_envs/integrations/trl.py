@@ -40,11 +40,13 @@ class _Environment:
         self._session, self._fault = self._new_session(), ""
 
     def reset(self, **row: Any) -> str | None:
+        """Begin the row's episode; return its first observation, or None where the row has a prompt already."""
         self._fault = ""
         self._session.begin(row)
         return None if row.get("prompt") else self._session.text
 
     def get_reward(self) -> float:
+        """Return the sum of the episode's rewards; EnvFault where the environment failed in it."""
         if self._fault:  # TRL tells what a tool raises to the model, and goes on
             raise EnvFault(self._fault)
         return sum(self._session.rewards)

@@ -72,4 +72,5 @@ def _play(live: Sequence[TokenRecord], trainer: Any, generate: Generate) -> bool
 
 
 def _key(prompt: Sequence[Mapping[str, Any]]) -> str:
+    """Return the key of a prompt: roles and contents of its messages."""
     return json.dumps([[message["role"], message["content"]] for message in prompt])

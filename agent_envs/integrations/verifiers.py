@@ -46,6 +46,7 @@ def _classes() -> tuple[type, ...]:
 
     class TurnTaskset(vf.Taskset[TurnTask, TurnTasksetConfig]):  # type: ignore[misc]
         def load(self) -> list[Any]:
+            """Return a task for each row that the configuration asks for."""
             config = self.config
             rows = task_rows(config.env_id, config.n, config.split, config.seed, **config.arguments)
             return [TurnTask(TurnData(name=row["task_id"], row=row), config.task) for row in rows]

@@ -58,6 +58,7 @@ def _output(session: Session, ids: list[int], mask: list[int], scores: list[floa
 
 
 def _classes() -> tuple[type, ...]:
+    """Return the class for verl; MissingExtra where verl is not installed."""
     with needs("verl", "verl"):
         from verl.experimental.agent_loop.agent_loop import AgentLoopBase
     return (type("AgentLoop", (_AgentLoop, AgentLoopBase), {}),)

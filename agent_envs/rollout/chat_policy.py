@@ -34,7 +34,7 @@ class ChatPolicy:
         attempt_seconds: float = 180.0,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Take the model.
+        """Take the model that answers, and how it is asked: sampling, recording, deadlines.
 
         Args:
             model: who answers.

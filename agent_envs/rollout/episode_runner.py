@@ -227,6 +227,7 @@ class EpisodeWalk:
         return twin
 
     def _check_running(self, call: str) -> None:
+        """Raise UsageError if the episode is over."""
         if self.over:
             raise UsageError(f"{self.header.env_id}: {call} after the end of the episode; begin another EpisodeWalk")
 
@@ -295,10 +296,10 @@ def replay(env: gym.Env[Any, Any], trajectory: Trajectory) -> Trajectory:
     options = {"task": head.task_id, "split": head.split, "episode_key": head.episode_key}
     _, info = env.reset(seed=None if head.seed < 0 else head.seed, options=options)
     fresh = core.trajectory
-    _compare("reset", "spec_digest", head.spec_digest, fresh.header.spec_digest)
-    _compare("reset", "task_digest", head.task_digest, fresh.header.task_digest)
+    _check_equal("reset", "spec_digest", head.spec_digest, fresh.header.spec_digest)
+    _check_equal("reset", "task_digest", head.task_digest, fresh.header.task_digest)
     prompt = shown_messages(env, info)
-    _compare("reset", "prompt", trajectory.prompt, prompt)
+    _check_equal("reset", "prompt", trajectory.prompt, prompt)
     turns: list[Turn] = []
     for old in trajectory.turns:
         if turns and (turns[-1].terminated or turns[-1].truncated):
@@ -307,13 +308,14 @@ def replay(env: gym.Env[Any, Any], trajectory: Trajectory) -> Trajectory:
         new, info = record_turn(env, step, Reply("", finish_reason=old.finish_reason)), step[4]
         new = replace(new, events=border_notes(old.events) + new.events)
         for name in _REPLAYED:
-            _compare(f"turn {old.index}", name, getattr(old, name), getattr(new, name))
+            _check_equal(f"turn {old.index}", name, getattr(old, name), getattr(new, name))
         turns.append(new)
-    _compare("end", "success", trajectory.success, bool(info.get("success", False)))
+    _check_equal("end", "success", trajectory.success, bool(info.get("success", False)))
     return replace(fresh, prompt=prompt, turns=tuple(turns), success=trajectory.success)
 
 
-def _compare(where: str, name: str, old: Any, new: Any) -> None:
+def _check_equal(where: str, name: str, old: Any, new: Any) -> None:
+    """Raise ReplayMismatch, with both values cut to 300 characters, unless they are equal."""
     if old != new:
         raise ReplayMismatch(f"{where}: {name} was {str(old)[:300]!r}, and is {str(new)[:300]!r}")
 

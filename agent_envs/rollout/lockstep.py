@@ -160,7 +160,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
         return env
 
     def _replies(self, lanes: Sequence[Lane]) -> list[Reply]:
-        """Ask the policy for all lanes at once, and charge each lane with the whole time and its own usage."""
+        """Ask the policy for all lanes at once; each is charged the whole time and its usage, a failed call to the first."""
         requests = [lane.walk.request() for lane in lanes if lane.walk is not None]
         actor = lanes[0].actor or self._policy
         with self._asking:
@@ -186,12 +186,14 @@ class Lockstep(AbstractContextManager["Lockstep"]):
                 raise lane.error
 
     def _attempt(self, call: Callable[..., object], lane: Lane, *arguments: Any) -> None:
+        """Call with a lane; an exception ends that lane, which keeps it, and the others go on."""
         try:
             call(lane, *arguments)
         except Exception as error:  # noqa: BLE001 - its lane keeps it, and it is raised once all lanes are there
             self._end(lane, error)
 
     def _reset(self, lane: Lane) -> None:
+        """Reset a lane's environment to its planned episode, and begin the policy's actor if it needs the environment."""
         place: dict[str, Any] = {"seed": lane.item.seed, "task": lane.item.task, "split": lane.item.split}
         lane.walk = EpisodeWalk(lane.env, **place, episode_key=lane.item.key, can_prefill=self._traits.can_prefill)
         if self._traits.needs_env:

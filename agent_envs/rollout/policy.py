@@ -37,7 +37,7 @@ class ContextView:
     length: int
 
     def since(self, start: int = 0) -> list[Row]:
-        """Return the messages from index `start` on, as fresh dicts."""
+        """Return the messages from index `start` on, as fresh dicts; [] beyond the end."""
         if start >= self.length:
             return []
         return [*map(dict, self.rows[start : self.length - 1]), dict(self.last)]
@@ -62,7 +62,7 @@ class Context:
         self.extend(messages)
 
     def extend(self, messages: Iterable[Row]) -> None:
-        """Add messages at the end."""
+        """Add messages at the end; in a joined context, the assistant's texts grow into one, and empty ones are left out."""
         for row in messages:
             if not self._joined or row["role"] != "assistant":
                 self._rows.append(row)
@@ -87,7 +87,7 @@ class LazyMessages:
     """An attribute of a dataclass that may be given a `ContextView`, whose messages are made when they are first read."""
 
     def __get__(self, owner: Any, kind: type | None = None) -> list[Row]:
-        """Return the messages, made from their view at first reading."""
+        """Return the messages, made from their view at first reading; AttributeError on the class, which has no default."""
         if owner is None:
             raise AttributeError("messages")  # which tells dataclasses that there is no default
         messages = owner.__dict__["messages"]

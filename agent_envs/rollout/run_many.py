@@ -92,7 +92,7 @@ class RunJournal:
                 yield key, result
 
     def keep(self, item: Planned, result: EpisodeResult) -> None:
-        """Append a result."""
+        """Append a result as a lean row; texts of earlier rows are references to them."""
         lean = result.trajectory.to_lean_json()
         row = {
             "key": item.key, "status": result.status, "fault": result.fault, "attempts": list(result.attempts),
@@ -145,7 +145,7 @@ def read_rows(path: Path) -> Iterator[Any]:
 
 
 def _texts(row: Any, start: int, texts_by_row: dict[int, list[Any]]) -> list[Any]:
-    """Return a row's texts and keep them for later rows, those of the last few rows alone."""
+    """Return a row's texts and keep them for later rows, those of the last few rows alone; TypeError if they are no list."""
     if not isinstance(texts := row["trajectory"].get("texts", []), list):
         raise TypeError(f"its texts are a {type(texts).__name__}")
     texts_by_row[start] = texts
@@ -275,7 +275,7 @@ class _Players:
         self._room = threading.Semaphore(concurrency)  # a slow reader is waited for, and little is held for it
 
     def results(self) -> Generator[tuple[Planned, EpisodeResult], None, None]:
-        """Yield episodes as they end. Leaving it waits for what is being played."""
+        """Yield episodes as they end, and raise what a player raised. Leaving it waits for what is being played."""
         with ThreadPoolExecutor(len(self._sizes), thread_name_prefix="episode") as pool:
             try:
                 playing = len([pool.submit(self._play, size) for size in self._sizes])

@@ -82,6 +82,7 @@ class TypedActions:
         intro = f"{_about(view)}\n"
 
         def ask(name: str, hint: str) -> str:
+            """Read one argument from the person; the introduction stands before the first prompt only."""
             nonlocal intro
             before, intro = intro, ""
             return read(f"{before}{name}{hint and f' ({hint})'}: ")
@@ -146,5 +147,6 @@ def _parse_expanded(text: str, ids: dict[str, int]) -> list[str | int]:
 
 
 def _names_actions(line: str) -> bool:
+    """Return whether a line typed begins with the name of an action, `/name`; a bare `/` does not."""
     word = line.split(maxsplit=1)[:1]
     return word != ["/"] and "".join(word).startswith("/")

@@ -58,7 +58,7 @@ class ModelJudge:
         temperature: float | None | Literal["lowest"] = "lowest",
         longest: int = MAX_ANSWER_CHARACTERS,
     ) -> None:
-        """Take the model and the prompt.
+        """Take the model that judges and the prompt, and open a port to it.
 
         Args:
             model: who judges; or a port that `chat_port` made, which should be deterministic.
@@ -85,7 +85,7 @@ class ModelJudge:
         self._sampling = ChatRequest((), temperature=temperature, max_tokens=MAX_TOKENS)
 
     def __call__(self, question: str, answer: str, golds: Sequence[str], site: CallSite) -> Verdict:
-        """Return the model's verdict.
+        """Return the model's verdict on an answer; asked once more where its reply holds none.
 
         Raises:
             EnvFault: the service failed.
@@ -108,6 +108,7 @@ class ModelJudge:
 
 
 def _verdict(text: str) -> bool | None:
+    """Return the verdict in the last line of a judge's reply that has text; None if that is no verdict's word."""
     lines = [line.strip(" \t*_`.\"'") for line in text.splitlines() if line.strip()]
     return _WORDS.get(lines[-1].upper()) if lines else None
 

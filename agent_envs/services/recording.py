@@ -92,7 +92,7 @@ class Recording(Uncopied):
         return row["response"]
 
     def keep(self, key: str, port: str, request: Any, response: Any) -> Any:
-        """Record an answer and return a copy of what is recorded: another thread's, if that was first."""
+        """Record an answer and return a copy of what is recorded (another thread's if that was first); UsageError in replay."""
         with self._lock:
             if key not in self._places:
                 if self._journal is None:
@@ -110,9 +110,11 @@ class Recording(Uncopied):
                 del self._places[key]
 
     def _answer(self, start: int) -> Any:
+        """Return the response of the row that begins at a byte of the file."""
         return self._row(start)["response"]
 
     def _row(self, start: int) -> Any:
+        """Read the row that begins at a byte of the file."""
         with self.path.open("rb") as file:
             return read_row(file, start)
 
@@ -155,7 +157,7 @@ class ExternalPort:
         wait: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Set up the port.
+        """Set up the port; UsageError without a backend, unless a recording is replayed.
 
         Args:
             name: part of every key.

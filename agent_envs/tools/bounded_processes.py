@@ -73,7 +73,7 @@ class BoundedProcesses:
                 yield from self._receive(worker, again)
 
     def close(self) -> None:
-        """Kill all workers."""
+        """Kill all workers; idle ones get two seconds to end by themselves."""
         for worker in self._workers:
             worker.connection.close()  # an idle one ends by itself
         for worker in self._workers:
@@ -82,12 +82,13 @@ class BoundedProcesses:
         self._workers.clear()
 
     def _send(self, worker: _Worker, batch: Batch) -> None:
+        """Send a batch to a worker and start its clock; a dead worker is noticed later, when its answer is awaited."""
         worker.batch, worker.started = list(batch), time.monotonic()
         with contextlib.suppress(OSError):  # a dead one is found when it is heard
             worker.connection.send(batch)
 
     def _receive(self, worker: _Worker, again: deque[Batch]) -> Iterator[tuple[int, Any]]:
-        """Yield the results that a process has ready; a late or dead one loses its current item, and the rest is requeued."""
+        """Yield the results that a process has ready; a late or dead one is ended and loses its item, the rest is requeued."""
         alive = True
         try:
             while worker.batch and worker.connection.poll():
@@ -108,6 +109,7 @@ class BoundedProcesses:
             yield number, Lost(f"it took more than {self._seconds:g} s" if alive else "its process died (memory?)")
 
     def _end(self, worker: _Worker) -> None:
+        """Close a worker's connection, kill its process and wait for its end."""
         worker.connection.close()
         worker.process.kill()
         worker.process.join()

@@ -61,13 +61,15 @@ def _ask_argument(name: str, schema: Any, needed: bool, ask: Ask) -> Any:
 
 
 def _number(text: str) -> int | float:
+    """Parse a number, as an int where it is all digits; ValueError for text, NaN and infinity."""
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(text)
     return int(text) if text.lstrip("+-").isdigit() else value
 
 
-def _yes(text: str) -> bool:
+def _yes_or_no(text: str) -> bool:
+    """Parse yes or no, y or n, true or false in any case; ValueError for another word."""
     words = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
     if text.lower() not in words:
         raise ValueError(text)
@@ -75,6 +77,7 @@ def _yes(text: str) -> bool:
 
 
 def _list(text: str) -> list[Any]:
+    """Parse a JSON list; other text is parted at its commas."""
     value = json_or_text(text) if text.startswith("[") else None
     return value if isinstance(value, list) else [part.strip() for part in text.split(",")]
 
@@ -91,6 +94,6 @@ _TYPES: dict[str, tuple[Callable[[str], Any], str]] = {
     "string": (str, ""),
     "integer": (int, "a whole number"),
     "number": (_number, "a number"),
-    "boolean": (_yes, "yes or no"),
+    "boolean": (_yes_or_no, "yes or no"),
     "array": (_list, "with commas between"),
 }

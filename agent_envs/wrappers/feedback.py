@@ -124,7 +124,7 @@ class VerbalFeedback(TurnWrapper):
         return self._add_feedback(observation, info, shown_messages(self.env, info))
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take a turn, and speak before the next one.
+        """Take a turn, and speak before the next one, unless the episode is over or the turn expects none.
 
         Raises:
             EnvFault: the feedback model failed; the turn is as if it had not been taken. Where a wrapper of somebody else's
@@ -169,7 +169,7 @@ class VerbalFeedback(TurnWrapper):
         return "action_mask" not in info or (isinstance(turn.action, int) and bool(info["action_mask"][0]))
 
     def _extend_talk(self, turn: Turn, info: dict[str, Any]) -> tuple[Message, ...]:
-        """Return the conversation as the policy sees it after a turn."""
+        """Return the conversation as the policy sees it after a turn: replaced as a whole, or with the turn's texts added."""
         news = shown_messages(self.env, info)
         if info["context"] == "replace":
             own_by_text = {(message.role, message.content): message for message in self.extra_messages}
@@ -182,7 +182,7 @@ class VerbalFeedback(TurnWrapper):
     def _add_feedback(
         self, observation: Any, info: dict[str, Any], talk: tuple[Message, ...]
     ) -> tuple[Any, dict[str, Any]]:
-        """Return the observation and info with feedback, and remember the conversation with it."""
+        """Return the observation and info with feedback, and remember the conversation; UsageError if no text is observed."""
         core = self.turn_env()
         if not isinstance(observation, str):
             kind = type(observation).__name__
@@ -209,7 +209,7 @@ class VerbalFeedback(TurnWrapper):
 
 
 def _check_options(name: str, options: Any) -> dict[str, Any]:
-    """Return the options of a chat model that is named, which can travel."""
+    """Return a chat model's options as a dict, {} for None; UsageError for what is no JSON and cannot travel."""
     try:
         if not isinstance(options, Mapping | None) or not all(isinstance(key, str) for key in options or ()):
             raise TypeError("it is no mapping of names")

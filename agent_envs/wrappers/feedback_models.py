@@ -195,7 +195,7 @@ def make_feedback_model(
     limits: SpendingLimits,
     prices: str = "",
 ) -> FeedbackModel:
-    """Make the feedback model of an environment.
+    """Make the feedback model of an environment: a scripted one by its quality, or a chat model, named or as an object.
 
     Raises UsageError: there is no such voice; the message says which there are.
     """
@@ -247,6 +247,7 @@ def readable(text: str) -> str:
 
 
 def _count_call(reply: ChatReply) -> Counter[str]:
+    """Return the usage of one reply with the call itself counted."""
     return Counter({"calls": 1, **reply.usage})
 
 

@@ -81,7 +81,7 @@ def read_templates(source: str | Mapping[str, str]) -> Templates:
     if not isinstance(source, str | Path):
         raise UsageError(f"VerbalFeedback: templates={source!r}; give a folder, or the texts of {' and '.join(MODES)}")
     if not source:
-        return _ours()
+        return _own_templates()
     texts = {}
     for mode in MODES:
         try:
@@ -95,7 +95,8 @@ def read_templates(source: str | Mapping[str, str]) -> Templates:
 
 
 @cache
-def _ours() -> Templates:
+def _own_templates() -> Templates:
+    """Return the package's own templates of feedback, checked and cached."""
     home = files("agent_envs.wrappers").joinpath("feedback_templates")
     return _check_texts({mode: home.joinpath(f"{mode}.md").read_text(encoding="utf-8") for mode in MODES}, str(home))
 
@@ -172,15 +173,17 @@ def _cuts(messages: Sequence[Message], most: int) -> Iterator[tuple[int, int]]:
 
 
 def _row(who: str, text: str) -> str:
+    """Return a message of the dialogue as a line of JSON, with its sender."""
     return canonical_json({"from": who, "text": text})
 
 
 def _omission_note(count: int) -> str:
+    """Return the line of JSON that stands for older messages that were left out."""
     return canonical_json({"left_out": f"{count} older messages"})
 
 
 def _cut(text: str, most: int) -> str:
-    """Return a text without what is beyond `most` characters of its JSON, which it says."""
+    """Return a text cut so that its JSON has at most `most` characters, with a note of how many are left out."""
     if len(text) <= most and len(canonical_json(text)) - 2 <= most:
         return text
     # No character's JSON is shorter than itself, and that of a longer beginning never shorter.

@@ -43,9 +43,9 @@ class Memory(TurnWrapper):
         self.state = ((), ())
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Reset and forget."""
+        """Reset and forget all but the standing messages, the first of the episode."""
         observation, info = self.env.reset(seed=seed, options=options)
-        pairs = _pairs(info["messages"])
+        pairs = _role_content_pairs(info["messages"])
         # Feedback is news too: it is not what a task stands on.
         news = len(wrapper_messages(self.env))
         core = self.turn_env()
@@ -64,7 +64,7 @@ class Memory(TurnWrapper):
         # What an expanded action says is the text that it appends, which follows as the environment's message.
         if isinstance(turn.action, int) or ("action_mask" in info and isinstance(turn.parsed, Malformed)):
             own = _NOBODY
-        exchange = (own, *_pairs(info["messages"]))
+        exchange = (own, *_role_content_pairs(info["messages"]))
         # The newest observation answers the newest turn, so `turns` past turns need one exchange more.
         self.state = (opening, (*exchanges, exchange)[-(self.turns + 1) :])
         return observation, reward, terminated, truncated, self._rebuild(info)
@@ -87,7 +87,8 @@ class Memory(TurnWrapper):
         return info
 
 
-def _pairs(messages: list[dict[str, Any]]) -> Pairs:
+def _role_content_pairs(messages: list[dict[str, Any]]) -> Pairs:
+    """Return role and content of each message."""
     return tuple((message["role"], message["content"]) for message in messages)
 
 
@@ -111,7 +112,7 @@ def acting_text(turn: Turn, tags: tuple[str, ...] = ()) -> str:
 
 
 def acting_span(turn: Turn, tags: tuple[str, ...] = ()) -> tuple[int, int]:
-    """Return the span of a turn's text that acts, as `acting_text` has it."""
+    """Return the span of a turn's text that acts: a labelled action, the closed tags' first, or what follows an open tag."""
     text, parsed = masked_thoughts(str(turn.action)), turn.parsed
     if isinstance(parsed, Say) and _is_labelled(turn, text):
         start, line = _LABELLED.places(text)[-1], _LABELLED.parse(text)

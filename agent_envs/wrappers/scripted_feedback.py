@@ -43,7 +43,7 @@ class FeedbackWordings:
 
     @cached_property
     def table(self) -> dict[str, dict[str, dict[str, list[str]]]]:
-        """Texts by mode, quality and situation."""
+        """Texts by mode, quality and situation, read once."""
         text = files(self._package).joinpath("feedback.json").read_text("utf-8")
         return json.loads(text)  # type: ignore[no-any-return]
 
@@ -55,7 +55,7 @@ class FeedbackWordings:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        r"""Every token of the texts, as `re.findall(r"\w+|[^\w\s]", text.lower())` has them; what fills slots left out."""
+        r"""Every token of the texts but what fills slots, as `re.findall(r"\w+|[^\w\s]", text.lower())` has them; cached."""
         return frozenset(_TOKEN.findall(" ".join(self.texts).lower()))
 
 

@@ -57,10 +57,12 @@ class TurnLimit(TurnWrapper):
     state: tuple[int, bool] = (0, True)
 
     def __init__(self, env: gym.Env[Any, Any], turns: int) -> None:
+        """Wrap an environment with a limit on turns, which must be at least 1."""
         super().__init__(env, turns=turns)
         self._allow(self._check_count("turns", turns, 1))
 
     def _check_count(self, name: str, value: int, least: int) -> int:
+        """Return a whole number of at least `least`; UsageError with the wrapper's name otherwise."""
         return whole_number(type(self).__name__, name, value, least)
 
     def _allow(self, turns: int) -> None:
@@ -88,7 +90,7 @@ class TurnLimit(TurnWrapper):
         return observation, self._mark(info)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take a turn; the last one allowed truncates."""
+        """Take a turn; the last one allowed truncates, without success, unless it ends by itself. UsageError after the end."""
         count, over = self.state
         if over:
             raise UsageError(f"{self.turn_env().env_id}: the episode is over; call reset() before the next step")
@@ -101,12 +103,15 @@ class TurnLimit(TurnWrapper):
         return observation, reward, terminated, truncated, self._mark(info)
 
     def _first_observation(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Return the first observation and info unchanged; ForcedAnswer overrides it."""
         return observation, info
 
     def _prepare(self, action: Any) -> Any:
+        """Return the action unchanged; ForcedAnswer overrides it."""
         return action
 
     def _mark(self, info: dict[str, Any]) -> dict[str, Any]:
+        """Set `turns_left` in the info to what this limit leaves, never more than the environment's own; 0 at the end."""
         count, over = self.state
         info["turns_left"] = 0 if over else min(info["turns_left"], self.turns - count)
         return info
@@ -126,6 +131,7 @@ class ForcedAnswer(TurnLimit):
     """
 
     def __init__(self, env: gym.Env[Any, Any], free_turns: int) -> None:
+        """Wrap an environment with answer tags; UsageError where it has none to force."""
         TurnWrapper.__init__(self, env, free_turns=free_turns)
         self._allow(self._check_count("free_turns", free_turns, 0) + 1)
         if not self.turn_env().answer_tags[0]:

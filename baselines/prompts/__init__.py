@@ -10,7 +10,7 @@ FOLDER = Path(__file__).parent
 
 @cache
 def sections(name: str) -> dict[str, Template]:
-    """Return the sections of `NAME.md` by their headings."""
+    """Return the sections of `NAME.md` by their headings, read once."""
     parts = (FOLDER / f"{name}.md").read_text(encoding="utf-8").split("\n## ")[1:]
     return {head.strip(): Template(body.strip()) for head, _, body in (part.partition("\n") for part in parts)}
 

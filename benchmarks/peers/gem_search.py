@@ -18,6 +18,7 @@ class StubTool(SearchTool):
     """The search tool without its HTTP call."""
 
     def _search(self, query: str) -> str:
+        """Return three fixed passages, whatever the query."""
         return "".join(f"Doc {n}(Title: t) {PASSAGE}\n" for n in range(1, 4))
 
 

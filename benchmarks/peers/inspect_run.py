@@ -47,6 +47,7 @@ def main() -> None:
             return output
 
         def max_connections(self):
+            """Return the connections that may be open at a time."""
             return options.concurrency
 
     @solver
@@ -54,6 +55,7 @@ def main() -> None:
         """Build a solver of so many turns."""
 
         async def solve(state, generate):
+            """Generate as many turns as the options say."""
             for _ in range(options.turns):
                 state = await generate(state)
             return state

@@ -148,6 +148,7 @@ class ExpandedHead(ExtraHead):
 
 
 def _widen(logits: torch.Tensor, temperature: float) -> torch.Tensor:
+    """Return logits in at least float32, divided by the temperature."""
     return logits.to(torch.promote_types(logits.dtype, torch.float32)) / temperature
 
 

@@ -55,7 +55,7 @@ def uniforms(seeds: Sequence[int], lengths: Sequence[int]) -> torch.Tensor:
 
 
 def allowed_table(allowed: Sequence[tuple[int, ...] | None], vocabulary: int) -> torch.Tensor | None:
-    """Return the mask of tokens that each row may draw, (rows, vocabulary) of bool; None where every row may draw all."""
+    """Return the mask of tokens that rows may draw, (rows, vocabulary) of bool; None if all may be, UsageError for bad ids."""
     if all(ids is None for ids in allowed):
         return None
     table = torch.zeros(len(allowed), vocabulary, dtype=torch.bool)
@@ -110,6 +110,7 @@ def log_distribution(logits: torch.Tensor, sampling: Sampling, allowed: torch.Te
 
 
 def _mask_others(scores: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """Return scores with the lowest number everywhere but at the ids."""
     floor = torch.full_like(scores, torch.finfo(scores.dtype).min)
     return floor.scatter_(-1, ids, scores.gather(-1, ids))
 
@@ -170,10 +171,11 @@ class StopTexts:
         return self._texts
 
     def text_of(self, ids: Sequence[int]) -> str:
-        """Decode tokens, control tokens included."""
+        """Decode the tokens of one row, control tokens included."""
         return self._decode_all([list(ids)])[0]
 
     def _decode_all(self, rows: list[list[int]]) -> list[str]:
+        """Decode rows of tokens as they are, special tokens included."""
         assert self._tokenizer is not None
         return self._tokenizer.batch_decode(rows, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
@@ -231,7 +233,7 @@ class Slots:
         return self._cache.states
 
     def next_pass(self) -> dict[str, Any]:
-        """Return the model's arguments for the next column, one token a slot."""
+        """Advance by a column, with more room if needed, and return the model's arguments for it, one token a slot."""
         states, column = self.states, self._column
         if column >= states.shape[3]:  # room for all that can come, or for as many again, whatever is less
             wider = states.new_empty(*states.shape[:3], min(self._most, 2 * column), states.shape[4])
@@ -379,7 +381,7 @@ class Decoding:
         return last_logits(self._model, input_ids=ids.unsqueeze(1), position_ids=positions, **self._slots.next_pass())
 
     def _flush(self) -> None:
-        """Give rows the logprobs and entropies of the tokens they drew since the slots were last assigned."""
+        """Give rows the logprobs and entropies drawn since slots were assigned; FloatingPointError if they are not finite."""
         logprobs = torch.stack([logprobs for logprobs, _ in self._history], 1)  # (slots, steps)
         entropies = torch.stack([entropies for _, entropies in self._history], 1)
         if not bool(torch.isfinite(logprobs).all()):

@@ -136,6 +136,7 @@ class SessionStore:
         self._waiting.setdefault(trunk, []).append(new)
 
     def __contains__(self, name: str) -> bool:
+        """Return whether a conversation is cached."""
         return name in self._caches
 
     def put(self, name: str, cache: CachedTokens) -> None:
@@ -200,6 +201,7 @@ def only_at(mlp: torch.nn.Module | None, places: torch.Tensor) -> Iterator[None]
     shapes: list[torch.Size] = []
 
     def narrow(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        """Gather a module's input at the places alone; unchanged where it is not called as feed-forward parts are (a hook)."""
         if len(inputs) != 1 or inputs[0].ndim != 3:  # not called as feed-forward parts are: it works on all
             return inputs
         shapes.append(inputs[0].shape)

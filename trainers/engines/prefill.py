@@ -81,6 +81,7 @@ class _Pass:
 
     @property
     def width(self) -> int:
+        """The columns of the pass: cached tokens and new ones."""
         return self.cache_width + self.fresh_width
 
 
@@ -175,13 +176,14 @@ def _passes(sources: list[DecodeRow]) -> Iterator[_Pass]:
     for row in sorted(sources, key=lambda row: -len(row.fresh)):
         widest = len(group[0].fresh) if group else 0
         if group and (widest * (len(group) + 1) > _TOKENS_A_PASS or 2 * len(row.fresh) < widest - _PADDING):
-            yield _pass(group)
+            yield _pass_of(group)
             group = []
         group.append(row)
-    yield _pass(group)
+    yield _pass_of(group)
 
 
-def _pass(group: list[DecodeRow]) -> _Pass:
+def _pass_of(group: list[DecodeRow]) -> _Pass:
+    """Return a pass of rows with as many new tokens as the first; the longest cache sets its columns."""
     return _Pass(group, max(row.cache_length for row in group), len(group[0].fresh))
 
 

@@ -85,7 +85,7 @@ class SyncProbe:
     sequences: tuple[tuple[int, ...], ...]
 
     def __init__(self, sequences: Iterable[Iterable[int]]) -> None:
-        """Take sequences of two tokens or more."""
+        """Take sequences of two tokens or more; UsageError for shorter ones, or none."""
         rows = tuple(tuple(int(token) for token in sequence) for sequence in sequences)
         if not rows or min(map(len, rows)) < 2:
             raise UsageError("a probe needs at least one sequence, and two tokens in each")
@@ -360,7 +360,7 @@ def estimated_entropy(logprobs: Iterable[float]) -> float:
 
 
 def _read_output(output: Any) -> Generated:
-    """Read one row of vLLM's answer, where each step holds the drawn token and the likeliest ones."""
+    """Read one row of vLLM's answer, a step's drawn token and likeliest ones; RuntimeError for an unknown end."""
     if output.finish_reason not in ("stop", "length"):
         raise RuntimeError(f"vLLM ended a row with {output.finish_reason!r}")
     finish = "length" if output.finish_reason == "length" else "stop" if isinstance(output.stop_reason, str) else "eos"
@@ -376,13 +376,14 @@ def _joined(first: Generated, second: Generated) -> Generated:
 
 
 def _random_probe(vocabulary: int, longest: int) -> SyncProbe:
+    """Return four short rows of random tokens, always the same, by which a synchronisation of weights is checked."""
     generator = random.Random("probe of VLLMEngine")
     length = min(32, longest - 1)
     return SyncProbe([tuple(generator.randrange(vocabulary) for _ in range(length)) for _ in range(4)])
 
 
 def _rank_for(rank: int) -> int:
-    """Return the smallest rank vLLM has room for that holds this one."""
+    """Return the smallest rank vLLM has room for that holds this one; UsageError where there is none."""
     from vllm.config.lora import MaxLoRARanks
 
     fitting: list[int] = [size for size in get_args(MaxLoRARanks) if size >= rank]

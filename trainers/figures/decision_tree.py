@@ -239,7 +239,7 @@ class _Grower:
     descending: bool
 
     def node(self, plays: list[_Play], depth: int, order: Permutation, relations: frozenset[Pair]) -> Node:
-        """Build the node after `depth` calls, which left the items in this order and these pairs known."""
+        """Build the node after `depth` calls, with items in this order and pairs known; UsageError where episodes disagree."""
         first = plays[0]
         for play in plays:
             if play.following(depth) != first.following(depth):
@@ -262,6 +262,7 @@ class _Grower:
         return CompareNode(items, tuple(branches), implied)
 
     def _end(self, plays: list[_Play], order: Permutation) -> EndNode:
+        """Return a leaf: the values that the order sorts rightly, the others, and whether the limit cut it off."""
         values = sorted({play.values for play in plays})
         right = tuple(value for value in values if sorted_order(value, self.descending) == order)
         return EndNode(right, tuple(value for value in values if value not in right), plays[0].truncated)
@@ -360,7 +361,7 @@ def _lines(node: Node, indent: str, head: str) -> Iterator[str]:
 
 
 def _encode(node: Node) -> dict[str, Any]:
-    """Convert a node and all below it to JSON."""
+    """Convert a node (an end, a swap or a comparison) and all below it to JSON."""
     if isinstance(node, EndNode):
         return {"end": "truncated" if node.truncated else "terminated", "sorted": node.sorted, "wrong": node.wrong}
     if isinstance(node, SwapNode):

@@ -139,7 +139,7 @@ class _Demonstrator:
         self._guess = guess(self._core.episode.task.data, rng).strip() if silent else ""
 
     def action(self, request: Request) -> str:
-        """Return the action of a turn."""
+        """Return the action of a turn: a guess, a flawed one, the right one, or the plan's next."""
         if self._guess:
             return self._guess
         left, _ = allowance(self._env)
@@ -164,10 +164,12 @@ class _Demonstrator:
             return self._sample_action(request)
 
     def _sample_action(self, request: Request) -> str:
+        """Draw a random legal action; the sampler is made at its first use."""
         self._sampler = self._sampler or CompanionPolicy("random", self._env)
         return str(self._sampler.act([request])[0].action)
 
     def _borrow(self) -> Sequence[str]:
+        """Draw another task's actions."""
         return self._rng.choice(self._others)
 
     def _flawed_action(self, kind: str, request: Request) -> str:
@@ -194,7 +196,7 @@ class _Demonstrator:
         return [action.name for action in getattr(getattr(self._core, "game", None), "actions", ())]
 
     def _hasty(self, words: str) -> str:
-        """Return an answer with these words, in the form of another task's answer."""
+        """Return an answer with these words in the form of another task's answer; "" where that does not fit."""
         before, after = self._core.answer_tags
         form = self._borrow()[-1]
         if not words or not before or before not in form or len(self._plan) == 1:

@@ -50,7 +50,7 @@ def solutions(env: gym.Env, count: int, flaws: str, split: str, seed: int, *, fi
 
 
 def flaws_of(text: str) -> Flaws:
-    """Return the flaws that a setting names.
+    """Return the flaws that a setting names, or spells as a JSON object of chances.
 
     Raises:
         UsageError: no such name, or no such chance.
@@ -190,7 +190,7 @@ def tool_rows(path: Path) -> Iterator[Any]:
 
 
 def holds_tool_texts(path: Path) -> bool:
-    """Return whether a file is of one of the two layouts, as its first row says."""
+    """Return whether a file is of one of the two layouts by its first row; a damaged one, by its name."""
     try:
         first = next(tool_rows(path), None)
     except UsageError:
@@ -301,6 +301,7 @@ def imitation_step(rows: list[TrainRow], parts: RunParts, optimiser: Optimiser, 
     """Take one gradient step towards the tokens that are trained; the loss is the mean over those of all processes."""
 
     def by_token(micro: MicroBatch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Compute the negative log-probability of each token of a micro-batch."""
         with parts.accelerator.autocast():
             logprobs, _ = token_logprobs(parts.model, micro, with_entropy=False)
         return -logprobs, {}

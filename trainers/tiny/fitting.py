@@ -149,6 +149,7 @@ def _unlabelled_actions(env: gym.Env[Any, Any]) -> Act:
     sampler = CompanionPolicy("random", env)
 
     def act(request: Request) -> str:
+        """Draw an action and leave out its label; on even turns, leave out the action."""
         text = str(sampler.act([request])[0].action).removeprefix("ACTION: ")
         return text if request.turn % 2 else "ACTION:"
 
@@ -156,6 +157,7 @@ def _unlabelled_actions(env: gym.Env[Any, Any]) -> Act:
 
 
 def _held_out_split(env: gym.Env[Any, Any]) -> str:
+    """Return the split for held-out tasks: dev, or the last one where there is none."""
     splits = core_of(env).source.splits
     return "dev" if "dev" in splits else splits[-1]
 

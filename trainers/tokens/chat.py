@@ -82,7 +82,7 @@ class ChatTokenizer:
         rows, broken = self.clean(messages)
         schemas, more = self.control.neutralise_all(list(tools))
         conversation.neutralised = broken + more
-        conversation.append_context(self._rendered("opening", _key(rows, schemas)))
+        conversation.append_context(self._rendered("opening", _cache_key(rows, schemas)))
         return conversation
 
     def resume(self, row: Mapping[str, Any]) -> "Conversation":
@@ -131,7 +131,7 @@ class ChatTokenizer:
 
     def following(self, messages: Rows, *, closed: bool) -> tuple[int, ...]:
         """Return the tokens after a turn: its end unless it is `closed`, messages, and the beginning of the next turn."""
-        ids = self._rendered("after", _key(messages, []))
+        ids = self._rendered("after", _cache_key(messages, []))
         return ids[len(self._head) :] if closed and ids[: len(self._head)] == self._head else ids
 
     def demonstration(self, text: str, *, close: bool) -> tuple[int, ...]:
@@ -140,12 +140,13 @@ class ChatTokenizer:
         return (*ids, *self._lead, *self.end_ids) if close else ids
 
     def _render(self, kind: str, key: str) -> tuple[int, ...]:
+        """Render messages, or an opening with tools, from their key, and encode the text."""
         messages, tools = json.loads(key)
         text = self._pieces.after(messages) if kind == "after" else self._pieces.opening(messages, tools)
         return self.codec.encode_rendered(text)
 
     def _ending(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the template's text between the assistant's words and the token that closes its turn, and that token."""
+        """Return the template's text between the assistant's words and the token that closes the turn, and that token."""
         head = self._head_of(self._pieces.closing())
         if head:
             return head[:-1], head[-1:]
@@ -271,25 +272,29 @@ class Conversation:
         return TokenSequence(tuple(self.ids), tuple(self.trained), tuple(self.logprobs), tuple(self.turns))
 
     def _begin_turn(self, rows: Rows) -> None:
+        """Append the messages before a turn and the beginning of the turn, which is open then."""
         self.append_context(self._chat.following(rows, closed=self._closed))
         self._closed = False
 
     def _append_turn(self, ids: Sequence[int], trained: Sequence[bool], logprobs: Sequence[float], turn: int) -> None:
+        """Append what the policy wrote in the open turn; an end token closes it."""
         self._check_open()
         self._extend(ids, trained, logprobs, turn)
         self._closed = bool(ids) and ids[-1] == self._chat.end_ids[0]
 
     def _encode(self, text: str) -> tuple[int, ...]:
+        """Encode a text with its control words broken up, and count these."""
         broken_up, count = self._chat.control.neutralise(text)
         self.neutralised += count
         return self._chat.codec.encode(broken_up)
 
     def _check_open(self) -> None:
+        """Raise UsageError if the turn is closed."""
         if self._closed:
             raise UsageError("the turn is closed: observe() what followed it before the policy speaks again")
 
     def _extend(self, ids: Sequence[int], trained: Sequence[bool], logprobs: Sequence[float], turn: int) -> None:
-        """Append tokens with their marks, logprobs and turn; tokens that are not trained get zeros."""
+        """Append tokens with their marks, logprobs and turn (zeros where not trained); UsageError where numbers differ."""
         if not len(ids) == len(trained) == len(logprobs):
             raise UsageError(f"{len(ids)} tokens came with {len(trained)} marks and {len(logprobs)} logprobs")
         self.ids += ids
@@ -310,7 +315,8 @@ def drift(sampled: TokenSequence, rebuilt: TokenSequence) -> int:
     return max(len(ours), len(theirs)) - same
 
 
-def _key(messages: Rows, tools: Sequence[Any]) -> str:
+def _cache_key(messages: Rows, tools: Sequence[Any]) -> str:
+    """Return the text of messages and tools that names them in a cache."""
     return json.dumps([messages, tools], ensure_ascii=False)
 
 
@@ -329,7 +335,7 @@ class TextCache(Generic[T]):
         self._lock = threading.Lock()  # episodes play in threads
 
     def __call__(self, *texts: str) -> T:
-        """Call the function on these texts."""
+        """Call the function on these texts, or return its cached result; beyond the limit the least recently used go."""
         with self._lock:
             if texts in self._results:
                 self._results.move_to_end(texts)
@@ -338,12 +344,13 @@ class TextCache(Generic[T]):
         with self._lock:
             if texts not in self._results:
                 self._results[texts] = result
-                self.characters += _size(texts)
+                self.characters += _total_length(texts)
             while self.characters > self._most:
                 oldest, _ = self._results.popitem(last=False)
-                self.characters -= _size(oldest)
+                self.characters -= _total_length(oldest)
         return result
 
 
-def _size(texts: tuple[str, ...]) -> int:
+def _total_length(texts: tuple[str, ...]) -> int:
+    """Return the characters of texts in all."""
     return sum(map(len, texts))

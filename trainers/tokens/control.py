@@ -19,7 +19,7 @@ class ControlTokens:
     """
 
     def __init__(self, texts: Mapping[int, str]) -> None:
-        """Take the tokens."""
+        """Take the control tokens, and build the pattern that finds their texts in any case, longest first."""
         self.texts = dict(texts)
         longest_first = sorted(set(texts.values()), key=lambda text: (-len(text), text))
         pattern = "|".join(re.escape(text) for text in longest_first)
@@ -31,7 +31,7 @@ class ControlTokens:
         text = text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
         broken = 0
         while True:  # a space can end one token's text and complete another's
-            text, count = self._pattern.subn(_break, text)
+            text, count = self._pattern.subn(_break_up, text)
             if not count:
                 return text, broken
             broken += count
@@ -49,7 +49,8 @@ class ControlTokens:
         return value, 0
 
 
-def _break(match: re.Match[str]) -> str:
+def _break_up(match: re.Match[str]) -> str:
+    """Return a control word with a space behind its first character; a single character becomes a space."""
     text = match[0]
     return f"{text[0]} {text[1:]}" if len(text) > 1 else " "
 
@@ -93,7 +94,7 @@ class Codec:
         return tuple(self._tokenizer.encode(text, add_special_tokens=False, verbose=False))
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Return a text inside a turn as tokens; control tokens must have been broken up before."""
+        """Return a text inside a turn as tokens, () for ""; control tokens must have been broken up before."""
         if not text:
             return ()
         if self._anchor is not None:
@@ -112,6 +113,7 @@ class Codec:
         return self._decode([number, *text_ids]).removeprefix(text)
 
     def _decode(self, ids: Sequence[int]) -> str:
+        """Decode tokens as they are, special ones included."""
         text = self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         assert isinstance(text, str)
         return text

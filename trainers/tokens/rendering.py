@@ -101,6 +101,7 @@ def with_objects(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_object(arguments: Any) -> Any:
+    """Parse a call's arguments; what is no JSON text stays as it is."""
     try:
         return json.loads(arguments) if isinstance(arguments, str) else arguments
     except (ValueError, RecursionError):
@@ -184,6 +185,7 @@ def calling() -> Rows:
 
 
 def _try_render(template: ChatTemplate, messages: Rows, tools: bool = False) -> str:
+    """Render messages, perhaps with a tool; empty where the template refuses them."""
     try:
         return template.render(messages, [_SCHEMA] if tools else ())
     except UsageError:
@@ -237,7 +239,7 @@ class Pieces:
             return self._template.render(rows, schemas, generate=True) + self._header
         mark = _mark(rows)
         text = self._template.render([*rows[:-1], {"role": "assistant", "content": mark}], schemas)
-        return _around(text, mark)[0] + str(rows[-1]["content"])
+        return _split_at_mark(text, mark)[0] + str(rows[-1]["content"])
 
     def after(self, messages: Rows) -> str:
         """Render the text behind the assistant's words: the end of its turn, messages, and the beginning of its next turn.
@@ -248,12 +250,12 @@ class Pieces:
         mark = _mark(messages)
         rows = self._shape.shape(messages, opening=False)
         text = self._template.render([_QUESTION, {"role": "assistant", "content": mark}, *rows], generate=True)
-        return _around(text, mark)[1] + self._header
+        return _split_at_mark(text, mark)[1] + self._header
 
     def closing(self) -> str:
         """Render the text behind the assistant's last words."""
         mark = _mark([])
-        return _around(self._template.render([_QUESTION, {"role": "assistant", "content": mark}]), mark)[1]
+        return _split_at_mark(self._template.render([_QUESTION, {"role": "assistant", "content": mark}]), mark)[1]
 
     def _missing_header(self) -> str:
         """Return the text before the assistant's words, of a template that knows no generation prompt."""
@@ -261,7 +263,7 @@ class Pieces:
         if prompt != self._template.render([_QUESTION]):
             return ""
         mark = _mark([])
-        before = _around(self._template.render([_QUESTION, {"role": "assistant", "content": mark}]), mark)[0]
+        before = _split_at_mark(self._template.render([_QUESTION, {"role": "assistant", "content": mark}]), mark)[0]
         return before.removeprefix(prompt).rstrip(" ") if before.startswith(prompt) else ""
 
 
@@ -270,7 +272,8 @@ def _mark(messages: Rows) -> str:
     return f"turn{sha256_text(json.dumps(messages))}turn"
 
 
-def _around(text: str, mark: str) -> tuple[str, str]:
+def _split_at_mark(text: str, mark: str) -> tuple[str, str]:
+    """Return the text before and behind the last mark; UsageError where the template left it out."""
     before, separator, after = text.rpartition(mark)
     if not separator:
         raise UsageError("the chat template leaves out what the assistant said last")

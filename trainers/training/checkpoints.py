@@ -227,6 +227,7 @@ class Checkpoints:
                 print(f"checkpoint {path} is damaged and skipped: {error}", file=sys.stderr)
 
     def _prune(self) -> None:
+        """Remove all but the newest checkpoints and the best one, and what was left half-written."""
         best = self.best()
         old = [path for path in self._folders("best-") if best is not None and path != best.path]
         for path in [*self._folders("step-")[self.keep :], *old, *self.folder.glob(f"*{PART}")]:
@@ -258,6 +259,7 @@ def _weights_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _write_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE) -> None:
+    """Write the model's weights as a file of safetensors."""
     from safetensors.torch import save_file
 
     save_file({name: weight.detach().contiguous() for name, weight in _weights_of(model).items()}, folder / file)
@@ -305,6 +307,7 @@ def _read_checkpoint(path: Path) -> Checkpoint:
 
 
 def _random_state() -> dict[str, Any]:
+    """Return the states of the random generators of torch, CUDA and Python."""
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     return {"torch": torch.get_rng_state(), "cuda": cuda, "python": random.getstate()}
 

@@ -114,7 +114,7 @@ class Critic(torch.nn.Module):
 
 
 def _copy(policy: Any) -> Any:
-    """Return a copy that shares what does not train, and the head of tokens, which no value needs."""
+    """Return a copy of the policy that shares weights that do not train, and the head of tokens, which no value needs."""
     bare = bare_model(policy)
     shared = {id(weight): weight for weight in policy.parameters() if not weight.requires_grad}
     head = bare.get_output_embeddings().weight
@@ -136,7 +136,7 @@ def values_of(critic: Critic, sequences: Sequence[TokenSequence], parts: Any, to
 
 
 def fit(pairs: Sequence[tuple[float, float]], processes: Any) -> tuple[float, float, int]:
-    """Return the explained variance and the correlation of (value, return) pairs of all processes, and how many there are.
+    """Return explained variance, correlation and number of (value, return) pairs of all processes; 0s if returns agree.
 
     The first is 1 - mean squared error / variance of returns: 1 for a perfect critic, 0 for one that says the mean of returns,
     below 0 for a worse one; values that are all off by a constant are wrong. Both are 0 where all returns are equal.
@@ -168,6 +168,7 @@ def with_targets(row: TrainRow, values: Sequence[float], advantages: Sequence[fl
     places = [place for place, trained in enumerate(row.sequence.trained) if trained]
 
     def spread(column: Sequence[float]) -> tuple[float, ...]:
+        """Return a column with the values at the trained tokens and 0 elsewhere."""
         table = dict(zip(places, column, strict=False))
         return tuple(table.get(place, 0.0) for place in range(len(row.sequence.ids)))
 

@@ -131,7 +131,7 @@ def token_scores(
 
 
 def trained_states(model: torch.nn.Module, micro: MicroBatch) -> torch.Tensor:
-    """Return the decoder's states that predict the trained tokens, (trained, width), row after row.
+    """Return the decoder's states that predict the trained tokens, (trained, width), row after row; packed where it can be.
 
     A critic reads the same states: the one that predicts a token is that of the moment before it.
 
@@ -156,6 +156,7 @@ def laid_out(model: torch.nn.Module) -> float:
 
 
 def _extra_head(model: torch.nn.Module) -> ExtraHead:
+    """Return the model's expanded head; UsageError where it has none and a row needs it."""
     head = head_of(model)
     if head is None:
         raise UsageError(f"{type(model).__name__} has no expanded head, and a row has expanded actions")
@@ -163,7 +164,7 @@ def _extra_head(model: torch.nn.Module) -> ExtraHead:
 
 
 def bare_model(model: torch.nn.Module) -> Any:
-    """Return the transformers model inside what accelerate, DDP, torch.compile and peft put around it."""
+    """Return the model inside what accelerate, DDP, torch.compile and peft put around it; UsageError for prompt tuning."""
     from accelerate.utils import extract_model_from_parallel
 
     bare: Any = extract_model_from_parallel(model, keep_torch_compile=False)
@@ -175,6 +176,7 @@ def bare_model(model: torch.nn.Module) -> Any:
 
 
 def _decoder(bare: Any) -> Any:
+    """Return the decoder below a model's head; UsageError where there is none of its own."""
     decoder = bare.get_decoder()
     if decoder is None or decoder is bare:
         raise UsageError(f"{type(bare).__name__} has no decoder under its head; use a causal language model")
@@ -195,9 +197,11 @@ def check_head(bare: Any) -> None:
     tensors: dict[str, torch.Tensor] = {}
 
     def decoded(module: Any, inputs: Any, output: Any) -> None:
+        """Note the states that come out of the decoder (a hook)."""
         tensors["states"] = output.last_hidden_state
 
     def headed(module: Any, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
+        """Note the head's input, and put a ramp of logits in place of its output (a hook)."""
         tensors["input"] = inputs[0]
         ramp = torch.linspace(-100.0, 100.0, output.numel(), dtype=output.dtype, device=output.device)
         tensors["logits"] = ramp.view_as(output)
@@ -247,7 +251,7 @@ class LinearHead:
         return [torch.cat(parts) for parts in zip(*results, strict=True)]
 
     def chunk(self, states: torch.Tensor, targets: torch.Tensor, legal: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Return the scores of one chunk."""
+        """Return the scores of one chunk (see `TokenScores`), by the expanded head if any; entropies are 0 if not asked for."""
         if self.extra is not None:
             table = functional.pad(legal, (0, len(self.extra.rows) - legal.shape[1]))
             options = {"temperature": self.temperature, "with_entropy": self.with_entropy}

@@ -84,6 +84,7 @@ class Metrics(AbstractContextManager["Metrics"]):
         self._sinks.clear()
 
     def _add(self, sink: Sink, closer: Callable[[], None]) -> None:
+        """Add a sink, which is closed with the others."""
         self._sinks.append(sink)
         self._open.callback(closer)
 
@@ -105,6 +106,7 @@ def read_metrics(path: Path) -> list[dict[str, float]]:
 
 
 def _append(journal: Journal, step: int, metrics: dict[str, float]) -> None:
+    """Append a step's metrics to a journal; NaN and infinity become null."""
     finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
     journal.append({"step": step, "metrics": finite})
 
@@ -118,12 +120,14 @@ def _tensorboard(folder: Path) -> tuple[Sink, Callable[[], None]]:
     writers: list[Any] = []
 
     def sink(step: int, metrics: dict[str, float]) -> None:
+        """Write a step's metrics for TensorBoard; what a killed run wrote from the first such step on is hidden."""
         if not writers:  # what a killed run wrote of this step and later ones is hidden
             writers.append(SummaryWriter(str(folder), purge_step=step))
         for name, value in metrics.items():
             writers[0].add_scalar(name, value, step)
 
     def close() -> None:
+        """Close the writer, if one was opened."""
         for writer in writers:
             writer.close()
 
@@ -131,7 +135,7 @@ def _tensorboard(folder: Path) -> tuple[Sink, Callable[[], None]]:
 
 
 def _service(name: str, project: str, folder: Path) -> tuple[Sink, Callable[[], None]]:
-    """Open a run of trackio or wandb: both have the same three calls."""
+    """Open a run of trackio or wandb, both with the same three calls; UsageError where it is not installed."""
     try:
         module: Any = import_module(name)
     except ImportError as error:
@@ -141,6 +145,7 @@ def _service(name: str, project: str, folder: Path) -> tuple[Sink, Callable[[], 
 
 
 def _console(total_steps: int, names: tuple[str, ...]) -> tuple[Sink, Callable[[], None]]:
+    """Return the console's sink and its closer: a live table in a terminal, lines elsewhere."""
     return _live_table(total_steps, names) if sys.stderr.isatty() else (_lines(total_steps, names), lambda: None)
 
 
@@ -148,6 +153,7 @@ def _lines(total_steps: int, names: tuple[str, ...]) -> Sink:
     """Return a sink that prints one line a step to stderr."""
 
     def sink(step: int, metrics: dict[str, float]) -> None:
+        """Print a step's chosen metrics as a line on stderr."""
         cells = [f"{name} {metrics[name]:.4g}" for name in names if name in metrics]
         show(f"step {step}{f'/{total_steps}' if total_steps else ''}: {', '.join(cells)}", file=sys.stderr)
 
@@ -164,6 +170,7 @@ def _live_table(total_steps: int, names: tuple[str, ...]) -> tuple[Sink, Callabl
     live.start()
 
     def sink(step: int, metrics: dict[str, float]) -> None:
+        """Add a step's metrics to the table, or to its row of the same step, and draw it."""
         if rows and rows[-1][0] == step:
             metrics = {**rows.pop()[1], **metrics}
         rows.append((step, metrics))

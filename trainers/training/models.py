@@ -35,7 +35,7 @@ TINY = "tiny:"
 
 
 def compute_dtype(settings: ModelSettings) -> torch.dtype:
-    """Return the type that the forward pass computes in.
+    """Return the type that the forward pass computes in; `auto` is bfloat16 on a GPU that has it, else float32.
 
     Raises:
         UsageError: the settings name another than float32, bfloat16 and auto.
@@ -113,6 +113,7 @@ def _load_pretrained(settings: ModelSettings, dtype: torch.dtype) -> Any:
 
 
 def _base_of(adapter: str) -> str:
+    """Return the base model that an adapter names."""
     return str(_peft().PeftConfig.from_pretrained(adapter).base_model_name_or_path)
 
 
@@ -136,7 +137,7 @@ def _peft() -> Any:
 
 
 def _with_lora(model: Any, settings: ModelSettings, seed: int) -> Any:
-    """Add LoRA adapters to a model, initialised by the seed, without a change to torch's global generator."""
+    """Add LoRA adapters, initialised by the seed apart from torch's global generator; UsageError for unknown targets."""
     peft = _peft()
     targets = list(settings.lora_targets) or "all-linear"
     config = peft.LoraConfig(
@@ -276,7 +277,7 @@ def build_model(settings: RunSettings, accelerator: Any) -> tuple[Any, ChatToken
 
 @lru_cache(maxsize=16)
 def _fit_tokenizer(envs: tuple[tuple[str, str], ...], tags_apart: bool, numerals: str, plays: int, stacks: str) -> Any:
-    """Return the tokenizer of environments; a process that trains on them again need not play thousands of episodes again."""
+    """Build the tokenizer of environments, cached: training on them again need not play thousands of episodes again."""
     from trainers.tiny.fitting import environment_tokenizer
 
     (env_id, arguments), *others = [(name, json.loads(text)) for name, text in envs]
@@ -286,7 +287,7 @@ def _fit_tokenizer(envs: tuple[tuple[str, str], ...], tags_apart: bool, numerals
 
 
 def reference_of(run: Any) -> ReferenceModel:
-    """Return the model that a run began with, after any warm start; with LoRA, its base."""
+    """Return the model that a run began with, after any warm start: the present one, a copy of the start, or LoRA's base."""
     bare, start = run.parts.bare, run.start_of_training()
     if run.step == 0 or start is None or hasattr(bare, "disable_adapter"):
         return ReferenceModel(bare)

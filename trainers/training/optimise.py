@@ -58,7 +58,7 @@ class Optimiser:
 
     @property
     def learning_rate(self) -> float:
-        """The rate of the next step."""
+        """The rate of the next step, falling to 0 while it cools down."""
         rate = self.settings.learning_rate * rate_factor(self.settings, self.steps, self.total_steps)
         if self._cooling is None:
             return rate
@@ -147,7 +147,7 @@ def global_sums(accelerator: Any, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def same_weights(model: torch.nn.Module, accelerator: Any) -> None:
-    """Give every process the weights of the first (fresh adapters start at random)."""
+    """Give every process the weights of the first (fresh adapters start at random); nothing for a single one."""
     if accelerator is None or accelerator.num_processes == 1:
         return
     from accelerate.utils import broadcast
@@ -218,6 +218,7 @@ def means_of_processes(stats: Mapping[str, float]) -> dict[str, float]:
 
 
 def _mean(name: str, values: list[float], processes: int) -> float:
+    """Merge a metric of several processes: a ratio by its sums, a count as a sum, else as a mean."""
     ratios = [value for value in values if isinstance(value, Ratio)]
     if ratios:
         return Ratio(sum(ratio.total for ratio in ratios), sum(ratio.count for ratio in ratios))
@@ -297,7 +298,7 @@ def gradient_step(
     token_budget: int,
     optimiser: Optimiser | None = None,
 ) -> dict[str, float]:
-    """Take one gradient step on rows and return its metrics. Denominators are those of all processes together.
+    """Take one gradient step on rows and return its metrics; without a trained token nothing moves.
 
     Args:
         rows: what to train on; without a trained token nothing moves.

@@ -126,7 +126,7 @@ def _shared_length(one: "np.ndarray[Any, Any]", other: "np.ndarray[Any, Any]", l
 def _read(
     places: torch.Tensor, homes: torch.Tensor, trained: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
-    """Return the distinct tokens that predict trained ones, and their places in the rows."""
+    """Return the distinct tokens that predict trained ones, and their places in the rows; None where all places are cheaper."""
     is_read = torch.zeros(homes.shape[0], dtype=torch.bool, device=homes.device)
     is_read[places[:, :-1][trained[:, 1:]]] = True
     read_mask = torch.zeros(places.numel(), dtype=torch.bool, device=homes.device)
@@ -178,6 +178,7 @@ def _layers_again(decoder: Any, around: Callable[[], AbstractContextManager[None
         """Checkpoint a layer so that its recomputation in the backward pass runs inside `around()`, too."""
 
         def run(*values: Any) -> Any:
+            """Run the layer inside `around()`."""
             with around():
                 return layer(*values)
 
@@ -201,7 +202,7 @@ def attend(
     packing: Packing,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Compute attention over rows whose queries, keys and values are packed, each (1, heads, distinct, dim)."""
+    """Compute attention over packed rows, (1, heads, distinct, dim); UsageError for an option that they do not have."""
     refused = [name for name in _UNKNOWN if options.get(name) is not None]
     if refused:
         raise UsageError(f"{type(module).__name__} attends with {refused[0]}, which packed rows do not have")

@@ -95,6 +95,7 @@ class WorldConfig:
 
 
 def _check_subset(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    """Raise UsageError unless a value is a sequence of one or more of the allowed numbers or names."""
     is_sequence = isinstance(value, Iterable) and not isinstance(value, (str, bytes))
     items = list(value) if is_sequence else []
     if not items or any(type(item) not in (int, str) or item not in allowed for item in items):
@@ -167,7 +168,7 @@ def get_world(config: WorldConfig, split: str, index: int) -> World:
 
 @cache
 def closed_vocabulary() -> tuple[str, ...]:
-    r"""Return, sorted, every token of closed worlds' passages, titles, questions and answers.
+    r"""Return, sorted and cached, every token of closed worlds' passages, titles, questions and answers.
 
     Tokens are those of `re.findall(r"\w+|[^\w\s]", text.lower())`.
     """

@@ -138,7 +138,7 @@ class Facts:
         for company in self.entities["company"]:
             founder = self._draw_any("person", _LEADERS["company"])
             company.facts["maker"] = founder
-            company.facts["founded"] = _year(founder) + rng.randint(20, 55)
+            company.facts["founded"] = _birth_year(founder) + rng.randint(20, 55)
             company.facts["chief"] = self._draw_any("person", _LEADERS["company"])
         for university in self.entities["university"]:
             university.facts["rector"] = self._draw_any("person", _LEADERS["university"])
@@ -149,7 +149,7 @@ class Facts:
             for work in self.entities[kind]:
                 maker = self._draw_any("person", _MAKERS[kind])
                 work.facts["maker"] = maker
-                work.facts["appeared"] = _year(maker) + self.rng.randint(21, 60)
+                work.facts["appeared"] = _birth_year(maker) + self.rng.randint(21, 60)
         for kind, house in (("novel", "publishing house"), ("song", "record label")):
             for work in self.entities[kind]:
                 work.facts["house"] = self._draw_any("company", house)
@@ -169,7 +169,8 @@ class Facts:
             entity.hidden = relation.name
 
 
-def _year(person: Entity) -> int:
+def _birth_year(person: Entity) -> int:
+    """Return the year of a person's birth."""
     year = person.facts["born"]
     assert isinstance(year, int)
     return year
@@ -212,6 +213,7 @@ class Teller:
         return wordings[int(self._rng.random() * len(wordings))] if self._paraphrase else wordings[0]
 
     def _stated_relations(self, entity: Entity, relations: tuple[Relation, ...]) -> list[Relation]:
+        """Return the relations that an entity's text states: those it has, but for the hidden one; shuffled in paraphrases."""
         stated = [row for row in relations if row.name in entity.facts and row.name != entity.hidden]
         if self._paraphrase:
             self._rng.shuffle(stated)
@@ -224,7 +226,7 @@ class Teller:
         sentences = [self._pick(kind.leads).format(n=entity.name, k=entity.noun)]
         for row, relation in enumerate(stated):
             value = _value_name(entity.facts[relation.name])
-            sentences.append(_sentence(self._pick(relation.says).format(s=subjects[row % 2], v=value)))
+            sentences.append(_capitalised(self._pick(relation.says).format(s=subjects[row % 2], v=value)))
         fillers = 2 if len(stated) < 3 else int(len(stated) < 6)
         sentences += self._rng.sample(kind.fillers, fillers) if self._paraphrase else kind.fillers[:fillers]
         if len(stated) < 3:
@@ -247,17 +249,20 @@ class Teller:
         subjects = (subject, _short_name(entity) if entity.kind in ("person", "city") else "it")
         sentences = []
         for name, relation in zip(subjects, stated, strict=True):
-            sentences.append(_sentence(relation.says[0].format(s=name, v=_value_name(entity.facts[relation.name]))))
+            sentences.append(_capitalised(relation.says[0].format(s=name, v=_value_name(entity.facts[relation.name]))))
         return " ".join(sentences)
 
 
 def _short_name(entity: Entity) -> str:
+    """Return a person's last name; of other entities, the whole name."""
     return entity.name.split()[-1] if entity.kind == "person" else entity.name
 
 
 def _value_name(value: Entity | int) -> str:
+    """Return a value as text: the name of an entity, or the number."""
     return value.name if isinstance(value, Entity) else str(value)
 
 
-def _sentence(text: str) -> str:
+def _capitalised(text: str) -> str:
+    """Return a text with its first letter as a capital."""
     return text[0].upper() + text[1:]

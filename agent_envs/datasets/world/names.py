@@ -10,6 +10,7 @@ _PARTS: dict[str, Any] = json.loads(files(__package__).joinpath("names.json").re
 
 
 def _combine(*parts: str) -> tuple[str, ...]:
+    """Return each combination of one word from each part, joined."""
     return tuple(map("".join, product(*(part.split() for part in parts))))
 
 
@@ -55,16 +56,18 @@ class Namer:
         return (start + _SHUT[int(rng.random() * len(_SHUT))]).capitalize()
 
     def _word(self, pool: tuple[str, ...], syllables: int) -> str:
+        """Draw a name from the pool in a closed world; else coin one of so many syllables."""
         return self._rng.choice(pool) if self._closed else self._coin(syllables)
 
     def _claim(self, name: str) -> bool:
+        """Claim a name: True and marked as used, or False if it was used before."""
         if name in self._used:
             return False
         self._used.add(name)
         return True
 
     def person(self) -> str:
-        """Return a full name; given names and surnames recur."""
+        """Draw a new full name; given names and surnames may recur, as often as `sharing` says."""
         rng = self._rng
         while True:
             old = bool(self._given_names) and rng.random() < 0.4 * self._sharing
@@ -77,7 +80,7 @@ class Namer:
                 return f"{given_name} {surname}"
 
     def city(self) -> str:
-        """Return a city's name, one word."""
+        """Draw a new city's name, one word: of the list in a closed world, else coined."""
         while True:
             name = self._towns.pop() if self._closed else self._coin(3)
             if self._claim(name):
@@ -85,7 +88,7 @@ class Namer:
                 return name
 
     def title(self, medium: str) -> str:
-        """Return a work's title, unique within its medium; some are shared with one other medium."""
+        """Return a work's title, unique within its medium; some are taken over from another medium."""
         rng = self._rng
         if rng.random() < 0.4 * self._sharing:
             shared = next((title for title, owner in self._titles.items() if owner != medium), "")

@@ -140,17 +140,20 @@ class Asker:
         return questions
 
     def _word(self, wordings: tuple[str, ...]) -> str:
+        """Return the first wording; in paraphrases, one of the others by chance."""
         if not self._paraphrase:
             return wordings[0]
         return wordings[1 + int(self._rng.random() * (len(wordings) - 1))]
 
     def _is_new(self, key: object) -> bool:
+        """Note a question's key: True if it is new, False if there was one with it before."""
         if key in self._keys:
             return False
         self._keys.add(key)
         return True
 
     def _is_found(self, steps: tuple[WorldStep, ...]) -> bool:
+        """Return whether the search finds the passage of each step by the step's query."""
         return all(self._lookup.finds(step.query, step.passage_id) for step in steps)
 
     def _walk(self, hops: int, hidden: bool) -> Path | None:
@@ -204,7 +207,7 @@ class Asker:
         return phrase
 
     def _side(self, kind: str, relation: Relation, hops: int) -> Side | None:
-        """Return one side of a comparison: its path, its description and the entity that is compared."""
+        """Draw a side of a comparison: its path, description and entity; None where that entity lacks the fact."""
         rng = self._rng
         if hops == 1:
             entity = rng.choice(self._facts.entities[kind])

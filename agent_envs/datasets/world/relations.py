@@ -62,7 +62,7 @@ class Kind:
 
 @cache
 def kinds() -> dict[str, Kind]:
-    """Return every kind of entity by name."""
+    """Return every kind of entity by name, read once."""
     table = json.loads(files(__package__).joinpath("wordings.json").read_text("utf-8"))
     by_name = {}
     for name, row in table.items():
@@ -80,7 +80,7 @@ def kinds() -> dict[str, Kind]:
 
 @cache
 def leading_to(kind: str) -> tuple[tuple[str, Relation], ...]:
-    """Return every (kind of subject, relation) whose values are of a kind."""
+    """Return every (kind of subject, relation) whose values are of a kind, cached."""
     rows = kinds().values()
     return tuple((row.name, relation) for row in rows for relation in row.chained if relation.value == kind)
 

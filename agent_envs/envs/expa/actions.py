@@ -64,11 +64,11 @@ class ExternalEnvironment:
         return True
 
     def legal(self, state: Latent) -> Collection[str]:
-        """Return the names of the actions that are legal now; never empty."""
+        """Return the names of the actions that are legal now, never none; each environment overrides it."""
         raise NotImplementedError
 
     def step(self, state: Latent, action: str) -> tuple[str, Latent, bool]:
-        """Take a legal action and return (observation, new state, whether control returns to language)."""
+        """Take a legal action and return (observation, new state, whether control returns to language); each overrides it."""
         raise NotImplementedError
 
     def trace(self, keyed: tuple[str, ...]) -> tuple[str, ...]:
@@ -212,4 +212,5 @@ def _encode(tokenizer: Any, text: str) -> tuple[int, ...]:
 
 
 def _shorten(text: str) -> str:
+    """Return a text in ASCII with quotes, cut after 40 characters."""
     return ascii(text if len(text) <= 40 else text[:40] + "...")  # repr differs between versions of Python

@@ -52,6 +52,7 @@ class DiscreteActions(TurnWrapper):
 
     @property
     def _core(self) -> ExpandedActionEnv:
+        """Return the wrapped environment, which has expanded actions."""
         core = self.turn_env()
         assert isinstance(core, ExpandedActionEnv)
         return core
@@ -62,7 +63,7 @@ class DiscreteActions(TurnWrapper):
         return self._features(), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take the expanded action of that id."""
+        """Take the expanded action of that id; UsageError for what is no whole number."""
         try:
             number = index(action)
         except TypeError:

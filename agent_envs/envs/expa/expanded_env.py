@@ -95,7 +95,7 @@ class ExpandedActionEnv(TurnEnv):
         return ""
 
     def legal_actions(self) -> tuple[int, ...]:
-        """Return the ids of the expanded actions that are legal now, in order."""
+        """Return the ids of the expanded actions that are legal now, in order: in language mode `end` and the open routes."""
         state: ExpandedState = self.episode.state
         if state.active == LANGUAGE:
             routes = enumerate(self.environments, start=1)
@@ -107,6 +107,7 @@ class ExpandedActionEnv(TurnEnv):
         return next(action.id for action in self.expanded_actions if action.name == name)
 
     def _begin(self, task: Task, key: str) -> tuple[ExpandedState, tuple[Message, ...]]:
+        """Begin in language mode: return the state over the task's world, and the opening messages."""
         return ExpandedState(LANGUAGE, Latent(self.problem.world(task))), self.problem.opening(task)
 
     def _read(self, action: Any) -> tuple[str | int, tuple[str, ...]]:
@@ -140,6 +141,7 @@ class ExpandedActionEnv(TurnEnv):
         return (number if 0 <= number < len(self.expanded_actions) else UNKNOWN), ()
 
     def _advance(self, episode: Episode, action: str | int) -> Outcome:
+        """Play a text as writing and an id as an expanded action, and judge success at the end."""
         outcome = self._write(episode, action) if isinstance(action, str) else self._take_action(episode, action)
         return self.problem.with_success(episode, action, outcome, self.max_turns)
 

@@ -45,7 +45,7 @@ def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
 
 
 def _on_calculating(question: str, messages: Sequence[Message], mode: str, quality: str) -> Hint:
-    """Return the situation of a conversation about `question`, whose last line is about the form of the answer."""
+    """Return the situation and slots for a conversation about `question`, whose last line is on the form of the answer."""
     question = question.rpartition("\nGive your final answer")[0]
     text = "".join(message.content for message in messages)
     calls = [call for pattern in CALLS for call in pattern.findall(text)]
@@ -73,7 +73,7 @@ def _next_step(plan: Calculation, pending: str, unused: Sequence[str]) -> Hint:
 
 
 def _on_sorting(question: str, messages: Sequence[Message], mode: str, quality: str) -> Hint:
-    """Return the situation of a conversation about `question`. Raises ValueError: items and results contradict each other."""
+    """Return the situation and slots for a conversation about `question`; ValueError where items and results clash."""
     items = ITEMS.match(question)
     if items is None:
         raise ValueError("no items")
@@ -95,7 +95,7 @@ def _on_sorting(question: str, messages: Sequence[Message], mode: str, quality: 
 
 
 def _next_move(question: str, size: int, pairs: frozenset[Pair], order: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
-    """Return the situation of optimal play, and the two items that it is about."""
+    """Return the situation of optimal play (compare, less, greater, swap, finish) and the items that it is about."""
     pair = next_comparison(size, pairs)
     if pair is not None:
         return "compare", pair

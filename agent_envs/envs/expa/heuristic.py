@@ -68,6 +68,7 @@ def expanded_action(request: Request) -> str | int:
 
 
 def _in_form(question: str, text: str) -> str:
+    """Return an answer in tags for a sorting question, behind the mark for any other."""
     return f"<answer>{text}</answer>" if ITEMS.search(question) else f"{MARK} {text}"
 
 
@@ -80,6 +81,7 @@ def _conversation(request: Request) -> tuple[str, str]:
 
 
 def _next_move(question: str, transcript: str) -> Move:
+    """Return the next step of the heuristic for the kind of question: sorting or calculation."""
     return _sort_step(question, transcript) if ITEMS.search(question) else _calculation_step(question, transcript)
 
 
@@ -117,7 +119,7 @@ def _calculation_step(question: str, transcript: str) -> Move:
 
 
 def _calculation_in(question: str) -> str:
-    """Return the calculation that a question seems to ask for."""
+    """Return the calculation that a question seems to ask for: its expression, or its numbers joined by cue words' signs."""
     if question.startswith("What is "):
         for words, sign in _SIGNS.items():
             question = question.replace(words, sign)

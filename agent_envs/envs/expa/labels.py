@@ -43,6 +43,7 @@ def metrics_of(trajectory: Trajectory) -> dict[str, float]:
 
 
 def _is_refused(turn: Turn) -> bool:
+    """Return whether a turn was malformed or one of its calls came to an error."""
     return isinstance(turn.parsed, Malformed) or any(result.error for result in turn.results)
 
 

@@ -53,7 +53,7 @@ class Problem:
 
 
 def policy_language(trajectory: Trajectory, *, as_read: bool = False) -> str:
-    """Return the policy's own language: the last turn on the text face, all text on the expanded one.
+    """Return the policy's own language: the answer's turn on the text face, all text on the expanded one.
 
     What environments appended is left out and leaves a line break, so that no number runs across it. `as_read`: expanded text
     without thoughts, and with what was tolerated in the form of the prompt.

@@ -18,7 +18,7 @@ _WORDS = ("so", "then", "next", "the number", "I think", "this is", "larger", "s
 
 
 def next_action(env: gym.Env[Any, Any]) -> str | int:
-    """Return the next action of the solver, as the episode stands."""
+    """Return the next action of the solver for sorting or calculating; text is put into the form of a text environment."""
     core = core_of(env)
     left, prefill = allowance(env)
     if isinstance(core.episode.task.data, SortData):

@@ -67,6 +67,7 @@ class TagEnv(TurnEnv):
         self._by_name = {environment.name: environment for environment in environments}
 
     def _begin(self, task: Task, key: str) -> tuple[TagState, tuple[Message, ...]]:
+        """Begin over the task's world: return the state and the opening messages."""
         return TagState(Latent(self.problem.world(task))), self.problem.opening(task)
 
     def _advance(self, episode: Episode, action: str) -> Outcome:

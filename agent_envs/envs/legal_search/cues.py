@@ -22,7 +22,7 @@ put puts taking part end being done doing""".split()))  # fmt: skip
 
 @cache
 def _thesaurus() -> tuple[re.Pattern[str], dict[str, str]]:
-    """Return a pattern of the beginnings of words with synonyms, and the synonym that stands for each."""
+    """Return a pattern of beginnings of words with synonyms, and the synonym that stands for each; cached."""
     rows = files(__package__).joinpath("thesaurus.txt").read_text("utf-8").splitlines()
     heads = {word.replace("-", " "): row.partition(":")[0] for row in rows for word in row.partition(":")[2].split()}
     return re.compile(rf"\b({'|'.join(sorted(heads, key=len, reverse=True))})\w{{0,4}}\b"), heads
@@ -38,7 +38,7 @@ def words_of(text: str) -> frozenset[str]:
 
 
 def share(text: str, other: str, besides: str = "") -> float:
-    """Return the share of the words of a text, besides those of a third, that another text has."""
+    """Return the share of the words of a text, besides those of a third, that another text has; 0.0 of no words."""
     words = words_of(text) - words_of(besides)
     return len(words & words_of(other)) / len(words) if words else 0.0
 
@@ -68,7 +68,7 @@ def units_in(question: str) -> set[str]:
 
 
 def unit_of(text: str) -> str:
-    """Return the unit of the first quantity of a text."""
+    """Return the unit of the first quantity of a text; "" without one."""
     match = re.search(rf"\$\d|\d {_UNIT}", text)
     return (match[1] or "dollar") if match else ""
 

@@ -25,7 +25,7 @@ def date_forms(day: date) -> tuple[str, ...]:
 
 
 def days_in(text: str) -> list[date]:
-    """Return the days that a text names in the form "5 May 2021", in their order."""
+    """Return the days that a text names in the form "5 May 2021", in their order; impossible ones are left out."""
     days = []
     for day, month, year in DAY.findall(text):
         try:

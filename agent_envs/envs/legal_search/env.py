@@ -170,7 +170,7 @@ class LegalSearch(TurnEnv):
         strict: bool = False,
         render_mode: str | None = None,
     ) -> None:
-        """Set up the source, the engines, the reward and the limits; see the class for the arguments."""
+        """Set up source, engines, reward and limits; UsageError for an argument out of its range. The class describes them."""
         self.render_mode = render_mode
         self.take_form(examples, thoughts, strict)
         check_engines(semantic=semantic, keyword=keyword)
@@ -201,6 +201,7 @@ class LegalSearch(TurnEnv):
         self._judge: tuple[Recording | None, Judge] | None = None
 
     def _begin(self, task: Task, key: str) -> tuple[LegalState, tuple[Message, ...]]:
+        """Build the engines over the task's library where they are not yet, and return the first state and the prompt."""
         for engine in self._names:
             self._engine(engine, task)
         return LegalState(), (Message("user", f"{self._before}{task.question}{self._after}", "environment"),)
@@ -219,11 +220,11 @@ class LegalSearch(TurnEnv):
             return Outcome(episode.state, parsed, messages, ended, events, terminated=True)
         if isinstance(wish, tools.Final):
             judge = self._answer_judge(episode)
-            as_it_is = self.strict or judge is not None
-            text, events = (wish.text, ()) if as_it_is else undressed(wish.text, episode.task.gold)
+            golds = () if self.strict or judge is not None else episode.task.gold
+            text, notes = undressed(wish.text, golds)
             end = answered(episode.task, replace(wish, text=text), judge)
             success = succeeded(episode.task, end)
-            return Outcome(episode.state, parsed, (), (result_of(end),), events, terminated=True, success=success)
+            return Outcome(episode.state, parsed, (), (result_of(end),), notes, terminated=True, success=success)
         result, searches = self._carry_out(episode, wish)
         return self._reply(episode, parsed, result, LegalState(searches))
 
@@ -311,7 +312,7 @@ class LegalSearch(TurnEnv):
 
 
 def make_source(tasks: str, world: Mapping[str, Any] | None) -> LegalSource:
-    """Return the task source of a name.
+    """Return the task source of a name: generated statutes, dc_code or a file.
 
     Args:
         tasks: `statutes`, `dc_code`, or a file of questions.
@@ -338,7 +339,7 @@ def make_source(tasks: str, world: Mapping[str, Any] | None) -> LegalSource:
 
 
 def check_engines(**engines: str) -> None:
-    """Refuse what is no retriever.
+    """Refuse what is no retriever, and load static embeddings at once where an engine needs them.
 
     Raises:
         UsageError: there is no retriever of that name.

@@ -76,7 +76,7 @@ class StatutesSource(SeededWorlds[Task]):
 
 @lru_cache(maxsize=KEPT_WORLDS)
 def _world_tasks(name: str, config: Any, world_of: WorldOf, split: str, index: int) -> tuple[Task, ...]:
-    """Return the tasks of a generated world; one without an answer has ABSTAIN as its gold."""
+    """Return the tasks of a generated world, cached; one without an answer has ABSTAIN as its gold."""
     world = world_of(config, split, index)
     return tuple(
         Task(
@@ -123,4 +123,5 @@ def subsets(config: Any, **allowed: tuple[Any, ...]) -> None:
 
 
 def _owner(config: Any) -> str:
+    """Return the name of a configuration's class, for messages."""
     return type(config).__name__

@@ -70,6 +70,7 @@ def _read(history: SearchHistory, ids: Sequence[str]) -> str | None:
 
 
 def _search(history: SearchHistory, query: str, *engines: str) -> str | None:
+    """Return a search for the query with the first of the engines that has not had it yet; None if all have."""
     unused = [name for name in engines or (KEYWORD, SEMANTIC) if (name, query) not in history.searches]
     return rendered(unused[0], history.style, query=query) if unused else None
 

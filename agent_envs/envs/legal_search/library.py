@@ -91,7 +91,7 @@ class Library(Uncopied):
 
     @cached_property
     def _numbers(self) -> dict[str, str]:
-        """The ids of sections by their numbers, without numbers that several have."""
+        """The ids of sections by their numbers, without numbers that several have; cached."""
         numbered = [row for row in self.sections.values() if row.level == "section" and row.number]
         counts = Counter(row.number for row in numbered)
         return {row.number: row.id for row in numbered if counts[row.number] == 1}
@@ -143,7 +143,7 @@ class Library(Uncopied):
 
     @cached_property
     def numbered_corpus(self) -> MemoryCorpus:
-        """The corpus for keyword search: each number of a section is one term in it, and a section's own counts most."""
+        """The corpus for keyword search, cached: a section's number is one term in it, and its own counts most."""
         return MemoryCorpus(
             Passage(row.id, row.title, f"{as_terms(row.text)}{f' {as_terms(number)}' * 6 if number else ''}")
             for row in self.corpus.passages
@@ -152,7 +152,7 @@ class Library(Uncopied):
 
     @cached_property
     def corpus(self) -> MemoryCorpus:
-        """One passage for each section that has text of its own, titled with its place in the tree: what is searched."""
+        """One passage for each section with text of its own, titled with its place in the tree: what is searched; cached."""
         return MemoryCorpus(
             Passage(section.id, self.breadcrumb(section.id), section.text)
             for section in self.sections.values()

@@ -84,6 +84,7 @@ def _merge_paragraphs(nodes: list[Section]) -> Iterator[Section]:
 
 
 def _is_paragraph(node: Section) -> bool:
+    """Return whether a section is a paragraph, whose text belongs to the section above it."""
     return node.level.startswith(_PARAGRAPH)
 
 
@@ -114,7 +115,7 @@ def read_texts(folder: Path, name: str) -> Library:
 
 
 def read_text(path: Path) -> str:
-    """Return a text as it stands, so that character offsets of others hold."""
+    """Return a text as it stands, so that character offsets of others hold; UsageError if it is huge or not UTF-8."""
     if path.stat().st_size > DOCUMENT_LIMIT_BYTES:
         raise UsageError(f"{path}: larger than {DOCUMENT_LIMIT_BYTES:,} bytes")
     try:

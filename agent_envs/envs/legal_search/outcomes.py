@@ -86,6 +86,7 @@ def _only_number(answer: str) -> Fraction | None:
 
 
 def _units(text: str) -> frozenset[str]:
+    """Return the units of time, money and share in a text, signs and hyphens spelled out."""
     return frozenset(_SIGNS.get(unit, unit.replace("-", " ")) for unit in _UNIT.findall(text.lower()))
 
 
@@ -97,7 +98,7 @@ def scenario_of(task: Task | None) -> LegalScenario:
 
 
 def answered(task: Task, final: Final, judge: Callable[[str], bool] | None) -> Ended:
-    """Judge an answer, and return the end of the episode.
+    """Judge an answer (abstained, wrong, uncited or cited) and return the end of the episode.
 
     Args:
         task: the task.
@@ -137,7 +138,7 @@ def failed(fault: Fault) -> Ended:
 
 
 def ended_of(trajectory: Trajectory) -> Ended:
-    """Return the end of an episode, from its newest turn."""
+    """Return the end of an episode from its newest turn; an empty one where it has not ended by an answer or fault."""
     for result in trajectory.last.results if trajectory.turns else ():
         if not result.call_id and result.name == _NAME:
             outcome, fault, metric, judge, *sources = result.ids

@@ -69,7 +69,7 @@ def read_contracts(path: Path) -> Read:
 
 
 def _cuad(path: Path, whole: DataRow) -> Read:
-    """Read contracts with SQuAD 2.0's fields; a question asks about one contract, so its name is put before it."""
+    """Read contracts with SQuAD 2.0's fields; each question gets its contract's name before it, a missing text fails."""
     sections: list[Section] = []
     rows: list[LegalRow] = []
     for contract in _rows(whole, "data"):
@@ -99,7 +99,7 @@ def _cuad_row(row: DataRow, title: str, text: str) -> LegalRow:
 
 
 def _legalbench_rag(path: Path, whole: DataRow) -> Read:
-    """Read a benchmark; its texts lie in the folder `corpus` beside it or beside its folder, as they are published."""
+    """Read a benchmark; its texts lie in the folder `corpus` beside it or beside its folder, else DataMissing is raised."""
     folders = [path.parent / "corpus", path.parent.parent / "corpus"]
     folder = next((place for place in folders if place.is_dir()), None)
     if folder is None:
@@ -157,7 +157,7 @@ def _row(identity: str, kind: str, question: str, marked: list[tuple[str, str, t
 
 
 def _rows(row: DataRow, field: str, needed: bool = True) -> Iterator[DataRow]:
-    """Yield the entries of a field's list as rows that know their place; a missing list is empty where it is not needed."""
+    """Yield the entries of a field's list as rows that know their place; no list is an error where one is needed."""
     entries: Any = row.fields.get(field)
     if entries is None and not needed:
         return
@@ -230,29 +230,33 @@ def _folder() -> Path:
 
 
 def _state(path: Path) -> tuple[Path, int, int]:
+    """Return a file's path, size and time of change, the key by which what is read from it is cached."""
     state = path.stat()
     return path.absolute(), state.st_size, state.st_mtime_ns
 
 
 def _is_question_file(path: Path) -> bool:
+    """Return whether the first row of a file names the format of questions; False for an empty file."""
     first = next(json_lines(path), None)
     return first is not None and first.fields.get("format") == FORMAT
 
 
 @lru_cache(maxsize=8)
 def _nodes(name: str, path: Path, size: int, changed_ns: int) -> Library:
+    """Read a file of nodes as a library, cached until its size or time changes."""
     return read_nodes(path, name)
 
 
 @lru_cache(maxsize=8)
 def _contracts(path: Path, size: int, changed_ns: int) -> RowsSource:
+    """Read a file of contracts as a source, cached until its size or time changes."""
     library, rows = read_contracts(path)
     return RowsSource(path.stem, library, rows, str(path))
 
 
 @lru_cache(maxsize=4)
 def _dc_code(library: Library, files: tuple[tuple[Path, int, int], ...]) -> RowsSource:
-    """Return the D.C. Code's questions, unsound ones left out; one file is split by cluster into train, dev and test."""
+    """Return the D.C. Code's questions without unsound ones, cached; one file is split by cluster into train, dev and test."""
     rows = [_dc_row(row, path.parent.name) for path, _, _ in files for row in json_lines(path)]
     rows = [row for row in rows if not unsound(row, library)]
     if len(files) == 1:  # one file of questions becomes three splits, in which no section stands twice
@@ -318,7 +322,7 @@ class BenchmarkSource(RowsSource):
 
 
 def _refuse_circle(path: Path) -> None:
-    """Follow a question file's library, which may be another question file, to its end."""
+    """Follow a question file's library, which may be another question file, to its end; UsageError if it leads back."""
     visited: set[Path] = set()
     place = path
     while place.is_file() and place.suffix.lower() == ".jsonl" and _is_question_file(place):
@@ -333,6 +337,7 @@ def _refuse_circle(path: Path) -> None:
 
 @lru_cache(maxsize=8)
 def _benchmark(path: Path, size: int, changed_ns: int) -> BenchmarkSource:
+    """Open a file of questions as a source, cached until its size or time changes."""
     return BenchmarkSource(path)
 
 

@@ -60,7 +60,7 @@ class RowsSource(Uncopied):
 
     @cached_property
     def digest(self) -> str:
-        """sha256 over the library and all rows: the tasks' identity."""
+        """sha256 over the library and all rows: the tasks' identity; cached."""
         rows = [asdict(row) for split in self.splits for row in self._rows[split].values()]
         return digest([self._library.digest, rows])
 

@@ -46,6 +46,7 @@ def next_action(env: TurnEnv) -> str:
 
 
 def _may_search(core: LegalSearch, step: LegalStep, queries: list[str], spare_turns: int) -> bool:
+    """Return whether a step may begin with its query: not asked before, a turn to spare and searches left."""
     searches: int = core.episode.state.searches
     return bool(step.query) and step.query not in queries and spare_turns > 1 and searches < core.max_searches
 

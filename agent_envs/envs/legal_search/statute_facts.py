@@ -231,6 +231,7 @@ def _change(rng: random.Random, kind: RuleKind) -> int:
 
 
 def _day(rng: random.Random, first: int, last: int) -> date:
+    """Draw a day between two years."""
     return date(rng.randint(first, last), rng.randint(1, 12), rng.randint(1, 28))
 
 

@@ -128,12 +128,13 @@ class Parts:
 
 
 def _freeze(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with its lists as tuples."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
 
 
 @cache
 def parts() -> Parts:
-    """Return the wordings."""
+    """Return the wordings of statutes, read once."""
     table = json.loads(files(__package__).joinpath("statute_wordings.json").read_text("utf-8"))
     return Parts(
         trades=tuple(Trade(**row) for row in table["trades"]),

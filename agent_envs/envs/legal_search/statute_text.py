@@ -154,7 +154,7 @@ def _chapter_rows(writer: StatuteWriter, chapter: Chapter) -> Rows:
 
 
 def _paragraph(writer: StatuteWriter, rule: Rule, name: str) -> str:
-    """Return the sentence of one paragraph of a rule."""
+    """Return the sentence of one paragraph of a rule, by its name: amount, size, group, date, limit and so on."""
     law = writer.law
     if name == "amount":
         return writer.rng.choice(rule.kind.says).format(v=_amount_sentence(rule))

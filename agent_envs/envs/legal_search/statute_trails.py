@@ -50,14 +50,14 @@ class Trail:
     removable: list[str] = field(default_factory=list)
 
     def read(self, section: str, *letters: str, query: str = "", removable: bool = False) -> None:
-        """Add paragraphs of a section."""
+        """Add paragraphs of a section, each once, with the query that finds it first; note the section if it may be removed."""
         self.queries.setdefault(section, query)
         self.lines += [(section, letter) for letter in letters if (section, letter) not in self.lines]
         if removable and section not in self.removable:
             self.removable.append(section)
 
     def extend(self, other: "Trail") -> None:
-        """Add what another amount rests on."""
+        """Add what another amount rests on: its queries, lines and removable sections, each once."""
         for section, query in other.queries.items():
             self.queries.setdefault(section, query)
         self.lines += [line for line in other.lines if line not in self.lines]

@@ -115,7 +115,7 @@ def schemas() -> tuple[Mapping[str, Any], ...]:
 
 
 def read_turn(text: str, protocol: str) -> tuple[Parsed, Wish]:
-    """Return a turn as a typed action, and what it asks for. Never raises, and linear in the text's length.
+    """Return a turn as a typed action with its wish, by protocol. Never raises, and linear in the text's length.
 
     In both styles `<answer>text [sources: ID; ID]</answer>` is an answer, because turn-restricted evaluation forces its
     opening tag; in the style `json` it counts where it stands before any call.
@@ -190,7 +190,7 @@ def _with_suffixes(body: str) -> dict[str, Any]:
 
 
 def _parse_answer(body: str) -> tuple[Answer, Final]:
-    """Return the answer in an answer tag: what stands before (and behind) the last `[sources: ID; ID]`."""
+    """Return the answer in an answer tag, and its sources: what stands before (and behind) the last `[sources: ID; ID]`."""
     starts = [match.span() for match in _SOURCES.finditer(body)][-1:]
     if not starts:
         answer = body.strip()
@@ -221,7 +221,7 @@ def citable(section_id: str) -> bool:
 
 
 def rendered(name: str, protocol: str, **arguments: Any) -> str:
-    """Return the text that makes a call in a style: what scripted agents write.
+    """Return the text that makes a call, or an answer, in a style: what scripted agents write.
 
     Args:
         name: one of the four tools.

@@ -42,7 +42,7 @@ class Excerpt:
 
     @property
     def country(self) -> str:
-        """The country whose law it is: the last word of its title, "Trades of Arland"."""
+        """The country whose law it is: the last word of its title, "Trades of Arland"; "" where the title has no such end."""
         match = re.search(r" of ([A-Z]\w+)$", self.place.split(" > ")[0])
         return match[1] if match else ""
 

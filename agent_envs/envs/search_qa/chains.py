@@ -61,7 +61,7 @@ class ChainProgress:
 
 
 def documents(text: str) -> list[SearchDocument]:
-    """Return the documents that a message shows, in either format."""
+    """Return the documents that a message shows, in either format; [] for broken JSON."""
     body = text.partition("<information>")[2].partition("</information>")[0].strip()
     if body.startswith("{"):
         try:
@@ -97,7 +97,7 @@ class Wordings:
 
 @cache
 def world_wordings() -> Wordings:
-    """Return the wordings of all that a fictional world tells."""
+    """Return the wordings of all that a fictional world tells, cached."""
     return Wordings((kind.name, relation) for kind in kinds().values() for relation in kind.relations)
 
 
@@ -123,7 +123,7 @@ def parse_question(question: str, wordings: Wordings | None = None) -> ParsedQue
 
 
 def follow(chain: FactChain, documents_read: Sequence[SearchDocument]) -> ChainProgress:
-    """Follow a chain through documents as far as they state its facts."""
+    """Follow a chain through documents as far as they state its facts; return how far, and the question that is open."""
     name, kind, value, question = chain.name, chain.kind, "", ""
     for place, fact in enumerate(chain.facts):
         fitting = (
@@ -175,7 +175,7 @@ def _sides_in(template: str, text: str) -> tuple[str, str] | None:
 def _value(
     name: str, kind: str, relation: Relation, documents_read: Sequence[SearchDocument]
 ) -> tuple[str, str, Relation] | None:
-    """Return the value of a relation that documents about a subject state, with the kind and the relation."""
+    """Return the first value that documents about a subject state of a relation, with kind and relation; None without any."""
     for document in documents_read:
         if document.title in (name, f"{name} ({kind})"):
             for sentence in re.split(r"(?<=\.) ", document.text):
@@ -188,7 +188,7 @@ def _value(
 
 @cache
 def _patterns(relation: Relation) -> tuple[re.Pattern[str], ...]:
-    """Return a pattern for each sentence that states a relation, with the value as its group `v`."""
+    """Return a pattern for each sentence that states a relation, with the value as its group `v`; cached."""
     value = {"year": r"(?P<v>\d{3,4})", "number": r"(?P<v>\d{1,9})"}.get(relation.value, r"(?P<v>[A-Z][^.,]*)")
     texts = (re.escape(says).replace(r"\{s\}", "[^.]+?").replace(r"\{v\}", value) for says in relation.says)
     return tuple(re.compile(text) for text in texts)

@@ -153,7 +153,7 @@ class SearchQA(TurnEnv):
         strict: bool = False,
         render_mode: str | None = None,
     ) -> None:
-        """Set up the source, the reward and the limits; see the class for the arguments."""
+        """Set up source, reward and limits; UsageError for an argument out of its range or without meaning."""
         self.render_mode = render_mode
         self.take_form(examples, thoughts, strict)
         choice("SearchQA", "observation_format", observation_format, FORMATS)
@@ -197,6 +197,7 @@ class SearchQA(TurnEnv):
         self.reward_spec = make_reward(reward, retrieval_score, self._equal)
 
     def _begin(self, task: Task, key: str) -> tuple[SearchState, tuple[Message, ...]]:
+        """Build the retriever over the task's corpus where it is not yet, and return the first state and the prompt."""
         self._retriever_of(task)
         before, after = self._prompt
         return SearchState(), (Message("user", f"{before}{task.question}{after}", "environment"),)
@@ -262,6 +263,7 @@ class SearchQA(TurnEnv):
         return self._retriever_name if self._remote and not replayed else ""
 
     def _retriever_of(self, task: Task) -> Retriever:
+        """Return the retriever over a task's corpus, built anew only where corpus or recording changed."""
         corpus, recording = self.source.corpus(task), self.services.recording
         self._built = build.built_over(self._built, self._retriever_name, corpus, recording)
         return self._built.retriever
@@ -294,6 +296,7 @@ def first_look(env: TurnEnv) -> tuple[Message, ...]:
 
 
 def _explain(text: str) -> Message:
+    """Return the explanation of a format error as the next message."""
     return Message("user", explain(text), "environment")
 
 

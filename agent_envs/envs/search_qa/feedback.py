@@ -78,7 +78,7 @@ def _advise(messages: Sequence[Message], mode: str, quality: str) -> Hint:
 
 
 def _next(talk: _SearchConversation, question: ParsedQuestion, ways: Sequence[ChainProgress]) -> Hint:
-    """Return the next step along the chains."""
+    """Return the next step along the chains: look up, try again, guess or give up, compare, or answer."""
     missing = next((way for way in ways if not way.complete), None)
     if missing is None:
         slots = {"question": ways[0].question, "also": ways[-1].question}
@@ -98,6 +98,7 @@ def _next_name(talk: _SearchConversation) -> Hint:
 
 
 def _query(text: str) -> str:
+    """Return the query between search tags in lower case, cut to 1,000 characters; empty without tags."""
     return text.partition("<search>")[2].partition("</search>")[0].strip().lower()[:1_000]
 
 

@@ -38,7 +38,7 @@ def _in_tags(request: Request) -> str:
 
 
 def guess(question: str, passages: str) -> str:
-    """Return the span of the shown passages that fits the question's first words and stands near the question's words."""
+    """Return yes, an option of the question, or the passages' year, number or name nearest to its words; else "unknown"."""
     lowered = question.lower()
     first = lowered.split(" ", 1)[0]
     if first in ("is", "are", "was", "were", "do", "does", "did", "has", "have", "can"):

@@ -25,7 +25,7 @@ _TAG = re.compile(r"</?(?:think|search|information|answer)>")
 
 
 def make_reward(name: str, retrieval_score: float, equal: Equal = exact_match) -> RewardSpec:
-    """Return a reward spec.
+    """Return a reward spec; UsageError for an unknown name, or a retrieval score that has no meaning with it.
 
     Args:
         name: `em`, `exact`, `em_format` or `f1`.
@@ -95,21 +95,25 @@ def metrics(trajectory: Trajectory) -> dict[str, float]:
 
 
 def _answer(trajectory: Trajectory) -> str | None:
+    """Return the text of the answer in the last turn; None if that was no answer."""
     parsed = trajectory.turns[-1].parsed
     return parsed.text if isinstance(parsed, Answer) else None
 
 
 def _gold(trajectory: Trajectory) -> tuple[str, ...]:
+    """Return the gold answers of a trajectory's task."""
     assert trajectory.task is not None
     return trajectory.task.gold
 
 
 def _exact_score(trajectory: Trajectory, equal: Equal) -> float:
+    """Return 1.0 if the episode ended in an answer that equals a gold one; else 0.0."""
     answer = _answer(trajectory)
     return float(answer is not None and equal(answer, _gold(trajectory)))
 
 
 def _f1(trajectory: Trajectory) -> float:
+    """Return the best token F1 of the answer with a gold one; 0.0 without an answer."""
     answer = _answer(trajectory)
     return 0.0 if answer is None else token_f1(answer, _gold(trajectory))
 

@@ -61,7 +61,7 @@ class WorldSource(SeededWorlds[Task]):
 
 @lru_cache(maxsize=64)
 def _world_tasks(config: WorldConfig, split: str, index: int, outside: bool) -> tuple[Task, ...]:
-    """Return the tasks of a generated world; passages may be searched outside."""
+    """Return the tasks of a generated world, cached; passages may be searched outside."""
     world: World = get_world(config, split, index)
     searched = OUTSIDE if outside else world.corpus.digest
     cluster = f"world-{split}-{index}"
@@ -85,7 +85,7 @@ class PublishedSource(Uncopied):
     answerable = True
 
     def __init__(self, name: str, corpus: FileCorpus | None) -> None:
-        """Find the data set's splits.
+        """Find the data set's splits on this machine; questions are loaded at the first use of their split.
 
         Raises DataMissing: it is not on this machine; the message names the places and the command that gets it.
         """
@@ -98,7 +98,7 @@ class PublishedSource(Uncopied):
 
     @cached_property
     def digest(self) -> str:
-        """sha256 over the corpus and all questions: the tasks' identity."""
+        """sha256 over the corpus and all questions: the tasks' identity; cached."""
         rows = [[row.id, row.text, list(row.answers)] for split in self.splits for row in self._split(split)[0]]
         return digest([self._searched, rows])
 
@@ -131,6 +131,7 @@ class PublishedSource(Uncopied):
         return self._corpus
 
     def _split(self, split: str) -> tuple[tuple[Question, ...], dict[str, int]]:
+        """Load a split at its first use: return its questions, and the place of each by id."""
         if split not in self._rows:
             rows = load_questions(self.name, split)
             self._rows[split] = (rows, {row.id: place for place, row in enumerate(rows)})
@@ -138,6 +139,7 @@ class PublishedSource(Uncopied):
 
 
 def _check_index(key: int, size: int) -> int:
+    """Return an index within the size; KeyError for any other."""
     if not 0 <= key < size:
         raise KeyError(key)
     return key

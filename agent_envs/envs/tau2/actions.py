@@ -80,7 +80,7 @@ def _bare_call(body: str, tools: Collection[str]) -> Parsed:
 
 
 def _as_json(name: str, body: str) -> str:
-    """Return the JSON text of a call with keyword arguments, each a literal."""
+    """Return the JSON text of a call with keyword arguments, each a literal; _NotLiteral for any other."""
     if len(body) > 100_000:
         raise _NotLiteral("it is too long")
     tokens = list(_tokens(body))
@@ -108,7 +108,7 @@ def _tokens(body: str) -> Iterator[tuple[str, str]]:
 
 
 def _argument(tokens: list[tuple[str, str]], place: int) -> tuple[int, str, str]:
-    """Parse one `name=value` and its comma; return the position behind it, the name, and the value as JSON."""
+    """Parse one `name=value` and its comma; return the position behind it, the name, the JSON value, or raise _NotLiteral."""
     kinds = [kind for kind, _ in tokens[place : place + 2]]
     if kinds != ["word", "mark"] or tokens[place + 1][1] != "=":
         raise _NotLiteral("every argument needs its name, as in f(name=value)")
@@ -138,7 +138,7 @@ def _balance(open_marks: list[str], mark: str) -> None:
 
 
 def _json_of(kind: str, text: str) -> str:
-    """Return the JSON text of a token: a mark as it is, texts, numbers, and the words for true, false and null."""
+    """Return the JSON text of a token (mark, text, number, or a word for true, false, null); _NotLiteral for other words."""
     if kind == "mark":
         return text
     if kind == "text":
@@ -160,7 +160,7 @@ def _number(text: str) -> str:
 
 
 def _unescape(match: re.Match[str]) -> str:
-    """Return the character that an escape stands for."""
+    """Return the character that an escape stands for; an unknown escape stays, as in Python."""
     code = match[1] or match[2] or match[3]
     if code:
         return chr(min(int(code, 16), sys.maxunicode))

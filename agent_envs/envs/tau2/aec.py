@@ -82,7 +82,7 @@ class DualControl(AECEnv):  # type: ignore[misc]
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Start a conversation.
+        """Start a conversation: pick the task, open it, and set both sides' rewards, ends, messages and infos.
 
         Args:
             seed: picks the task, where none is named.
@@ -106,14 +106,14 @@ class DualControl(AECEnv):  # type: ignore[misc]
         self.agent_selection = _PLAYERS[self.dialogue.turn]
 
     def observe(self, agent: str) -> dict[str, str]:
-        """Return a side's observation: all that it has not seen before its coming turn."""
+        """Return a side's observation: all that it has not seen before its coming turn; UsageError for an unknown side."""
         if agent not in self._unseen:
             fix = f"the sides are {AGENT} and {USER}" if self._unseen else "call reset() first"
             raise UsageError(f"dual_control: observe({agent!r}); {fix}")
         return {"text": text_of(self._unseen[agent])}
 
     def step(self, action: str | None) -> None:
-        """Take the turn of the side whose turn it is."""
+        """Take the turn of the side whose turn it is; after the end, remove that side. UsageError without a conversation."""
         if not self.agents:
             raise UsageError("dual_control: step() without a conversation; call reset() first")
         player = self.agent_selection
@@ -142,7 +142,7 @@ class DualControl(AECEnv):  # type: ignore[misc]
         self._accumulate_rewards()
 
     def render(self) -> str | None:
-        """Return the whole conversation, both sides' calls included."""
+        """Return the whole conversation, both sides' calls included; None unless made with render_mode="ansi"."""
         return transcript(self.dialogue.lines) if self.render_mode == "ansi" else None
 
     def close(self) -> None:
@@ -161,5 +161,6 @@ class DualControl(AECEnv):  # type: ignore[misc]
         self.truncations = dict.fromkeys(self.agents, cut)
 
     def _info(self, player: str) -> dict[str, Any]:
+        """Return a player's info: the task's id, and the messages that the player has not been given yet."""
         messages = [message.as_dict() for message in self._unseen[player]]
         return {"task_id": self.task.id, "messages": messages, "events": []}

@@ -69,12 +69,12 @@ class SideView:
 
     @cached_property
     def tools(self) -> tuple[dict[str, Any], ...]:
-        """The schemas of the side's tools."""
+        """The schemas of the side's tools, cached."""
         return tuple(self.rules.tools_of(self.side))
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names of the side's tools."""
+        """The names of the side's tools, cached."""
         return frozenset(tool["function"]["name"] for tool in self.tools)
 
     def opening(self, task: Tau2Task, dialogue: Dialogue, instructions: str = "") -> tuple[Message, ...]:

@@ -122,6 +122,7 @@ def airline(database: Database, compat: Compat = ORIGINAL, policy: str = "") -> 
 
 
 def _find(world: World, table: str, key: str) -> dict[str, Any]:
+    """Return a record of a table; a tool's failure that names it where there is none."""
     return present(world.agent.get(table, key), f"{table[:-1].capitalize()} {key} not found")
 
 
@@ -132,7 +133,7 @@ def _instance(world: World, flight_number: str, date: str) -> dict[str, Any]:
 
 
 def _free_instance(world: World, choice: ChosenFlight, cabin: str, passengers: int) -> dict[str, Any]:
-    """Return the record of a flight on a date with seats for so many passengers."""
+    """Return the record of a flight on a date with seats for so many passengers; a tool's failure if it has none."""
     number, date = choice["flight_number"], choice["date"]
     instance = _instance(world, number, date)
     if instance["status"] != "available":
@@ -150,6 +151,7 @@ def _records(values: Any, shape: Any, where: str) -> Any:
 
 
 def _leg(world: World, choice: ChosenFlight, price: int) -> dict[str, Any]:
+    """Return a leg of a trip: the flight's number and places, with the date chosen and the price."""
     flight = _find(world, "flights", choice["flight_number"])
     return {**{name: flight[name] for name in _WAY}, "date": choice["date"], "price": price}
 
@@ -239,7 +241,7 @@ def search_onestop_flight(world: World, origin: str, destination: str, date: str
 
 
 def _first_free(names: tuple[str, ...], ids: Container[str], kind: str) -> str:
-    """Return the first id that is not in use."""
+    """Return the first id that is not in use; a tool's failure if all are."""
     for name in names:
         if name not in ids:
             return name
@@ -357,7 +359,7 @@ def send_certificate(world: World, user_id: str, amount: int) -> str:
 
 
 def _settle(world: World, reservation: dict[str, Any], payment_id: str, total: int) -> list[dict[str, Any]]:
-    """Pay the price of an update (less than nothing is a refund) and return the payments to be booked: one, or none."""
+    """Pay an update's price (below 0: a refund) and return the payments to be booked; a tool's failure if it cannot be paid."""
     user_id = reservation["user_id"]
     method = present(_find(world, "users", user_id)["payment_methods"].get(payment_id), "Payment method not found")
     if method["source"] == "certificate":
@@ -420,7 +422,7 @@ def update_reservation_flights(
 
 
 def _kept_leg(reservation: dict[str, Any], cabin: str, choice: ChosenFlight) -> dict[str, Any] | None:
-    """Return the leg of a reservation that a choice repeats in the same cabin."""
+    """Return the leg of a reservation that a choice repeats in the same cabin; None if it is a new one."""
     if cabin != reservation["cabin"]:
         return None
     key = (choice["flight_number"], choice["date"])

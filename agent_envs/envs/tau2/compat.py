@@ -27,7 +27,7 @@ class Compat:
 
     @classmethod
     def from_name(cls, name: str) -> "Compat":
-        """Return the switches of "tau2-1.0.1" (every bug) or "fixed" (none)."""
+        """Return the switches of "tau2-1.0.1" (every bug) or "fixed" (none); UsageError for other names."""
         if name not in ("tau2-1.0.1", "fixed"):
             raise UsageError(f'compat={name!r}; choose "tau2-1.0.1" (the original, bugs included) or "fixed"')
         return cls(**{switch.name: name == "tau2-1.0.1" for switch in fields(cls)})

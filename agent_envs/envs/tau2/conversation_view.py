@@ -152,11 +152,13 @@ class _ViewBuilder:
             yield ViewEntry(_NAMES[line.sender], "words", odd, line.text, turn=turn)
 
     def _call(self, tool_call: ToolCall, reply: ToolReply, turn: int) -> Iterator[ViewEntry]:
+        """Yield two entries, a tool's call and its result, under the name of the side that called."""
         participant = _NAMES[reply.requestor]
         yield ViewEntry(participant, "call", tool_call.name, arguments_text(tool_call.arguments), reply.error, turn)
         yield ViewEntry(participant, "result", tool_call.name, _lay_out(reply.content), reply.error, turn)
 
     def _changes(self, before: DomainState, after: DomainState, participant: str, turn: int) -> Iterator[ViewEntry]:
+        """Yield an entry for each record that a call changed, with a mark."""
         for record, diffs in _group_by_record(differences(self.domain, before, after)).items():
             text = "\n".join(_lines(diffs))
             yield ViewEntry(participant, "change", record, text, turn=turn, mark=self._mark(diffs))
@@ -183,7 +185,7 @@ class _ViewBuilder:
             yield from self._judge(self.full, self.criteria, score_of(self.episode.turns[-1]).get(f"{NL_ASSERTION}*"))
 
     def _db_checks(self, counts: bool) -> Iterator[ViewCheck]:
-        """Yield checks of the expected changes of the databases, and of changes that were not expected."""
+        """Yield checks of the expected changes of the databases, and of changes that were not expected; none if unknown."""
         world, expected = self.dialogue.world, self.expected
         if expected is None:
             return
@@ -232,6 +234,7 @@ def _view_checks(
 
 
 def _group_by_record(diffs: tuple[Difference, ...]) -> dict[str, list[Difference]]:
+    """Return the differences of each record, in the order in which the records come first."""
     records: dict[str, list[Difference]] = {}
     for item in diffs:
         records.setdefault(item.record, []).append(item)
@@ -239,12 +242,13 @@ def _group_by_record(diffs: tuple[Difference, ...]) -> dict[str, list[Difference
 
 
 def _lines(diffs: list[Difference]) -> list[str]:
+    """Return the texts of the first differences, and how many more there are."""
     left = len(diffs) - MOST_MEMBERS
     return [item.text for item in diffs[:MOST_MEMBERS]] + ([f"and {left:,} more"] if left > 0 else [])
 
 
 def _lay_out(content: str) -> str:
-    """Return a result as its caller saw it; a record gets a line for each member."""
+    """Return a result with a line for each member of a record; as it is if it is none, or would grow too much."""
     if content[:1] not in ("{", "["):
         return content
     try:

@@ -95,6 +95,7 @@ def same(database: Database, one: Changes, other: Changes) -> bool:
 
 
 def _additions(changed: Table, pristine: Table) -> list[str]:
+    """Return the keys of a changed table that the pristine one lacks."""
     return [key for key in changed if key not in pristine]
 
 

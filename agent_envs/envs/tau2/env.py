@@ -129,7 +129,7 @@ class Tau2Env(TurnEnv):
         self._views: tuple[Task, Tau2Task] | None = None
 
     def _world(self, tasks: str, policy: str, compat: str, difficulty: str, world: int) -> tuple[Domain, TaskSource]:
-        """Return the domain and the source of tasks."""
+        """Return the domain and the source of tasks; UsageError for arguments that do not go together."""
         name, domain = type(self).__name__, self.domain
         choice(name, "policy", policy, POLICIES)
         if policy == "workflow" and tasks != "official":
@@ -204,6 +204,7 @@ class Tau2Env(TurnEnv):
         start_key = digest(["start", task.digest, seed])[:16]
 
         def begin() -> Dialogue:
+            """Start the conversation and play it up to the policy's first turn."""
             return self._start_conversation(task, start, start_key)
 
         if isinstance(self.partner, ChatPartner) and self.services.recording is None:
@@ -232,7 +233,7 @@ class Tau2Env(TurnEnv):
         return dialogue
 
     def restate(self, episode: Episode) -> str:
-        """Return the form of a turn: the task is in the words of the other side."""
+        """Return the form of a turn, as the task is in the words of the other side; "" without examples."""
         return "As in the example, call a tool, or write to the other side." if self.examples else ""
 
     def form_reminder(self) -> str:
@@ -240,6 +241,7 @@ class Tau2Env(TurnEnv):
         return ""
 
     def _extras(self, episode: Episode) -> dict[str, Any]:
+        """Return the count of changes made without consent as a further info key."""
         return {"unconsented_changes": self._count_unconsented(episode.task, episode.state)}
 
     def _count_unconsented(self, task: Task, dialogue: Dialogue) -> int:
@@ -295,7 +297,7 @@ class Tau2Env(TurnEnv):
 def _partner(
     name: str, side: str, players: Mapping[str, Any], persona: str | Mapping[str, Any], guidelines: str
 ) -> Partner | None:
-    """Return the partner that plays the other side; None in solo mode."""
+    """Return the partner that plays the other side, None in solo mode; UsageError for a persona or guidelines without use."""
     role = "agent" if side == "user" else "user"
     if persona != "task" and side != "agent":
         raise UsageError(f"{name}: persona={persona!r} has no meaning without a simulated user; leave it out")
@@ -311,7 +313,7 @@ def _partner(
 
 
 def _with_consent(name: str, consent: str, partner: Partner | None, persona: str | Mapping[str, Any]) -> ScriptedUser:
-    """Return the scripted user with another setting of `consent`."""
+    """Return the scripted user with another setting of `consent`; UsageError for other partners."""
     choice(name, "consent", consent, CONSENTS)
     if not isinstance(partner, ScriptedUser):
         raise UsageError(f"{name}: consent={consent!r} is of the scripted user; leave it out")

@@ -79,6 +79,7 @@ class Evaluation:
 
 
 def _product(components: Iterable[float | None]) -> float:
+    """Return the product of components; None counts as 0, and of no components it is 1."""
     return prod((component or 0.0 for component in components), start=1.0)
 
 
@@ -148,6 +149,7 @@ def matches(action: ExpectedAction, call: ToolCall, zero_argument_match: bool) -
 
 
 def _pick(arguments: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the arguments of these names; a name that is not there is left out."""
     return {name: arguments[name] for name in names if name in arguments}
 
 

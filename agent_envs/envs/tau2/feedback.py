@@ -63,7 +63,7 @@ def _stage(situation: str) -> str:
 
 
 def _next(rows: Sequence[Mapping[str, Any]], names: Sequence[str], side: str) -> Hint:
-    """Return the heuristic's next turn as a hint."""
+    """Return the heuristic's next turn as a hint: its call, or its words by kind and side."""
     tools = [{"function": {"name": name}} for name in names]
     text = act(Request("", 0, _translate(rows, tools), tools))
     action = read_action(text, names)
@@ -103,10 +103,11 @@ def _translate(rows: Sequence[Mapping[str, Any]], tools: Sequence[dict[str, Any]
 
 @lru_cache(maxsize=1024)
 def _speaks(text: str, names: frozenset[str]) -> bool:
-    """Return whether a turn is words to the other side."""
+    """Return whether a turn is words to the other side, cached."""
     return isinstance(read_action(text, names), Say)
 
 
 def _are_alike(text: str, rule_text: str) -> bool:
+    """Return whether a text has at least a fixed share of the words of the rules' text, both cut to 5,000 characters."""
     rule_words = set(_WORD.findall(rule_text.lower()[:5_000]))
     return len(rule_words & set(_WORD.findall(text.lower()[:5_000]))) >= _ALIKE * len(rule_words)

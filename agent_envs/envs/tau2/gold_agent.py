@@ -67,6 +67,7 @@ def _script(task: Task, domain: str, side: Side, solo: bool) -> tuple[Line, ...]
 
 
 def _criteria(task: Task, domain: str) -> Criteria | None:
+    """Return a task's criteria; None where they cannot be read."""
     try:
         return tau2_task(task, domain).criteria
     except UsageError:  # criteria that cannot be read expect nothing
@@ -74,11 +75,12 @@ def _criteria(task: Task, domain: str) -> Criteria | None:
 
 
 def _are_same(one: Line, other: Line) -> bool:
+    """Return whether two lines have the same text and calls."""
     return (one.text, one.calls) == (other.text, other.calls)
 
 
 def _expected_lines(criteria: Criteria, solo: bool) -> list[Line]:
-    """Return the lines of the script: the expected actions, those of the user as requests, and the facts to communicate."""
+    """Return the script's lines: the expected actions (the user's as requests), then the facts to communicate or the end."""
     lines = [_line(action, place, solo) for place, action in enumerate(criteria.actions or ())]
     info = "; ".join(criteria.communicate_info)
     if solo:
@@ -95,5 +97,6 @@ def _line(action: ExpectedAction, place: int, solo: bool) -> Line:
 
 
 def _call_text(action: ExpectedAction) -> str:
+    """Return an expected action as text: the name with its arguments in brackets."""
     arguments = ", ".join(f"{name}={value!r}" for name, value in json.loads(action.arguments).items())
     return f"{action.name}({arguments})"

@@ -112,6 +112,7 @@ def _databases(name: str, folder: Path) -> tuple[Database, ...]:
 
 
 def _text(path: str) -> str:
+    """Read a file of the official data as text."""
     return official_bytes(path).decode()
 
 
@@ -147,7 +148,7 @@ class Deck:
         }
 
     def split(self, name: str | None) -> tuple[str, ...]:
-        """Return the ids of a split in file order; None means all."""
+        """Return the ids of a split in file order, all for None; UsageError for an unknown split."""
         if name is None:
             return self.ids
         if name not in self.splits:
@@ -155,7 +156,7 @@ class Deck:
         return self.splits[name]
 
     def task(self, task_id: str) -> dict[str, Any]:
-        """Return a task's record, to read only; it is parsed once."""
+        """Return a task's record, to read only and parsed once; UsageError for an unknown id."""
         if task_id not in self._texts:
             raise UsageError(f"tau2 has no task {task_id!r} in this domain")
         if task_id not in self._parsed:
@@ -175,5 +176,6 @@ def deck(domain: str) -> Deck:
 
 @cache
 def _deck(domain: str, folder: Path) -> Deck:
+    """Read a domain's official tasks and splits, cached by folder."""
     splits = json.loads(official_bytes(f"domains/{domain}/split_tasks.json"))
     return Deck(official_bytes(f"domains/{domain}/tasks.json"), splits)

@@ -27,7 +27,7 @@ class HeuristicAgent:
     name, service = "heuristic", ""
 
     def speak(self, scene: Scene) -> tuple[Line | None, Any]:
-        """Return the heuristic's line on all that was said so far."""
+        """Return the heuristic's line on all that was said so far; a malformed one becomes a question."""
         rules = scene.rules
         face = SideView(rules, "assistant", rules.max_agent_turns or rules.max_steps)
         messages = [message.as_dict() for message in face.conversation(scene.public, scene.dialogue)]
@@ -50,7 +50,7 @@ PLAYERS: dict[tuple[Side, str], Callable[[Any], Partner]] = {
 def make_partner(
     side: Side, who: str | ChatModel, persona: str | Mapping[str, Any] = "task", guidelines: str = "own"
 ) -> Partner:
-    """Return the partner that plays a side.
+    """Return the partner that plays a side; UsageError for an unknown one.
 
     Args:
         side: "user" or "assistant".
@@ -72,6 +72,7 @@ def take_turn(partner: Partner, scene: Scene) -> Dialogue:
     """Let a partner speak, and return the conversation of its scene behind it."""
 
     def speak(dialogue: Dialogue) -> tuple[Line | None, Any]:
+        """Let the partner speak with the conversation as it stands."""
         return partner.speak(replace(scene, dialogue=dialogue))
 
     return answered(scene.rules, scene.dialogue, scene.side, speak)

@@ -75,6 +75,7 @@ def shaped(value: Any, shape: Shape, where: str = "value") -> Any:
 
 
 def _text(value: Any, where: str) -> str:
+    """Return a text unchanged; SchemaError with the place for anything else."""
     if not isinstance(value, str):
         raise SchemaError(f"{where}: a text is needed")
     return value
@@ -93,7 +94,7 @@ def _number(value: Any, where: str) -> float:
 
 
 def _integer(value: Any, where: str) -> int:
-    """Return a value as an int; whole floats, texts and truths are read loosely, up to a number of digits."""
+    """Return a value as an int; whole floats, texts and truths are read loosely, SchemaError for others."""
     if isinstance(value, bool | int):
         return int(value)
     match = _WHOLE.fullmatch(value.strip()) if isinstance(value, str) else None
@@ -105,7 +106,7 @@ def _integer(value: Any, where: str) -> int:
 
 
 def _truth(value: Any, where: str) -> bool:
-    """Return a value as a bool; the original's words and numbers for true and false are read."""
+    """Return a value as a bool; the original's words and numbers for true and false are read, SchemaError for others."""
     plain = value.lower() if isinstance(value, str) else value
     for texts, meaning in (
         (("true", "1", "yes", "y", "on", "t"), True),
@@ -120,18 +121,21 @@ _SCALARS: dict[type, Callable[[Any, str], Any]] = {str: _text, int: _integer, fl
 
 
 def _choice(value: Any, shape: tuple[str, ...], where: str) -> Any:
+    """Return one of the possible texts unchanged; SchemaError with the place for anything else."""
     if not isinstance(value, str) or value not in shape:
         raise SchemaError(f"{where}: one of {', '.join(shape)} is needed")
     return value
 
 
 def _list(value: Any, shape: list[Shape], where: str) -> Any:
+    """Return a list as a tuple, each item shaped; SchemaError where it is none."""
     if not isinstance(value, list | tuple):
         raise SchemaError(f"{where}: a list is needed")
     return tuple(shaped(item, shape[0], f"{where}[{position}]") for position, item in enumerate(value))
 
 
 def _record(value: Any, shape: Mapping[str, Shape], where: str) -> Any:
+    """Return an object with just the members of the shape, each shaped; SchemaError where it is none."""
     if not isinstance(value, dict):
         raise SchemaError(f"{where}: an object is needed")
     return {name: _member(value, name, inner, where) for name, inner in shape.items()}
@@ -158,12 +162,14 @@ def _closed_record(value: Any, shape: Closed, where: str) -> Any:
 
 
 def _each_value(value: Any, shape: Each, where: str) -> Any:
+    """Return an object of any names, each value shaped; SchemaError where it is none."""
     if not isinstance(value, dict):
         raise SchemaError(f"{where}: an object is needed")
     return {name: shaped(item, shape.shape, f"{where}.{name}") for name, item in value.items()}
 
 
 def _tagged_record(value: Any, shape: Tagged, where: str) -> Any:
+    """Return an object shaped by the kind that one member names; SchemaError for an unknown kind."""
     tag = value.get(shape.member) if isinstance(value, dict) else None
     if not isinstance(tag, str) or tag not in shape.shapes:
         raise SchemaError(f"{where}.{shape.member}: one of {', '.join(shape.shapes)} is needed")

@@ -78,20 +78,24 @@ def retail(database: Database, compat: Compat = ORIGINAL, policy: str = "") -> D
 
 
 def _find(world: World, table: str, key: str) -> dict[str, Any]:
+    """Return a record of a table; a tool's failure where there is none."""
     return present(world.agent.get(table, key), f"{table[:-1].capitalize()} not found")
 
 
 def _variant(world: World, product_id: str, item_id: str) -> dict[str, Any]:
+    """Return a variant of a product; a tool's failure where either is not there."""
     variants: dict[str, dict[str, Any]] = _find(world, "products", product_id)["variants"]
     return present(variants.get(item_id), "Variant not found")
 
 
 def _method(world: World, user_id: str, payment_method_id: str) -> dict[str, Any]:
+    """Return a user's payment method; a tool's failure where either is not there."""
     methods: dict[str, dict[str, Any]] = _find(world, "users", user_id)["payment_methods"]
     return present(methods.get(payment_method_id), "Payment method not found")
 
 
 def _is_gift_card(method: dict[str, Any]) -> bool:
+    """Return whether a payment method is a gift card."""
     return bool(method["source"] == "gift_card")
 
 
@@ -109,11 +113,12 @@ def _missing_item(order: dict[str, Any], item_ids: list[str]) -> str | None:
 
 
 def _first_item(order: dict[str, Any], item_id: str) -> dict[str, Any]:
+    """Return the first item of an order with an id; StopIteration where there is none."""
     return next(item for item in order["items"] if item["item_id"] == item_id)
 
 
 def _replacement(world: World, order: dict[str, Any], item_id: str, new_item_id: str) -> tuple[dict[str, Any], float]:
-    """Return the variant that replaces an item, and how much more it costs."""
+    """Return the variant that replaces an item, and how much more it costs; a tool's failure if it is not available."""
     item = _first_item(order, item_id)
     variant = _variant(world, item["product_id"], new_item_id)
     if not variant["available"]:
@@ -122,6 +127,7 @@ def _replacement(world: World, order: dict[str, Any], item_id: str, new_item_id:
 
 
 def _address(*values: str) -> dict[str, str]:
+    """Return an address from its values in the order of its fields; SchemaError for one that is no text."""
     names = ("address1", "address2", "city", "state", "country", "zip")
     return dict(shaped(dict(zip(names, values, strict=True)), _ADDRESS, "address"))
 
@@ -260,6 +266,7 @@ def exchange_delivered_order_items(
 
 
 def _pending_order(world: World, order_id: str) -> dict[str, Any]:
+    """Return an order whose status is pending in some way; a tool's failure for any other."""
     order = _find(world, "orders", order_id)
     if "pending" not in order["status"]:
         raise ToolFailure("Non-pending order cannot be modified")
@@ -281,7 +288,7 @@ def modify_pending_order_address(
 def _replacements(
     world: World, order: dict[str, Any], item_ids: list[str], new_item_ids: list[str]
 ) -> tuple[list[dict[str, Any]], float]:
-    """Return the variants that replace a pending order's items, and how much more they cost together."""
+    """Return the variants that replace a pending order's items, and how much more they cost, or raise a tool's failure."""
     missing = _missing_item(order, item_ids)
     if missing is not None:
         raise ToolFailure(f"{missing} not found")
@@ -327,6 +334,7 @@ def modify_pending_order_items(
 
 
 def _payment(transaction_type: str, amount: float, payment_method_id: str) -> dict[str, Any]:
+    """Return an entry of a payment history."""
     return {"transaction_type": transaction_type, "amount": float(amount), "payment_method_id": payment_method_id}
 
 

@@ -39,7 +39,7 @@ def reached(domain: Domain, task: Tau2Task, dialogue: Dialogue, solo: bool = Fal
 
 @lru_cache(maxsize=1024)
 def state_changes(domain: Domain, task: Tau2Task) -> tuple[Difference, ...]:
-    """Return the changes of the expected actions, each followed by its consequences."""
+    """Return the changes of the expected actions, each followed by its consequences; cached."""
     return differences(domain, initial_world(domain, task), solved_world(domain, task))
 
 
@@ -84,6 +84,7 @@ def progress_of(before: float, after: float) -> ToolResult:
 
 
 def _text(value: float | None) -> str:
+    """Return a number as text; a question mark for None."""
     return "?" if value is None else f"{value:g}"
 
 
@@ -106,7 +107,7 @@ def succeeded(score: Evaluation, reward: str) -> bool:
 
 
 def make_reward(name: str) -> RewardSpec:
-    """Return the reward of a name."""
+    """Return the reward of a name; UsageError for an unknown one."""
     if name not in REWARDS:
         raise UsageError(f"tau2: reward={name!r} is unknown; the rewards are {', '.join(REWARDS)}")
     if name == "dense":
@@ -118,6 +119,7 @@ def make_reward(name: str) -> RewardSpec:
 
 
 def _gain(trajectory: Trajectory) -> float:
+    """Return the progress that the last turn gained; 0 where it has no such result."""
     return float(_typed_result(trajectory.last, _PROGRESS).get("gained", "0"))
 
 
@@ -125,6 +127,7 @@ def _share(reward: str, component: str) -> Any:
     """Return the value of one component's share of a reward, 0 for a turn that has no score."""
 
     def value(trajectory: Trajectory) -> float:
+        """Return this component's share of the score; 0 for a turn without a score."""
         score = score_of(trajectory.last)
         return _shares(score, reward).get(component, 0.0) if score else 0.0
 
@@ -148,6 +151,7 @@ def _correction(reward: str) -> Any:
 
 
 def _in_order(shares: dict[str, float]) -> list[float]:
+    """Return the shares of all components in their fixed order, 0 for one that does not count."""
     return [shares.get(component, 0.0) for component in COMPONENTS]
 
 

@@ -54,7 +54,7 @@ def calculate(world: World, expression: str) -> str:
 
 
 def _parse(expression: str) -> ast.expr:
-    """Parse an expression as Python; one that could exhaust its parser is refused first."""
+    """Parse an expression as Python; ValueError for bad syntax, and for one that could exhaust the parser."""
     if len(expression) > _LONGEST:
         raise ValueError("the expression is too long")
     # Of a run of signs, the first of which may stand between two numbers, the others are one, so that a long one is not deep.
@@ -73,7 +73,7 @@ def _parse(expression: str) -> ast.expr:
 
 
 def _value(node: ast.expr) -> Any:
-    """Evaluate a node; errors are ValueErrors and Python's arithmetic ones."""
+    """Evaluate a node; ValueError for syntax other than arithmetic, ToolFailure for a division by zero."""
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         return node.value
     if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:

@@ -24,7 +24,7 @@ _PHRASES = (
 
 
 def next_action(env: TurnEnv) -> str:
-    """Return the agent's next line by the criteria; for a user, the scripted user's answer to the conversation so far."""
+    """Return the agent's next line by the criteria; for a user, the scripted user's. UsageError with a live service."""
     core = env.unwrapped
     assert isinstance(core, Tau2Env)
     if core.live_service:
@@ -37,6 +37,7 @@ def next_action(env: TurnEnv) -> str:
 
 
 def _render(line: Line) -> str:
+    """Return a line as the policy writes it: its calls if there are any, else its text."""
     return ToolCallProtocol.render(line.calls) if line.calls else line.text
 
 
@@ -77,7 +78,7 @@ def _words(core: Tau2Env) -> list[str]:
 
 
 def _value(schema: dict[str, Any], words: list[str], rng: random.Random) -> Any:
-    """Draw a value that fits a schema; its texts are words from the conversation."""
+    """Draw a value that fits a schema, in lists and objects too; its texts are words from the conversation."""
     kind = schema["type"]
     if "enum" in schema:
         return rng.choice(schema["enum"])

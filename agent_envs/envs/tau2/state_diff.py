@@ -42,7 +42,7 @@ class Difference:
 
     @property
     def text(self) -> str:
-        """The member, with its old and its new value."""
+        """The member with its old and its new value, or as added or removed."""
         place = _place(self.path)
         if self.old is ABSENT:
             return f"{place} added: {_value(self.new)}".lstrip()
@@ -86,6 +86,7 @@ def _touched_records(state: DomainState) -> Iterator[tuple[str, str, str]]:
 
 
 def _record(view: View, table: str, key: str) -> Any:
+    """Return a record of a table; ABSENT where there is none."""
     record = view.get(table, key)
     return ABSENT if record is None else record
 
@@ -104,6 +105,7 @@ def _compare(old: Any, new: Any, path: Path) -> Iterator[tuple[Path, Any, Any]]:
 
 
 def _member(value: Any, name: str | int) -> Any:
+    """Return a member of an object or an item of a tuple; ABSENT where there is none."""
     if isinstance(value, dict):
         return value.get(name, ABSENT)
     return value[name] if isinstance(value, tuple) and isinstance(name, int) and name < len(value) else ABSENT
@@ -118,10 +120,12 @@ def _value_at(record: Any, path: Path) -> Any:
 
 
 def _are_equal(one: Any, other: Any) -> bool:
+    """Return whether two values are identical as JSON, or both absent."""
     return one is other or (one is not ABSENT and other is not ABSENT and identical(one, other))
 
 
 def _place(path: Path) -> str:
+    """Return a path as text: dots before names, brackets around numbers."""
     text = "".join(f"[{name}]" if isinstance(name, int) else f".{name}" for name in path)
     return text.removeprefix(".")
 

@@ -218,10 +218,12 @@ def scenario_text(persona: str, instructions: Instructions | str) -> str:
 
 
 def _json(arguments: Any) -> str:
+    """Return arguments as canonical JSON."""
     return canonical_json(thawed(arguments))
 
 
 def _function(row: Mapping[str, Any]) -> FunctionCall:
+    """Parse a row as a call of a function; without `assert_value` it must return True."""
     return FunctionCall(row["env_type"], row["func_name"], _json(row["arguments"]), row.get("assert_value", True))
 
 
@@ -240,6 +242,7 @@ def _criteria(row: Mapping[str, Any] | None) -> Criteria | None:
 
 
 def _action(row: Mapping[str, Any]) -> ExpectedAction:
+    """Parse a row as an expected action."""
     return ExpectedAction(
         row["action_id"], row["requestor"], row["name"], _json(row["arguments"]), row["compare_args"]
     )  # fmt: skip

@@ -32,7 +32,7 @@ def initial_world(domain: Domain, task: Tau2Task) -> DomainState:
 def started_world(
     domain: Domain, data: str, actions: tuple[FunctionCall, ...], history: tuple[Line, ...]
 ) -> DomainState:
-    """Return `initial_world` by its parts: one for the task with its criteria and without."""
+    """Return `initial_world` by its parts, cached: one for the task with its criteria and without."""
     state = _with_data(domain, FRESH, json.loads(data)) if data else FRESH
     for action in actions:
         _, state = run(domain, state, action)
@@ -41,7 +41,7 @@ def started_world(
 
 @lru_cache(maxsize=4096)
 def expected_world(domain: Domain, task: Tau2Task) -> DomainState:
-    """Return the world after the expected actions; what fails among them changes what it changed.
+    """Return the world after the expected actions, cached; what fails among them changes what it changed.
 
     In the original the bill that `refuel_data` makes has another id here than in any conversation (`random_bill_id`).
     """
@@ -53,7 +53,7 @@ def expected_world(domain: Domain, task: Tau2Task) -> DomainState:
 
 @lru_cache(maxsize=4096)
 def solved_world(domain: Domain, task: Tau2Task) -> DomainState:
-    """Return the world in which the expected actions leave a conversation: each followed by what it brings about.
+    """Return the world in which the expected actions leave a conversation, each with what it brings about; cached.
 
     `expected_world` is what the official score compares; with the original's bugs no telecom conversation reaches it.
     """
@@ -69,7 +69,7 @@ def _act(domain: Domain, state: DomainState, task: Tau2Task) -> DomainState:
 
 @lru_cache(maxsize=16384)
 def expected_arguments(text: str) -> dict[str, Any]:
-    """Return the arguments of a task's own call, to read only."""
+    """Return the arguments of a task's own call, cached, to read only."""
     arguments: dict[str, Any] = json.loads(text)
     return arguments
 
@@ -107,7 +107,7 @@ def same_world(domain: Domain, one: DomainState, other: DomainState) -> bool:
 
 
 def _answers_by_call(lines: tuple[Line, ...]) -> Iterator[tuple[ToolCall, ToolReply]]:
-    """Yield each call with its answer, which the next line holds."""
+    """Yield each call with its answer, which the next line holds; ReplayMismatch where one is missing."""
     calls: tuple[ToolCall, ...] = ()
     for line in (*lines, Line("assistant")):
         replies = line.results if line.sender == "environment" else ()
@@ -120,6 +120,7 @@ def _answers_by_call(lines: tuple[Line, ...]) -> Iterator[tuple[ToolCall, ToolRe
 
 
 def _are_alike(one: str, other: str) -> bool:
+    """Return whether two replies are the same text or the same JSON."""
     return one == other or json_or_text(one) == json_or_text(other)
 
 

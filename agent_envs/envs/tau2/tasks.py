@@ -50,7 +50,7 @@ class RowSource(Uncopied):
         return len(self.ids(split))
 
     def get(self, split: str, key: int | str) -> Task:
-        """Return a task of a split by index >= 0 or by id."""
+        """Return a task of a split by index >= 0 or by id, parsed once; KeyError if there is none."""
         ids = self.ids(split)
         if isinstance(key, int):
             if not 0 <= key < len(ids):
@@ -64,6 +64,7 @@ class RowSource(Uncopied):
 
     @cached_property
     def _members(self) -> dict[str, frozenset[str]]:
+        """Return the ids of each split as a set, cached."""
         return {split: frozenset(self.ids(split)) for split in self.splits}
 
 
@@ -71,7 +72,7 @@ class OfficialSource(RowSource):
     """The published tasks of a domain, one deck for all environments of a process."""
 
     def __init__(self, domain: str) -> None:
-        """Load the deck.
+        """Load the deck: its splits, our own ones and the digest of its files.
 
         Raises:
             UsageError: an unknown domain.
@@ -93,7 +94,7 @@ class OfficialSource(RowSource):
 
 @cache
 def drawn_split(domain: str, split: str) -> tuple[str, ...]:
-    """Return the ids that fall into one of our 80/20 splits of the base tasks, in file order.
+    """Return the ids that fall into one of our 80/20 splits of the base tasks, in file order; cached.
 
     They are `train80`, `test20`, and `pooled_` before either: drawn over the base tasks of all domains, 56 of 278 for test.
 
@@ -110,7 +111,7 @@ def drawn_split(domain: str, split: str) -> tuple[str, ...]:
 
 @cache
 def _draw_test_pairs(name: str, domains: tuple[str, ...]) -> frozenset[tuple[str, str]]:
-    """Draw the (domain, task id) of the test split, a fixed share of all base tasks of these domains."""
+    """Draw the (domain, task id) of the test split, a fixed share of these domains' base tasks, the same each time; cached."""
     pool = [(domain, task_id) for domain in domains for task_id in deck(domain).split("base")]
     Random(f"tau2/80-20/{name}/{SEED}").shuffle(pool)
     return frozenset(pool[: round(TEST_SHARE * len(pool))])

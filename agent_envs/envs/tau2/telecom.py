@@ -37,6 +37,7 @@ _KINDS = {"L": "lines", "D": "devices", "B": "bills", "C": "customers", "P": "pl
 
 
 def _find(world: World, table: str, key: str) -> Any:
+    """Return a record of a table; a tool's failure where there is none or the id is no text."""
     record = world.agent.get(table, key) if isinstance(key, str) else None
     return present(record, f"{_NAMES[table]} with ID {key} not found")
 
@@ -50,7 +51,7 @@ def _line_of(world: World, customer_id: str, line_id: str) -> Any:
 
 @lru_cache(maxsize=32)
 def _directory(database: Database) -> dict[str, tuple[str, str]]:
-    """Map each number in the pristine tables to the keys of the customer and the line that a search finds first."""
+    """Map each number in the pristine tables to the keys of the customer and line found first; {} if a search may fail."""
     lines, customers = database.tables["lines"], database.tables["customers"]
     entries: dict[str, tuple[str, str]] = {}
     for key, customer in customers.items():
@@ -103,14 +104,17 @@ def _customer_by_phone(world: World, phone_number: str) -> Any:
 
 
 def _bills_of(world: World, customer: Any) -> list[Any]:
+    """Return a customer's bills; a tool's failure where one is not there."""
     return [_find(world, "bills", bill_id) for bill_id in customer["bill_ids"]]
 
 
 def _first_bill(world: World, customer: Any, status: str) -> Any:
+    """Return a customer's first bill of a status; None where there is none."""
     return next((bill for bill in _bills_of(world, customer) if bill["status"] == status), None)
 
 
 def _add_bill(world: World, customer_id: str, bill: dict[str, Any]) -> None:
+    """Add a bill to its table and to the customer's list."""
     world.agent.add("bills", bill["bill_id"], bill)
     world.agent.edit("customers", customer_id)["bill_ids"].append(bill["bill_id"])
 
@@ -240,6 +244,7 @@ def disable_roaming(world: World, customer_id: str, line_id: str) -> str:
 
 
 def _set_roaming(world: World, customer_id: str, line_id: str, allowed: bool, word: str) -> str:
+    """Turn a line's roaming on or off, and return the reply; nothing changes where it is so already."""
     if _line_of(world, customer_id, line_id)["roaming_enabled"] == allowed:
         return f"Roaming was already {word}"
     world.agent.edit("lines", line_id)["roaming_enabled"] = allowed
@@ -283,6 +288,7 @@ def _charge(world: World, customer_id: str, amount: float, description: str) -> 
 
 
 def _item(description: str, amount: float) -> dict[str, Any]:
+    """Return an item of a bill, a charge of today."""
     return {"description": description, "amount": amount, "date": TODAY, "item_type": "Charge"}
 
 
@@ -374,7 +380,7 @@ def assert_no_overdue_bill(world: World, overdue_bill_id: str) -> bool:
 
 
 def synchronise(world: World) -> None:
-    """Carry the line's state to the phone, a payment to the bill, and a payment request to the phone."""
+    """Carry the line's state to the phone, a payment to the bill, and its request to the phone; nothing without a number."""
     around = surroundings(world)
     number = around["phone_number"]
     if number is None:

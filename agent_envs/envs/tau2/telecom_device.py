@@ -49,14 +49,17 @@ class ApnSettings(TypedDict, total=False):
 
 
 def _with_bar(world: World, text: str) -> str:
+    """Return a text with the phone's status bar below it."""
     return f"{text}\nStatus Bar: {status_bar(world)}"
 
 
 def _on(value: object) -> str:
+    """Return ON for a true value, else OFF."""
     return "ON" if value else "OFF"
 
 
 def _yes(value: object) -> str:
+    """Return Yes for a true value, else No."""
     return "Yes" if value else "No"
 
 
@@ -70,6 +73,7 @@ def _flip(world: World, field: str, label: str, search: bool) -> str:
 
 
 def _drop_wifi(device: dict[str, Any]) -> None:
+    """Set the phone's Wi-Fi to not connected."""
     device.update(wifi_connected=False, wifi_ssid=None, wifi_signal_strength="none")
 
 
@@ -206,6 +210,7 @@ def check_app_permissions(world: World, app_name: str) -> str:
 
 
 def _granted_permissions(app: Any) -> list[str]:
+    """Return the permissions that an app has, in the fixed order."""
     return [name for name in PERMISSIONS if app["permissions"][name]]
 
 
@@ -353,6 +358,7 @@ def disconnect_vpn(world: World) -> str:
 
 
 def _drop_vpn(device: dict[str, Any]) -> None:
+    """Set the phone's VPN to not connected."""
     device.update(vpn_connected=False, vpn_details=None)
 
 

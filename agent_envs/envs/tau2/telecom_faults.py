@@ -150,6 +150,7 @@ def simulate_network_search(world: World) -> None:
 
 
 def _is_as_expected(world: World, expected_status: bool, read: Callable[[World], Any]) -> bool:
+    """Return whether what is read from the world equals the expected status."""
     return bool(read(world) == expected_status)
 
 

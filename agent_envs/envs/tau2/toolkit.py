@@ -82,7 +82,7 @@ class World:
 
     @property
     def phone(self) -> View:
-        """The user's database, for tools of domains that have one."""
+        """The user's database, for tools of domains that have one; UsageError for others."""
         if self.user is None:
             raise UsageError("this domain has no user database")
         return self.user
@@ -137,6 +137,7 @@ class Kit:
         """Register a function as a tool, described by its docstring up to the sections; it writes if its kind is "write"."""
 
         def register(function: F) -> F:
+            """Add a function to the kit as a tool, described by its docstring, and return the function unchanged."""
             name, text = function.__name__, (inspect.getdoc(function) or "").split("\n\nArgs:")[0]
             self.tools[name] = Tool(name, text, parameters_of(function, self.terms), function, kind == "write")
             return function
@@ -214,7 +215,7 @@ class FunctionOutcome:
 def call(
     domain: Domain, state: DomainState, requestor: str, name: str, arguments: Mapping[str, Any], solo: bool = False
 ) -> tuple[ToolOutcome, DomainState]:
-    """Execute a call, unchecked, then synchronise; the given state is not touched. Changes before a failure stay."""
+    """Execute a call, unchecked, and synchronise; the state given is not touched, failures are results. Changes before stay."""
     if requestor == "user" and (solo or domain.user is None):
         text = "User tool calls are not allowed in solo mode" if solo else "User tools not available"
         return ToolOutcome(f"Error: {text}", True, "domain"), state
@@ -230,7 +231,7 @@ def call(
 def run_function(
     domain: Domain, state: DomainState, side: str, name: str, arguments: Mapping[str, Any]
 ) -> tuple[FunctionOutcome, DomainState]:
-    """Execute an initial action or an assertion (a helper or a tool of that side), then synchronise."""
+    """Execute an initial action or assertion (a helper or tool of that side) and synchronise; UsageError for an unknown one."""
     kit = domain.user if side == "user" else domain.assistant
     function = kit.function(name) if kit is not None else None
     if function is None:

@@ -53,6 +53,7 @@ class Rules:
 
 
 def _done_schema() -> dict[str, Any]:
+    """Return the schema of the tool with which a side without a partner ends the episode."""
     text = "End the episode, once all is done. Call it alone: other calls of the same message are not carried out."
     parameters = {"type": "object", "properties": dict[str, Any](), "required": list[str]()}
     return {"type": "function", "function": {"name": DONE, "description": text, "parameters": parameters}}
@@ -80,7 +81,7 @@ def other(side: str) -> Side:
 
 
 def spoke(rules: Rules, dialogue: Dialogue, text: str, calls: tuple[ToolCall, ...] = ()) -> Dialogue:
-    """Return the conversation after a message of the side whose turn it is, and the environment's answers to its calls.
+    """Return the conversation after the message of a side: answers to its calls, or the other side's turn, or its end.
 
     Text beside calls is kept and delivered to nobody. In solo mode text that does not stop is the assistant's error.
 

@@ -117,7 +117,7 @@ class UserScript:
 
 
 def read_script(row: Mapping[str, Any], where: str = "user_script") -> UserScript:
-    """Read the script in a task's member `user_script`."""
+    """Read the script in a task's member `user_script`; UsageError for another form, too many entries or no want."""
     try:
         spec = shaped(thawed(row), _SCRIPT, where)
     except SchemaError as error:
@@ -144,6 +144,7 @@ def script_row(script: UserScript) -> dict[str, Any]:
 
 
 def _facts(rows: Any) -> tuple[Fact, ...]:
+    """Parse rows as facts."""
     return tuple(Fact(row["topic"], row["say"], row["value"]) for row in rows)
 
 

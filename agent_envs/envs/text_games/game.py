@@ -261,6 +261,7 @@ class TextGame(TurnEnv):
         return {"turns_left": 0 if episode.over else left}
 
     def _picture(self, episode: Episode) -> str:
+        """Return the game's drawing of the state."""
         return self.game.picture(episode.state)
 
 
@@ -293,8 +294,10 @@ A turn whose action is not in the list counts as `{default}`, unless invalid tur
 
 
 def _observation(text: str) -> Message:
+    """Return a text as a message from the environment."""
     return Message("user", text, "environment")
 
 
 def _shorten(text: str) -> str:
+    """Return a text, cut after 60 characters."""
     return text if len(text) <= 60 else text[:60] + "..."

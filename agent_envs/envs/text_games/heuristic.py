@@ -71,4 +71,5 @@ def _read(request: Request) -> tuple[str, str, random.Random]:
 
 
 def _act(action: str) -> str:
+    """Return an action in the form of the environment, behind a thought."""
     return f"THINK: This is the straight way, as far as I see.\nACTION: {action}"

@@ -18,13 +18,16 @@ class _Sieve:
         self.stream = stream
 
     def write(self, text: str) -> Any:
+        """Write a text, unless this thread is muted; return its length as written."""
         return len(text) if _muted[threading.get_ident()] else self.stream.write(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
+        """Write each of the lines."""
         for line in lines:
             self.write(line)
 
     def __getattr__(self, name: str) -> Any:
+        """Return the inner stream's attribute."""
         return getattr(self.stream, name)
 
 

@@ -130,7 +130,7 @@ class Actions:
 
 
 def _parse_tag(call: ToolCall) -> Wish:
-    """Return a tag's call as a wish; browse reads a page number at its end."""
+    """Return a tag's call as a wish: a program for python; browse reads a page number at its end."""
     text = json.loads(call.arguments)[_ARGUMENT[call.name]]
     if call.name == PYTHON:
         return Wish(call, program(text))

@@ -25,7 +25,7 @@ def check_names(**names: str) -> None:
 
 
 def offered_tools(tools: Sequence[str] | str, searchable: bool) -> tuple[str, ...]:
-    """Return the tools that are offered, in their fixed order.
+    """Return the tools that are offered, in their fixed order; UsageError for an unknown one.
 
     Args:
         tools: their names; `auto` leaves search and browse out where there is nothing to search.
@@ -39,14 +39,14 @@ def offered_tools(tools: Sequence[str] | str, searchable: bool) -> tuple[str, ..
 
 
 def texts(argument: str, value: Any) -> tuple[str, ...]:
-    """Return a list of texts as a tuple."""
+    """Return a list of texts as a tuple; UsageError for anything else."""
     if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
         raise UsageError(f"{_OWNER}: {argument}={value!r}; give a list of texts")
     return tuple(value)
 
 
 def levels_of(levels: Any) -> tuple[int | str, ...]:
-    """Return a list of levels as a tuple."""
+    """Return a list of levels, numbers or names, as a tuple; UsageError for anything else."""
     fits = isinstance(levels, Sequence) and not isinstance(levels, str)
     if not fits or any(isinstance(one, bool) or not isinstance(one, int | str) for one in levels):
         raise UsageError(f"{_OWNER}: levels={levels!r}; give a list of numbers or names, such as [1, 2]")

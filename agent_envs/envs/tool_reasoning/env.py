@@ -244,9 +244,8 @@ class ToolReasoning(TurnEnv):
         """Play a turn: an answer is judged and ends the episode, calls are carried out, a malformed turn gets the reason."""
         parsed, wishes = self.actions.read(action)
         if isinstance(parsed, Answer):
-            task, answer, notes = episode.task, final_answer(parsed.text), ()
-            if not self.strict:
-                answer, notes = undressed(answer, task.gold)
+            task = episode.task
+            answer, notes = undressed(final_answer(parsed.text), () if self.strict else task.gold)
             generated = isinstance(task.data, ToolReasoningData) and task.data.source == "math_world"
             right = self.toolbox(task).equal(answer, task.gold) and (not generated or worked_out(answer, task.gold))
             result = ended("right" if right else "wrong")
@@ -277,7 +276,7 @@ class ToolReasoning(TurnEnv):
         return settings.reader.name if place and settings.reader is not None else ""
 
     def toolbox(self, task: Task) -> Toolbox:
-        """Return the retriever, page reader and sandbox that back a task's tools."""
+        """Return the retriever, page reader and sandbox behind a task's tools, made anew if corpus or recording changed."""
         corpus, recording = self.source.corpus(task), self.services.recording
         digest = "" if corpus is None else corpus.digest
         cache_entry = self._toolbox

@@ -105,7 +105,7 @@ class MathVerifyEquality:
 
 
 def _compare(request: Any, seconds: float) -> dict[str, Any]:
-    """Compare in a fresh session. Whatever a text holds, `ascii` makes a literal of it, and so it is never code.
+    """Compare in a fresh session; a failed one is unequal. `ascii` makes a literal of any text, and so it is never code.
 
     Beside the verdict, a record has a flag where none was found: the sandbox's status, or `odd` for another value than one.
     """

@@ -74,6 +74,7 @@ class FeedbackContext:
         return onward
 
     def _fresh(self, name: str) -> bool:
+        """Return whether no query held a name yet."""
         return not any(name.lower() in query for query in self.queries)
 
 
@@ -107,5 +108,6 @@ def _next(talk: FeedbackContext) -> Hint:
 
 
 def _call_in(tool: str, text: str) -> str:
+    """Return the argument of a tool's first call in a text; empty where it has none."""
     call = _CALLED[tool].search(text)
     return (call[1] or call[2] or "").strip() if call else ""

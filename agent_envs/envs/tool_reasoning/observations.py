@@ -36,7 +36,7 @@ class DocumentPage:
 
 
 def corpus_document(corpus: Corpus, doc_id: str, links: Callable[[str], Sequence[tuple[str, str]]]) -> Document:
-    """Return a document of a corpus: neighbouring passages of one title are its sections.
+    """Return a document of a corpus; neighbouring passages of one title are its sections, a passage alone has none.
 
     Raises KeyError: no passage has that ID.
     """

@@ -38,6 +38,7 @@ def final_answer(text: str) -> str:
 
 
 def _within_length(text: str) -> str:
+    """Return a text without space around it; empty if it is too long to be compared."""
     return text.strip() if len(text) <= LONGEST else ""
 
 
@@ -86,7 +87,7 @@ def sound_format(trajectory: Trajectory) -> bool:
 
 
 def make_reward(name: str) -> RewardSpec:
-    """Return a reward spec."""
+    """Return a reward spec: hierarchical (ours or as released), or one term of accuracy, em or f1."""
     if name in ("hierarchical", "hierarchical_released"):
         released = name != "hierarchical"
         measure = "word overlap of the box with a gold answer" if released else "1 for a right answer"
@@ -141,29 +142,35 @@ def _released_format(trajectory: Trajectory) -> bool:
 
 
 def _policy_text(trajectory: Trajectory) -> str:
+    """Return the policy's texts of all turns, one below the other."""
     return "\n".join(str(turn.action) for turn in trajectory.turns)
 
 
 def _answer(trajectory: Trajectory) -> str | None:
+    """Return the final answer in the last turn; None if that was no answer."""
     parsed = trajectory.last.parsed
     return final_answer(parsed.text) if isinstance(parsed, Answer) else None
 
 
 def _gold(trajectory: Trajectory) -> tuple[str, ...]:
+    """Return the gold answers of a trajectory's task."""
     assert trajectory.task is not None
     return trajectory.task.gold
 
 
 def _right(trajectory: Trajectory) -> float:
+    """Return 1.0 if the episode's outcome is right; else 0.0."""
     return float(outcome_of(trajectory) == "right")
 
 
 def _exact_score(trajectory: Trajectory) -> float:
+    """Return 1.0 if the answer matches a gold one word for word once both are normalised; else 0.0."""
     answer = _answer(trajectory)
     return float(answer is not None and exact_match(answer, _gold(trajectory)))
 
 
 def _overlap(trajectory: Trajectory) -> float:
+    """Return the best token F1 of the answer with a gold one; 0.0 without an answer."""
     answer = _answer(trajectory)
     return 0.0 if answer is None else token_f1(answer, _gold(trajectory))
 

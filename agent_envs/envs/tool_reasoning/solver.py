@@ -60,6 +60,7 @@ def next_action(env: TurnEnv) -> str:
 
 
 def _thought(text: str, action: str) -> str:
+    """Return an action with a thought before it."""
     return f"<think>{text}</think>\n{action}"
 
 

@@ -102,7 +102,7 @@ class FileSource(Uncopied):
         return self._corpus
 
     def links(self, task: Task, doc_id: str) -> tuple[Link, ...]:
-        """Return nothing: passages of files are not linked."""
+        """Return no link of a passage, as those of files have none; KeyError for an unknown passage."""
         if self._corpus is None:
             raise KeyError(doc_id)
         self._corpus.row(doc_id)
@@ -118,7 +118,7 @@ def make_source(
     path: str = "",
     world: Mapping[str, Any] | None = None,
 ) -> ReasoningSource:
-    """Return the source of a name.
+    """Return the source of a name: generated problems of math_world, or a published set or file of it.
 
     Args:
         tasks: one of `TASKS`.
@@ -173,7 +173,7 @@ def _files(tasks: str, path: str) -> _State:
 
 @lru_cache(maxsize=16)
 def _file_source(name: str, corpus: FileCorpus | None, levels: tuple[str, ...], path: str, files: _State) -> FileSource:
-    """Make a source once for each state of its files."""
+    """Make a source once for each state of its files, with the rows of these levels; UsageError if there are none."""
     rows: dict[str, tuple[Question, ...]] = {}
     for split in dict.fromkeys(split for split, *_ in files):
         file = next(Path(place) for part, place, *_ in files if part == split)

@@ -229,9 +229,10 @@ def _items(entries: list[ViewEntry]) -> Iterator[Item]:
         after = entries[place + 1] if place + 1 < len(entries) else None
         result = after if entry.kind == "call" and after is not None and after.kind == "result" else None
         place += 1 + (result is not None)
-        yield Item(entry, result, _head(entry.text) if entry.kind == "call" else "")
+        yield Item(entry, result, _one_line_head(entry.text) if entry.kind == "call" else "")
 
 
-def _head(text: str) -> str:
+def _one_line_head(text: str) -> str:
+    """Return the head of a message as one line, cut with an ellipsis where the text is longer."""
     line = " ".join(text[: 4 * LONGEST_HEAD].split())
     return line if len(line) <= LONGEST_HEAD and len(text) <= 4 * LONGEST_HEAD else f"{line[:LONGEST_HEAD]}\u2026"

@@ -200,6 +200,7 @@ def _render_transcript(how: dict[str, Any], most_bytes: int | None) -> tuple[str
 
 
 def _links(page: Page) -> list[Cell]:
+    """Return the cells of a page that link: its own links, and those in heads and rows of its tables."""
     rows = [row for table in page.tables if isinstance(table, Table) for row in (table.headers, *table.rows)]
     cells = [cell for row in rows for cell in row if isinstance(cell, Cell)]
     return [cell for cell in (*page.links, *cells) if cell.href]
@@ -240,6 +241,7 @@ def _environment() -> Environment:
 
 
 def _template(name: str) -> Any:
+    """Return a template of the page by its name."""
     return _environment().get_template(name)
 
 
@@ -256,6 +258,7 @@ def _finalize(context: Context, value: Any) -> Any:
 
 
 def _outcome(item: Transcript) -> Cell:
+    """Return an episode's outcome as a cell: its own if it has one, else success or failure."""
     if item.outcome is not None:
         return item.outcome
     return Cell("success", tone="good") if item.trajectory.success else Cell("failure", tone="bad")
@@ -270,6 +273,7 @@ def _numeric(table: Table, column: int) -> bool:
 
 
 def _reward(value: float, signed: bool = True) -> str:
+    """Return a reward in four digits with a typographic minus, a plus where signs are shown; 0 has none."""
     if value == 0:
         return "0"
     return f"{value:+.4g}".replace("-", "−") if signed else f"{value:.4g}".replace("-", "−")

@@ -30,7 +30,7 @@ class Painter(TurnWrapper):
         self._left_out = range(MOST_PICTURES // 2, turns + 1 - MOST_PICTURES // 2)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Reset, and begin anew."""
+        """Reset, drop the pictures and draw the first state."""
         start = self.env.reset(seed=seed, options=options)
         self.pictures = []
         self._draw()

@@ -66,7 +66,7 @@ class ReplayReader:
         return self._tasks.get(name, self._digests[name]) if self._env is not None else None
 
     def of(self, entry: Entry, trajectory: Trajectory, pictured: bool = True) -> ReplayedEpisode:
-        """Replay an episode and return its conversation and pictures; `note` says why some that there should be are not.
+        """Replay an episode and return its conversation and pictures, if it has any; `note` says why some are missing.
 
         Args:
             entry: the episode's.
@@ -97,6 +97,7 @@ class ReplayReader:
             return
 
         def missing(why: str) -> None:
+            """Note once for an entry that its episodes are not shown in full, and why."""
             lack = "questions, gold answers and what else only the environment knows are not all shown"
             self.notes.setdefault(entry.label, f"{entry.label}: {lack}, as {why}.")
 
@@ -138,5 +139,6 @@ def _with_feedback(view: ConversationView, trajectory: Trajectory) -> Conversati
 
 
 def _reason(conversation: bool, why: str) -> str:
+    """Return the sentence on why an episode could not be stepped again and what is therefore not shown."""
     what = "Only the policy's side is shown" if conversation else "No pictures are shown"
     return f"{what}, as the episode could not be stepped again: {why[:LONGEST_REASON]}"

@@ -108,10 +108,11 @@ def _write_site(run: Run, site: LinkedPages, most: int | None, progress: Progres
 def _texts(run: Run, row: ViewRow, reader: ReplayReader) -> tuple[str, str, str]:
     """Return an episode's question, answer and gold as a list shows them; question and gold are "" without the task."""
     task = reader.task(run.suite.entries[row.entry], row.numbers.task)
-    return (_short(task.question) if task else "", row.texts[1], _short("; ".join(task.gold)) if task else "")
+    return (_one_line(task.question) if task else "", row.texts[1], _one_line("; ".join(task.gold)) if task else "")
 
 
-def _short(text: str) -> str:
+def _one_line(text: str) -> str:
+    """Return a text as one line, cut with an ellipsis where it is longer."""
     line = " ".join(text[: 4 * LONGEST_TEXT].split())
     return line if len(line) <= LONGEST_TEXT else f"{line[:LONGEST_TEXT]}\u2026"
 
@@ -128,7 +129,7 @@ def _read(run: Run, results: Spool, measures: Measures) -> list[ViewRow]:
         numbers = episode.numbers(measures)
         turns = episode.result.trajectory.turns
         last = turns[-1].parsed if turns else None
-        texts = ("", _short(last.text) if isinstance(last, Answer) else "", "")
+        texts = ("", _one_line(last.text) if isinstance(last, Answer) else "", "")
         rows[episode.key] = ViewRow(episode.key, places[episode.key], labels[episode.entry.label], numbers, texts)
     return list(rows.values())
 

@@ -116,13 +116,13 @@ def histogram(caption: str, x_label: str, groups: Mapping[str, Sequence[float]],
 def bar_svg(bar: Bar) -> str:
     """Return a point and its interval on an axis with its ends and its middle marked."""
     middle = BAR_HEIGHT // 2
-    ends = [_along(bar, at) for at in (bar.least, (bar.least + bar.most) / 2, bar.most)]
+    ends = [_bar_position(bar, at) for at in (bar.least, (bar.least + bar.most) / 2, bar.most)]
     parts = [f'<line class="grid" x1="{ends[0]}" y1="{middle}" x2="{ends[2]}" y2="{middle}"/>']
     parts += [f'<line class="grid" x1="{at}" y1="{middle - 6}" x2="{at}" y2="{middle + 6}"/>' for at in ends]
     label = "no value"
     if all(map(math.isfinite, (bar.value, bar.low, bar.high))):
         label = f"{bar.value:.3f}, interval {bar.low:.3f} to {bar.high:.3f}"
-        low, value, high = (_along(bar, at) for at in (bar.low, bar.value, bar.high))
+        low, value, high = (_bar_position(bar, at) for at in (bar.low, bar.value, bar.high))
         parts.append(f'<line class="span" x1="{low}" y1="{middle}" x2="{high}" y2="{middle}"/>')
         parts.append(f'<circle class="mark" cx="{value}" cy="{middle}" r="4"/>')
     head = f'<svg class="bar" role="img" aria-label="{label}" viewBox="0 0 {BAR_WIDTH} {BAR_HEIGHT}"'
@@ -133,7 +133,7 @@ def stack_svg(stack: StackedBar) -> str:
     """Return shares beside each other on one line."""
     parts, at = [], 0.0
     for colour, share in stack.parts:
-        place = f'x="{_n(at)}" y="4" width="{_n(BAR_WIDTH * share)}" height="{BAR_HEIGHT - 8}"'
+        place = f'x="{_coordinate(at)}" y="4" width="{_coordinate(BAR_WIDTH * share)}" height="{BAR_HEIGHT - 8}"'
         parts.append(f'<rect class="k{colour}" {place}/>')
         at += BAR_WIDTH * share
     label = ", ".join(f"{100 * share:.0f} %" for _, share in stack.parts)
@@ -170,12 +170,14 @@ class _Frame:
     y_range: tuple[float, float]
 
     def x(self, value: float) -> str:
+        """Return the horizontal coordinate of a value."""
         low, high = self.x_range
-        return _n(LEFT + (WIDTH - LEFT - RIGHT) * (value - low) / (high - low))
+        return _coordinate(LEFT + (WIDTH - LEFT - RIGHT) * (value - low) / (high - low))
 
     def y(self, value: float) -> str:
+        """Return the vertical coordinate of a value; larger values lie higher."""
         low, high = self.y_range
-        return _n(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - low) / (high - low))
+        return _coordinate(HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - low) / (high - low))
 
 
 def _axes(frame: _Frame, x_ticks: Sequence[float], y_ticks: Sequence[float]) -> str:
@@ -240,9 +242,10 @@ def _ticks(values: Sequence[float], whole: bool) -> list[float]:
     return [number * step for number in range(first, last + 1)]
 
 
-def _along(bar: Bar, at: float) -> str:
+def _bar_position(bar: Bar, at: float) -> str:
+    """Return the horizontal coordinate of a value on a bar; one beyond its ends is drawn at the end."""
     share = (at - bar.least) / (bar.most - bar.least)
-    return _n(BAR_EDGE + (BAR_WIDTH - 2 * BAR_EDGE) * min(max(share, 0.0), 1.0))
+    return _coordinate(BAR_EDGE + (BAR_WIDTH - 2 * BAR_EDGE) * min(max(share, 0.0), 1.0))
 
 
 def _labels(ticks: Sequence[float]) -> list[tuple[float, str]]:
@@ -252,7 +255,8 @@ def _labels(ticks: Sequence[float]) -> list[tuple[float, str]]:
     return [(tick, f"{tick / size + 0.0:.9g}{unit if tick else ''}") for tick in ticks]
 
 
-def _n(value: float) -> str:
+def _coordinate(value: float) -> str:
+    """Return a coordinate with at most two decimals."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 

@@ -29,7 +29,7 @@ class MetricContrast:
     tasks: int
 
     def text(self) -> str:
-        """Return the comparison in words."""
+        """Return the comparison in words: both means, their difference with its interval, and the number of tasks."""
         low, high = self.interval
         bounds = "" if low is None else f" [{figure(low, '+')}, {figure(high, '+')}]"
         difference = f"second minus first {figure(self.difference, '+')}{bounds}"
@@ -63,7 +63,7 @@ class Contrast:
         return f"{second or self.second if self.paired.difference > 0 else first or self.first} is better"
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
+        """Return the comparison of an entry as plain data: both sides, the paired test, the verdict and metrics."""
         first, second = (
             {"name": name, "success": rate.value, "interval": [rate.low, rate.high]}
             for name, rate in zip((self.first, self.second), self.rates, strict=True)
@@ -91,7 +91,7 @@ def compare_runs(first: Run, second: Run) -> tuple[list[Contrast], list[str]]:
     numbers = (_by_entry(first.numbers(measures[0])), _by_entry(second.numbers(measures[1])))
     drafts = [_contrast(one, names, (numbers[0][one.label], numbers[1][other.label])) for one, other in pairs]
     lines = dict.fromkeys(line for side in measures for line in side.notes.values())
-    return _adjust(drafts), [*notes, *_missing_notes(numbers), *lines]
+    return _with_adjusted_p(drafts), [*notes, *_missing_notes(numbers), *lines]
 
 
 def compare_entries(run: Run) -> tuple[list[Contrast], list[str]]:
@@ -113,17 +113,18 @@ def compare_entries(run: Run) -> tuple[list[Contrast], list[str]]:
     drafts = [
         _contrast(other, (base.label, other.label), (numbers[base.label], numbers[other.label])) for other in others
     ]
-    return _adjust(drafts), [*_missing_notes((numbers,)), *measures.notes.values()]
+    return _with_adjusted_p(drafts), [*_missing_notes((numbers,)), *measures.notes.values()]
 
 
 def _by_entry(numbers: Sequence[EpisodeNumbers]) -> dict[str, list[EpisodeNumbers]]:
+    """Group episodes by entry, in the suite's order; episodes of an entry lie together."""
     return {entry: list(rows) for entry, rows in groupby(numbers, lambda row: row.entry)}  # in the suite's order
 
 
 def _contrast(
     entry: Entry, names: tuple[str, str], sides: tuple[list[EpisodeNumbers], list[EpisodeNumbers]]
 ) -> Contrast:
-    """Compare over the tasks that both sides played to the end: a fault is no failure of an agent."""
+    """Compare over the tasks that both sides played to the end, as a fault is no failure; UsageError without such tasks."""
     lacking = {row.task for side in sides for row in side if not row.complete}
     both = [[row for row in side if row.task not in lacking] for side in sides]
     if not both[0]:
@@ -160,14 +161,17 @@ def _means(name: str, side: Sequence[EpisodeNumbers]) -> dict[str, float]:
 
 
 def _by_task(rows: Sequence[EpisodeNumbers]) -> dict[str, list[float]]:
+    """Group the successes of episodes by task; episodes of a task lie together."""
     return {task: [float(row.success) for row in side] for task, side in groupby(rows, lambda row: row.task)}
 
 
-def _adjust(drafts: list[Contrast]) -> list[Contrast]:
+def _with_adjusted_p(drafts: list[Contrast]) -> list[Contrast]:
+    """Return the contrasts with p values adjusted for their number by Holm's method."""
     corrected = holm([draft.paired.p_value for draft in drafts])
     return [replace(draft, adjusted=p) for draft, p in zip(drafts, corrected, strict=True)]
 
 
 def _missing_notes(sides: Sequence[Mapping[str, Sequence[EpisodeNumbers]]]) -> list[str]:
+    """Return a note that tasks with an unfinished episode on either side are left out; [] where there is none."""
     lacking = {(entry, row.task) for side in sides for entry, rows in side.items() for row in rows if not row.complete}
     return [f"{len(lacking)} tasks are left out: not every episode of theirs came to its end"] if lacking else []

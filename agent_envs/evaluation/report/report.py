@@ -51,7 +51,7 @@ class RunReport:
         return "\n\n".join(parts) + "\n"
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
+        """Return the report as plain data: title, tables, notes, and strata, metrics and turn limits where there are any."""
         names = ("caption", "heads", "rows")
         tables = [dict(zip(names, (table.caption, *table.texts()), strict=True)) for table in self.tables]
         parts = {
@@ -252,6 +252,7 @@ def _metrics_by(summaries: Sequence[Summary], label: str) -> Table:
 
 
 def _mean(spread: Spread) -> str:
+    """Return a mean with its interval in brackets, where it has one."""
     low, high = spread.interval
     return figure(spread.mean) + ("" if low is None else f" [{figure(low)}, {figure(high)}]")
 

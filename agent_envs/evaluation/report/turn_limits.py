@@ -137,15 +137,17 @@ def _settings(entries: Sequence[Entry]) -> list[str]:
         names = sorted({name for arguments in peers for name in arguments})
         varied = [name for name in names if len({_argument_text(arguments, name) for arguments in peers}) > 1]
         values = [f"{name}={_argument_text(entry.arguments, name)}" for name in varied]
-        advised = {_advice(other) for other in entries if other.env_id == entry.env_id}
-        texts.append(" ".join([*values, *([_advice(entry)] if len(advised) > 1 else [])]))
+        advised = {_feedback_label(other) for other in entries if other.env_id == entry.env_id}
+        texts.append(" ".join([*values, *([_feedback_label(entry)] if len(advised) > 1 else [])]))
     return texts
 
 
-def _advice(entry: Entry) -> str:
+def _feedback_label(entry: Entry) -> str:
+    """Return the feedback of an entry as a label, `none` included."""
     return "feedback=none" if entry.feedback is None else entry.feedback.label
 
 
 def _argument_text(arguments: Mapping[str, Any], name: str) -> str:
+    """Return an argument of an entry as text; "default" where it is not given."""
     value = arguments.get(name, "default")
     return value if isinstance(value, str) else canonical_json(value)

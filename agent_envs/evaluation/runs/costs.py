@@ -70,7 +70,7 @@ def parse_feedback(
 
 
 def with_feedback(suite: Suite, feedback: Sequence[Feedback | None]) -> Suite:
-    """Return a suite whose every entry is played with one feedback: another suite, whose scores are its own."""
+    """Return a suite with one feedback in every entry, another suite; the same one without feedback, UsageError for several."""
     if list(feedback) == [None]:
         return suite
     if len(feedback) > 1 or feedback[0] is None:

@@ -80,7 +80,7 @@ class Result:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on the suite from before it was played, which a reader of the numbers needs."""
+        """Notes on the suite from before it was played, which a reader of the numbers needs; () where none are stored."""
         return self.settings.notes.lines if self.settings.notes is not None else ()
 
     @property
@@ -384,7 +384,7 @@ class BudgetedPolicy:
         return BudgetedPolicy(self._policy.begin(env), self._budget)  # type: ignore[attr-defined]
 
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        """Ask the policy, and pay for its replies."""
+        """Ask the policy, and pay for its replies; a fault is paid for and raised, and BudgetSpent if nothing is left."""
         self._budget.begin(self.name)
         try:
             replies = self._policy.act(requests)

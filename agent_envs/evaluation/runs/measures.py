@@ -91,7 +91,7 @@ def unplayed_numbers(entry: Entry, task: str, cluster: str, trial: int) -> Episo
 
 
 def numbers_of(entry: Entry, cluster: str, trial: int, result: EpisodeResult) -> EpisodeNumbers:
-    """Return the numbers of a result."""
+    """Return the numbers of a result: outcome, success, reward, turns, calls, usage and times."""
     trajectory = result.trajectory
     turns = trajectory.turns
     replies = reply_counts(turns)
@@ -139,7 +139,7 @@ def valid_turn(turn: Turn) -> bool:
 
 
 def outcome_of(result: EpisodeResult, success: bool) -> str:
-    """Classify the end of an episode by a key of `FAILURES`."""
+    """Classify the end of an episode by a key of `FAILURES`: unplayed, solved, unreadable, out of turns or a failure's."""
     if result.status in UNPLAYED:
         return result.status
     turns = result.trajectory.turns
@@ -259,6 +259,7 @@ class _EntryMeasures:
         """Call the environment's metrics companion and return its numbers as floats; RuntimeError: one is not finite."""
 
         def number(value: Any) -> bool:
+            """Return whether a value is a finite number."""
             return isinstance(value, int | float) and math.isfinite(value)
 
         values = self._call_companion("metrics", self._metrics, trajectory, task.id, number, "finite numbers")
@@ -278,6 +279,7 @@ class _EntryMeasures:
         return values
 
     def _note_missing(self, why: str) -> None:
+        """Note once for an entry that labels and metrics are not complete, and why."""
         label = self._entry.label
         self._notes.setdefault(label, f"{label}: not all labels and metrics are told, as {why}")
 
@@ -304,7 +306,7 @@ class EntryTasks:
 
     @cached_property
     def env(self) -> gym.Env[Any, Any] | None:
-        """The entry's environment; None where it cannot be made."""
+        """The entry's environment, made once; None where it cannot be made."""
         try:
             return entry_env(self._entry)
         except NOT_HERE as error:
@@ -320,6 +322,7 @@ class NumbersCache:
     """The cache of one run's numbers; off for small runs, and for others' environments, whose code no digest covers."""
 
     def __init__(self, suite: Suite, identity: dict[str, object], journal: Path) -> None:
+        """Place the cache by suite, identity and journal; off for small runs, missing journals and others' environments."""
         size, ours = suite.trials * sum(len(entry.tasks) for entry in suite.entries), set(env_ids())
         fits = size >= LEAST and journal.is_file() and all(entry.env_id in ours for entry in suite.entries)
         self._suite, self._journal, self._content = suite, journal, sha256_file(journal) if fits else ""

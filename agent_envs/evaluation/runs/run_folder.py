@@ -228,7 +228,7 @@ def _check_sums(result: EpisodeResult, path: Path) -> None:
 
 
 def _with_earlier_parts(before: RunEpisode | None, result: EpisodeResult) -> EpisodeResult:
-    """Add the usage and attempts of earlier parts of the run to a result."""
+    """Add the usage and attempts of earlier parts of the run to a result; none of an episode that is new."""
     if before is None:
         return result
     old = before.result
@@ -253,7 +253,7 @@ def identity_of(suite: suites.Suite, settings: Settings) -> Identity:
 
 
 def agent_code(name: str) -> str:
-    """Return the sha256 of the file that holds the class of a `module:Class` agent; "" for other agents."""
+    """Return the sha256 of the file that holds a `module:Class` agent's class; "" for other agents, or if it is not found."""
     module, colon, attribute = name.partition(":")
     if not colon or not attribute.isidentifier() or is_chat_name(name):
         return ""
@@ -328,6 +328,7 @@ def same_identity(run: Run) -> None:
 
 
 def _write(path: Path, text: str) -> None:
+    """Write a text to a file, whole or not at all."""
     write_atomically(path, lambda file: file.write(text.encode()))
 
 

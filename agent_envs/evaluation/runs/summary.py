@@ -107,7 +107,7 @@ def metric_names(numbers: Sequence[EpisodeNumbers]) -> list[str]:
 
 
 def spread_of(name: str, numbers: Sequence[EpisodeNumbers]) -> Spread:
-    """Return a metric over the episodes that have it; quantiles are interpolated linearly."""
+    """Return a metric over the episodes that have it, an empty spread if none has; quantiles are interpolated linearly."""
     rows = [row for row in numbers if name in row.metrics]
     if not rows:
         return Spread(0)
@@ -166,6 +166,7 @@ def _label_rate(value: str, numbers: Sequence[EpisodeNumbers]) -> LabelRate:
 
 
 def _mean(values: Sequence[float]) -> float:
+    """Return the mean of values as a float."""
     return float(np.mean(values))
 
 

@@ -104,7 +104,7 @@ def p_text(p: float) -> str:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p values adjusted for testing all of them, in their order (Holm 1979, step-down)."""
+    """Return p values adjusted for testing all of them, in their order (Holm 1979, step-down); UsageError outside [0, 1]."""
     if not all(0 <= p <= 1 for p in p_values):
         raise UsageError("holm: every p value lies in [0, 1]")
     adjusted, largest = [0.0] * len(p_values), 0.0
@@ -156,6 +156,7 @@ def _common_tasks(
 
 
 def _means(table: Mapping[str, Sequence[float]], tasks: Sequence[str]) -> NDArray[np.float64]:
+    """Return each task's mean; UsageError for a task without trials or with values outside [0, 1]."""
     for task in tasks:
         if not len(table[task]) or not all(0 <= value <= 1 for value in table[task]):
             raise UsageError(f"compare_paired: every task has trials, with values in [0, 1]; not {task!r}")
@@ -221,7 +222,7 @@ def _detectable_difference(error: float, critical: float, clusters: int, needed:
 
 @lru_cache(maxsize=256)
 def _win_share(clusters: int, needed: int) -> float:
-    """Return the share of clusters won outright at which `needed` or more of these are won with 80 % power.
+    """Return the share of clusters won outright at which `needed` or more are won with 80 % power; cached.
 
     It stands in for the spread where two runs hardly differ: such a difference is the smallest of that kind that the sign
     test would find.

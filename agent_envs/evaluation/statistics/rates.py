@@ -112,7 +112,7 @@ def rerun_interval(values: Sequence[float], tasks: Sequence[str], level: float =
 
 
 def mean_interval(values: Sequence[float], clusters: Sequence[str], level: float = 0.95) -> tuple[float, float]:
-    """Return the interval of the mean of unbounded values: clustered standard error, t quantile.
+    """Return the interval of the mean of unbounded values (clustered standard error, t quantile), without end for one cluster.
 
     One cluster says nothing about others: its interval is (-inf, inf).
     """
@@ -133,7 +133,7 @@ def pass_rate(
     clusters: Sequence[str] | None = None,
     level: float = 0.95,
 ) -> Rate:
-    """Return pass^k or pass@k: the mean over tasks of `pass_hat_k` or `pass_at_k`, of values 0 and 1, with its interval."""
+    """Return pass^k or pass@k with its interval: the mean of `estimate` over tasks; UsageError for values but 0 and 1."""
     numbers, home = _by_task(values, tasks, level, clusters)
     if not np.isin(numbers, (0.0, 1.0)).all():
         raise UsageError("pass^k and pass@k: every value is 1 (success) or 0")
@@ -148,7 +148,7 @@ def pass_rate(
 
 
 def pass_hat_k(successes: int, trials: int, k: int) -> float:
-    """Return the unbiased estimate of pass^k of one task, C(c, k) / C(n, k): the chance that k new trials all succeed."""
+    """Return the unbiased estimate of pass^k of a task, C(c, k) / C(n, k): the chance that k new trials all succeed."""
     if not 0 <= successes <= trials or not 1 <= k <= trials:
         raise UsageError(
             f"pass^k and pass@k: 0 <= successes <= trials and 1 <= k <= trials, not {successes}, {trials}, {k}"
@@ -199,7 +199,7 @@ def _by_task(
 
 
 def _cluster_of_task(task_of: NDArray[np.intp], clusters: Sequence[str]) -> list[str]:
-    """Return the cluster of each task."""
+    """Return the cluster of each task; UsageError where a task lies in two."""
     homes: dict[int, str] = {}
     for task, cluster in zip(task_of.tolist(), clusters, strict=True):
         if homes.setdefault(task, cluster) != cluster:
@@ -225,6 +225,7 @@ def _effective(value: float, variance: float, clusters: int, most: int) -> float
 
 
 def _wilson(value: float, n: float, z: float) -> tuple[float, float]:
+    """Return Wilson's interval of a rate, within [0, 1] and never beyond the rate itself."""
     spread = z * z / n
     centre = (value + spread / 2) / (1 + spread)
     half = math.sqrt(value * (1 - value) * spread + spread**2 / 4) / (1 + spread)
@@ -232,4 +233,5 @@ def _wilson(value: float, n: float, z: float) -> tuple[float, float]:
 
 
 def _two_sided(level: float, clusters: int) -> float:
+    """Return the quantile of Student's t for a two-sided interval over clusters."""
     return t_quantile((1 + level) / 2, clusters - 1)

@@ -11,7 +11,7 @@ LARGE_DF = 100_000
 
 @lru_cache(maxsize=256)
 def t_quantile(p: float, df: float) -> float:
-    """Return the p-quantile of Student's t with `df` degrees of freedom."""
+    """Return the p-quantile of Student's t with `df` degrees of freedom; UsageError for p outside (0, 1)."""
     if not 0 < p < 1 or not df > 0:
         raise UsageError(f"t_quantile: p in (0, 1) and df > 0, not p={p}, df={df}")
     if p == 0.5:

@@ -30,6 +30,7 @@ _UNCHAINED = ("turns", "result", "usage", "seconds", "agent_seconds", "chain")
 
 
 def _not_minus_zero(value: float) -> float:
+    """Return a number unchanged; ValueError for -0.0, which would have two spellings."""
     if value == 0 and math.copysign(1, value) < 0:
         raise ValueError("-0.0 has two spellings")
     return value
@@ -139,7 +140,7 @@ def messages_digest(messages: Sequence[Message]) -> str:
 
 
 def turn_row(turn: Turn) -> TurnRow:
-    """Return a turn as a row."""
+    """Convert a turn to a row of a submission; the observation is kept as its digest alone."""
     return TurnRow(
         t=turn.index,
         agent=AGENT,
@@ -232,7 +233,7 @@ class ShardWriter:
         return self._path, self._rows
 
     def close(self) -> None:
-        """Finish the last file."""
+        """Finish the last file, if one is open; one that is packed too tightly is stored uncompressed."""
         if self._gzip is None or self._file is None:
             return
         self._gzip.close()
@@ -243,6 +244,7 @@ class ShardWriter:
 
     @property
     def _path(self) -> Path:
+        """The path of the shard that is being written."""
         return self._folder / f"{self._number:04d}.jsonl.gz"
 
     def _open_next(self) -> None:

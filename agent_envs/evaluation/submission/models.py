@@ -23,12 +23,14 @@ SAFE_INTEGER = 2**53
 
 
 def _real_day(text: str) -> str:
+    """Return a day unchanged; ValueError for one that no calendar has. Empty passes."""
     if text:
         date.fromisoformat(text)
     return text
 
 
 def _check_path(path: str) -> str:
+    """Return a path unchanged; ValueError for one that leaves the folder or is not normal."""
     if ".." in path or "//" in path or path.endswith("/"):
         raise ValueError("give a path inside the folder")
     return path
@@ -157,6 +159,7 @@ class Manifest(Strict):
 
     @model_validator(mode="after")
     def _check_order(self) -> "Manifest":
+        """Refuse a manifest whose paths are not sorted, not unique, or name the manifest itself."""
         paths = [row.path for row in self.files]
         if paths != sorted(set(paths)) or "manifest.json" in paths:
             raise ValueError("files are sorted by path, each once, without manifest.json")

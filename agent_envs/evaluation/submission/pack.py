@@ -102,7 +102,7 @@ class _Packing:
         self._bytes = 0
 
     def take_episodes(self) -> None:
-        """Read the journal once and spool a row for every episode that is in it."""
+        """Read the journal once and spool a row for every episode that is in it; UsageError for an episode twice."""
         plan = dict(places_of(self._run.suite))
         for episode in self._run.sound_rows():
             if episode.key in self._episodes.places:
@@ -124,7 +124,7 @@ class _Packing:
         )
 
     def replay_episodes(self) -> None:
-        """Step every spooled episode again, with the function that a verifier calls; a killed packing goes on."""
+        """Step every spooled episode again, as a verifier does; UsageError where one differs. A killed packing goes on."""
         labels = {key: place.entry.label for key, place in places_of(self._run.suite)}
         keys = list(self._episodes.places)
         jobs = (os.cpu_count() or 1) if len(keys) > FEW else 0
@@ -143,7 +143,7 @@ class _Packing:
             raise UsageError(f"{self._run.folder}: {count} episodes are {what}: {'; '.join(unknown[:3])}")
 
     def write_texts(self, submission: models.Submission, report: str) -> None:
-        """Write the small files."""
+        """Write the small files, once they are searched for secrets; UsageError for a description that is too long."""
         text = models.file_text(submission)
         if len(text.encode()) > models.MOST_META_BYTES:
             raise UsageError(f"submission.json would be larger than {models.MOST_META_BYTES:,} bytes: shorten --about")
@@ -187,7 +187,7 @@ class _Packing:
                     file.write(line.encode() + b"\n")
 
     def write_externals(self) -> None:
-        """Write what outside services answered, sorted by the keys of the calls."""
+        """Write what outside services answered, sorted by the calls' keys; UsageError for one that does not fit the format."""
         spool = self._spool()
         for row in read_answers(self._run.externals):
             try:
@@ -199,9 +199,11 @@ class _Packing:
                 self._write_line(writer, spool.get(key))
 
     def _spool(self) -> Spool:
+        """Return a new spool in a temporary file, which goes when the packing ends."""
         return Spool(self._stack.enter_context(tempfile.TemporaryFile(dir=self._draft.parent)))
 
     def _write_text(self, name: str, text: str, searched: str = "") -> None:
+        """Write a text file, and scan it (or `searched` in its place) for secrets line by line."""
         for number, line in enumerate((searched or text).splitlines(), start=1):
             self._scan.scan_line(name, number, line)
         (self._draft / name).write_bytes(text.encode())
@@ -249,6 +251,7 @@ def _check_header(episode: RunEpisode, planned: Header) -> RunEpisode:
 
 
 def _row(episode: RunEpisode) -> str:
+    """Return an episode as a row of the submission; UsageError where its form does not allow that."""
     try:
         return row_text(row_of(episode))
     except ValidationError as error:

@@ -48,7 +48,7 @@ def about_template() -> str:
 
 
 def read_about(path: Path | None) -> tuple[About, str]:
-    """Read an --about file and the text of its report, both as the format wants them; nothing for None."""
+    """Read an --about file and the text of its report; empty ones for None, UsageError for another form."""
     if path is None:
         return About(format="agent-envs/about@1"), ""
     try:
@@ -142,12 +142,12 @@ def _harness(package: str, commit: str) -> schema.Harness:
 
 @cache
 def _packages() -> str:
-    """Return the digest of the installed packages; to read them takes longer than to pack a small run."""
+    """Return the digest of the installed packages, cached; to read them takes longer than to pack a small run."""
     return digest(sorted({"{Name}=={Version}".format_map(item.metadata) for item in distributions()}))
 
 
 def _last_day(run: Run) -> str:
-    """Return the day on which the journal was last written: the same whenever the run is packed."""
+    """Return the day on which the journal was last written, the same whenever the run is packed; "" without a journal."""
     path = run.log().path
     if not path.exists():
         return ""

@@ -89,6 +89,7 @@ class Checks:
         yield from hits
 
     def _keep(self, name: str, checked: Checked) -> None:
+        """Store the result of a replay in memory."""
         self._checks[name] = checked
 
 
@@ -121,6 +122,7 @@ class Ledger(Checks):
             self.path.unlink(missing_ok=True)
 
     def _keep(self, name: str, checked: Checked) -> None:
+        """Store the result of a replay in memory, and append it to the journal."""
         super()._keep(name, checked)
         row = asdict(checked)
         self._journal.append({"line": name, "findings": row.pop("findings"), "checked": row})

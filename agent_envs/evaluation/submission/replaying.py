@@ -87,10 +87,11 @@ class RowReplayer:
     _envs: dict[str, gym.Env[Any, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        """Map the suite's episodes to their places."""
         self._places = dict(places_of(self.suite))
 
     def check(self, label: str, line: bytes) -> Checked:
-        """Replay a line of the episodes of the entry with this label."""
+        """Replay a line of the entry's episodes; what is wrong with it, or why it cannot be replayed here, is in the result."""
         try:
             row = EpisodeRow.model_validate_json(line)
         except (ValidationError, RecursionError) as error:
@@ -170,6 +171,7 @@ class RowReplayer:
         return EpisodeResult(trajectory, "terminated" if last.terminated else "truncated"), solving is not None
 
     def _served_count(self) -> int:
+        """Return the number of recorded answers served so far; 0 without a recording."""
         return self.services.recording.served if self.services.recording is not None else 0
 
     def _reset(self, env: gym.Env[Any, Any], place: Place) -> tuple[Any, ...]:

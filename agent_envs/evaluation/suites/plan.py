@@ -39,7 +39,7 @@ class Choice:
 
 
 def adhoc_suite(choice: Choice) -> Suite:
-    """Return the suite of a choice; it is unscored where it has several entries, as their mean says nothing."""
+    """Return the suite of a choice, unscored with several entries, as their mean says nothing; UsageError for odd numbers."""
     if (choice.limit is not None and choice.limit < 1) or choice.trials < 1:
         raise UsageError(f"limit={choice.limit} and trials={choice.trials}: give numbers >= 1")
     if len(set(choice.turn_limits)) < len(choice.turn_limits):
@@ -92,7 +92,7 @@ def first_tasks(suite: Suite, limit: int | None) -> Suite:
 
 
 def playable_part(suite: Suite) -> tuple[Suite, list[str]]:
-    """Return a suite without the entries that need packages not installed here, and a line on each of those."""
+    """Return a suite without the entries that lack packages or data here, and a line on each; UsageError if none is left."""
     left, lacking = [], []
     for entry in suite.entries:
         try:
@@ -106,7 +106,7 @@ def playable_part(suite: Suite) -> tuple[Suite, list[str]]:
 
 
 def choose_split(choice: Choice, splits: tuple[str, ...]) -> str:
-    """Return the split of a choice: the one asked for, else test, else dev, else the last there is."""
+    """Return the split asked for, else test, else dev, else the last there is; UsageError for an unknown one."""
     if choice.split and choice.split not in splits:
         raise UsageError(f"{choice.env_id}: no split {choice.split!r}; the splits are {', '.join(splits)}")
     return choice.split or next((name for name in ("test", "dev") if name in splits), splits[-1])
@@ -194,7 +194,7 @@ def notes_on(suite: Suite) -> Notes:
 
 
 def plan_of(suite: Suite) -> list[Planned]:
-    """Return the planned episodes of a suite.
+    """Return the planned episodes of a suite, once each environment and task is checked to be the suite's.
 
     Raises:
         UsageError: an environment or a task is another one here than where the suite was written.
@@ -224,7 +224,7 @@ def plan_of(suite: Suite) -> list[Planned]:
 
 
 def entry_env(entry: Entry) -> gym.Env[Any, Any]:
-    """Return the environment of an entry, its turn limit and its feedback around it; files of runs may name any arguments."""
+    """Return the environment of an entry with its turn limit and feedback; UsageError if the feedback's templates changed."""
     env, turns = _make_env(entry), entry.turn_limit
     if turns is not None:
         env = ForcedAnswer(env, free_turns=turns) if core_of(env).answer_tags[0] else TurnLimit(env, turns=turns)

@@ -55,6 +55,7 @@ class Feedback(Strict):
 
     @model_validator(mode="after")
     def _refuse_key(self) -> "Feedback":
+        """Refuse options that name the variable of a key: the suite of a stranger must not choose it."""
         if "api_key_env" in self.options:
             # A suite may be a stranger's, and names the server too.
             raise ValueError("options name no key: it comes from OPENAI_API_KEY or ANTHROPIC_API_KEY")
@@ -202,7 +203,7 @@ def seed_of(key: str) -> int:
 
 
 def read_suite(text: str | bytes, where: str) -> Suite:
-    """Return the suite of a JSON text."""
+    """Parse a suite from JSON; UsageError where it is none."""
     try:
         return Suite.model_validate_json(text)
     except ValidationError as error:
@@ -253,7 +254,7 @@ def suite_text(suite: Suite) -> str:
 
 
 def changes(old: Any, new: Any, place: str = "") -> list[str]:
-    """Return the differences between two JSON values, in words, in their order; long lists by their lengths."""
+    """Return the differences of two JSON values in words, in their order, long lists by their lengths; [] if equal."""
     if isinstance(old, dict) and isinstance(new, dict):
         names = [*old, *(name for name in new if name not in old)]
         return [line for name in names for line in changes(old.get(name), new.get(name), f"{place}.{name}".lstrip("."))]
@@ -263,7 +264,7 @@ def changes(old: Any, new: Any, place: str = "") -> list[str]:
         return []
     if isinstance(old, list) and isinstance(new, list):
         return [f"{place} ({len(old)} -> {len(new)} of them)"]
-    return [f"{place} ({_short(old)} -> {_short(new)})"]
+    return [f"{place} ({_short_repr(old)} -> {_short_repr(new)})"]
 
 
 def describe_changes(old: Any, new: Any) -> str:
@@ -273,10 +274,12 @@ def describe_changes(old: Any, new: Any) -> str:
     return ", ".join(differences[:3]) + more
 
 
-def _short(value: Any) -> str:
+def _short_repr(value: Any) -> str:
+    """Return a value's repr, cut to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _suite_folder() -> Any:
+    """Return the folder of the suites that the package holds."""
     return files(__package__)

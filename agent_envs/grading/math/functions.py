@@ -47,7 +47,7 @@ def absolute(value: Quotient, budget: StepBudget) -> Quotient:
 
 
 def rounded(title: str, value: Quotient, budget: StepBudget) -> Quotient:
-    """Return "floor" or "ceil"."""
+    """Return the floor or ceiling of a rational value; of any other, an opaque one."""
     exact = rational_value(value)
     if exact is None:
         return opaque(title, (value,), budget)
@@ -55,7 +55,7 @@ def rounded(title: str, value: Quotient, budget: StepBudget) -> Quotient:
 
 
 def factorial_of(value: Quotient, budget: StepBudget) -> Quotient:
-    """Return n!."""
+    """Return n! of a whole number up to a limit; of any other value, an opaque factorial."""
     exact = rational_value(value)
     if exact is None or exact.denominator != 1 or not 0 <= exact <= _MAX_FACTORIAL:
         return opaque("factorial", (value,), budget)
@@ -64,7 +64,7 @@ def factorial_of(value: Quotient, budget: StepBudget) -> Quotient:
 
 
 def choose(above: Quotient, below: Quotient, budget: StepBudget) -> Quotient:
-    """Return the binomial coefficient."""
+    """Return the binomial coefficient of whole numbers up to a limit; of any others, an opaque one."""
     size, count = rational_value(above), rational_value(below)
     for exact in (size, count):
         if exact is None or exact.denominator != 1 or not 0 <= exact <= _MAX_CHOICE:
@@ -75,7 +75,7 @@ def choose(above: Quotient, below: Quotient, budget: StepBudget) -> Quotient:
 
 
 def call(title: str, values: tuple[Quotient, ...], budget: StepBudget) -> Quotient:
-    """Return a function of values; the power of `exp` is written out.
+    """Return a function of values, opaque unless it is one of one argument that is written out, such as the power of `exp`.
 
     Raises:
         Unreadable: that many arguments do not fit the function.
@@ -88,6 +88,7 @@ def call(title: str, values: tuple[Quotient, ...], budget: StepBudget) -> Quotie
 
 
 def _log_of_prime(value: int, budget: StepBudget) -> Quotient:
+    """Return the logarithm of a prime as an opaque value, known by its name and argument alone."""
     return opaque("ln", (whole(value),), budget)
 
 

@@ -125,7 +125,7 @@ class _ExpressionParser(TokenReader):
                 return value
 
     def factor(self) -> Quotient:
-        """Read an operand with its powers."""
+        """Read an operand with its factorials, degrees and powers; a double factorial is Unreadable."""
         value = self.operand(mixed=True)
         while True:
             if self.take("!"):
@@ -140,7 +140,7 @@ class _ExpressionParser(TokenReader):
                 return value
 
     def exponent(self) -> Quotient:
-        """Read what stands behind a ^."""
+        """Read the exponent behind a ^, with its sign; towers are read from the right."""
         self.expect("^")
         self.deeper()
         sign = self.signs()
@@ -181,7 +181,7 @@ class _ExpressionParser(TokenReader):
         return value
 
     def _number(self, mixed: bool) -> Quotient:
-        """Parse a number: with a subscript it is a symbol, with a fraction behind it a mixed number."""
+        """Parse a number: with a subscript it is a symbol, with a fraction behind it a mixed number; Exhausted if too large."""
         token = self.here()
         if token.value is None:
             raise Exhausted
@@ -207,7 +207,7 @@ class _ExpressionParser(TokenReader):
         return whole(Fraction(int(digits[0]), int(digits[1])))
 
     def _word(self, token: Token) -> Quotient:
-        """Read a word that is a number, or a word in a formula as the product of its letters."""
+        """Read a word that is a number, or one in a formula as the product of its letters; words of prose are Unreadable."""
         lower = token.text.lower()
         if lower in MULTIPLES:
             self.place += 1
@@ -231,7 +231,7 @@ class _ExpressionParser(TokenReader):
         return symbol_value(text)
 
     def _subscript(self) -> str:
-        """Return a subscript in one spelling, with or without braces; Unreadable if they do not close."""
+        """Read a subscript in one spelling, with or without braces; Unreadable if they do not close."""
         self.expect("_")
         start, level = self.place, 0
         while self.place < len(self.tokens):
@@ -245,7 +245,7 @@ class _ExpressionParser(TokenReader):
         return f"_{{{' '.join(token.text for token in inner if token.text not in ('{', '}'))}}}"
 
     def _bracket(self) -> Quotient:
-        """Parse an expression in brackets of one kind; bars inside count anew."""
+        """Parse an expression in brackets of one kind; bars inside count anew. Unreadable where no bracket opens."""
         opened = self.here().text
         if opened not in _BRACKETS:
             raise Unreadable
@@ -297,7 +297,7 @@ class _ExpressionParser(TokenReader):
         return power(self.operand(), inverse(index, self.budget), self.budget)
 
     def _function(self, text: str) -> Quotient:
-        """Parse a function with its powers, base and arguments; a sine to the power -1 is the arcsine."""
+        """Parse a function with its powers, base (of a log alone) and arguments; a sine to the power -1 is the arcsine."""
         base = exponent = None
         while self.at("^", "_"):
             if self.take("_"):

@@ -98,7 +98,7 @@ def compound(base: Sum, budget: StepBudget) -> Atom:
 
 
 def rational(total: Sum) -> Fraction | None:
-    """Return the value of a sum that is a rational number."""
+    """Return the value of a sum that is a rational number; None for any other."""
     if not total.terms:
         return Fraction(0)
     monomial, value = total.terms[0]
@@ -177,7 +177,7 @@ def expands(total: Sum, power: int) -> bool:
 
 
 def _settle_power(atom: Atom, power: Fraction) -> tuple[Fraction, Fraction, int]:
-    """Return the part of a power in the coefficient, the exponent that is left, and how often the base multiplies out."""
+    """Settle an atom's power: return its part in the coefficient, the exponent left, and how often the base multiplies out."""
     whole = floor(power)
     if atom.kind == "prime" and whole and abs(whole) * atom.number.bit_length() <= MAX_BITS:
         return Fraction(atom.number) ** whole, power - whole, 0

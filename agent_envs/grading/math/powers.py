@@ -208,6 +208,7 @@ def _denest(total: poly.Sum, budget: StepBudget) -> poly.Sum | None:
 
 
 def _primes(limit: int) -> tuple[int, ...]:
+    """Return the primes below a limit, by the sieve of Eratosthenes."""
     marks = bytearray([1]) * limit
     for value in range(2, isqrt(limit) + 1):
         marks[value * value :: value] = bytes(len(range(value * value, limit, value)))

@@ -79,7 +79,7 @@ def quotient(above: Sum, below: Sum, budget: StepBudget) -> Quotient:
 
 
 def _conjugate(above: Sum, below: Sum, budget: StepBudget) -> tuple[Sum, Sum]:
-    """Make a constant below the line free of square roots and i: (a + b r)(a - b r) = a^2 - b^2 r^2."""
+    """Free a constant below the line of square roots and i: (a + b r)(a - b r) = a^2 - b^2 r^2; others stay as they are."""
     if len(below.terms) == 1 or any(atom.kind not in ("prime", "unit") for atom in below.atoms()):
         return above, below
     for atom in below.atoms():

@@ -82,7 +82,7 @@ def _degree(texts: list[str]) -> int:
 
 
 def _power(texts: list[str]) -> int:
-    """Return the number of tokens of a unit's power at the end."""
+    """Return the number of tokens of a unit's power at the end; 0 without one."""
     if len(texts) > 2 and texts[-2] == "^" and texts[-1] in ("2", "3"):
         return 2
     if len(texts) > 4 and texts[-4:-2] == ["^", "{"] and texts[-1] == "}" and texts[-2] in ("2", "3"):
@@ -204,7 +204,7 @@ class _Reader:
         self.budget = budget
 
     def answer(self, tokens: list[Token]) -> MathValue:
-        """Read a whole answer: one item, or a list with commas, semicolons, "and", "or" between its items."""
+        """Read a whole answer: one item, or a list with commas, semicolons, "and", "or" between them; Unreadable if empty."""
         parts, joints = split(tokens, lambda token: _is_comma(token) or token.text.lower() in ("and", "or"))
         parts = [part for part in parts if part]
         if len(parts) == 1:
@@ -247,7 +247,7 @@ class _Reader:
             return "", _words(tokens)
 
     def _read_signs(self, tokens: list[Token]) -> tuple[str, MathValue]:
-        """Read an item once for each choice of its signs; several ± are independent, unless a ∓ ties them together."""
+        """Read an item for each choice of its signs; several ± are independent, unless a ∓ ties them (Unreadable if many)."""
         places = [place for place, token in enumerate(tokens) if token.text in ("pm", "mp") and token.kind == "command"]
         tied = any(tokens[place].text == "mp" for place in places)
         if not places or (tokens[0].text == "\\{" and is_bracket(tokens)):
@@ -264,6 +264,7 @@ class _Reader:
         return readings[0][0], Many(distinct(_flat(value for _, value in readings), self.budget))
 
     def _read_relation(self, tokens: list[Token]) -> tuple[str, MathValue]:
+        """Read tokens as a chain of relations at their signs, or as one value with an empty relation where there is no sign."""
         parts, signs = split(tokens, lambda token: token.kind in ("sign", "command") and token.text in SIGNS)
         return related(parts, signs, self._union, self.budget) if signs else ("", self._union(tokens))
 
@@ -305,7 +306,7 @@ class _Reader:
         return MathRow(opened, tuple(values), closed) if commas else values[0]
 
     def _matrix(self, tokens: list[Token]) -> MathValue:
-        """Read a matrix, and a factor before it."""
+        """Read a matrix, and a factor before it; Unreadable where rows differ in length or more follows."""
         begin = next(place for place, token in enumerate(tokens) if token.kind == "begin")
         if tokens[begin].text not in MATRICES or not is_bracket(tokens[begin:]):
             raise limits.Unreadable
@@ -320,6 +321,7 @@ class _Reader:
         return self._scale(grid, tokens[:begin]) if begin else grid
 
     def _scale(self, grid: Grid, factor: list[Token]) -> Grid:
+        """Return a matrix with each cell multiplied by the value of the tokens before it."""
         one = [Token("sign", "("), Token("number", "1", Fraction(1)), Token("sign", ")")]
         value = read_expression([*factor, *one], self.budget)
         rows = [[times(value, lone(cell), self.budget) for cell in row] for row in grid.rows]
@@ -327,6 +329,7 @@ class _Reader:
 
 
 def _is_comma(token: Token) -> bool:
+    """Return whether a token parts items of a list: a comma or a semicolon."""
     return token.text in (",", ";")
 
 
@@ -336,12 +339,14 @@ def _flat(values: Iterable[MathValue]) -> list[MathValue]:
 
 
 def _limit_parts(items: list[T]) -> list[T]:
+    """Return the items unchanged; too many of them raise Exhausted."""
     if len(items) > limits.MAX_ITEMS:
         raise limits.Exhausted
     return items
 
 
 def _words(tokens: list[Token]) -> MathWords:
+    """Return tokens as the words of an answer in prose, in lower case; other signs stay as they are."""
     return MathWords(tuple(token.text.lower() if token.kind == "word" else token.text for token in tokens))
 
 

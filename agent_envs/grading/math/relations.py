@@ -72,7 +72,7 @@ def _without_subscripts(tokens: list[Token]) -> list[Token]:
 
 
 def _equation(parts: list[list[Token]], member: bool, read: Read, budget: StepBudget) -> tuple[str, MathValue]:
-    """Read an equation: name and value of "x = 5", the value of equal sides, or else the two sides as a comparison."""
+    """Read an equation: name and value of "x = 5", the value of equal sides, or the sides as a comparison; else Unreadable."""
     if not parts[0]:  # "= 5"
         parts = parts[1:]
     name, last = name_of(parts[0]) if len(parts) > 1 else "", name_of(parts[-1])
@@ -103,7 +103,7 @@ def overlap(one: MathValue, other: MathValue) -> MathValue:
 
 
 def _inequality(parts: list[list[Token]], signs: list[str], read: Read, budget: StepBudget) -> tuple[str, MathValue]:
-    """Read an inequality; with one unknown alone it is that name's interval, else a row of comparisons."""
+    """Read an inequality: one unknown's interval, else a row of comparisons; Unreadable where directions mix."""
     falling = [sign.startswith(">") for sign in signs]
     if all(falling):
         parts, signs = parts[::-1], signs[::-1]
@@ -127,7 +127,7 @@ def _inequality(parts: list[list[Token]], signs: list[str], read: Read, budget: 
 
 
 def _compare_sides(sign: str, sides: Sequence[MathValue], budget: StepBudget) -> MathValue:
-    """Return `left sign right` with everything on the right."""
+    """Return `left sign right` with everything on the right; Unreadable where no unknown is left."""
     left, right = map(lone, sides)
     total = plus(right, left, budget, -1)
     ordered = sign in RISING

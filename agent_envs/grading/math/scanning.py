@@ -86,7 +86,7 @@ class _Scanner:
         self.prose_next = False
 
     def take(self, text: str, place: int) -> int:
-        """Scan the token that begins at `place` and return the place behind it."""
+        """Scan the token that begins at `place` (or the gap there) and return the place behind it."""
         number = (_IN_BRACKETS if self.depth else _OUTSIDE).match(text, place)
         if number:
             self._add("number", number.group(), _value(number))
@@ -109,6 +109,7 @@ class _Scanner:
         return match.end()
 
     def _in_prose(self) -> bool:
+        """Return whether the innermost open group holds prose."""
         return bool(self.groups) and self.groups[-1][0]
 
     def _scan_command(self, title: str) -> None:
@@ -124,7 +125,7 @@ class _Scanner:
             self._scan_sign(alias)
 
     def _scan_sign(self, sign: str) -> None:
-        """Scan a sign with its brackets; a group of prose loses its braces."""
+        """Scan a sign, and count its brackets; the braces of a group of prose are left out."""
         if sign == "{":
             self.groups.append((self.prose_next or self._in_prose(), self.prose_next))
             if self.prose_next:
@@ -139,12 +140,13 @@ class _Scanner:
         self._add("sign", sign)
 
     def _add(self, kind: Kind, text: str, value: Fraction | None = None) -> None:
+        """Append a token, and forget the space before it and that prose was to come next."""
         self.tokens.append(Token(kind, text, value, self.spaced, self._in_prose()))
         self.spaced = self.prose_next = False
 
 
 def _runs(run: str, prose: bool) -> list[tuple[Kind, str]]:
-    """Take a run of letters apart."""
+    """Take a run of letters apart: a command, a function of a letter, a word, or single letters, with pi as one."""
     if run in vocabulary.PLAIN_COMMANDS:
         return [("command", vocabulary.ALIASES.get(run, run))]
     applied = None if prose else _FUNCTION_OF_LETTER.fullmatch(run)

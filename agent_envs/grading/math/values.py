@@ -13,7 +13,7 @@ class MathValue:
 
     @property
     def key(self) -> str:
-        """A text that describes the value; equal values may have different ones."""
+        """A text that describes the value (equal values may have different ones); each kind of value overrides it."""
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
@@ -164,7 +164,7 @@ def distinct(items: list[MathValue], budget: StepBudget) -> tuple[MathValue, ...
 
 
 def _same_quotients(left: Quotient, right: Quotient, budget: StepBudget) -> bool:
-    """Compare by cross-multiplication: the forms of sums are unique, those of quotients are not."""
+    """Return whether quotients are equal, by cross-multiplication: the forms of sums are unique, those of quotients are not."""
     if left.above == right.above and left.below == right.below:
         return True
     if left.below == right.below:
@@ -173,11 +173,12 @@ def _same_quotients(left: Quotient, right: Quotient, budget: StepBudget) -> bool
 
 
 def _same_rows(left: tuple[MathValue, ...], right: tuple[MathValue, ...], budget: StepBudget) -> bool:
+    """Return whether two rows have the same length and the same values in order, within the budget of steps."""
     return len(left) == len(right) and all(same(one, two, budget) for one, two in zip(left, right, strict=True))
 
 
 def _same_bags(left: tuple[MathValue, ...], right: tuple[MathValue, ...], budget: StepBudget) -> bool:
-    """Compare two bags by pairing each value with any equal one, which suffices as equality is transitive."""
+    """Return whether two bags are equal, pairing each value with any equal one, as equality is transitive."""
     if len(left) != len(right):
         return False
     rest = list(right)
@@ -190,8 +191,10 @@ def _same_bags(left: tuple[MathValue, ...], right: tuple[MathValue, ...], budget
 
 
 def _key(value: MathValue) -> str:
+    """Return the key that a value is sorted and compared by."""
     return value.key
 
 
 def _keys(items: tuple[MathValue, ...]) -> str:
+    """Return the keys of values in their order, joined by commas."""
     return ",".join(map(_key, items))

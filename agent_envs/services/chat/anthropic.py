@@ -139,7 +139,7 @@ class AnthropicChat(HttpChat):
 
 
 def _sdk(name: str) -> tuple[ModuleType, ModuleType]:
-    """Return the SDK and its HTTP library; an SDK that stands on another one is too old."""
+    """Import the SDK and its HTTP library; MissingExtra where one is missing, as for an SDK that stands on another one."""
     try:
         import anthropic
         import httpx2
@@ -149,6 +149,7 @@ def _sdk(name: str) -> tuple[ModuleType, ModuleType]:
 
 
 def _tool(function: dict[str, Any]) -> dict[str, Any]:
+    """Return a function of OpenAI's form as Anthropic's tool; without parameters it gets an empty schema."""
     schema = function.get("parameters") or {"type": "object", "properties": {}}
     return {"name": function["name"], "description": function.get("description", ""), "input_schema": schema}
 
@@ -176,7 +177,7 @@ def _messages(turns: list[ChatTurn]) -> list[dict[str, Any]]:
 
 
 def _blocks(turn: ChatTurn) -> list[dict[str, Any]]:
-    """Convert a turn to the SDK's content blocks; a cached turn's text carries the cache mark."""
+    """Convert a turn to the SDK's content blocks, a tool's result to one; a cached turn's text carries the cache mark."""
     if turn.role == "tool":
         return [{"type": "tool_result", "tool_use_id": turn.call_id, "content": turn.text}]
     # Five minutes, anew with every use. A prefix below the model's least length is read as if it were not marked.

@@ -124,7 +124,7 @@ class HttpChat(Uncopied):
         return next((size for size in sizes if size is not None and size > 0), None)
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
-        """Return the reply of one attempt.
+        """Return the reply of one attempt; its fault never shows the key, and none follows where a quota is spent.
 
         Raises:
             EnvFault: the service failed, or its answer has no such form.
@@ -167,7 +167,7 @@ class HttpChat(Uncopied):
         return replace(reply, text=reply.text.replace(self._key, "(key)"), tool_calls=calls)
 
     def _read(self, answer: Any, request: ChatRequest) -> ChatReply:
-        """Read an answer; the fault of a useless one carries the usage that it cost."""
+        """Read an answer; the fault of a useless one carries the usage that it cost, and is raised."""
         try:
             return self.read(answer, request)
         except EnvFault as fault:
@@ -181,7 +181,7 @@ class HttpChat(Uncopied):
         return base_url(url, self.endings, name)
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
-        """Return the JSON body of a request; fields that are None are not sent."""
+        """Return the JSON body of a request without fields that are None; each API's class overrides it."""
         raise NotImplementedError
 
     def headers(self) -> dict[str, str]:
@@ -197,7 +197,7 @@ class HttpChat(Uncopied):
         return self._client.json("POST", self.url, seconds=seconds, headers=self.headers(), json=body)
 
     def read(self, answer: Any, request: ChatRequest) -> ChatReply:
-        """Return the reply that an answer holds."""
+        """Return the reply that an answer holds; each API's class overrides it."""
         raise NotImplementedError
 
     def usage(self, answer: Any) -> dict[str, int]:

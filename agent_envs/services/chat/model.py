@@ -180,7 +180,7 @@ class ScriptedChat:
         self._script = script
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
-        """Return the script's next line; past its end, EnvFault."""
+        """Return the script's next line (a function's answer to the request); past the list's end, EnvFault."""
         if callable(self._script):
             return _as_reply(self._script(request))
         spoken = sum(message["role"] == "assistant" for message in request.messages)
@@ -190,4 +190,5 @@ class ScriptedChat:
 
 
 def _as_reply(line: str | ChatReply) -> ChatReply:
+    """Return a line of the script as a reply; one that is a reply already comes back as it is."""
     return line if isinstance(line, ChatReply) else ChatReply(line)

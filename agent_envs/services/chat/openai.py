@@ -141,7 +141,7 @@ class OpenAIText(OpenAIChat):
 
 
 def _message(turn: ChatTurn) -> dict[str, Any]:
-    """Convert a turn to a message of the chat-completions format."""
+    """Convert a turn to a message of the chat-completions format: a tool's result, a text, or a text with calls."""
     if turn.role == "tool":
         return {"role": "tool", "tool_call_id": turn.call_id, "content": turn.text}
     if not turn.calls:
@@ -154,7 +154,7 @@ def _message(turn: ChatTurn) -> dict[str, Any]:
 
 
 def _met_stop(choice: dict[str, Any], text: Any, request: ChatRequest) -> str:
-    """Return the stop string that a server cut and names (vLLM: `stop_reason`, SGLang: `matched_stop`)."""
+    """Return the stop string that a server cut and names (vLLM: `stop_reason`, SGLang: `matched_stop`); "" if none."""
     for name in ("stop_reason", "matched_stop"):
         met = member(choice, name, str)
         if met and met in request.stop and isinstance(text, str) and not text.endswith(met):

@@ -26,6 +26,7 @@ class ChatPort(ExternalPort):
         return port
 
     def _with_waste(self, response: Any, wasted: Mapping[str, int]) -> Any:
+        """Return a response with the tokens of failed attempts added to its usage; the response itself if there are none."""
         if not wasted:
             return response
         return {**response, "usage": stored_counts(Counter(known_counts(response["usage"])) + Counter(wasted))}
@@ -35,10 +36,12 @@ class _Backend:
     """A model as a function from JSON to JSON."""
 
     def __init__(self, model: ChatModel) -> None:
+        """Hold a model; `close` is its own, or None where it has none."""
         self.model = model
         self.close: Callable[[], None] | None = getattr(model, "close", None)
 
     def __call__(self, request: Any, seconds: float) -> Any:
+        """Ask the model, with request and reply as JSON, within the seconds."""
         return self.model.complete(ChatRequest.from_json(request), seconds).to_json()
 
 
@@ -87,7 +90,7 @@ def chat_port(
 def ask(
     port: ExternalPort, request: ChatRequest, site: CallSite, usable: Callable[[ChatReply], bool] | None = None
 ) -> ChatReply:
-    """Return the reply to a request through a port that `chat_port` made.
+    """Return the reply to a request through a `chat_port`; one that is not `usable` is asked for again in a later run.
 
     Args:
         port: the port.

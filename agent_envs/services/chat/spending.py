@@ -103,6 +103,7 @@ class Budget(Uncopied):
             self._keep()
 
     def _dollars(self, counts: Counts) -> float:
+        """Return the dollars that the tokens cost; models without a price cost nothing."""
         from agent_envs.services.chat.prices import cost_of
 
         return sum(cost_of(self.prices[name], used) for name, used in counts.items() if name in self.prices)
@@ -125,7 +126,7 @@ class Metered:
         self._model, self._budget = model, budget
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the model itself: settings, `require_key`, `close`."""
+        """Return an attribute of the model itself (settings, `require_key`, `close`); AttributeError for a private name."""
         if name.startswith("_"):  # of a copy, which asks before it has a model
             raise AttributeError(name)
         return getattr(self._model, name)

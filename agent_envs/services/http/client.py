@@ -123,6 +123,7 @@ class HttpClient(Uncopied):
         _close_all(self._open)
 
     def _connections(self) -> Connections:
+        """Return this process's connections, which are made at its first call: a fork gets its own."""
         # setdefault is atomic: two threads that come first at once get the same one, and the other was never opened.
         connections = self._open.get(os.getpid())
         return connections or self._open.setdefault(os.getpid(), Connections(self.name, self.connections, self.admit))
@@ -147,7 +148,7 @@ class _Exchange:
         self._connected = self._answered = self._proxied = False
 
     def run(self, pool: "httpcore.ConnectionPool", request: "httpcore.Request") -> HttpReply:
-        """Send a request and return its reply; it is sent again where a kept connection had gone stale."""
+        """Send a request and return its reply, again where a kept connection had gone stale; TransportFault if that fails."""
         import httpcore
 
         errors = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError)
@@ -180,6 +181,7 @@ class _Exchange:
         return lost and not self._connected and not self._answered
 
     def _note(self, event: str, info: dict[str, Any]) -> None:
+        """Note from an event of httpcore that the connection is open, or that the answer's headers are there."""
         if event.endswith("connect_tcp.started"):
             self._connected = True
         elif event == "http11.receive_response_headers.complete":
@@ -230,6 +232,7 @@ class _Body:
 
     @property
     def whole(self) -> bool:
+        """Tell whether the body is complete: not compressed, empty, or inflated to its end."""
         return self._inflater is None or self._inflater.eof or not self.received
 
     def add(self, chunk: bytes) -> None:
@@ -269,7 +272,7 @@ def _request(place: str, method: str, url: str, headers: dict[str, str], json: A
 
 
 def _resolve_host(host: str, ends: float) -> list[str]:
-    """Return the addresses of a host that a proxy will resolve: behind one, a machine often knows no names itself."""
+    """Return the addresses of a host that a proxy will resolve; [] where this machine knows none, as is common behind one."""
     import httpcore
 
     from agent_envs.services.http.deadline import resolve
@@ -281,6 +284,7 @@ def _resolve_host(host: str, ends: float) -> list[str]:
 
 
 def _close_all(open_connections: dict[int, Connections]) -> None:
+    """Close each process's connections and empty the dict."""
     while open_connections:
         open_connections.popitem()[1].close()
 

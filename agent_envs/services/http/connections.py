@@ -60,7 +60,7 @@ class Connections:
                 self._close_pools()
 
     def close(self) -> None:
-        """Close what is open; exchanges under way end first."""
+        """Close what is open once exchanges under way have ended; nothing in a forked child, as they are the parent's."""
         if self.process != os.getpid():
             return  # the parent's, and a lock may have been held when the process forked
         with self._lock:
@@ -70,6 +70,7 @@ class Connections:
             self._close_pools()
 
     def _close_pools(self) -> None:
+        """Close the pools of connections."""
         for pool in self._pools.values():
             pool.close()
 

@@ -40,8 +40,8 @@ class DeadlineBackend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to the first address that answers; each has an equal share of the time."""
-        ends = _moment(timeout)
+        """Connect to the first address that answers, each with an equal share of the time; the last failure if none does."""
+        ends = _deadline_of(timeout)
         try:
             addresses = resolve(host, port, _seconds_left(ends, httpcore.ConnectTimeout))
         except OSError as error:
@@ -65,32 +65,39 @@ class _DeadlineStream(httpcore.NetworkStream):
         self._stream = stream
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, _seconds_left(_moment(timeout), httpcore.ReadTimeout))
+        """Read at most so many bytes; httpcore.ReadTimeout when the deadline is over."""
+        return self._stream.read(max_bytes, _seconds_left(_deadline_of(timeout), httpcore.ReadTimeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        """Write in pieces, each within what is left to the deadline; httpcore.WriteTimeout when it is over."""
         for start in range(0, len(buffer), WRITE_BYTES):
-            left = _seconds_left(_moment(timeout), httpcore.WriteTimeout)
+            left = _seconds_left(_deadline_of(timeout), httpcore.WriteTimeout)
             self._stream.write(buffer[start : start + WRITE_BYTES], left)
 
     def close(self) -> None:
+        """Close the stream."""
         self._stream.close()
 
     def start_tls(
         self, ssl_context: SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        left = _seconds_left(_moment(timeout), httpcore.ConnectTimeout)
+        """Begin TLS and return the encrypted stream with the same rule on deadlines; ConnectTimeout when it is over."""
+        left = _seconds_left(_deadline_of(timeout), httpcore.ConnectTimeout)
         return _DeadlineStream(self._stream.start_tls(ssl_context, server_hostname, left))
 
     def get_extra_info(self, info: str) -> Any:
+        """Return the inner stream's information of that name, such as its socket."""
         return self._stream.get_extra_info(info)
 
 
-def _moment(timeout: float | None) -> float:
+def _deadline_of(timeout: float | None) -> float:
+    """Return a timeout, which stands for a moment of the monotonic clock; None is now, so at once over."""
     # Only a request without a deadline has none, and the client sends no such request.
     return time.monotonic() if timeout is None else timeout
 
 
 def _seconds_left(ends: float, late: type[Exception]) -> float:
+    """Return the seconds to a moment; raise `late` if it is over."""
     left = ends - time.monotonic()
     if left <= 0.0:
         raise late("the deadline is over")
@@ -98,7 +105,7 @@ def _seconds_left(ends: float, late: type[Exception]) -> float:
 
 
 def resolve(host: str, port: int, seconds: float) -> list[str]:
-    """Return the addresses of a host, each once.
+    """Return the addresses of a host, each once; an address is its own, a name is looked up in a thread.
 
     Raises:
         NameTimeout: the resolver did not answer in time.

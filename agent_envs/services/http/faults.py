@@ -177,6 +177,7 @@ def _bound_depth(value: Any) -> None:
 
 
 def _finite(text: str) -> float:
+    """Parse a finite number; NaN and infinity raise ValueError."""
     value = float(text)
     if not math.isfinite(value):
         raise ValueError("not a finite number")

@@ -131,7 +131,7 @@ class BM25Index:
         return query_terms(query, self._stop)
 
     def top(self, query: str, top_k: int) -> tuple[list[int], list[float]]:
-        """Return the rows and scores of the best documents, by falling score and then rising row.
+        """Return the rows and scores of the best documents, by falling score and then rising row; none without a known word.
 
         Documents whose rounded score is 0 are left out, so that there may be fewer than `top_k`.
         """
@@ -184,7 +184,7 @@ def best_rows(scores: Scores, top_k: int, bar: float = 0.0) -> tuple[list[int], 
 
 
 def build_files(corpus: Corpus, settings: BM25Settings, progress: Progress | None = None) -> IndexFiles:
-    """Tokenize a corpus (title and text of each passage) and let bm25s score it."""
+    """Tokenize a corpus (title and text of each passage) and let bm25s score it; UsageError for one too large for memory."""
     if len(corpus) > MOST_PASSAGES:
         raise UsageError(
             f"a BM25 index of {len(corpus):,} passages needs about {len(corpus) * 5e-6:.0f} GB of memory to build; "
@@ -253,6 +253,7 @@ def get_index(
     small = len(corpus) <= SMALL_CORPUS
 
     def build() -> BM25Index:
+        """Load the index's files, or make them, and return the index over them."""
         return BM25Index(settings, _files(corpus, settings, cache_dir, progress))
 
     key = (corpus.digest, settings)

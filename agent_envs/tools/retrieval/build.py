@@ -59,6 +59,7 @@ def split_hybrid(name: str) -> tuple[str, tuple[float, float]] | None:
 
 
 def _check_weights(weights: Sequence[float]) -> None:
+    """Raise UsageError unless all weights are finite, none is negative and one is above 0."""
     if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not any(weights):
         raise UsageError(f"a hybrid's weights must be finite, >= 0 and not all 0, not {tuple(weights)}")
 
@@ -167,6 +168,7 @@ class OracleRetriever(Uncopied):
         return tuple(hits[: max(top_k, 0)])
 
     def _row(self, passage_id: str) -> int | None:
+        """Return a passage's row in the corpus; None if the corpus has no such passage."""
         try:
             return self.corpus.row(passage_id)
         except KeyError:
@@ -181,7 +183,7 @@ def make_retriever(
     progress: Progress | None = None,
     recording: Recording | None = None,
 ) -> Retriever:
-    """Return a retriever by its name.
+    """Return a retriever by its name: outside, empty, random, over an index, dense, or a hybrid of two.
 
     Args:
         name: one of `RETRIEVERS`, `search_r1@URL` or `skyrl@URL` for a server that speaks like theirs, or a search of the

@@ -100,6 +100,7 @@ class SentenceEncoder:
             return vector
 
     def _run(self, encode: Any, texts: list[str]) -> Vectors:
+        """Return the texts' vectors of length 1, as float32."""
         vectors = encode(texts, batch_size=self._batch, normalize_embeddings=True, show_progress_bar=False)
         return np.asarray(vectors, dtype=np.float32)
 
@@ -185,6 +186,7 @@ def get_dense_index(
     encoder = sentence_encoder(model)
 
     def build() -> DenseIndex:
+        """Load or compute the vectors, load or build the index over them, and return both."""
         vectors = corpus_vectors(corpus, encoder, cache_dir, progress)
         name = digest([corpus.digest, encoder.digest])
         index = get_vector_index(kind, vectors, name, cache_dir, lambda: _sample_queries(corpus, encoder), progress)
@@ -243,7 +245,7 @@ class DenseRetriever(Uncopied):
         self._port = ExternalPort(self.name, backend, recording=recording, deterministic=True)
 
     def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
-        """Return the passages whose vectors are nearest to the query's; `support` and `seed` are not read.
+        """Return the passages whose vectors are nearest to the query's, () for none; `support` and `seed` are not read.
 
         Raises EnvFault: a replay has no such query, or the recording names passages that this corpus has not.
         """
@@ -253,11 +255,12 @@ class DenseRetriever(Uncopied):
         return self._read(self._port.call(request, CallSite("")), top_k)
 
     def _rank(self, request: Any, seconds: float) -> Any:
+        """Answer a request with the ids and scores of its nearest passages; the index is loaded at first use."""
         rows, scores = self._make().top(request["query"], request["topk"])
         return {"ids": [self.corpus[row].id for row in rows], "scores": scores}
 
     def _read(self, answer: Any, top_k: int) -> tuple[Hit, ...]:
-        """Return the hits of an answer, which may come from anybody's recording."""
+        """Return the hits of an answer, maybe from anybody's recording; EnvFault where it is no ranking of this corpus."""
         try:
             ids, scores = answer["ids"], [float(score) for score in answer["scores"]]
             passages = [self.corpus[self.corpus.row(name)] for name in ids]

@@ -82,7 +82,7 @@ def corpus_vectors(
     """
     if cache_dir is None:
         blocks = [block for block in _blocks(corpus, encoder, 0, progress)]
-        return np.concatenate(blocks) if blocks else _none(encoder)
+        return np.concatenate(blocks) if blocks else _no_vectors(encoder)
     folder = vectors_folder(corpus, encoder, cache_dir)
     build = partial(_compute, corpus, encoder, folder, progress)
     return opened_or_built(folder, partial(opened, folder, corpus, encoder), build, progress)
@@ -112,6 +112,7 @@ def _compute(corpus: Corpus, encoder: Encoder, folder: Path, progress: Progress 
         raise unwritable(folder.parent, error) from error
 
     def write(temporary: Path) -> dict[str, Any]:
+        """Write the vectors from the unfinished file's blocks into a folder, and return the description to be stored."""
         with unfinished.open("rb") as file:
             blocks = (data for _, data in _stored_blocks(file, encoder, len(corpus)))
             write_rows(temporary / VECTORS, encoder.dtype, (len(corpus), encoder.width), blocks)
@@ -156,7 +157,7 @@ def opened(folder: Path, corpus: Corpus, encoder: Encoder) -> Vectors | None:
     if read_manifest(folder, about(corpus, encoder), (VECTORS,)) is None:
         return None
     if len(corpus) == 0:
-        return _none(encoder)
+        return _no_vectors(encoder)
     try:
         mapped = np.load(folder / VECTORS, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError):
@@ -171,5 +172,6 @@ def about(corpus: Corpus, encoder: Encoder) -> dict[str, Any]:
     return {"corpus": corpus.digest, "model": encoder.digest, "dtype": encoder.dtype, "shape": shape, "format": FORMAT}
 
 
-def _none(encoder: Encoder) -> Vectors:
+def _no_vectors(encoder: Encoder) -> Vectors:
+    """Return an empty array of vectors, of the encoder's width and type."""
     return np.zeros((0, encoder.width), dtype=encoder.dtype)

@@ -62,6 +62,7 @@ def save_index(files: IndexFiles, folder: Path) -> IndexFiles:
     """
 
     def write(temporary: Path) -> dict[str, Any]:
+        """Write the index's arrays and vocabulary into a folder, and return the description to be stored."""
         for name in ARRAYS:
             np.save(temporary / f"{name}.npy", getattr(files, name))
         (temporary / VOCABULARY).write_text(json.dumps(files.terms), "utf-8")
@@ -93,7 +94,7 @@ def read_manifest(
 
 
 def install_folder(folder: Path, write: Callable[[Path], dict[str, Any]], good: Callable[[Path], bool]) -> None:
-    """Move a folder into its place whole, or leave the good one that another process put there first.
+    """Fill a folder and move it into its place whole, or leave the good one that another process put there first.
 
     Args:
         folder: the place.
@@ -190,9 +191,11 @@ def _install(temporary: Path, folder: Path, good: Callable[[Path], bool]) -> Non
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:
+    """Return a file's size and sha256."""
     return {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
 
 
 def _map_array(path: Path) -> NDArray[Any]:
+    """Return an array that is mapped from its file, read-only."""
     mapped = np.load(path, mmap_mode="r", allow_pickle=False)
     return mapped.view(np.ndarray)  # type: ignore[no-any-return]  # slices of np.memmap itself cost a microsecond each

@@ -76,7 +76,7 @@ class RemoteRetriever(Uncopied):
         )  # fmt: skip
 
     def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
-        """Return the server's first `top_k` passages; `support` and `seed` do not travel.
+        """Return the server's first `top_k` passages, () for none; `support` and `seed` do not travel.
 
         Raises EnvFault: the server failed, or its answer is no list of passages.
         """

@@ -58,6 +58,7 @@ class _Connection(H11Protocol):
 
     @property
     def _at_work(self) -> bool:
+        """Tell whether a whole request is in and its answer is not out yet."""
         return self.cycle is not None and not (self.cycle.response_complete or self.cycle.more_body)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -94,14 +95,17 @@ class _Connection(H11Protocol):
             self._close_in(REQUEST_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the clock when the connection is lost."""
         self._stop_clock()
         super().connection_lost(exc)
 
     def _close_in(self, seconds: float) -> None:
+        """Set the clock: abort the connection after so many seconds, whatever the client does."""
         self._stop_clock()
         self._ends = self.loop.call_later(seconds, self.transport.abort)  # close waits for a client that does not read
 
     def _stop_clock(self) -> None:
+        """Stop the clock, if it runs."""
         if self._ends is not None:
             self._ends.cancel()
         self._ends = None
@@ -125,7 +129,7 @@ class RetrieverServer:
         tell: Callable[[str], None] = lambda line: None,
         verbose: bool = False,
     ) -> None:
-        """Open the socket.
+        """Check access and open the socket; serving begins with `serve_forever`.
 
         Args:
             retriever: answers, called from many threads at once.
@@ -180,7 +184,7 @@ class RetrieverServer:
         self._socket.close()
 
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer one request, as ASGI has it."""
+        """Answer one request, as ASGI has it: refusals and faults as a status with a reason; nothing if the client is gone."""
         began, queries = time.monotonic(), 0
         status, value, headers = 500, {"error": "the server failed; its log says why"}, {"Connection": "close"}
         try:
@@ -202,7 +206,7 @@ class RetrieverServer:
         await Response(body, status, headers, media_type="application/json")(scope, receive, send)
 
     async def _result(self, request: Request) -> tuple[Any, int]:
-        """Answer a request; return the reply and the number of its queries."""
+        """Return the reply to a request and the number of its queries; HTTPException for a sender, path or method refused."""
         self._check_sender(request)
         path = request.url.path
         if path not in METHODS:
@@ -236,7 +240,7 @@ class RetrieverServer:
                 raise HTTPException(401, "a token is needed: Authorization: Bearer TOKEN", bearer)
 
     async def _body(self, request: Request) -> bytes:
-        """Return the body, which has a cap and a deadline; the connection's own clock runs a little longer."""
+        """Return the body within cap and deadline, else HTTPException; the connection's own clock runs a little longer."""
         too_large = HTTPException(413, f"a body has at most {self.max_body} bytes")
         if len(length := request.headers.get("content-length", "0")) > 18 or int(length) > self.max_body:
             raise too_large
@@ -252,7 +256,7 @@ class RetrieverServer:
         return bytes(body)
 
     def note(self, status: int, queries: int, seconds: float) -> None:
-        """Count an answer."""
+        """Count an answer for the log; a verbose server logs it at once."""
         with self._lock:
             requests, searched, refused = self._counts
             self._counts = requests + 1, searched + queries, refused + (status >= 400)
@@ -267,11 +271,12 @@ class RetrieverServer:
             self._tell(f"last minute: {requests} requests, {searched} queries, {refused} refused or failed")
 
     def _log_failure(self, error: BaseException) -> None:
+        """Report a failed search by the error's type and the first 200 characters of its text."""
         self._tell(f"failed: {type(error).__name__}: {' '.join(str(error)[:200].split())}")
 
 
 def _listening_socket(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; what connects before the server serves waits."""
+    """Return a socket that listens (what connects before the server serves waits); UsageError where that fails."""
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -284,11 +289,13 @@ def _listening_socket(host: str, port: int) -> socket.socket:
 
 
 def _host_name(value: str) -> str:
+    """Return the name in a Host header, without port and brackets; empty where it has another form."""
     match = re.fullmatch(r"(?:\[([^\[\]]*)\]|([^\[\]:]*))(?::[0-9]*)?", value.strip().lower())
     return "" if match is None else match[1] or match[2] or ""
 
 
 def _is_loopback(host: str) -> bool:
+    """Return whether a host is a loopback address or `localhost`; other names are none."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -181,6 +181,7 @@ def get_static_index(corpus: Corpus, cache_dir: Path | None = None, progress: Pr
     small = len(corpus) <= SMALL_CORPUS
 
     def build() -> StaticIndex:
+        """Return the index over the corpus's vectors; those of a small corpus are computed, not stored."""
         return StaticIndex(encoder, corpus_vectors(corpus, encoder, None if small else cache_dir, progress))
 
     return shared(_SMALL if small else _LARGE, corpus.digest, build, SHARED_SMALL if small else None)

@@ -45,7 +45,7 @@ class TantivyIndex:
         self.documents: int = self._searcher.num_docs
 
     def top(self, query: str, top_k: int) -> tuple[list[int], list[float]]:
-        """Return the rows and scores of the best documents, by falling score and then rising row."""
+        """Return the rows and scores of the best documents, by falling score and then rising row; none without words."""
         counts = query_terms(query, _STOP)
         most = min(top_k + MOST_TIED, self.documents)
         if not counts or top_k < 1 or most < 1:
@@ -113,6 +113,7 @@ def get_tantivy_index(corpus: Corpus, cache_dir: Path | None = None, progress: P
     small = len(corpus) <= SMALL_CORPUS
 
     def build() -> TantivyIndex:
+        """Build the index of a small corpus, or without a folder, in memory; open or build any other in its folder."""
         if small or cache_dir is None:
             return TantivyIndex(write_index(corpus, None, progress))
         return _from_folder(corpus, cache_dir / "tantivy", progress)
@@ -140,6 +141,7 @@ def _from_folder(corpus: Corpus, parent: Path, progress: Progress | None) -> Tan
         return {"documents": len(corpus)}
 
     def build() -> TantivyIndex | None:
+        """Install the index's folder, unless a whole one is there, and open it; None if it is damaged."""
         install_folder(folder, write, lambda place: open_folder(place) is not None)
         return opened()
 

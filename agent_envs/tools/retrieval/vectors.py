@@ -48,7 +48,7 @@ class VectorIndex:
         self._index, self.recall = index, recall
 
     def top(self, query: Vectors, top_k: int) -> tuple[list[int], list[float]]:
-        """Return the rows and rounded scores of the vectors nearest to a query, by falling score and then rising row."""
+        """Return the rows and rounded scores of the vectors nearest to a query, by falling score and rising row; none for 0."""
         most = min(top_k + MOST_TIED, self._index.ntotal)
         if top_k < 1 or most < 1:
             return [], []
@@ -101,7 +101,7 @@ def _empty_index(faiss: Any, kind: str, width: int, rows: int) -> Any:
 
 
 def measured_recall(index: VectorIndex, vectors: Vectors, queries: Vectors) -> float:
-    """Return the mean share of the exact ten nearest of each query that an index finds among its ten."""
+    """Return the mean share of the exact ten nearest of each query that an index finds among its ten; 1.0 of none."""
     depth = min(RECALL_AT, len(vectors))
     if not depth or not len(queries):
         return 1.0
@@ -142,11 +142,13 @@ def get_vector_index(
     about = {"vectors": name, "kind": kind, "shape": list(vectors.shape), "format": FORMAT}
 
     def build() -> VectorIndex:
+        """Build the index, measure its recall, install its folder, and return the index."""
         index = _build(kind, vectors, ask, progress)
         install_folder(folder, lambda place: write(place, index), lambda place: _open(place, about) is not None)
         return index
 
     def write(temporary: Path, index: VectorIndex) -> dict[str, Any]:
+        """Write FAISS's index into a folder, and return the description to be stored, with the recall."""
         faiss_package().write_index(index._index, str(temporary / INDEX))
         return {**about, "recall": index.recall}
 

@@ -63,6 +63,7 @@ def read_request(body: bytes) -> SearchRequest:
 
 
 def _refuse_constant(name: str) -> None:
+    """Raise ValueError for a constant that JSON does not have, such as NaN."""
     raise ValueError(f"{name} is no JSON")
 
 
@@ -130,6 +131,7 @@ def _identity(document: dict[str, Any], title: str, text: str, where: str, name:
 
 
 def _score(value: Any) -> float:
+    """Return a score as a float; 0.0 for what is no finite number, or an integer that a float cannot hold."""
     is_number = isinstance(value, float) or (
         isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
     )
@@ -142,4 +144,5 @@ def whole(text: str) -> str:
 
 
 def _malformed(name: str, what: str) -> EnvFault:
+    """Return the fault of an answer in a wrong form; no retry follows it."""
     return EnvFault(f"{name}: the answer has another form than Search-R1's: {what}", retryable=False)

@@ -41,7 +41,7 @@ class BwrapBackend:
         self._fork_servers: dict[tuple[bool, tuple[str, ...]], ForkServer] = {}
 
     def open(self, spec: SandboxSpec, saved: bytes | None) -> "BwrapInterpreter":
-        """Return a fresh interpreter (see `Backend`); memory is never saved."""
+        """Open a fresh interpreter (see `Backend`), a second try after a lost server; UsageError for too little memory."""
         memory = spec.limits.memory_mb
         if memory is None or memory < LEAST_MEMORY_MB:
             raise UsageError(
@@ -54,6 +54,7 @@ class BwrapBackend:
             return self._open_interpreter(spec)
 
     def _open_interpreter(self, spec: SandboxSpec) -> "BwrapInterpreter":
+        """Open an interpreter in a child of the fork server with the spec's preloads and packages."""
         fork_server = self._fork_server(spec.preload, spec.packages)
         return BwrapInterpreter(fork_server, fork_server.take(), spec)
 
@@ -70,7 +71,7 @@ class BwrapBackend:
             return fork_server
 
     def close(self) -> None:
-        """End all processes."""
+        """Close all fork servers, and with them all sandboxes."""
         with self._lock:
             fork_servers, self._fork_servers = list(self._fork_servers.values()), {}
         atexit.unregister(self.close)
@@ -107,7 +108,7 @@ class BwrapInterpreter:
         return self._fork_server.alive() and self.process.alive()
 
     def run(self, code: str, limits: Limits) -> ExecResult:
-        """Run a cell (see `Interpreter`)."""
+        """Run a cell (see `Interpreter`); one without the harness's answer ends with the reason of its end."""
         self._short_of_memory = out_of_memory_kills()
         watch = Watch(self.process, limits)
         exchange = _CellExchange(self._child, code, limits)
@@ -160,7 +161,7 @@ class BwrapInterpreter:
         return None
 
     def close(self) -> None:
-        """End the process."""
+        """Kill the process, reap it and close its files."""
         self.process.send(KILL)
         if self.process.ended(ANSWER_SECONDS) and not self._reaped:
             with contextlib.suppress(EnvFault):
@@ -231,7 +232,7 @@ class _CellExchange:
         return _check_answer(bytes(self._answer[LENGTH.size :]), size, self._nonce)
 
     def _receive_output(self, watch: Watch) -> bool:
-        """Read of the output what there is; return whether more can come."""
+        """Read what there is of the output; return whether more can come. Beyond the limit the cell is ended."""
         while True:
             try:
                 piece = os.read(self._printed, _READ)

@@ -132,12 +132,14 @@ class ForkServer:
         raise EnvFault(f"sandbox bwrap: the harness did not start: {errors[-500:] or 'it said nothing'}")
 
     def _errors(self) -> str:
+        """Return bwrap's error output, after a wait of at most five seconds for its end."""
         assert self._bwrap.stderr is not None
         self.process.ended(5.0)
         os.set_blocking(self._bwrap.stderr.fileno(), False)
         return (self._bwrap.stderr.read() or b"").decode("utf-8", "replace").strip()
 
     def _drop_errors(self) -> None:
+        """Close the pipe of bwrap's error output."""
         if self._bwrap.stderr is not None:
             self._bwrap.stderr.close()
 
@@ -170,6 +172,7 @@ class ForkServer:
             return int(self._ask({"do": "reap", "pid": pid}, 0)[0]["status"])
 
     def _fork(self) -> Child:
+        """Ask the fork server for a new child, and return it with its files."""
         answer, files = self._ask({"do": "fork"}, 2)
         return Child(int(answer["pid"]), *files)
 
@@ -191,7 +194,7 @@ class ForkServer:
             raise EnvFault(f"sandbox bwrap: the fork server is lost ({error})") from error
 
     def close(self) -> None:
-        """End it and all its sessions."""
+        """Kill it with all its sessions, and close its files."""
         self.process.send(KILL)
         with self._lock:
             self._drop_files()
@@ -206,6 +209,7 @@ class ForkServer:
         self.process.forget()
 
     def _drop_files(self) -> None:
+        """Close the control socket, the error output and the spare children."""
         self._control.close()
         self._drop_errors()
         while self._spares:

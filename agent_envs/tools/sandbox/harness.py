@@ -97,6 +97,7 @@ def _arrange(cells: int, printed: int) -> None:
 
 
 def _reap(pid: int) -> int:
+    """Wait for a child and return its exit code; 0 if it is no child of ours any more."""
     try:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     except ChildProcessError:
@@ -125,6 +126,7 @@ def _stop_clocks() -> None:
 
 
 def _sleep(seconds: float, /) -> None:
+    """Return at once in place of sleeping; a negative time raises ValueError as Python's does."""
     if seconds < 0:
         raise ValueError("sleep length must be non-negative")
 
@@ -136,17 +138,19 @@ def _stop_calendar() -> None:
     day, moment = datetime.date, datetime.datetime
 
     def now(tz: Any = None) -> Any:
+        """Return the fixed moment, in a time zone if one is named."""
         return moment.fromtimestamp(MORNING, datetime.UTC).astimezone(tz) if tz else moment(2026, 1, 1)
 
     methods = {"now": staticmethod(now), "utcnow": staticmethod(now), "today": staticmethod(now)}
-    datetime.datetime = _before(moment, methods)  # type: ignore[misc]
-    datetime.date = _before(day, {"today": staticmethod(lambda: day(2026, 1, 1))})  # type: ignore[misc]
+    datetime.datetime = _class_in_front(moment, methods)  # type: ignore[misc]
+    datetime.date = _class_in_front(day, {"today": staticmethod(lambda: day(2026, 1, 1))})  # type: ignore[misc]
 
 
-def _before(real: Any, methods: dict[str, Any]) -> Any:
+def _class_in_front(real: Any, methods: dict[str, Any]) -> Any:
     """Subclass a datetime class with other methods; instances stay of the real class, and `isinstance` still holds."""
 
     def new(cls: Any, *values: Any, **keywords: Any) -> Any:
+        """Make an instance of the real class for the class in front; subclasses of that make their own."""
         return real(*values, **keywords) if cls is front else real.__new__(cls, *values, **keywords)
 
     checks = {
@@ -167,6 +171,7 @@ def _seed_entropy(seed: int) -> None:
     plain = random.Random.seed
 
     def seeded(self: random.Random, a: Any = None, version: int = 2) -> None:
+        """Seed a generator of random numbers; without a seed, from the session's stream in place of the system's entropy."""
         plain(self, int.from_bytes(stream.randbytes(16), "big") if a is None else a, version)
 
     random.Random.seed = seeded  # type: ignore[method-assign]
@@ -184,11 +189,12 @@ class CellSession:
         self._open_output()
 
     def _open_output(self) -> None:
+        """Open standard output anew, for text written in pieces."""
         raw = io.FileIO(1, "w", closefd=False)
         self._output = _OutputStream(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace")
 
     def serve(self) -> None:
-        """Take settings, then run cells."""
+        """Take settings and give up rights, then run cells for ever."""
         begin = _receive()
         limits = {
             resource.RLIMIT_AS: begin["memory_mb"] * 2**20, resource.RLIMIT_NOFILE: OPEN_FILES, resource.RLIMIT_CORE: 0,
@@ -254,6 +260,7 @@ class CellSession:
         return {"status": "ok", "value": value, "error": ""}
 
     def _flush(self) -> None:
+        """Flush the printed text; open the output anew where the cell closed it."""
         try:
             self._output.flush()
         except (ValueError, OSError):  # the cell closed it
@@ -264,7 +271,7 @@ class _OutputStream(io.TextIOWrapper):
     """Printed text, handed on in pieces: the host ends a cell that prints too much before all of it is copied."""
 
     def write(self, text: str, /) -> int:
-        """Write a long text piece by piece."""
+        """Write a text, a long one piece by piece."""
         if not isinstance(text, str) or len(text) <= PIECE:
             return super().write(text)
         return sum(
@@ -286,6 +293,7 @@ def _error_line(error: BaseException) -> str:
 
 
 def _receive() -> Any:
+    """Read the next frame from the host as JSON, once the socket is set to blocking."""
     fcntl.fcntl(
         CELLS, fcntl.F_SETFL, 0
     )  # blocking again: a cell may have changed that, and reading would end us by chance
@@ -311,6 +319,7 @@ def framed(value: dict[str, Any]) -> bytes:
 
 
 def _write(frame: bytes) -> None:
+    """Write a whole frame to the host, in as many pieces as the socket takes."""
     view = memoryview(frame)
     while view:
         view = view[os.write(CELLS, view) :]

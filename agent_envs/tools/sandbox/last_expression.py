@@ -73,7 +73,7 @@ class _Scan:
         return self.depth >= 0
 
     def _end(self, token: re.Match[str], text: str) -> None:
-        """End a statement outside brackets; at a line break the next line begins."""
+        """End a statement, but not inside brackets; at a line break the next line begins."""
         if self.depth:
             return
         if not self.fresh:
@@ -109,7 +109,7 @@ def _string_end(code: str, at: int, opening: str) -> int | None:
 
 
 def _formatted_end(code: str, at: int, quote: str) -> int | None:
-    """Return the end of a formatted string. `inside` holds quotes, `field`, `format` and brackets, innermost last."""
+    """Return the end of a formatted string; None where it is not closed."""
     inside = [quote]
     while inside and at < len(code):
         if inside[-1] in _PLAIN_ENDS or inside[-1] == "format":

@@ -39,7 +39,7 @@ _library = ""
 
 
 def monty_package() -> Any:
-    """Return the package.
+    """Return the package, in a forked child a new copy of it.
 
     Raises:
         MissingExtra: it is not installed.
@@ -88,7 +88,7 @@ def leave_to_parent(thing: Any) -> None:
 
 
 def _load_copy() -> Any:
-    """Return the package made anew over a copy of its library: the loader takes the same file for the same library."""
+    """Import the package anew over a copy of its library, as the loader takes one file for one library; EnvFault if not."""
     for name in [name for name in sys.modules if name.partition(".")[0] == MODULE]:
         leave_to_parent(sys.modules.pop(name))
     with tempfile.TemporaryDirectory() as folder:
@@ -136,7 +136,7 @@ class MontyBackend:
         self._watchdog = Watchdog()
 
     def open(self, spec: SandboxSpec, saved: bytes | None) -> "MontyInterpreter":
-        """Return a fresh interpreter, or one with the memory that was saved (see `Backend`)."""
+        """Return a fresh interpreter, or one with the memory that was saved (see `Backend`); EnvFault for a damaged memory."""
         # A dump's own checks let half of all flipped bits pass (measured), so it is held against our digest first.
         if saved is not None and hashlib.sha256(saved[SHA_BYTES:]).digest() != saved[:SHA_BYTES]:
             raise EnvFault("sandbox monty: a saved memory does not match its sha256", retryable=False)
@@ -157,7 +157,7 @@ class MontyBackend:
                 session.load_session(saved[SHA_BYTES:])
             return MontyInterpreter(package, session, self._watchdog)
         except (package.MontyError, RuntimeError, OSError) as error:
-            _leave(package, session)
+            _leave_quietly(package, session)
             raise EnvFault(f"sandbox monty: no worker: {error}") from error
 
     def _workers(self, package: Any) -> Any:
@@ -207,7 +207,7 @@ class MontyInterpreter:
         return self.process.alive()
 
     def run(self, code: str, limits: Limits) -> ExecResult:
-        """Run a cell (see `Interpreter`)."""
+        """Run a cell (see `Interpreter`); its own errors and passed limits are results, a broken worker is an EnvFault."""
         self._short_of_memory = out_of_memory_kills()
         package = self._package
         with self._watchdog.over(self.process, limits) as watch:
@@ -241,7 +241,7 @@ class MontyInterpreter:
         return ""
 
     def save(self) -> bytes:
-        """Return the worker's memory behind its sha256 (see `Interpreter`)."""
+        """Return the worker's memory behind its sha256 (see `Interpreter`); EnvFault where it cannot be dumped."""
         try:
             dump: bytes = self._session.dump()
         except (self._package.MontyError, RuntimeError, OSError) as error:
@@ -250,7 +250,7 @@ class MontyInterpreter:
 
     def close(self) -> None:
         """Return the worker to the pool."""
-        _leave(self._package, self._session)
+        _leave_quietly(self._package, self._session)
         self.process.close()
 
     def forget(self) -> None:
@@ -268,7 +268,7 @@ class _OutputBuffer:
         self._size, self.full = 0, False
 
     def take(self, stream: str, text: str) -> None:
-        """Take a piece of output."""
+        """Take a piece of output up to the limit; the piece that passes it ends the worker, and later ones are dropped."""
         if self.full:
             return
         piece = text.encode("utf-8", "replace")
@@ -306,6 +306,7 @@ def _crash_status(watch: Watch, why: str, short_of_memory: int) -> tuple[str, st
     return "killed", "Killed: the interpreter broke down on this code"
 
 
-def _leave(package: Any, session: Any) -> None:
+def _leave_quietly(package: Any, session: Any) -> None:
+    """Leave a session; errors of the package and the system are suppressed."""
     with contextlib.suppress(package.MontyError, RuntimeError, OSError):
         session.__exit__(None, None, None)

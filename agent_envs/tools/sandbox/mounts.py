@@ -37,7 +37,7 @@ _ENVIRONMENT = {
 
 @lru_cache(maxsize=8)
 def bwrap_version(packages: tuple[str, ...] = ()) -> str:
-    """Return the versions of all that makes up the backend, and of a spec's further packages.
+    """Return the versions of all that makes up the backend, and of a spec's further packages; cached.
 
     Raises:
         UsageError: not Linux, a machine without a list of system calls, or no bubblewrap.
@@ -56,6 +56,7 @@ def bwrap_version(packages: tuple[str, ...] = ()) -> str:
 
 
 def _distribution(name: str, extra: str) -> Distribution:
+    """Return an installed package's metadata; MissingExtra if it is not installed."""
     try:
         return distribution(name)
     except PackageNotFoundError as error:
@@ -64,7 +65,7 @@ def _distribution(name: str, extra: str) -> Distribution:
 
 @lru_cache(maxsize=8)
 def bwrap_command(packages: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return the command that starts the harness in a sandbox; its control socket is standard input.
+    """Return the command that starts the harness in a sandbox, its control socket as standard input; cached.
 
     Args:
         packages: of the spec.

@@ -105,7 +105,7 @@ class Saves:
         self._saved: OrderedDict[str, bytes] = OrderedDict()
 
     def keep(self, sha256: str, saved: bytes) -> None:
-        """Keep a memory; the oldest are dropped beyond the cap."""
+        """Keep a memory, unless there is one of that digest; the oldest are dropped beyond the cap."""
         with self._lock:
             if sha256 in self._saved:
                 return
@@ -149,5 +149,6 @@ class Cleaner:
         self.__init__()  # type: ignore[misc]
 
     def _serve(self) -> None:
+        """Run the orders one after the other, for ever."""
         while True:
             self._orders.get()()

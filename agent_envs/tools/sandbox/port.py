@@ -182,11 +182,13 @@ class SessionSnapshot:
 
 
 def _sound_cell(cell: Any) -> bool:
+    """Return whether a cell of a stored snapshot has code, limits and result of the right types."""
     kinds = isinstance(cell, SandboxCell) and isinstance(cell.limits, Limits | None) and isinstance(cell.result, str)
     return kinds and isinstance(cell.code, str)
 
 
 def _snapshot_digest(spec: SandboxSpec, cells: tuple[SandboxCell, ...]) -> str:
+    """Return the digest of a session's spec and cells."""
     return digest(["agent-envs/sandbox-snapshot@1", encode_state(spec), encode_state(cells)])
 
 
@@ -207,14 +209,15 @@ def clean_result(result: ExecResult, limits: Limits) -> ExecResult:
     """Return a result with addresses replaced, texts cut to their limits, and one text for the lack of memory."""
     if result.status == "memory":
         result = replace(result, value="", error=f"MemoryError: more than {limits.memory_mb} MB of memory")
-    stdout, more = _clean(result.stdout, limits.output_bytes)
-    value, wider = _clean(result.value, limits.output_bytes)
-    error, longer = _clean(result.error, min(MAX_ERROR_BYTES, limits.output_bytes))
+    stdout, more = _cut_and_mask(result.stdout, limits.output_bytes)
+    value, wider = _cut_and_mask(result.value, limits.output_bytes)
+    error, longer = _cut_and_mask(result.error, min(MAX_ERROR_BYTES, limits.output_bytes))
     truncated = result.truncated or more or wider or longer
     return replace(result, stdout=stdout, value=value, error=error, truncated=truncated)
 
 
-def _clean(text: str, most: int) -> tuple[str, bool]:
+def _cut_and_mask(text: str, most: int) -> tuple[str, bool]:
+    """Return text cut to at most so many bytes, with memory addresses masked, and whether it was cut."""
     raw = text.encode("utf-8", "replace")
     cut = raw[:most].decode("utf-8", "ignore")
     return _ADDRESS.sub("at 0x...", cut), len(raw) > most

@@ -94,4 +94,5 @@ def _if_call(number: int | None, steps: list[bytes]) -> list[bytes]:
 
 
 def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    """Return one instruction of the filter in the kernel's binary form."""
     return struct.pack("=HBBI", code, if_true, if_false, value)

@@ -99,7 +99,7 @@ class Session:
             self._interpreter()
 
     def run(self, code: str, limits: port.Limits | None = None) -> port.ExecResult:
-        """Run a cell.
+        """Run a cell; a refused one, and any in a lost session, is answered without being run.
 
         Raises EnvFault: the sandbox itself failed; the session is as it was before the cell, and may be asked again.
         """
@@ -176,7 +176,7 @@ class Session:
         self._pool.interpreters.wake()
 
     def _save(self) -> None:
-        """Save the interpreter once for each state; too large a save is dropped, and a dead interpreter needs none."""
+        """Save the interpreter once for each state; a save that is too large is dropped, a dead interpreter forgotten."""
         interpreter = self._live.interpreter
         if interpreter is None or self._tried_cells == len(self._cells):
             return
@@ -227,7 +227,7 @@ class Session:
         self._unsaved_seconds = 0.0
 
     def _repeats(self, live: Interpreter, cell: port.SandboxCell) -> bool:
-        """Run a cell again; return whether it came to its end."""
+        """Run a recorded cell again, with more time; return whether it ended well, and count another result as drift."""
         limits = cell.limits or self.spec.limits
         wall = min(limits.wall_seconds * REPLAY_FACTOR, port.MAX_SECONDS)
         limits = replace(limits, cpu_seconds=min(limits.cpu_seconds * REPLAY_FACTOR, wall - 1.0), wall_seconds=wall)

@@ -206,6 +206,7 @@ class _PageReading:
             self.within = self.within if self._depth else ""
 
     def _begin_link(self, tag: Tag) -> None:
+        """End the open link, and begin another at a tag that has an address and is no closing one."""
         self._end_link()
         if not tag.ends and "href" in tag.attributes:
             self._target = tag.attributes["href"]

@@ -73,6 +73,7 @@ class WebPage:
 
 
 def _check_text(value: Any, what: str, most: int) -> None:
+    """Raise ValueError unless a value is text of at most so many characters."""
     if not isinstance(value, str) or len(value) > most:
         raise ValueError(f"{what} is no text of at most {most:,} characters")
 
@@ -117,7 +118,7 @@ class Lines:
         self._cells = 0
 
     def cell(self) -> None:
-        """Begin a cell."""
+        """Begin a cell of a table's row, behind a bar if it is not the first."""
         self._cells += 1
         if self._cells > 1:
             self._gap = LINE if self._lines_in_cell else SPACE

@@ -62,20 +62,24 @@ class Provider:
 
 
 def _serper_rows(answer: Mapping[str, Any]) -> Any:
+    """Return Serper's results; [] of an answer that has none, None if it is no answer of a search."""
     return answer.get("organic", [] if "searchParameters" in answer else None)
 
 
 def _brave_request(endpoint: str, query: str, count: int) -> EngineRequest:
+    """Return the GET request to Brave's search for web results."""
     parameters = urlencode({"q": query, "count": count, "result_filter": "web", "text_decorations": "false"})
     return EngineRequest("GET", f"{endpoint}?{parameters}")
 
 
 def _brave_rows(answer: Mapping[str, Any]) -> Any:
+    """Return Brave's web results; [] of an answer that has none, None if it is no answer of a search."""
     web = answer.get("web", {"results": []} if answer.get("type") == "search" else None)
     return web.get("results") if isinstance(web, dict) else None
 
 
 def _searxng_rows(answer: Mapping[str, Any]) -> Any:
+    """Return SearXNG's results; EnvFault where there are none and an engine did not answer."""
     rows = answer.get("results")
     if rows == [] and answer.get("unresponsive_engines"):
         raise EnvFault("none of its engines answered")
@@ -132,7 +136,7 @@ def hits_of(results: list[tuple[str, tuple[str, str]]]) -> tuple[Hit, ...]:
 
 
 def opens(url: str) -> bool:
-    """Return whether a result is a page that a reader could open."""
+    """Return whether a result is a page that a reader could open: http or https, not too long, printable."""
     try:
         parts = urlsplit(url)
         sound = parts.scheme in ("http", "https") and bool(parts.hostname)

@@ -240,4 +240,5 @@ class _Web:
 
 
 def _not_opened(url: str, why: str) -> dict[str, Any]:
+    """Return the JSON of a page that was not opened, with the reason."""
     return WebPage(url[:MAX_URL_CHARACTERS], error=why).to_json()

@@ -85,7 +85,7 @@ class _Engine:
         self._client = shared_client(name, _MAX_BYTES)
 
     def key(self) -> str:
-        """Return the key, which is read at each call and kept nowhere."""
+        """Return the key, read at each call and kept nowhere; "" for an engine without one, UsageError where it is not set."""
         variable = self._provider.variable
         if not variable:
             return ""

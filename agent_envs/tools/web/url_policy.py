@@ -77,6 +77,7 @@ class UrlPolicy:
             raise _refusal(host)
 
     def _exempt(self, host: str, port: int) -> bool:
+        """Return whether a host is exempt from the rules, at this port or at all of its ports."""
         name = _normal(host)
         return (name, 0) in self.private or (name, port) in self.private
 
@@ -160,4 +161,5 @@ def _private_name(host: str) -> bool:
 
 
 def _refusal(host: str) -> Unopenable:
+    """Return the error for a host that is not public."""
     return Unopenable(f"{one_line(host, _MAX_HOST_CHARACTERS)} is no public host.")

@@ -239,6 +239,7 @@ class TextForks:
         return {key: (lane.origin, lane.result()) for key, lane in lanes.items()}
 
     def _lockstep(self) -> Lockstep:
+        """Return a new lockstep of this player and its services."""
         return Lockstep(self.player, services=self.player.services)
 
 
@@ -256,7 +257,7 @@ def forkable(player: Player) -> Forkable:
 def play_again(
     player: Forkable, interventions: Interventions, episodes: Episodes, env: gym.Env[Any, Any], route: str
 ) -> dict[str, Replay]:
-    """Play episodes again, each from a position of its own with a route forced there; return those that have one, by key.
+    """Play episodes again, each with a route forced at a position of its own; {} without any. Return those with one, by key.
 
     Args:
         player: that played them, and has not forgotten them.
@@ -290,4 +291,5 @@ def play_again(
 
 
 def _has_ended(result: EpisodeResult) -> bool:
+    """Return whether an episode ended in itself, not by a fault."""
     return result.status in ("terminated", "truncated")

@@ -88,6 +88,7 @@ class CounterfactualSettings:
 
 
 def _check_rule(rule: str) -> None:
+    """Raise UsageError unless the rule is a known one."""
     if rule not in DEFAULT_SAMPLING:
         raise UsageError(f"rule={rule!r}: {' or '.join(DEFAULT_SAMPLING)}")
 

@@ -175,6 +175,7 @@ def text_logweights(
 
 
 def _head(model: torch.nn.Module) -> ExpandedHead:
+    """Return the model's expanded head; UsageError where it has none."""
     head = head_of(model)
     if head is None:
         raise UsageError("the model has no expanded head: attach_head() gives it one")

@@ -178,7 +178,7 @@ class _Player:
             self._planned = [text, END] if text else [END]
 
     def _strategy(self, rng: random.Random) -> Moves | None:
-        """Choose the moves of a sorting strategy: None for the solver's, a fixed order, or an algorithm drawn by weight."""
+        """Return the moves of a strategy: None for the solver's, a fixed order, or a drawn algorithm; UsageError if unfit."""
         data, flaws = self._core.episode.task.data, self._flaws
         if flaws.strategy == "solver":
             return None
@@ -193,7 +193,7 @@ class _Player:
         return ALGORITHMS[rng.choices(names, weights)[0]](data.size)
 
     def action(self, request: Request) -> str | int:
-        """Return the next step."""
+        """Return the next step: a planned one, a decision in language, a random key, or the solver's."""
         in_language = self._core.episode.state.active == LANGUAGE
         if self._planned:
             action = self._planned.pop(0)
@@ -209,7 +209,7 @@ class _Player:
         return action
 
     def _decide(self, request: Request) -> str | int:
-        """Return the next step in language, and plan the steps that belong to it."""
+        """Return the next step in language (end, repeat, random route, strategy's or solver's) and plan what follows it."""
         self._random_keys = 0
         flaw = self._flaws.draw(self._rng)
         if flaw == "early":

@@ -134,7 +134,7 @@ class ExpandedPlayer:
         return [episode.tokens.sequence()] if episode.ids else []
 
     def rebuild(self, trajectory: Trajectory) -> list[TokenSequence]:
-        """Return the same tokens made from the record alone, whose environment one of the played plans has named."""
+        """Return the tokens made anew from the record alone; [] without a prompt, UsageError for an environment not played."""
         if not trajectory.prompt:
             return []
         spec = self._digests.get(trajectory.header.spec_digest)
@@ -224,7 +224,7 @@ class LockStep:
         self.passes = 0
 
     def run(self) -> None:
-        """Play until every row is over."""
+        """Play until every row is over; slots of rows that are over are given up on the way."""
         while True:
             self._choose()
             running = [place for place, row in enumerate(self._rows) if not row.walker.over]
@@ -262,7 +262,7 @@ class LockStep:
         return states, torch.stack(masks)
 
     def _draw(self, places: list[int], logits: torch.Tensor, allowed: torch.Tensor | None, first: int) -> None:
-        """Sample the next decision of each row; `first` is the id of the first column of the logits."""
+        """Sample the next decision of each row from column `first` on; FloatingPointError for logits that are not finite."""
         chances = [self._rows[place].uniform() for place in places]
         uniform = torch.tensor(chances, dtype=torch.float64, device=self._device)
         samples = draw(logits, uniform, self._sampling, allowed)

@@ -267,7 +267,7 @@ class WalkingEpisode:
         return self.tokens.limit
 
     def begin(self, start: StartState | None, room: Callable[[int], int]) -> None:
-        """Begin at the first decision; `room` returns the number of tokens that may follow a prompt of a length."""
+        """Begin at the first decision, or from a start state; `room` returns the tokens after a prompt. A fault ends it."""
         item = self._item
         try:
             if start is None:
@@ -306,7 +306,7 @@ class WalkingEpisode:
             self._fault, self.over = fault.cause, True
 
     def result(self, seconds: float) -> EpisodeResult:
-        """Return the episode as `run_many` does."""
+        """Return the episode as `run_many` does, without turns if a fault ended it."""
         item, core = self._item, self._core
         if self._fault:
             head = Header(core.env_id, core.spec_digest, str(item.task), item.split, "", item.seed, item.key)
@@ -339,7 +339,7 @@ class WalkingEpisode:
         self._go_on()
 
     def _end_run(self) -> None:
-        """Step what was written since the last action, as one text."""
+        """Step the text that was written since the last action as one turn; nothing if there is none."""
         if self._run is None:
             return
         start, start_snapshot = self._run

@@ -79,7 +79,7 @@ class ArithmeticSource(SeededSource[Task]):
         self._released = choice(name, "labels", labels, LABELS) == "released"
 
     def build(self, split: str, index: int) -> Task:
-        """Draw the task of an index."""
+        """Draw the task of an index: an expression in symbols, number words or operator words."""
         task_id = self.task_id(split, index)
         draw = stream("arithmetic", split, index).random
         wording = SYMBOLS
@@ -121,4 +121,5 @@ class ArithmeticSource(SeededSource[Task]):
 
 
 def _in_words(part: Tokens) -> str:
+    """Return the inside of a bracket with its operators in words and the numbers as they are."""
     return "".join([_INNER.get(token, token) if type(token) is str else str(token) for token in part])

@@ -39,7 +39,7 @@ class Calculator(ExternalEnvironment):
         return legal_buttons(state.keyed, self._decimal_point)
 
     def step(self, state: Latent, action: str) -> tuple[str, Latent, bool]:
-        """Press a button."""
+        """Press a button; "=" computes what was pressed, and returns control with the result or a Refusal."""
         if action != "=":
             return "", state.press(action), False
         observation = _compute("".join(state.keyed))

@@ -81,6 +81,7 @@ def _symbols(draw: Draw, most: int) -> tuple[list[str], str]:
 
 
 def _shape_question(sequence: list[str], name: str, in_words: bool) -> str:
+    """Return the question how often a name occurs in the sequence, which is spelled in words or drawn as symbols."""
     if in_words:
         return f"How many times does the word {name} occur in this sequence: {', '.join(sequence)}?"
     symbols = " ".join([SHAPES[symbol] for symbol in sequence])

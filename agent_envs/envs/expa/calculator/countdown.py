@@ -70,6 +70,7 @@ class CountdownSource(SeededSource[Task]):
 
 
 def _kind_of_target(value: Fraction) -> str:
+    """Return the kind of a target, by which tasks are grouped: decimal, natural or another integer."""
     if value.denominator != 1:
         return "decimal target"
     return "natural target" if value >= 1 else "other integer target"
@@ -122,5 +123,6 @@ def _wrong_numbers(used: Counter[Fraction], task_numbers: Counter[Fraction]) -> 
 
 
 def _short_text(value: Fraction) -> str:
+    """Return a number's text; a long one is cut and ends in its length."""
     text = number_text(value)
     return text if len(text) <= _SHOWN_DIGITS else f"{text[:_SHOWN_DIGITS]}... ({len(text)} characters)"

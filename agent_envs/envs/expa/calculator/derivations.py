@@ -53,7 +53,7 @@ class Calculation(NamedTuple):
 
 @lru_cache(maxsize=256)
 def derivation(question: str) -> Calculation:
-    """Parse a question into the calculation, the count or the expression that it asks for."""
+    """Parse a question into the calculation, count or expression that it asks for, cached; an empty one if it asks for none."""
     text = question.strip()[:_MOST_QUESTION]
     match = _COUNTDOWN.search(text)
     if match:
@@ -136,7 +136,7 @@ def _calculations(text: str) -> tuple[str, ...]:
 
 
 def _steps(op: str, q: int, n: int, m: int) -> list[str]:
-    """Return the calculations of one sentence, see `word_problems.Form.op`."""
+    """Return the calculations of one sentence, [] where it only states a number; see `word_problems.Form.op`."""
     if op == "=":
         return []
     if not q:  # an opening, which states both numbers
@@ -150,7 +150,7 @@ def _steps(op: str, q: int, n: int, m: int) -> list[str]:
 
 @cache
 def _forms() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return the operation of every sentence, and the pattern that finds it."""
+    """Return the operation of every sentence and the pattern that finds it, cached."""
     forms = []
     for setting in SETTINGS:
         for form in (*setting.openings, *setting.forms):

@@ -60,6 +60,7 @@ class CalculatorText(TagEnv):
         self.play_problem(calc_problem(type(self).__name__, source, words, **choices), max_generations, MARK)
 
     def _tolerate(self, episode: Episode, text: str) -> tuple[str, tuple[str, ...]]:
+        """Read dressed numbers behind the mark as plain ones; with native calls, only what every environment tolerates."""
         return super()._tolerate(episode, text) if self.native else plain_answer(text, episode.task)
 
 
@@ -67,6 +68,7 @@ class CalculatorExpanded(ExpandedActionEnv):
     """Base of the calculator tasks with expanded actions."""
 
     def _tolerate(self, episode: Episode, text: str) -> tuple[str, tuple[str, ...]]:
+        """Read dressed numbers behind the mark as plain ones, but for a task whose answer is an expression."""
         return plain_answer(text, episode.task)
 
     def play_tasks(self, source: TaskSource, max_actions: int, **choices: Any) -> None:

@@ -45,7 +45,7 @@ def count_planning_phrases(text: str) -> int:
 
 @cache
 def planning_phrases() -> tuple[str, ...]:
-    """Return the list of phrases, in its order."""
+    """Return the list of phrases in its order, cached."""
     return tuple(line for line in _lines() if line and not line.startswith("#"))
 
 
@@ -99,10 +99,12 @@ def _policy_text(turns: tuple[Turn, ...]) -> str:
 
 @cache
 def _lines() -> tuple[str, ...]:
+    """Return the lines of the file of planning phrases, the first of which ends in its version; cached."""
     text = files(__package__).joinpath("planning_phrases.txt").read_text(encoding="utf-8")
     return tuple(text.splitlines())
 
 
 @cache
 def _pattern() -> re.Pattern[str]:
+    """Return the pattern that matches each planning phrase as whole words, cached."""
     return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, planning_phrases()))})(?!\w)")

@@ -60,7 +60,7 @@ def draw_expression(draw: Draw, operands: list[int]) -> tuple[Tokens, str, Token
 
 
 def _append_part(draw: Draw, operations: int, operands: list[int], out: Tokens) -> None:
-    """Append a random expression of so many operations to `out`; its operands are popped, its brackets are drawn."""
+    """Append a random expression of so many operations to `out` (with none, one operand); its brackets are drawn."""
     if not operations:
         out.append(operands.pop())
         return

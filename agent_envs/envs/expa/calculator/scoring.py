@@ -77,6 +77,7 @@ def _last_only(
     """Return a term that is paid at the episode's end, on what the policy wrote."""
 
     def paid(trajectory: Trajectory) -> float:
+        """Return the term's value on the text of an episode that has ended; 0 before its end."""
         return float(value(text_of(trajectory), task_of(trajectory))) if ended(trajectory) else 0.0
 
     return Term(name, 0.0, high, doc, paid)
@@ -116,5 +117,6 @@ def _is_right_as_released(text: str, task: Task) -> bool:
 
 
 def _score_format(text: str, task: Task) -> float:
+    """Return FORMAT_SCORE for a wrong answer in the right form: one mark, in the last line, and an answer behind it; else 0."""
     sound = text.count(MARK) == 1 and MARK in text.rstrip().rpartition("\n")[2] and marked_answer(text)[0] >= 0
     return FORMAT_SCORE if sound and not _is_exact(marked_answer(text)[1], task) else 0.0

@@ -50,7 +50,7 @@ class CalcBenchSource:
 
     @cached_property
     def digest(self) -> str:
-        """What outside data the members rest on; "" if on none."""
+        """What outside data the members rest on; "" if on none; cached."""
         digests = {name: source.digest for name, source in self._members.items() if source.digest}
         return digest(digests) if digests else ""
 
@@ -59,7 +59,7 @@ class CalcBenchSource:
         return sum(self._sizes[split].values())
 
     def get(self, split: str, key: int | str) -> Task:
-        """Return a task by index >= 0 or by the id that it has in its own source.
+        """Return a task by index >= 0 or by the id that it has in its own source; an index beyond a member's end goes round.
 
         Raises KeyError: an unknown split, a negative index, or an id that no member knows.
         """
@@ -75,7 +75,7 @@ class CalcBenchSource:
             return source.get(split, index % source.size(split))
 
     def place(self, split: str, index: int) -> tuple[str, int]:
-        """Return the member that an index >= 0 falls to, and the index within it."""
+        """Return the member that an index falls to, and the index within it; KeyError for an index below 0."""
         if isinstance(index, bool) or index < 0:
             raise KeyError(index)
         sizes = self._sizes[split]
@@ -97,7 +97,7 @@ class CalcBenchSource:
 
 @cache
 def _step(total: int) -> int:
-    """Return the whole number next to the golden section of a total that has no divisor in common with it."""
+    """Return the whole number next to the golden section of a total without a common divisor with it, cached."""
     step = max(1, round(total * _GOLDEN_RATIO))
     while gcd(step, total) != 1:
         step += 1
@@ -143,7 +143,7 @@ class RescaledSource(SeededSource[Task]):
         super().__init__("gsm8k_rescaled", {split: RESCALINGS * len(rows) for split, rows in chains.items()})
 
     def build(self, split: str, index: int) -> Task:
-        """Rescale an item."""
+        """Rescale an item to other numbers, trying again while they come out as they were."""
         chains = self._chains[split]
         chain = chains[index % len(chains)]
         rng = stream("gsm8k", split, index)
@@ -157,7 +157,7 @@ class RescaledSource(SeededSource[Task]):
 
 @lru_cache(maxsize=4)
 def _digest(chains: tuple[tuple[Chain, ...], ...]) -> str:
-    """Return the sha256 over the questions and chains that tasks are made of."""
+    """Return the sha256 over the questions and chains that tasks are made of, cached."""
     return digest([[chain.id, chain.question, str(chain.trees)] for rows in chains for chain in rows])
 
 

@@ -20,6 +20,7 @@ NETWORK_4 = ((0, 2), (1, 3), (0, 1), (2, 3), (1, 2))
 
 
 def _comes_before(one: int, other: int) -> Generator[Move, bool | None, bool]:
+    """Yield a comparison, and return whether `one` comes before `other`."""
     return bool((yield "compare", one, other))
 
 
@@ -41,6 +42,7 @@ def _arrange(n: int, pairs: set[knowledge.Pair]) -> Moves:
 
 
 def _arrange_as(target: tuple[int, ...]) -> Moves:
+    """Yield the fewest swaps that bring the symbols into the target order."""
     for one, other in knowledge.minimal_swaps(tuple(range(len(target))), target):
         yield "swap", one, other
 
@@ -168,7 +170,7 @@ _SIZES: Mapping[str, tuple[int, int]] = {
 
 
 def able_sizes(name: str) -> range:
-    """Return the numbers of items that an algorithm is for."""
+    """Return the numbers of items that an algorithm is for; UsageError for an unknown one."""
     if name not in ALGORITHMS:
         raise UsageError(f"sorting: algorithm {name!r} is unknown; the algorithms are {', '.join(ALGORITHMS)}")
     low, high = _SIZES.get(name, (2, MOST))

@@ -30,10 +30,12 @@ def sort_problem(env: str, source: SortingSource, action_space: str, *, reward: 
     flag(env, "env_prompt", env_prompt)
 
     def world(task: Task) -> Arrangement:
+        """Return the task's items in their hidden order, with the tools of its kind."""
         data: SortData = task.data
         return Arrangement(tuple(SYMBOLS[: data.size]), tuple(task.hidden), TOOLS[data.kind])
 
     def first(task: Task) -> tuple[Message, ...]:
+        """Return the opening messages: the system text and the task's question."""
         return opening(_system(task.data, action_space, env_prompt), _user(task.data, action_space))
 
     tools = (Compare(source.items), Swap(source.items))

@@ -99,7 +99,7 @@ def least_swaps(values: tuple[int, ...], descending: bool = False) -> int:
 
 @cache
 def _masks(n: int) -> dict[Pair, int]:
-    """Return for each pair the orders in which its first symbol comes before its second."""
+    """Return for each pair, as bits, the orders in which its first symbol comes before its second; cached."""
     orders = consistent(n, ())
     return {
         (one, other): sum(1 << bit for bit, order in enumerate(orders) if order.index(one) < order.index(other))
@@ -109,7 +109,7 @@ def _masks(n: int) -> dict[Pair, int]:
 
 @cache
 def _plan(n: int, possible: int) -> tuple[int, Pair | None]:
-    """Return the comparisons of the best plan, summed over the possible orders, and its first comparison."""
+    """Return the best plan's comparisons, summed over the possible orders, and its first, None at the end; cached."""
     if possible.bit_count() == 1:
         return 0, None
     plans = []
@@ -143,6 +143,7 @@ def _precedence(n: int, pairs: frozenset[Pair]) -> dict[Pair, int]:
     starts[0] = ends[everyone] = 1
 
     def addable(first: int) -> list[int]:
+        """Return the symbols that may come next behind the set `first`, which holds all that must be before them."""
         return [symbol for symbol in range(n) if not first >> symbol & 1 and not needed[symbol] & ~first]
 
     for first in range(everyone):

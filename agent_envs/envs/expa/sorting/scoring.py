@@ -126,7 +126,7 @@ def _relation(text: str) -> str:
 
 
 def make_sort_reward(env: str, name: str) -> RewardSpec:
-    """Return a reward of the sorting tasks."""
+    """Return a reward of the sorting tasks: success alone, or half for success and up to half for efficiency."""
     if choice(env, "reward", name, SORT_REWARDS) == "success":
         term = Term("solved", 0.0, 1.0, "1 if the task is solved", lambda trajectory: float(sort_solved(trajectory)))
         return RewardSpec(name, (term,), (0.0, 1.0))
@@ -138,6 +138,7 @@ def make_sort_reward(env: str, name: str) -> RewardSpec:
     )
 
     def efficiency(trajectory: Trajectory) -> float:
+        """Return the formula's payment beyond the 0.5 for a solved task; 0 if it is not solved."""
         return _payment(trajectory, formula) - 0.5 if sort_solved(trajectory) else 0.0
 
     terms = (

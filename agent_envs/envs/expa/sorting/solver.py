@@ -51,7 +51,7 @@ def next_move(trajectory: Trajectory) -> Move | None:
 
 
 def next_action(core: TurnEnv, left: int) -> str | int:
-    """Return the next action with `left` turns to go."""
+    """Return the next action with `left` turns to go; with one, or nothing left to do, the answer."""
     trajectory: Trajectory = core.trajectory
     move = next_move(trajectory) if left > 1 else None
     final = "finished"

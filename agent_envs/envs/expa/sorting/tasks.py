@@ -125,6 +125,7 @@ def labels(task: Task) -> dict[str, str]:
 
 
 def _direction(descending: bool) -> str:
+    """Return the direction of the order as a word."""
     return "descending" if descending else "ascending"
 
 
@@ -149,6 +150,7 @@ def _taking_turns(mixture: Mixture) -> list[tuple[str, int]]:
 
 
 def _permutation(draw: Draw, size: int) -> tuple[int, ...]:
+    """Draw a permutation by sorting places by random draws."""
     return tuple(sorted(range(size), key=lambda _: draw()))
 
 

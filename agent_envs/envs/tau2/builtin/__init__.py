@@ -20,7 +20,7 @@ DOMAINS = ("retail", "airline", "telecom")
 
 
 def known_domain(name: str) -> str:
-    """Return a domain's name."""
+    """Return a domain's name unchanged; UsageError for an unknown one."""
     if not isinstance(name, str) or name not in DOMAINS:
         raise UsageError(f"tau2 has no domain {name!r}; the domains are {', '.join(DOMAINS)}")
     return name
@@ -61,8 +61,10 @@ def databases_of(name: str, data: Mapping[str, Any]) -> tuple[Database, ...]:
 
 @cache
 def _databases(name: str) -> tuple[Database, ...]:
+    """Read a domain's built-in databases, cached."""
     return databases_of(name, json.loads(_text(f"{name}.json")))
 
 
 def _text(name: str) -> str:
+    """Read a file of the package as text."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")

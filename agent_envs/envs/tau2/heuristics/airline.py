@@ -21,7 +21,7 @@ serve = Desk.serve_once
 
 
 def _user(desk: Desk) -> Row:
-    """Return the user's record."""
+    """Return the user's record, looked up by the ids that it wrote; ask for the id where none is found."""
     ids = matches(r"\b[a-z]+(?:_[a-z]+)+_\d{2,6}\b", "\n".join(desk.user))
     records = desk.look("get_user_details", *({"user_id": one} for one in ids))
     if not records:
@@ -30,6 +30,7 @@ def _user(desk: Desk) -> Row:
 
 
 def _days(text: str) -> list[str]:
+    """Return each day of May in a text as a date of 2024."""
     return [f"2024-05-{int(''.join(day)):02d}" for day in re.findall(_DAY, text)]
 
 
@@ -55,10 +56,12 @@ def _reservations(desk: Desk) -> list[Row]:
 
 
 def _statuses(desk: Desk, row: Row) -> list[str]:
+    """Look up the status of each flight of a reservation, as text."""
     return [str(status) for status in desk.look("get_flight_status", *map(_flight, row["flights"]))]
 
 
 def _flight(leg: Row) -> dict[str, Any]:
+    """Return number and date of a leg, the arguments by which tools take a flight."""
     return {"flight_number": leg["flight_number"], "date": leg["date"]}
 
 
@@ -134,6 +137,7 @@ def _compensation(desk: Desk) -> None:
 
 
 def _total_paid(desk: Desk) -> None:
+    """Tell the customer what was paid for the trips in all, and close the wish."""
     desk.close(f"For these trips you paid {sum(map(rules.refund, _reservations(desk)))} dollars in total.")
 
 
@@ -187,7 +191,7 @@ def _move(desk: Desk) -> None:
 
 
 def _pick_flight(desk: Desk, offers: Sequence[Row]) -> Row:
-    """Return the offer that matches the user's choice."""
+    """Return the offer that the user chose: the cheapest, the latest or the earliest; end the turn where there is none."""
     choice = re.search(_CHOICES, desk.text)
     if not offers:
         desk.refuse("there is no direct flight with enough seats then")

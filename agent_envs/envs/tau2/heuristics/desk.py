@@ -78,7 +78,7 @@ class Desk:
         self.serve(self.kind)
 
     def serve(self, kind: str) -> None:
-        """Take the next step of a wish."""
+        """Take the next step of a wish by its plan; refuse it if the plan is a reason, ask what is wanted without a kind."""
         if not kind:
             self.ask("What exactly would you like me to do?")
         plan = self.plans[kind][1]
@@ -90,12 +90,12 @@ class Desk:
         return calls[-1] if calls else None
 
     def changed(self) -> Called | None:
-        """Return the last change that was made since the user last spoke."""
+        """Return the last change that was made since the user last spoke; None if there was none."""
         calls = [call for call in self.calls if call.turn == len(self.user) and not call.name.startswith(_LOOKS)]
         return calls[-1] if calls else None
 
     def say(self, words: str) -> NoReturn:
-        """End the turn with words, after the outcome of a change that was just made."""
+        """End the turn with words by raising DeskTurn, after the outcome of a change that was just made."""
         change = self.changed()
         if change and change.failed:
             words = f"{SORRY} that cannot be done: {change.content.removeprefix('Error: ')}. {words}"
@@ -120,7 +120,7 @@ class Desk:
         self.say(question)
 
     def look(self, name: str, *queries: Row, fresh: bool = True) -> list[Any]:
-        """Return a tool's results for all of the queries, failures left out; end the turn with calls not made yet."""
+        """Return a tool's results for the queries, failures left out; raise Act with the calls that are not made yet."""
         calls = [self._last_look(name, one, fresh) for one in queries]
         missing = [(name, one) for one, call in zip(queries, calls, strict=True) if call is None]
         if missing:
@@ -138,7 +138,7 @@ class Desk:
         return None
 
     def propose(self, act: str, name: str, **arguments: Any) -> NoReturn:
-        """End the turn with a call, once the user has said yes to just that; with the proposal of what it would do before."""
+        """Propose a change and end the turn; once the user says yes to just that, raise Act with its call, or close on a no."""
         proposal = f"{act} {GO_AHEAD}"
         put = bool(self.own) and proposal in self.own[-1][0] and self.own[-1][1] < len(self.user)
         reply = answer(self.user[-1]) if put else None
@@ -149,7 +149,7 @@ class Desk:
         self.ask(proposal)
 
     def hand_over(self, why: str) -> NoReturn:
-        """End the turn with a call for a human agent; after it, with the words of the transfer."""
+        """Raise Act with a call for a human agent; after it, end the turn with the words of the transfer."""
         if self.last(_HAND_OVER) is None:
             raise Act(calling((_HAND_OVER, {"summary": why})))
         self.say("You are being transferred to a human agent. Please hold on.")

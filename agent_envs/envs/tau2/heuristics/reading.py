@@ -68,7 +68,7 @@ def read(request: Request) -> tuple[list[str], list[tuple[str, int]], list[Calle
 
 @lru_cache(maxsize=1024)
 def _parse(content: str) -> Any:
-    """Return a tool's answer as JSON data; the text itself where it is none."""
+    """Return a tool's answer as JSON data, cached; the text itself where it is none."""
     try:
         return json.loads(content)
     except (ValueError, RecursionError):

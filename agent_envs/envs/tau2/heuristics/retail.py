@@ -23,7 +23,7 @@ serve = Desk.serve_once
 
 
 def _user(desk: Desk) -> Row:
-    """Return the customer's record."""
+    """Return the customer's record, found by names and zip codes that it wrote; ask for these where none is found."""
     for call in desk.calls:
         if call.name == "find_user_id_by_name_zip" and not call.failed:
             return dict(desk.look("get_user_details", {"user_id": call.content})[0])

@@ -36,7 +36,7 @@ _MOST, _MOST_GIGABYTES = 3, 2.0  # times that a step is taken, or a payment is a
 
 
 def serve(desk: Desk) -> None:
-    """Take the next step for the customer, or for the ticket."""
+    """End the turn with the next step for the customer, or in solo mode for each sentence of the ticket."""
     _lines(desk)
     if not desk.solo:
         desk.serve(desk.kind)
@@ -152,7 +152,7 @@ def _refuel(desk: Desk, line: Row | None = None) -> None:
 
 
 def _pay(desk: Desk) -> None:
-    """Have the overdue bills paid, one after the other."""
+    """Have the overdue bills paid, one after the other, a step a turn; a bill that stays unpaid is handed over."""
     bills = desk.look("get_bills_for_customer", {"customer_id": _customer(desk)["customer_id"]})[0]
     for bill in sorted(bills, key=lambda bill: str(bill["due_date"])):
         key, customer = bill["bill_id"], bill["customer_id"]
@@ -210,7 +210,7 @@ def next_step(history: Sequence[tuple[PhoneStep, str]], trouble: str) -> PhoneSt
 
 
 def _step_history(desk: Desk) -> list[tuple[PhoneStep, str]]:
-    """Return the steps that were taken with the phone, each with the report on it."""
+    """Return the steps taken with the phone, each with its report: calls in solo mode, else what the user was told to do."""
     steps = STEPS.values()
     if desk.solo:
         calls = [(call.content, (call.name, call.arguments)) for call in desk.calls]
@@ -220,7 +220,7 @@ def _step_history(desk: Desk) -> list[tuple[PhoneStep, str]]:
 
 
 def _do(desk: Desk, step: PhoneStep) -> None:
-    """End the turn with a step on the phone: as a call in solo mode, else in words to the customer."""
+    """End the turn with a step on the phone: raise Act with it in solo mode, else say it to the customer."""
     if desk.solo:
         raise Act(calling((step.tool, step.arguments)))
     desk.say(step.say)

@@ -116,7 +116,7 @@ class Case:
 
     @cached_property
     def trips(self) -> tuple[Trip, ...]:
-        """All reservations, shuffled."""
+        """All reservations, shuffled once."""
         records = [self._table[key] for key in self.user["reservations"]]
         trips = [
             Trip(record, tuple(self.instance(leg["flight_number"], leg["date"])["status"] for leg in record["flights"]))
@@ -209,7 +209,7 @@ class Case:
         return "<my> gift card" if record["source"] == "gift_card" else "<my> travel certificate"
 
     def pay(self, total: int) -> tuple[str, Fact]:
-        """Return a method that pays for an update, or gets a refund, and the fact that tells so."""
+        """Draw a method that pays an update, or gets a refund, and charge its balance; return it with the fact of it."""
         usable = [
             key for key, one in self.methods.items()
             if one["source"] == "credit_card" or (one["source"] == "gift_card" and self.balances[key] >= max(total, 1))

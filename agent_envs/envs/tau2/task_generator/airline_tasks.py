@@ -44,16 +44,18 @@ def make_row(split: str, number: int, difficulty: str, world: int = 0) -> dict[s
 
 @lru_cache(maxsize=32)
 def _customers(split: str, world: int) -> tuple[dict[str, Any], ...]:
+    """Return the customers of a world whom a split's tasks may be about, cached."""
     users = tuple(database(world).tables["users"].values())
     return tuple(users[place] for place in members(split, len(users)))
 
 
 def _draw_vagueness(rng: Random, difficulty: str) -> bool:
+    """Draw whether the customer is vague; never at the easy level."""
     return rng.random() < {"easy": 0.0, "medium": 0.7, "hard": 0.6}[difficulty]
 
 
 def _plan(rng: Random, difficulty: str) -> list[str]:
-    """Draw the kinds of wishes of a task, in order."""
+    """Draw the kinds of wishes of a task by its difficulty, in order."""
     if difficulty == "easy":
         return [rng.choice(_WRITES)]
     if difficulty == "medium":
@@ -127,5 +129,6 @@ def _wish(place: int, piece: Piece) -> str:
 
 
 def _details(wish: str, piece: Piece) -> str:
+    """Return the facts of a wish in the second person, each behind its topic, for a user that is a language model."""
     texts = [f"{fact.topic.replace('_', ' ')}: {voiced(fact.say, False)}" for fact in piece.facts]
     return f"For {wish}: {' '.join(texts)}"

@@ -52,7 +52,7 @@ def refused(case: Case, trip: Trip, say: str, claim: str, fact: Fact) -> Piece:
 
 
 def instead(piece: Piece | None) -> Pieces:
-    """Return a piece as the wish that follows a refusal."""
+    """Return a piece as the wish that follows a refusal; () for None."""
     return () if piece is None else (replace(piece, say=f"in that case, {piece.say}", only_if_refused=True),)
 
 
@@ -160,7 +160,7 @@ REFUSED = {kind.__name__: kind for kind in _KINDS}
 
 
 def budgeted(case: Case) -> Pieces:
-    """Draw a wish for business within a price limit, and else for the next cabin up or down."""
+    """Draw a wish for business within a price limit, and else for the next cabin up or down; Unfit if no trip allows it."""
     for trip in case.free():
         other = "economy" if trip.record["cabin"] == "basic_economy" else "basic_economy"
         rise = priced(case, trip, "business")
@@ -186,7 +186,7 @@ def _plain_case(case: Case) -> Case:
 
 
 def cheapest_day(case: Case) -> Pieces:
-    """Draw a wish to move a flight to the cheapest of three days."""
+    """Draw a wish to move a flight to the cheapest of three days; Unfit if no trip allows it."""
     for trip in case.free():
         place = case.rng.randrange(len(trip.legs))
         days = sorted(later_days(case, trip, place)[:3])
@@ -241,7 +241,7 @@ def upgrades(case: Case) -> Pieces:
 
 
 def again(case: Case) -> Pieces:
-    """Draw a wish for a booking like an earlier one: its route, its cabin and its passengers, on another day."""
+    """Draw a wish for a booking like an earlier one (route, cabin, passengers) on another day; Unfit if none allows it."""
     for trip in case.free():
         record, rng = trip.record, case.rng
         day = rng.randrange(TODAY + 2, DAYS + 1)

@@ -54,7 +54,7 @@ def struck(case: Case) -> Pieces:
 
 
 def late(case: Case) -> Pieces:
-    """Draw a complaint about a delayed flight: it is moved to another day, and then a certificate is due."""
+    """Draw a complaint about a delayed flight: it is moved, and then a certificate is due; Unfit if no trip allows it."""
     for trip in case.free():
         worth = compensation(case.membership, trip.record, trip.statuses)
         if "delayed" not in trip.statuses or not trip.open or not worth or trip.record["cabin"] == "basic_economy":
@@ -84,6 +84,7 @@ def cabin(case: Case) -> Pieces:
     """Draw a wish for another cabin for everybody on a trip."""
 
     def targets(trip: Trip) -> list[str]:
+        """Return the other cabins in which the trip can be priced."""
         return [one for one in CABINS if one != trip.record["cabin"] and priced(case, trip, one) is not None]
 
     trip = case.find(targets)
@@ -124,7 +125,7 @@ def at_most(limit: int) -> Fact:
 
 
 def move(case: Case) -> Pieces:
-    """Draw a wish for another day for one flight of a trip."""
+    """Draw a wish for another day for one flight of a trip; Unfit if no trip allows it."""
     for trip in case.free():
         if trip.open and "delayed" not in trip.statuses and trip.record["cabin"] != "basic_economy":
             piece = moving(case, trip, case.rng.randrange(len(trip.legs)))
@@ -212,7 +213,7 @@ def passenger(case: Case) -> Pieces:
 
 
 def book(case: Case) -> Pieces:
-    """Draw a wish for a new trip."""
+    """Draw a wish for a new trip, one way or round, with its total price; Unfit if one was booked already."""
     need(not case.booked)
     rng, user = case.rng, case.user
     people = [me(case), *([case.someone()] if rng.random() < 0.4 else [])]
@@ -277,7 +278,7 @@ def _new_flights(case: Case, cabin: str, size: int) -> tuple[list[Row], list[str
 
 
 def paying(case: Case, total: int) -> tuple[list[dict[str, object]], Fact]:
-    """Return the payments of a booking, and the fact that tells how it is paid."""
+    """Draw the payments of a booking (a certificate and a card, a gift card, or a card), and the fact of how it is paid."""
     worth = {key: case.balances[key] for key, one in case.methods.items() if one["source"] == "certificate"}
     card = case.rng.choice([key for key, one in case.methods.items() if one["source"] == "credit_card"])
     for certificate, balance in worth.items():

@@ -39,6 +39,7 @@ def date(day: int) -> str:
 
 
 def _clock(minutes: int) -> str:
+    """Return minutes of the day as HH:MM:SS."""
     return f"{minutes // 60:02d}:{minutes % 60:02d}:00"
 
 
@@ -72,7 +73,7 @@ def _flights(rng: Random) -> dict[str, Any]:
 
 
 def _instance(rng: Random, day: int, start: int, minutes: int, fare: int) -> dict[str, Any]:
-    """Draw the record of a flight on a day."""
+    """Draw the record of a flight on a day, by its status: cancelled, landed, flying, delayed or on time, else available."""
     chance = rng.random()
     if chance < 0.05 and day != TODAY:
         return {"status": "cancelled"}

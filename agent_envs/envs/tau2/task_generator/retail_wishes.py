@@ -161,6 +161,7 @@ def sent_to(case: Case, order: Record, item: Record, place: Record, where: str, 
 
 
 def _send_to(order: Record, place: Record) -> tuple[Action, ...]:
+    """Return the actions that change an order's address, with the look-ups before them."""
     return (*lookups(order), ("modify_pending_order_address", {"order_id": order["order_id"], **place}))
 
 
@@ -177,7 +178,7 @@ def home_address(case: Case) -> Pieces:
 
 
 def _with_order_moves(case: Case, piece: Piece, place: Record) -> Piece:
-    """Return the wish to change the address in the profile with that of one pending order, or of all, added."""
+    """Add pending orders, one or all, to the wish to change the profile's address; the wish alone if none is free."""
     try:
         order, item = case.choose("pending")
     except Unfit:
@@ -227,6 +228,7 @@ def _cheapest_variant(case: Case, item: Record, others: list[Record]) -> tuple[R
 
 
 def _changes(item: Record, variant: Record) -> list[str]:
+    """Return the options in which a variant differs from an item."""
     return [axis for axis, value in variant["options"].items() if item["options"][axis] != value]
 
 
@@ -401,16 +403,19 @@ def ask(case: Case) -> Pieces:
 
 
 def _ask_paid(case: Case) -> Piece:
+    """Make a question for what was paid for an order."""
     order, item = case.choose(case.rng.choice(("delivered", "processed", "pending")), 2)
     return _ask_of(case, "paid", order, item, figure(order["payment_history"][0]["amount"]))
 
 
 def _ask_tracking(case: Case) -> Piece:
+    """Make a question for an order's tracking number."""
     order, item = case.choose(case.rng.choice(("delivered", "processed")))
     return _ask_of(case, "tracking", order, item, order["fulfillments"][0]["tracking_id"][0])
 
 
 def _ask_of(case: Case, name: str, order: Record, item: Record, answer: str) -> Piece:
+    """Make a question about an order of an item, with the answer that the agent must tell."""
     words, number = case.label(order, item)
     return Piece(case.say(name, order=words), (number,), lookups(order), (answer,), question=True, uses=touched(order))
 

@@ -37,7 +37,7 @@ Record = dict[str, Any]
 
 @lru_cache(maxsize=16)
 def database(world: int) -> Database:
-    """Return a world's database: 50 products, 300 customers, about 950 orders."""
+    """Generate a world's database, cached: 50 products, 300 customers, about 950 orders."""
     rng = Random(f"tau2/retail/{world}")
     goods = products(rng)
     order_ids = iter(codes(rng, USERS * _MOST_ORDERS, 7))
@@ -102,6 +102,7 @@ def _user(rng: Random, person: Person, code: str) -> Record:
 
 
 def _card(rng: Random) -> Record:
+    """Draw a credit card."""
     return {
         "source": "credit_card", "id": f"credit_card_{digits(rng, 7)}", "brand": rng.choice(CARD_BRANDS),
         "last_four": digits(rng, 4),
@@ -123,6 +124,7 @@ def _order(rng: Random, order_id: str, user: Record, goods: dict[str, Record]) -
 
 
 def _item(product: Record, variant: Record) -> Record:
+    """Return an item of an order: the product in one of its variants."""
     return {
         "name": product["name"], "product_id": product["product_id"], "item_id": variant["item_id"],
         "price": variant["price"], "options": dict(variant["options"]),
@@ -130,6 +132,7 @@ def _item(product: Record, variant: Record) -> Record:
 
 
 def _paid(kind: str, amount: float, method_id: str) -> Record:
+    """Return an entry of a payment history."""
     return {"transaction_type": kind, "amount": amount, "payment_method_id": method_id}
 
 

@@ -33,7 +33,7 @@ def task_id(split: str, number: int, difficulty: str, world: int = 0) -> str:
 
 
 def world_of(task: str) -> int:
-    """Return the world of a generated task's id."""
+    """Return the world of a generated task's id; 0 for any other id."""
     match = _ID.fullmatch(task)
     return int(match[4] or 0) if match else 0
 
@@ -55,6 +55,7 @@ def generated_domain(name: str, compat: str = "tau2-1.0.1", world: int = 0) -> D
 
 
 def _text(name: str) -> str:
+    """Read a file of the package as text."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
@@ -87,10 +88,12 @@ class GeneratedSource(SeededSource[Task]):
 
 @lru_cache(maxsize=2048)
 def _build_task(domain: str, world: int, split: str, number: int, difficulty: str) -> Task:
+    """Generate a task from its place and difficulty, cached."""
     make_row: Callable[..., dict[str, Any]] = _module(domain, "tasks").make_row
     return core_task(make_row(split, number, difficulty, world), split, f"generated-{domain}")
 
 
 def _module(domain: str, part: str) -> Any:
+    """Import a domain's generator module, for its tasks or its world; UsageError for an unknown domain."""
     # By name, so that a process that plays one domain loads one generator.
     return import_module(f"{__package__}.{known_domain(domain)}_{part}")

@@ -69,6 +69,7 @@ def _is_enough(parts: Sequence[Part]) -> bool:
 
 
 def _knows_number(rng: Random, parts: Sequence[Part]) -> bool:
+    """Draw whether the user knows the phone's number; always where a wish names it."""
     numbered = any("-555-" in wish for part in parts for wish in part.wishes)
     return numbered or rng.random() < 0.6
 
@@ -77,6 +78,7 @@ def _knows_number(rng: Random, parts: Sequence[Part]) -> bool:
 
 
 def _draw_parts(rng: Random, account: Account, difficulty: str) -> list[Part]:
+    """Draw the parts of a task by the level's own rule."""
     return {"starter": _starter, "easy": _easy, "medium": _medium, "hard": _hard}[difficulty](rng, account)
 
 
@@ -189,6 +191,7 @@ def _published_row(name: str, account: Account, parts: Sequence[Part], persona: 
 
 
 def _rules(parts: Sequence[Part]) -> list[str]:
+    """Return the rules of all parts, each once."""
     return list(dict.fromkeys(rule for part in parts for rule in part.rules))
 
 

@@ -56,10 +56,12 @@ class _Fault:
 
 
 def _user(name: str, /, **arguments: Any) -> Row:
+    """Return a call of a tool of the user's, which sets the trouble up."""
     return function("user", name, **arguments)
 
 
 def _mend(name: str, /, **arguments: Any) -> Row:
+    """Return the user's call that mends a trouble, as an expected action whose arguments are not compared."""
     # How it was mended shows in the end; the arguments may be spelt in many ways.
     return action("user", name, (), **arguments)
 
@@ -85,12 +87,14 @@ _BETTER = _mend("set_network_mode_preference", mode="4g_5g_preferred")
 
 
 def _mode(rng: Random, account: Account) -> _Fault:
+    """Draw the trouble of a slow network mode, which a better one mends."""
     return _Fault(
         (_user("set_network_mode_preference", mode=rng.choice(("3g_only", "2g_only", "4g_only"))),), (_BETTER,)
     )
 
 
 def _old_mode(rng: Random, account: Account) -> _Fault:
+    """Return the trouble of the oldest network mode, which a better one mends."""
     return _Fault((_user("set_network_mode_preference", mode="2g_only"),), (_BETTER,))
 
 

@@ -50,6 +50,7 @@ def databases(world: int) -> tuple[Database, Database]:
 
 
 def _phone() -> Database:
+    """Return the database of a phone in order, with its apps."""
     apps = {name: {"app_name": name, "permissions": rights} for name, rights in _APPS.items()}
     device = {"app_statuses": apps, "network_signal_strength": "excellent"}
     return user_records({"device": device, "surroundings": {}})
@@ -73,13 +74,14 @@ class _Company:
         self.numbers: set[str] = set()
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
-        """Return all records by table."""
+        """Add the plans and all customers, and return all records by table."""
         self._add_plans()
         for place, person in enumerate(people(self.rng, CUSTOMERS)):
             self._add_customer(person, situation(place))
         return self.tables
 
     def _new_id(self, table: str) -> str:
+        """Return the next id of a table: its letter and a number."""
         return f"{table[0].upper()}{next(self.codes[table])}"
 
     def _new_number(self) -> str:

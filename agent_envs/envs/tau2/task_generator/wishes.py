@@ -39,7 +39,7 @@ def need(value: T | None) -> T:
 
 @cache
 def wordings(domain: str) -> dict[str, Any]:
-    """Return the wordings of a domain's wishes by name, to read only."""
+    """Return the wordings of a domain's wishes by name, read once, to read only."""
     words: dict[str, Any] = json.loads(files(__package__).joinpath(f"{domain}_words.json").read_text(encoding="utf-8"))
     return words
 

@@ -23,7 +23,7 @@ class Words:
         return not self.bits
 
     def search(self, text: str) -> re.Match[str] | None:
-        """Return the first match in a text."""
+        """Return the first match in a text; None without one."""
         return self.compiled.search(text) if self.stand(text) else None
 
     def sub(self, new: str | Callable[[re.Match[str]], str], text: str) -> str:
@@ -38,7 +38,7 @@ def words(name: str, file: str = _OWN, flags: int = 0) -> Words:
 
 @cache
 def sections(file: str, flags: int) -> dict[str, Words]:
-    """Return the words of every section of a file; compiled together, so that no conversation waits for them."""
+    """Return the words of every section of a file, cached; compiled together, so that no conversation waits for them."""
     return {name: Words("|".join(lines or bits), bits, flags) for name, (bits, lines) in _sections(file).items()}
 
 
@@ -49,7 +49,7 @@ def topics() -> tuple[tuple[str, Words], ...]:
 
 @cache
 def _sections(file: str) -> dict[str, tuple[tuple[str, ...], list[str]]]:
-    """Return the bits and the alternatives of each section, by its name."""
+    """Return the bits and the alternatives of each section by its name, cached."""
     sections: dict[str, tuple[tuple[str, ...], list[str]]] = {}
     patterns: dict[str, list[str]] = {}
     name = ""

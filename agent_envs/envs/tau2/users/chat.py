@@ -66,7 +66,7 @@ class ChatPartner(Uncopied):
         max_tokens: int = MAX_TOKENS,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Take the model.
+        """Take the model, by name or as an object, and the manners and guidelines of a customer that it plays.
 
         Args:
             model: a chat model, or its name (`openai:MODEL@URL`, ...).
@@ -112,6 +112,7 @@ class ChatPartner(Uncopied):
         request = replace(self._sampling, messages=self._messages(scene), tools=tools)
 
         def read(reply: ChatReply) -> Line | Malformed:
+            """Parse a reply as a line of this scene's side, with the names of its tools."""
             return _line(reply, scene.side, names)
 
         reply = self._ask(port, request, scene, 0, lambda answer: not _leaves(scene, read(answer)))
@@ -152,7 +153,7 @@ class ChatPartner(Uncopied):
 
 
 def _openings_of(model: ChatModel) -> SharedCache[Dialogue]:
-    """Return the openings that all partners of a model share; a model that cannot be a key shares none."""
+    """Return the openings that all partners of a model share; a model that cannot be a key gets a cache of its own."""
     try:
         with _OPENINGS_LOCK:
             return _OPENINGS_OF.setdefault(model, OrderedDict())
@@ -177,6 +178,7 @@ def _guidelines(scene: Scene, persona: str, whose: str) -> str:
 
 
 def _serves(scene: Scene, line: Line | Malformed) -> bool:
+    """Return whether a line can be played: it is well formed, and does not end the conversation before its first turn."""
     return not isinstance(line, Malformed) and not _leaves(scene, line)
 
 

@@ -39,14 +39,14 @@ _TROUBLE = (
 
 @lru_cache(maxsize=2048)
 def tokens(text: str) -> frozenset[str]:
-    """Return the beginnings of the words and the numbers of a text that may tell what it is about."""
+    """Return the beginnings of words, and the numbers, of a text that may tell what it is about; cached."""
     parts = (one.strip(".,-") for one in _TOKEN.findall(text.lower()))
     return frozenset(one if one[0].isdigit() else one[:5] for one in parts if one and one not in _COMMON)
 
 
 @lru_cache(maxsize=2048)
 def subject(want: Want) -> frozenset[str]:
-    """Return the words and numbers by which a message may touch a want: its own, and others for its deed."""
+    """Return the words and numbers by which a message may touch a want, its own and others for its deed; cached."""
     own = tokens(texts_of(want))
     return own.union(*(row for row in _ALIKE if row & own))
 
@@ -79,7 +79,7 @@ class Consent:
 
 
 def consent_to(script: UserScript, want: Want, past: tuple[str, ...], text: str, most: int) -> Consent:
-    """Return the consent to a want.
+    """Return the consent to a want, with the details that the agent names or was told, and the facts told anew.
 
     Args:
         script: the customer's.
@@ -165,6 +165,7 @@ def _marks(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def _stem(word: str) -> str:
+    """Return the stem of a word, cached: endings such as -ed and -ing are cut; a word that begins with a digit stays whole."""
     word = word.strip(".,-'").removesuffix("'s")
     return word if word[:1].isdigit() else re.sub(r"(?<=\w{3})(?:led|ling|lation|ed|ing|es|s|e)$", "", word)
 
@@ -174,12 +175,12 @@ _NEUTRAL = frozenset(map(_stem, NEUTRAL.split()))  # words that any proposal may
 
 @lru_cache(maxsize=1024)
 def names_known(script: UserScript) -> frozenset[str]:
-    """Return the words with a capital letter within what a customer can tell of itself, such as where it is."""
+    """Return the words with a capital letter within what a customer can tell of itself, such as where it is; cached."""
     return frozenset(name for fact in script.facts for name in _NAME.findall(fact.say))
 
 
 @lru_cache(maxsize=1024)
 def abroad(script: UserScript) -> bool:
-    """Return whether a script says that its customer is abroad."""
+    """Return whether a script says that its customer is abroad, cached."""
     text = " ".join((*(fact.say for fact in script.facts), *map(texts_of, script.wants))).lower()
     return words("travels").search(text.replace("not abroad", "")) is not None

@@ -17,7 +17,7 @@ _ENDS = re.compile(
 
 
 def act(request: Request) -> str:
-    """Return the customer's next turn."""
+    """Return the customer's next turn: its opening, a report on a tool, calls that are asked for, an end, or a yes."""
     own = [place for place, message in enumerate(request.messages) if message["role"] == "assistant"]
     if not own:
         return _opening(str(request.messages[0]["content"]))
@@ -39,5 +39,6 @@ def act(request: Request) -> str:
 
 
 def _opening(prompt: str) -> str:
+    """Return the customer's opening: a greeting, the reason for the call and the known facts in the first person."""
     parts = [" ".join(match[2].split()) for match in _PART.finditer(prompt[:50_000])]
     return " ".join(["Hello.", *map(first_person, parts)])

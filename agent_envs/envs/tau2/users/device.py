@@ -41,7 +41,7 @@ class Step:
 
 
 def plan(request: Request) -> tuple[Step, ...]:
-    """Return the steps of a request: a look at what it rests on, a look at what it changes, and the call."""
+    """Return the steps of a request: a look at what it rests on, a look at what it changes, if any, and the call."""
     if request.look and request.look != "location":
         steps = plan(replace(request, look="", told="{}", shows=""))
         return (Step(request.look, request.told), replace(steps[0], when=request.shows), *steps[1:])
@@ -72,7 +72,7 @@ def due(steps: tuple[Step, ...], content: str) -> tuple[Step, ...]:
 
 
 def report(tool: str, content: str, label: str = "") -> str:
-    """Put a tool's answer into the user's words; with a label, that line of it alone."""
+    """Put a tool's answer into the user's words; with a label, that line of it alone. "It shows nothing." for none."""
     matches = [line for line in content.split("\n") if label and line.startswith(label)]
     text = "\n".join(matches) or content
     for icon, words in _ICONS:
@@ -84,10 +84,12 @@ def report(tool: str, content: str, label: str = "") -> str:
 
 
 def _voice(line: str) -> str:
+    """Return a line of the phone as a sentence; the status bar's signs become a list."""
     label, _, items = line.partition("Status Bar: ")
     return f"The status bar shows: {items.replace(' | ', ', ')}" if items and not label else line
 
 
 def _first_person(line: str) -> str:
+    """Return a line in the first person (`your` becomes `my`), with a capital at its beginning."""
     sentence = _MINE.sub(lambda match: _FIRST[match[0].lower()], line)
     return sentence[:1].upper() + sentence[1:]

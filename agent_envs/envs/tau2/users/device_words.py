@@ -275,6 +275,7 @@ def _state_of_condition(reading: _Reading, what: str, sentence: str) -> Request 
 
 
 def _turn_around(condition: Request) -> Request:
+    """Return a request with the opposite condition; one without a condition stays as it is."""
     shows = condition.shows
     return replace(condition, shows=shows[1:] if shows.startswith("!") else f"!{shows}" if shows else "")
 
@@ -373,6 +374,7 @@ def _points_back(text: str, action: str) -> bool:
 
 
 def _goes_on(clause: _Clause) -> bool:
+    """Return whether a clause goes on with the action before it: joined by `and`, `or`, `nor` or a comma, and short."""
     return clause.joint in ("and", "or", "nor", ",") and len(clause.text.split()) <= 8
 
 
@@ -418,7 +420,7 @@ def label_of(thing: str) -> str:
 
 
 def _permissions(reading: _Reading, text: str, question: bool) -> Hits:
-    """Parse requests about an app's permissions, which stand apart from their verb more often than not."""
+    """Parse requests about an app's permissions, which may stand apart from their verb; [] without such words."""
     app = terms.APP.search(text)
     if app:
         reading.app = "browser" if "browser" in app[0].lower() else "messaging"

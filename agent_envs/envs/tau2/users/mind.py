@@ -136,16 +136,17 @@ def named_ids(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def ids_of(want: Want) -> frozenset[str]:
-    """Return the numbers of orders, reservations and phones that a want is about, in small letters."""
+    """Return the numbers of orders, reservations and phones that a want is about, in small letters; cached."""
     return named_ids(want.say) | _ids_told(want.facts)
 
 
 @lru_cache(maxsize=1024)
 def ids_known(script: UserScript) -> frozenset[str]:
-    """Return all numbers of orders, reservations and phones that a user knows, in small letters."""
+    """Return all numbers of orders, reservations and phones that a user knows, in small letters; cached."""
     return _ids_told(script.facts).union(*map(ids_of, script.wants))
 
 
 def _ids_told(facts: tuple[Fact, ...]) -> frozenset[str]:
+    """Return the numbers of orders, reservations and phones that facts tell, in small letters."""
     values = {fact.value.lower() for fact in facts if fact.topic in ("order", "reservation") and fact.value}
     return named_ids(" ".join(fact.say for fact in facts)) | values

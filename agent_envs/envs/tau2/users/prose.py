@@ -21,6 +21,7 @@ _PERSONS, _OPENINGS = (
 
 
 def _prose(section: str) -> Words:
+    """Return the patterns of a section of the words for prose, in any case."""
     return words(section, "prose_words.txt", re.IGNORECASE)
 
 
@@ -75,6 +76,7 @@ def _classify(text: str) -> Statement:
 
 
 def _asks(text: str) -> bool:
+    """Return whether a text expresses both a wish and a deed."""
     return bool(_prose("wish").search(text) and _prose("deed").search(text))
 
 

@@ -83,7 +83,7 @@ class Reaction:
         return self.want.check if must_look(self.script, self.mind, self.message) else None
 
     def answer(self) -> tuple[str, Mind]:
-        """Return the words, and the memory behind them."""
+        """Answer the message (accept a transfer, or settle, complain, go on or tell); return words and memory after it."""
         message = self.message
         if message.transfers:
             if self.mind.announced or not message.announces:
@@ -101,6 +101,7 @@ class Reaction:
         return self._finish()
 
     def _say(self, what: str) -> None:
+        """Add a sentence for an occasion to the answer, in the persona's words."""
         self._parts.append(say(what, self.persona, self.random))
 
     def _settle(self) -> bool:
@@ -224,7 +225,7 @@ class Reaction:
             self._go_on(refused=True)
 
     def _answer_refusal(self) -> None:
-        """Answer a refusal: protest as often as the manners have it, then turn to the next want."""
+        """Answer a refusal: protest as often as the manners have it, else accept it and turn to the next want."""
         if self._protest():
             return
         if following(self.script, self.mind, True) is not None:

@@ -98,7 +98,7 @@ def _wants(
 
 
 def _groups(reason: Sequence[Statement], extra: Sequence[Statement]) -> list["_Group"]:
-    """Return the wishes with the sentences that follow them; what comes before the first one leads to it."""
+    """Return the wishes with the sentences that follow them; what comes before the first leads to it. One at least."""
     groups: list[_Group] = []
     story: list[str] = []
     for part in (*reason, *extra):
@@ -178,6 +178,7 @@ def _unknown_topics(sentences: Sequence[Statement], facts: Sequence[Fact]) -> tu
 
 
 def _persona(text: str) -> str:
+    """Return the persona whose pattern first matches a text; "plain" where none does."""
     return next(
         (name for name, pattern in SCENARIO["personas"].items() if re.search(pattern, text, re.IGNORECASE)), "plain"
     )

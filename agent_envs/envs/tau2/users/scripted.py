@@ -65,7 +65,7 @@ class ScriptedUser(Uncopied):
         self._scripts: dict[int, tuple[Any, UserScript, Persona]] = {}
 
     def speak(self, scene: Scene) -> tuple[Line | None, Any]:
-        """Return the user's next line, and its memory."""
+        """Return the user's next line and its memory: an opening, a call on the device, or an answer."""
         script, manners = self._read(scene.task, scene.public)
         lines, changes = scene.dialogue.lines, changes_made(scene.dialogue, scene.rules.domain)
         random = Random(f"{scene.key}|{len(lines)}")
@@ -90,7 +90,7 @@ class ScriptedUser(Uncopied):
         return Line("user", _mistype(text, manners, random, script)), mind.replace(reports=(), checked="")
 
     def unconsented_changes(self, task: Task, public: Tau2Task, dialogue: Dialogue, domain: Domain) -> int:
-        """Return the number of the agent's changes made before the customer consented to any open want."""
+        """Return the count of the agent's changes before the customer consented to any open want; 0 before it has spoken."""
         if dialogue.memory is None:  # it has not spoken
             return 0
         script = self._read(task, public)[0]
@@ -158,7 +158,7 @@ def changes_made(dialogue: Dialogue, domain: Domain) -> int:
 
 
 def _mistype(text: str, manners: Persona, random: Random, script: UserScript) -> str:
-    """Return a text with the typing mistakes of the user's manners; words of facts and of a consent are spared."""
+    """Return a text with the typing mistakes of the user's manners, if any; words of facts and of a consent are spared."""
     if not manners.typos:
         return text
     facts = [*script.facts, *(fact for want in script.wants for fact in want.facts)]

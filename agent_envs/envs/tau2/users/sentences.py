@@ -43,7 +43,7 @@ class Sentence:
 
 
 def sentences(text: str) -> tuple[Sentence, ...]:
-    """Return the sentences of a text."""
+    """Return the sentences of a text, in small letters and with what is asked in lists marked; of many, the first and last."""
     rows: list[Sentence] = []
     listing = False
     for line in text.translate(_PLAIN).lower().split("\n"):
@@ -68,6 +68,7 @@ def _begins(parts: list[Sentence], body: str) -> bool:
 
 
 def _drop_dots(match: re.Match[str]) -> str:
+    """Return an abbreviation without its dots, so that they end no sentence."""
     return match.group().replace(".", "")
 
 
@@ -81,7 +82,7 @@ def _sentence(text: str) -> Sentence:
 
 
 def topics_in(part: Sentence) -> tuple[str, ...]:
-    """Return the topics that a sentence asks for."""
+    """Return the topics that a sentence asks for; () of one that does not ask, or only proposes."""
     if not (part.asking or part.question):
         return ()
     zone = _zone(part)

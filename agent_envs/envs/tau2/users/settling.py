@@ -124,10 +124,12 @@ def _answers(want: Want, statement: str) -> bool:
 
 
 def _touches(want: Want, statement: str) -> bool:
+    """Return whether a statement has any word of the want's own."""
     return any(word in statement for word in _words(want.say))
 
 
 def _shows(want: Want, text: str) -> bool:
+    """Return whether a text has any of the signs that a want is done."""
     return any(sign.lower() in text for sign in want.signs)
 
 
@@ -140,10 +142,12 @@ def _means(want: Want, text: str, numbers: frozenset[str]) -> bool:
 
 
 def _count_shared(want: Want, text: str) -> int:
+    """Count the words of the want and its facts that begin a word of a text."""
     own_text = " ".join((want.say, *(fact.say for fact in want.facts)))
     return sum(f" {word}" in f" {text}" for word in _words(own_text))  # "ending" is not in "pending"
 
 
 @lru_cache(maxsize=1024)
 def _words(text: str) -> frozenset[str]:
+    """Return the words of a text in lower case as a set, without the common ones; cached."""
     return frozenset(_WORD.findall(text.lower())) - _COMMON

@@ -145,6 +145,7 @@ def _acts(part: Sentence) -> bool:
 
 
 def _asks(part: Sentence) -> bool:
+    """Return whether a sentence asks: by a question mark, by its form or by its words."""
     return "?" in part.text or part.asking or words("asks").search(part.text) is not None
 
 
@@ -155,10 +156,12 @@ def _is_closing(part: Sentence) -> bool:
 
 
 def _offers_transfer(part: Sentence) -> bool:
+    """Return whether a sentence asks and offers a transfer."""
     return words("offer").search(part.text) is not None and _asks(part)
 
 
 def _is_refusal(clause: str) -> bool:
+    """Return whether a clause refuses, and is not one that only sounds so."""
     return bool(words("refuses").search(clause)) and not words("no_refusal").search(clause)
 
 

@@ -46,6 +46,7 @@ def unknown(topics: tuple[str, ...]) -> str:
 
 
 def _join(names: list[str]) -> str:
+    """Return names as a list with `or` before the last."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 

@@ -75,7 +75,7 @@ class AdaptedGame(Game):
         self.native_episode = (min(low, low * self.third_party.most), max(high, high * self.third_party.most))
 
     def begin(self, task: Task, limit: int) -> AdaptedState:
-        """Return the start of a task's seed."""
+        """Return the start of a task's seed; UsageError for a task of another source."""
         if type(task.hidden) is not int:
             raise UsageError(
                 f"{self.third_party.name}: task {task.id!r} has no seed; take a task of this environment's source"
@@ -93,7 +93,7 @@ class AdaptedGame(Game):
         return self.goal_of(state.seed)
 
     def goal_of(self, seed: int) -> str:
-        """Return the goal of a seed."""
+        """Return the goal of a seed: the fixed words, or what a callable says of the environment at its start."""
         if isinstance(self.goal_words, str):
             return self.goal_words
         with self.replays.at(seed, "") as live:
@@ -244,6 +244,7 @@ class TextAdapter(TextGame):
             self.metadata = {**TextGame.metadata, "render_modes": ["ansi"]}  # type: ignore[misc]
 
     def _picture(self, episode: Episode) -> str:
+        """Return the adapted environment's own picture; UsageError if it has none."""
         return super()._picture(episode) if self.game.picture_fn else TurnEnv._picture(self, episode)
 
 
@@ -271,10 +272,11 @@ def look_ahead(same: Callable[[AnyEnv], Hashable] | None = None, most: int = MOS
 
 
 def _way(game: AdaptedGame, live: LiveGame, same: Callable[[AnyEnv], Hashable] | None, most: int) -> str:
-    """Return the shortest line of actions from a moment to success."""
+    """Return the shortest line of actions to success, searched over copies; Unsolvable if there is none or too long."""
     third_party = game.third_party
 
     def state_key(moment: LiveGame) -> Hashable:
+        """Return the key by which moments count as the same: turns and text, or the caller's own key of the environment."""
         return (moment.turns, moment.text) if same is None else same(moment.env)
 
     met, open_ends = {state_key(live)}, deque([(live, "")])
@@ -304,7 +306,7 @@ def _copy_live(third_party: ThirdParty, live: LiveGame) -> LiveGame:
 
 
 def _most_turns(name: str, probe: AnyEnv, max_turns: int | None) -> int:
-    """Return the turn limit, by default the environment's own, which it may not exceed."""
+    """Return the turn limit, by default the environment's own; UsageError if it is longer than that, or there is none."""
     own = probe.spec.max_episode_steps if probe.spec is not None else None
     if max_turns is None and own is None:
         raise UsageError(f"{name}: its spec has no max_episode_steps; give max_turns=...")
@@ -318,7 +320,7 @@ def _most_turns(name: str, probe: AnyEnv, max_turns: int | None) -> int:
 def _name_actions(
     name: str, actions: Sequence[str | Action] | Mapping[str | Action, Any], probe: AnyEnv
 ) -> tuple[tuple[Action, ...], tuple[Any, ...]]:
-    """Return the actions with the aliases that their names need, and what the environment takes for each."""
+    """Return the actions, with the aliases that their names need, and their values; UsageError if they do not fit the space."""
     space = probe.action_space
     if isinstance(actions, str) or not 0 < len(actions) <= MOST_ACTIONS:
         raise UsageError(f"{name}: actions={display_value(actions)}; give 1 to {MOST_ACTIONS} names")
@@ -351,7 +353,7 @@ def _name_actions(
 
 
 def _default(name: str, default: str, actions: tuple[Action, ...]) -> int:
-    """Return the number of the default action, the first one where none is named."""
+    """Return the number of the default action, the first one where none is named; UsageError for an unknown one."""
     names = [action.name for action in actions]
     if default and default not in names:
         raise UsageError(f"{name}: default={display_value(default)} is no action; name one of {', '.join(names)[:400]}")
@@ -359,7 +361,7 @@ def _default(name: str, default: str, actions: tuple[Action, ...]) -> int:
 
 
 def _prompt(name: str, prompt: str, goal: str | Describe) -> str:
-    """Return the prompt, with the slots for actions and format added where it has none of its own."""
+    """Return the prompt, with slots for actions and format if it has none; UsageError for a goal's slot without a goal."""
     if "{goal}" in prompt and goal == "":
         raise UsageError(f"{name}: the prompt has the slot {{goal}}; give goal=..., a phrase or a callable")
     slots = any(slot in prompt for slot in SLOTS)
@@ -367,7 +369,7 @@ def _prompt(name: str, prompt: str, goal: str | Describe) -> str:
 
 
 def _seeds(name: str, seeds: Mapping[str, Sequence[int]]) -> Mapping[str, Sequence[int]]:
-    """Return the seeds of each split; the first and the last of each are checked to be whole numbers in range."""
+    """Check the first and last seed of each split, and return all; UsageError for one that is no whole number in range."""
     for split, row in seeds.items():
         try:
             sound = all(0 <= index(seed) < MOST_SEED for seed in (row[0], row[-1]))

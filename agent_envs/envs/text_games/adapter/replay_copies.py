@@ -101,6 +101,7 @@ class Replayed(Generic[E, R]):
         return env
 
     def _looks(self, env: E, mark: str) -> bool:
+        """Return whether a copy looks as it did before; True where no mark is known."""
         return not mark or self._mark is None or self._mark(env) == mark
 
     def _advance(self, place: Place, env: E, turns: int) -> E:
@@ -110,7 +111,7 @@ class Replayed(Generic[E, R]):
         return env
 
     def _nearest(self, place: Place) -> tuple[E | None, int]:
-        """Return a copy of the kept one that is nearest before a place, and how many actions it has behind it."""
+        """Return a copy of the checkpoint nearest before a place, and how many actions it has behind it; None and 0 if none."""
         seed, actions = place
         with self._lock:
             before = [key for key in self._checkpoints if key[0] == seed and actions[: len(key[1])] == key[1]]
@@ -123,7 +124,7 @@ class Replayed(Generic[E, R]):
         return twin, 0 if twin is None else len(nearest[1])
 
     def _try_copy(self, env: E) -> E | None:
-        """Return a copy of an environment; None, and no copies from then on, where one fails."""
+        """Return a copy of an environment, or None; once a copy fails, copies are given up for good."""
         if self._copy is None:
             return None
         try:
@@ -156,6 +157,7 @@ class Replayed(Generic[E, R]):
                 shelf.popitem(last=False)
 
     def _forget(self) -> None:
+        """Begin with a new lock and without any copies."""
         self._lock = Lock()
         self._live, self._checkpoints = OrderedDict[Place, E](), OrderedDict[Place, E]()
 
@@ -164,5 +166,6 @@ class Replayed(Generic[E, R]):
         return {name: value for name, value in vars(self).items() if name not in ("_lock", "_live", "_checkpoints")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the settings; the store begins without copies."""
         vars(self).update(state)
         self._forget()

@@ -102,6 +102,7 @@ def maker(
     spare = [probe]
 
     def first_or_new() -> AnyEnv:
+        """Return an environment from the spare ones; make a new one if there is none."""
         try:
             return spare.pop()
         except IndexError:
@@ -111,7 +112,7 @@ def maker(
 
 
 def _build(gym_env: str | Callable[..., AnyEnv] | AnyEnv, arguments: dict[str, Any]) -> AnyEnv:
-    """Return an environment from an id, a callable or an object, which is copied and takes no arguments."""
+    """Build an environment from an id or a callable, or copy an object; UsageError for arguments with an object."""
     if isinstance(gym_env, str):
         return gym.make(gym_env, disable_env_checker=True, **arguments)
     if not isinstance(gym_env, gym.Env):
@@ -153,7 +154,7 @@ class ThirdParty:
         return LiveGame(env, observation, info, self._description(env, observation, info))
 
     def act(self, live: LiveGame, code: str) -> Moved:
-        """Step an environment by an action's character; the state of the `Moved` is the mark of the live game."""
+        """Step an environment by an action's character and return its mark, reward and success; UsageError for bad progress."""
         names = ("observation", "reward", "terminated", "truncated", "info")
         answer = self._call("step", names, live.env.step, self.values[ord(code) - FIRST])
         live.turns, live.observation, live.info = live.turns + 1, answer[0], answer[4]
@@ -217,4 +218,5 @@ class ThirdParty:
         return (*answer[:-1], answer[-1] or {})
 
     def _wrong(self, what: str, fix: str) -> UsageError:
+        """Return the error about this environment, with what is wrong and how to mend it."""
         return UsageError(f"{self.name}: {what}; {fix}")

@@ -115,7 +115,7 @@ class Bound:
         return {place for kind, place in zip(self._objects, moment.rest, strict=True) if kind in kinds} - {OFF}
 
     def _targets(self, line: Line) -> list[Line]:
-        """Return the lines in which three blocks can come to lie."""
+        """Return the lines in which three blocks can come to lie, kept by where they lie now."""
         targets = self._lines.get(line)
         if targets is None:
             nouns, verbs, whats = reach = [self._ground.reach(cell) for cell in line]
@@ -135,7 +135,7 @@ class Bound:
         return cell, forth[cell], forth[forth[cell]]
 
     def _starts(self, moment: _Moment) -> list[tuple[list[int], int]]:
-        """Return the starts of a moment, each as the walk of YOU to its cell and the steps that follow."""
+        """Return the starts of a moment, each as YOU's walk to its cell and the steps that follow; breaks of STOP count too."""
         starts = self._wins(moment)
         for cell, cost in self._others(moment).items():
             starts[cell] = min(cost, starts.get(cell, AWAY))

@@ -55,7 +55,7 @@ class BabaGame(Game):
     drawing = of_part("world", baba_picture.drawing)
 
     def begin(self, task: Task, limit: int) -> BabaPlay:
-        """Return the task's map, with `limit` turns if it is not 0."""
+        """Return the task's map, with `limit` turns if it is not 0; UsageError for a task of another source."""
         if not isinstance(task.data, BabaTask):
             raise UsageError(f"BabaIsAI: task {display_value(task.id)} holds no BabaTask; take tasks of BabaSource")
         return BabaPlay(task.data.world, 0, limit or MOST_TURNS)

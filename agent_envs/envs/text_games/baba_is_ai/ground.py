@@ -17,7 +17,7 @@ _TURN = 2  # steps from behind a block to its side; 4 lead to the other side
 
 @lru_cache(maxsize=1024)
 def stuck(width: int, height: int, texts: str, manned: frozenset[int] = frozenset()) -> frozenset[int]:
-    """Return the cells of the text blocks that can never move: edges and other such blocks hold them in both directions.
+    """Return the cells of text blocks that can never move, cached: edges and other such blocks hold them in both directions.
 
     From a cell where something stands that is YOU or may become so, a block can be pushed although there is text as well.
     """

@@ -36,6 +36,7 @@ def next_step(messages: Sequence[Message]) -> Hint:
 
 @lru_cache(maxsize=512)
 def _first(world: BabaWorld) -> int:
+    """Return the first action of the shortest plan, cached; Unsolvable where too many maps are in the way."""
     return plan(world, _MOST_WORLDS)[0]
 
 

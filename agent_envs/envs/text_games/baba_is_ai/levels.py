@@ -93,7 +93,7 @@ class MapDraft:
         return [(x, y) for x in columns for y in rows if (x, y) not in occupied]
 
     def line(self, words: str, starts: list[tuple[int, int, bool]]) -> list[tuple[int, int]]:
-        """Write three words at one of the starts (x, y, downwards) and return their cells."""
+        """Write three words at a random free start of (x, y, downwards) and return their cells; Full if none is free."""
         self.rng.shuffle(starts)
         for x, y, down in starts:
             cells = [(x, y + n) if down else (x + n, y) for n in range(len(words))]
@@ -179,7 +179,7 @@ def drafted(recipe: Recipe, rng: random.Random) -> BabaWorld | None:
 
 
 def _short_cut(world: BabaWorld, recipe: Recipe, first: str, second: str) -> bool:
-    """Return whether what should be out of reach may become a rule."""
+    """Return whether another thing may become YOU, or win, where the recipe wants that out of reach: a short cut."""
     bound = Bound(world)
     yous = () if recipe.you else {kind for kind in world.objects if kind != BABA}
     wins = {first} if recipe.win == "lost" else {second} if recipe.thing and not recipe.you else ()
@@ -187,7 +187,7 @@ def _short_cut(world: BabaWorld, recipe: Recipe, first: str, second: str) -> boo
 
 
 def _is_fair(world: BabaWorld) -> bool:
-    """Return whether a map can be won, and neither at once nor only by a very long way."""
+    """Return whether a map can be won, in neither too few nor too many steps to find."""
     try:
         return len(plan(world, MOST_WORLDS, MOST_STEPS)) >= FEWEST_STEPS
     except Unsolvable:
@@ -249,7 +249,7 @@ def _rim(draft: MapDraft, columns: range) -> list[tuple[int, int]]:
 
 
 def _furnish(draft: MapDraft, recipe: Recipe, first: str, second: str) -> None:
-    """Place the objects."""
+    """Place the objects: the wall between two rooms, Baba at home, and the other things where the recipe wants them."""
     (home, away), rows = _columns(recipe), range(draft.size[1])
     if recipe.rooms == 2:
         draft.objects += [(WALL, (DIVIDE, y)) for y in rows]

@@ -58,7 +58,7 @@ class TextRules:
 
 @lru_cache(maxsize=64)
 def neighbours(width: int, height: int) -> tuple[tuple[int, ...], ...]:
-    """Return, for each action and cell, the next cell in that direction, or OFF."""
+    """Return, for each action and cell, the next cell in that direction, or OFF; cached."""
     cells = [(x, y) for y in range(height) for x in range(width)]
     steps = ((0, 0), (0, -1), (1, 0), (0, 1), (-1, 0))
     return tuple(
@@ -69,7 +69,7 @@ def neighbours(width: int, height: int) -> tuple[tuple[int, ...], ...]:
 
 @lru_cache(maxsize=4096)
 def rules_of(width: int, texts: str) -> TextRules:
-    """Return the rules that the text of a map makes, read from left to right and from top to bottom."""
+    """Return the rules that a map's text makes, read from left to right and from top to bottom; cached."""
     blocks = []
     for middle, letter in enumerate(texts):
         if letter != IS:

@@ -54,5 +54,5 @@ def describe(world: BabyWorld) -> str:
 
 @lru_cache(maxsize=256)
 def noun_phrase(kind: str, color: str, state: str = "") -> str:
-    """Return a thing with its article: `a red key`, `an open red door`."""
+    """Return a thing with its article (`a red key`, `an open red door`), cached."""
     return " ".join(filter(None, ("an" if state == "open" else "a", state, color, kind)))

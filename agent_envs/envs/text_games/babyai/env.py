@@ -51,7 +51,7 @@ class BabyGame(Game):
     drawing = staticmethod(drawing)
 
     def begin(self, task: Task, limit: int) -> BabyWorld:
-        """Return the task's world; `limit` replaces the level's own if it is not 0."""
+        """Return the task's world; `limit` replaces the level's own if it is not 0. UsageError for a task of another source."""
         data = task.data
         if not isinstance(data, BabyTask):
             raise UsageError(
@@ -97,7 +97,7 @@ class BabyAI(TextGame):
         strict: bool = False,
         render_mode: str | None = None,
     ) -> None:
-        """Set up the tasks and the reward; see the class for the arguments."""
+        """Set up the tasks and the reward; UsageError where arguments exclude each other. The class describes them."""
         self.render_mode = render_mode
         self.take_form(examples, thoughts, strict)
         choice("BabyAI", "kind", kind, (MIXED, *KINDS))

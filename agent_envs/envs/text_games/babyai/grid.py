@@ -82,7 +82,7 @@ def in_front(world: BabyWorld) -> int:
 
 
 def moved(world: BabyWorld, action: int) -> BabyWorld:
-    """Return the world after an action. The mission's progress is not touched: `instructions.update` follows it."""
+    """Return the world after an action, the same if it has no effect; the mission's progress is not touched."""
     if action == TURN_LEFT:
         return _next(world, facing=(world.facing - 1) % 4)
     if action == TURN_RIGHT:
@@ -196,6 +196,7 @@ def _with_change(things: tuple[BabyThing, ...], number: int, place: int, state: 
 
 
 def _with_cell(cells: str, place: int, content: str) -> str:
+    """Return the cells with the content of one replaced."""
     return cells[:place] + content + cells[place + 1 :]
 
 
@@ -207,6 +208,7 @@ def _pick_up(world: BabyWorld, number: int) -> BabyWorld:
 
 
 def _drop(world: BabyWorld, front: int) -> BabyWorld:
+    """Put the carried thing down in the cell in front, and return the next world with empty hands."""
     things = _with_change(world.things, world.carrying, front)
     return _next(world, cells=_with_cell(world.cells, front, mark(world.carrying)), things=things, carrying=-1)
 

@@ -130,7 +130,7 @@ class Belief:
         return any(cell not in self.explored for cell in self._view(state))
 
     def _view(self, state: State) -> Iterator[complex]:
-        """Yield the cells that are seen from a state, as far as walls and doors are known to hide others."""
+        """Yield the cells that are seen from a state, up to the first known wall or closed door in each direction."""
         cell, facing = state
         for ahead in range(VIEW):
             row = cell + facing * ahead
@@ -144,6 +144,7 @@ class Belief:
                         break
 
     def _hides(self, cell: complex) -> bool:
+        """Return whether a cell blocks the view: a wall, or a door that is not open."""
         thing = self.things.get(cell)
         return cell in self.walls if thing is None else thing.state in ("closed", "locked")
 
@@ -202,7 +203,7 @@ class _Way:
         self.belief = belief
 
     def take(self, clause: Clause) -> tuple[str, Thing, bool]:
-        """Return the next action of a clause by its verb."""
+        """Return the next action of a clause by its verb: put, go to, open, or fetch for `pick up`."""
         verb, thing, beside = clause
         if verb == "put":
             return self._put(thing, beside)

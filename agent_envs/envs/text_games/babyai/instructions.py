@@ -43,7 +43,7 @@ def located(desc: BabyDesc, world: BabyWorld) -> tuple[int, ...]:
 
 
 def _locate(instructions: Instructions, world: BabyWorld) -> Instructions:
-    """Return a mission whose goals' cells are those in this world."""
+    """Return a mission whose goals' cells are those in this world; clauses without a place stay."""
     if isinstance(instructions, BabySequence):
         first, second = _locate(instructions.first, world), _locate(instructions.second, world)
         return replace(instructions, first=first, second=second)
@@ -126,7 +126,7 @@ def _judge_open(clause: BabyClause, action: int, world: BabyWorld) -> str:
 
 
 def _judge_pickup(clause: BabyClause, action: int, world: BabyWorld, before: int) -> str:
-    """Judge a `pickup`: free hands must have taken a match; a strict clause fails with any other thing."""
+    """Judge a `pickup`: success if free hands took a match; a strict clause fails with any other thing; else it goes on."""
     if action != PICK_UP or world.carrying < 0:
         return CONTINUE
     if before < 0 and world.carrying in clause.thing.matches:
@@ -135,7 +135,7 @@ def _judge_pickup(clause: BabyClause, action: int, world: BabyWorld, before: int
 
 
 def _judge_put_next(clause: BabyClause, action: int, world: BabyWorld, before: int) -> str:
-    """Judge a `putnext`: a match was dropped beside a goal; a strict clause fails when anything is picked up."""
+    """Judge a `putnext`: success if a match was dropped beside a goal; a strict clause fails when anything is picked up."""
     if clause.strict and action == PICK_UP and world.carrying >= 0:
         return FAILURE
     if action != DROP or before not in clause.thing.matches or world.things[before].place < 0:

@@ -58,7 +58,7 @@ class Level:
 
 
 def local_level(kind: str, distractors: int = 0) -> Level:
-    """Return one of the five kinds.
+    """Return one of the five kinds of local level.
 
     Args:
         kind: one of KINDS.
@@ -68,6 +68,7 @@ def local_level(kind: str, distractors: int = 0) -> Level:
     columns = 2 if kind == "open" else 1
 
     def make() -> Any:
+        """Make a generator of levels of this kind, with one room, or two for doors."""
         level = quiet(room_size=ROOM_SIZE, num_rows=1, num_cols=columns)
         level.kind, level.distractors = kind, distractors
         return level
@@ -76,7 +77,7 @@ def local_level(kind: str, distractors: int = 0) -> Level:
 
 
 def named_level(name: str) -> Level:
-    """Return a BabyAI level of minigrid by its registered name; prefix and version may be left out."""
+    """Return a BabyAI level by its registered name, prefix and version optional; UsageError for an unknown one."""
     spec = next((spec for spec in _registered_levels().values() if name in _spellings(spec)), None)
     if spec is None:
         raise UsageError(f"BabyAI: level={name[:80]!r} is not known; minigrid has {', '.join(_registered_levels())}")
@@ -117,6 +118,7 @@ def world_of(level: Any) -> BabyWorld:
 
 
 def _thing(thing: Any, place: int, numbers: dict[int, int]) -> BabyThing:
+    """Return minigrid's object as a thing; a door has its state, a box the number of what it holds."""
     state = ""
     if thing.type == "door":
         state = "locked" if thing.is_locked else "open" if thing.is_open else "closed"
@@ -124,7 +126,7 @@ def _thing(thing: Any, place: int, numbers: dict[int, int]) -> BabyThing:
 
 
 def _instructions(instr: Any, numbers: dict[int, int], width: int) -> Instructions:
-    """Return minigrid's instruction as ours; things are named by their numbers."""
+    """Convert minigrid's instruction to ours, a sequence or a clause; things are named by their numbers."""
     verifier = _minigrid().verifier
     if isinstance(instr, verifier.SeqInstr):
         orders = {verifier.BeforeInstr: "before", verifier.AfterInstr: "after", verifier.AndInstr: "and"}
@@ -147,6 +149,7 @@ def _desc(desc: Any, numbers: dict[int, int]) -> BabyDesc:
 
 
 def _cells(desc: Any, width: int) -> tuple[int, ...]:
+    """Return the cells where a description's objects stand, as sorted indices."""
     return tuple(sorted(int(y) * width + int(x) for x, y in desc.obj_poss))
 
 
@@ -192,7 +195,7 @@ def _clauses(level: Any, things: list[Any]) -> Any:
 
 
 def _gen_grid(level: Any, width: int, height: int) -> None:
-    """Generate a level as minigrid's `RoomGridLevel._gen_grid` does, without its messages, and not for ever."""
+    """Generate a level as minigrid's `_gen_grid` does, without its messages; UsageError after many rejected missions."""
     for _ in range(MOST_ATTEMPTS):
         try:
             _minigrid().roomgrid.RoomGrid._gen_grid(level, width, height)
@@ -209,7 +212,7 @@ def _gen_grid(level: Any, width: int, height: int) -> None:
 
 @cache
 def _quiet_class(base: Any, mission: Callable[[Any], None] | None) -> Any:
-    """Return a subclass of a level class of minigrid that prints nothing, with a mission of our own if one is given."""
+    """Return a subclass of a level class of minigrid that prints nothing, with our own mission if one is given; cached."""
     methods: dict[str, Any] = {"_gen_grid": _gen_grid}
     if mission is not None:
         methods["gen_mission"] = mission
@@ -218,7 +221,7 @@ def _quiet_class(base: Any, mission: Callable[[Any], None] | None) -> Any:
 
 @cache
 def _registered_levels() -> dict[str, Any]:
-    """Return minigrid's BabyAI levels: name -> spec."""
+    """Return minigrid's BabyAI levels by their short names, cached."""
     _minigrid()
     from gymnasium import registry
 
@@ -229,15 +232,17 @@ def _registered_levels() -> dict[str, Any]:
 
 
 def _shorten(spec: Any) -> str:
+    """Return a level's registered name without the common prefix."""
     return str(spec.name).removeprefix(PREFIX)
 
 
 def _spellings(spec: Any) -> tuple[str, ...]:
+    """Return the spellings by which a level may be named: with and without version, with and without prefix."""
     return spec.id, spec.name, _shorten(spec), spec.id.removeprefix(PREFIX)
 
 
 def _minigrid() -> SimpleNamespace:
-    """Import minigrid, and return the modules of it that are used."""
+    """Import minigrid, and return the modules of it that are used; MissingExtra where it is not installed."""
     try:
         import minigrid.envs.babyai as babyai
     except ImportError:

@@ -87,5 +87,6 @@ def surface(instructions: Instructions) -> str:
 
 
 def _noun_phrase(desc: BabyDesc) -> str:
+    """Return a description as a noun phrase: article, colour, kind and place; "object" where the kind is open."""
     words = ("a" if desc.many else "the", desc.color, desc.kind or "object")
     return " ".join(filter(None, words)) + LOCATIONS[desc.loc]

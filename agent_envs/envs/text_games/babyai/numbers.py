@@ -43,7 +43,7 @@ class GridActions(TurnWrapper):
         return self._features(), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take the action of that number."""
+        """Take the action of that number; UsageError for any but 0 to 5."""
         if not self.action_space.contains(action):
             raise UsageError(f"GridActions: step() got {action!r:.40}; an action is a number from 0 to 5")
         _, *outcome, info = self.env.step(self.get_wrapper_attr("say")(int(action)))
@@ -79,4 +79,5 @@ def _mission(whole: Instructions) -> list[Any]:
 
 
 def _clauses(whole: Instructions) -> list[BabyClause]:
+    """Return the clauses of an instruction from left to right."""
     return [whole] if isinstance(whole, BabyClause) else [*_clauses(whole.first), *_clauses(whole.second)]

@@ -91,6 +91,7 @@ def _caption(world: grid.BabyWorld, letters: int) -> list[str]:
 
 
 def _letters(thing: grid.BabyThing) -> str:
+    """Return the two letters of a thing in the picture: state or kind, and colour."""
     return _LETTERS[thing.state or thing.kind] + _INITIALS[thing.color]
 
 

@@ -48,10 +48,7 @@ class _Stuck(Exception):
 
 @lru_cache(maxsize=512)
 def plan(world: BabyWorld) -> tuple[int, ...]:
-    """Return actions that win the mission from a world on.
-
-    Raises Unsolvable: no plan was found that the limit leaves room for.
-    """
+    """Return actions that win the mission from a world on, cached; Unsolvable where no plan fits in the steps left."""
     best: tuple[int, ...] = ()
     for flips in product((False, True), repeat=_count_ands(world.instructions)):
         attempt = _Attempt(world, flips, len(best) or world.limit - world.steps + 1)
@@ -108,7 +105,7 @@ class _Attempt:
         self.targets: tuple[int, ...] = ()  # the things that the clause is about
 
     def wins(self) -> bool:
-        """Play through, and return whether it wins in fewer than `most` actions."""
+        """Play through, and return whether it wins in fewer than `most` actions; getting stuck does not."""
         try:
             while True:
                 try:
@@ -149,7 +146,7 @@ class _Attempt:
         self._do(TOGGLE)
 
     def _put_next(self, clause: BabyClause) -> None:
-        """Do the next part of it: fetch the thing, clear the blocked cell that it faces, or drop it beside the other one."""
+        """Do a `putnext`'s next part: fetch the thing, clear the cell that it is to face, or drop it beside the other one."""
         fixed = clause.beside.matches if clause.beside else ()
         if self.world.carrying not in clause.thing.matches:
             others = self._places(fixed)
@@ -193,7 +190,7 @@ class _Attempt:
                 return
 
     def _way(self, cells: Mapping[int, int], barred: frozenset[int]) -> list[int]:
-        """Return the cheapest route to face one of the cells, through things in the way if there is no free one."""
+        """Return the cheapest route to face one of the cells, through things in the way if none is free; _Stuck without any."""
         goal = facing_states(self.world, cells)
         path = route(self.world, goal, RouteCosts(barred=barred, only_open=self.only_open))
         path = path or route(self.world, goal, RouteCosts(BLOCKER, LOCK, barred, self.only_open))
@@ -202,7 +199,7 @@ class _Attempt:
         return path
 
     def _clear(self, reserved: frozenset[int]) -> None:
-        """Carry away what the agent faces."""
+        """Carry away what the agent faces, once its hands are free."""
         cell = in_front(self.world)
         if self.world.carrying >= 0:
             self._unload(reserved)
@@ -242,6 +239,7 @@ class _Attempt:
         near = {place + stride for place in self._places(self.targets) for stride in ahead}
 
         def goal(state: int) -> int | None:
+            """Return the cost of dropping the thing in front of a state, cached by cell; None where that cell is not empty."""
             cell = (state >> 2) + ahead[state & 3]
             if cell not in badness:
                 badness[cell] = self._drop_cost(cell, reserved, near)
@@ -255,7 +253,7 @@ class _Attempt:
         self._drop(lambda state: 0 if cells[(state >> 2) + ahead[state & 3]] == EMPTY else None)
 
     def _drop(self, goal: Goal) -> None:
-        """Walk to a state that the goal accepts, and drop what is carried."""
+        """Walk to a state that the goal accepts, and drop what is carried; _Stuck where there is no way."""
         path = route(self.world, goal, RouteCosts(only_open=self.only_open))
         if path is None:
             raise _Stuck
@@ -284,6 +282,7 @@ class _Attempt:
         return self.world.things[identity(self.world.cells[cell])]
 
     def _unlocks(self, door: BabyThing) -> bool:
+        """Return whether the agent carries the key of a door's colour."""
         load = self.world.things[self.world.carrying] if self.world.carrying >= 0 else None
         return load is not None and (load.kind, load.color) == ("key", door.color)
 
@@ -298,6 +297,7 @@ class _Attempt:
         return [place for place in places if place >= 0]
 
     def _can_hold(self, cell: int) -> bool:
+        """Return whether a thing may be put in a cell: it is empty, or what lies there can be cleared away."""
         number = identity(self.world.cells[cell])
         return self.world.cells[cell] == EMPTY or (number >= 0 and self.world.things[number].kind != "door")
 

@@ -55,7 +55,7 @@ def remaining(start: BabyWorld, actions: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def to_do(instructions: Instructions) -> str:
-    """Return the mission without what is done of it."""
+    """Return the mission in words, without the parts that are done."""
     if isinstance(instructions, BabyClause):
         return surface(instructions)
     parts = [(instructions.first, instructions.first_done), (instructions.second, instructions.second_done)]
@@ -63,5 +63,6 @@ def to_do(instructions: Instructions) -> str:
 
 
 def _same(before: BabyWorld, after: BabyWorld) -> bool:
+    """Return whether two worlds have the agent, its load and all things in the same state, whatever became of the mission."""
     same_place = (before.place, before.facing, before.carrying) == (after.place, after.facing, after.carrying)
     return same_place and before.things == after.things

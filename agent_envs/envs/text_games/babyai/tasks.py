@@ -29,6 +29,7 @@ class BabySource(GameSource):
     """Worlds of one or more levels: task number i is of level i modulo their number."""
 
     def __init__(self, name: str, levels: tuple[Level, ...]) -> None:
+        """Take the levels; a mission that has no plan is drawn again."""
         # A few of minigrid's missions have no plan, such as those with a locked-in key.
         super().__init__(name, self._content, sound=lambda content: bool(plan_or_none(content.data.world)))
         self._levels = levels

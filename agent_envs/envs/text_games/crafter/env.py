@@ -145,12 +145,14 @@ def crafter_source(goal: str) -> GameSource:
     """Return the tasks of a goal. All goals play in the same worlds, in each of which the planner wins."""
 
     def make(seed: str) -> Content:
+        """Make the content of a task from its seed: the goal, the world's number and its digest."""
         number = random.Random(seed).randrange(2**31 - 1)
         text = world_text(new_game(number))
         digest = world_digest(text)
         return Content(GOALS[goal][0], digest, data=CrafterWorld(goal, number, digest), hidden=text)
 
     def sound(content: Content) -> bool:
+        """Return whether a planner wins the wood pickaxe in a world within the turns for collecting wood."""
         return wins(new_game(content.data.seed), ("make_wood_pickaxe",), GOALS["collect_wood"][2])
 
     return GameSource("crafter", make, sound=sound)

@@ -92,6 +92,7 @@ class Land:
         ways = sorted(DIRECTIONS, key=lambda way: way != self.facing)
 
         def steps(cell: Cell) -> list[tuple[int, Cell]]:
+            """Return the open cells beside a cell within reach of the player, each at price 1."""
             cells = (_neighbour(cell, way) for way in ways)
             return [(1, step) for step in cells if self._open(step) and max(map(abs, self._from_here(step))) <= _REACH]
 
@@ -103,6 +104,7 @@ class Land:
         return self.ground.get(cell, "grass") in _FREE and cell not in self.near
 
     def _from_here(self, cell: Cell) -> Cell:
+        """Return a cell's offset from the player."""
         return cell[0] - self.place[0], cell[1] - self.place[1]
 
     def _index(self, cell: Cell) -> int:
@@ -167,10 +169,12 @@ class Land:
 
 
 def _span(size: int) -> range:
+    """Return the offsets of a span of cells around its middle."""
     return range(-(size // 2), size // 2 + 1)
 
 
 def _neighbour(cell: Cell, way: str) -> Cell:
+    """Return the cell beside a cell in a direction."""
     dx, dy = DIRECTIONS[way]
     return cell[0] + dx, cell[1] + dy
 

@@ -102,5 +102,6 @@ def _signs(sight: CrafterSight) -> str:
 
 
 def _inventory(sight: CrafterSight, width: int) -> list[str]:
+    """Return the line of what the player carries, wrapped to the width; it begins with sleep where the player sleeps."""
     words = f"{'asleep, ' if sight.sleeping else ''}carries {listed(carried(sight)) or 'nothing'}"
     return textwrap.wrap(words, width)

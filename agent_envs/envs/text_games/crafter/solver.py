@@ -59,7 +59,7 @@ class Planner:
                 yield name
 
     def toward(self, name: str) -> NextAction | None:
-        """Return the next action towards an achievement."""
+        """Return the next action towards an achievement; None where the chart shows no way to it."""
         verb, _, thing = name.partition("_")
         if verb == "collect":
             return self._collect(thing)
@@ -119,7 +119,7 @@ class Planner:
         return bill
 
     def _unbuilt(self, places: list[str]) -> list[str]:
-        """Return those of a table and a furnace that must be built, so that they stand together and not too far away."""
+        """Return those of a table and a furnace that must be built so that they stand together nearby; [] if they do."""
         if self._beside(places) is not None:
             return []
         return [place for place in places if self._beside([place]) is None] or places[-1:]
@@ -169,7 +169,7 @@ class Planner:
         return self._walk(way, f"I look for room for a {thing}.") if way else None
 
     def _use(self, targets: Collection[int], what: str) -> NextAction | None:
-        """Return the next action of going to one of the cells, turning to it and acting on it."""
+        """Return the next action of going to one of the cells, turning to it and acting on it; None where no way leads."""
         goals = set(targets)
         if self._next_cell(self.chart.place, self.chart.facing) in goals:
             return NextAction("do", f"I am in front of {what}.")
@@ -195,6 +195,7 @@ class Planner:
         """Return the cheapest way from the player to a cell that is ready, both ends included."""
 
         def steps(cell: int) -> list[tuple[int, int]]:
+            """Return the cells beside a cell that may be entered, with their prices."""
             targets = (self._next_cell(cell, step) for step in DIRECTIONS.values())
             return [(price, target) for target in targets if target >= 0 and (price := self._price(target))]
 
@@ -226,7 +227,7 @@ class Planner:
         )
 
     def _free_cells(self, mark: str) -> list[int]:
-        """Return the cells of a ground on which nothing stands."""
+        """Return the cells of a kind of ground on which nothing stands."""
         cells, cell = [], self.chart.ground.find(mark)
         while cell >= 0:
             if cell not in self.chart.things:
@@ -235,10 +236,12 @@ class Planner:
         return cells
 
     def _cells_of(self, mark: str) -> list[int]:
+        """Return the cells of the chart where a kind of thing is."""
         return [cell for cell, thing in self.chart.things.items() if thing == mark]
 
 
 def _a(thing: str) -> str:
+    """Return a thing's name with its article."""
     return f"{'an' if thing[0] in 'aeiou' else 'a'} {thing.replace('_', ' ')}"
 
 

@@ -75,7 +75,7 @@ def terrain(chance: np.random.RandomState, width: int, height: int, x: int, y: i
 def _rock(
     draw: Draw, mountain: float, cave: float, across: float, down: float, coal: float, iron: float, lava: float
 ) -> str:
-    """Return the material of a mountain cell by its noise values; the rare ones are drawn."""
+    """Return the material of a mountain cell by its noise values; the rare ones are drawn, most are stone."""
     if cave > 0.15 and mountain > 0.3:
         return "path"
     if across > 0.4 or down > 0.4:
@@ -127,6 +127,7 @@ def _fields(perm: Integers, xs: Integers, ys: Integers, names: tuple[str, ...]) 
 
 
 def _scale(cells: Integers, factor: float, size: int) -> Floats:
+    """Return cells in units of the noise's lattice."""
     # A division where crafter divides: a factor would round differently.
     return (cells / 5 if factor < 1 else cells * factor) / size
 
@@ -203,13 +204,14 @@ def _part_of_cell(x: Floats, y: Floats, z: Floats) -> Integers:
 
 @lru_cache(maxsize=1)
 def _neighbours() -> Integers:
-    """Return the lattice steps to the vertices that count, for each part of a cell: (72, 8, 3), unused ones far away."""
+    """Return the lattice steps to the vertices that count, for each part of a cell: (72, 8, 3), unused ones far; cached."""
     table = np.full((72, 8, 3), 9)
     axes = np.eye(3, dtype=np.int64)
     bits = [np.array([code >> axis & 1 for axis in range(3)]) for code in range(8)]
     near, far = (1, 2, 4), (3, 5, 6)
 
     def fill(row: int, inner: tuple[int, ...], *extra: Any) -> None:
+        """Fill a row of the table with the inner vertices by their codes and with extra ones."""
         vertices = [*(bits[code] for code in inner), *extra]
         table[row, : len(vertices)] = vertices
 
@@ -237,7 +239,7 @@ def _outer_vertices(bits: list[Any], a: int, b: int) -> tuple[Any, Any]:
 
 @lru_cache(maxsize=1)
 def _gradients() -> Floats:
-    """Return the 24 directions of OpenSimplex, (3, 24)."""
+    """Return the 24 directions of OpenSimplex, (3, 24), cached."""
     signs = [(-1 if code & 1 == 0 else 1, -1 if code & 2 else 1, -1 if code & 4 else 1) for code in range(8)]
     rows = [[sign * (11 if axis == long else 4) for axis, sign in enumerate(row)] for row in signs for long in range(3)]
     return np.array(rows, dtype=np.float64).T

@@ -158,6 +158,7 @@ class CrafterLive:
         return [world._objects[number] for number in np.sort(window[window > 0]).tolist()]
 
     def _balance_object(self, *rule: Any) -> None:
+        """Balance the creatures of a chunk by crafter's own rule."""
         self._kit.env._balance_object(self, *rule)
 
 
@@ -207,6 +208,7 @@ def _twin(thing: Any) -> Any:
 
 
 def _direction(player: Any) -> str:
+    """Return the direction in which the player faces as a word."""
     x, y = player.facing
     return "left" if x < 0 else "right" if x > 0 else "up" if y < 0 else "down"
 
@@ -215,15 +217,17 @@ class _Roll(dict[Any, None]):
     """The creatures of a chunk in the order in which they came, in the place of crafter's set."""
 
     def add(self, thing: Any) -> None:
+        """Add a creature at the end; one that is there already stays at its place."""
         self[thing] = None
 
     def remove(self, thing: Any) -> None:
+        """Remove a creature."""
         del self[thing]
 
 
 @lru_cache(maxsize=1)
 def _kit() -> SimpleNamespace:
-    """Import crafter, quietly (an old `gym` beside it talks), and return what of it is used."""
+    """Import crafter, quietly, and return the parts of it that are used, cached; MissingExtra where it is not installed."""
     with muted_stdout(), redirect_stderr(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -233,6 +237,7 @@ def _kit() -> SimpleNamespace:
 
     class World(engine.World):  # type: ignore[misc]
         def reset(self, seed: int | None = None) -> None:
+            """Reset crafter's world, with chunks that keep the order of their creatures."""
             super().reset(seed)
             self._chunks: Any = defaultdict(_Roll)
 

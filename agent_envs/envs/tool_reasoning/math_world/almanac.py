@@ -49,14 +49,14 @@ class LookupChain:
 
 @cache
 def wordings() -> dict[str, Any]:
-    """Return the table of `figures.json`."""
+    """Return the table of `figures.json`, read once."""
     table: dict[str, Any] = json.loads(files(__package__).joinpath("figures.json").read_text("utf-8"))
     return table
 
 
 @cache
 def _figures() -> dict[str, tuple[tuple[Relation, int, int], ...]]:
-    """Return for each kind of entity its figures, each with the smallest and largest value."""
+    """Return for each kind of entity its figures, each with the smallest and largest value; cached."""
     figures = {}
     for kind, rows in wordings()["figures"].items():
         figures[kind] = tuple((_relation(row), row["low"], row["high"]) for row in rows)
@@ -64,13 +64,14 @@ def _figures() -> dict[str, tuple[tuple[Relation, int, int], ...]]:
 
 
 def _relation(row: dict[str, Any]) -> Relation:
+    """Read a row of the table as a relation whose value is a number."""
     texts = {name: tuple(row[name]) for name in ("says", "nouns", "asks", "first", "last")}
     return Relation(name=row["name"], value="number", query=row["query"], part=0, **texts)
 
 
 @cache
 def relations() -> tuple[tuple[str, Relation], ...]:
-    """Return every relation that can be asked for, figures included, with the kind of its subject; years have nouns."""
+    """Return every relation that can be asked for, figures included, with its subject's kind; years have nouns. Cached."""
     years = wordings()["years"]
     rows = []
     for kind in kinds().values():
@@ -107,6 +108,7 @@ class NumberWorld(Uncopied):
 
     @cached_property
     def _lookup(self) -> Lookup:
+        """The search over the corpus that checks whether a query finds its passage, built at first use."""
         return Lookup(self.corpus.passages)
 
     def links(self, doc_id: str) -> tuple[Link, ...]:
@@ -121,7 +123,7 @@ class NumberWorld(Uncopied):
         return tuple(sorted(links, key=places.__getitem__))
 
     def chain(self, rng: random.Random, hops: int, accepts: Callable[[str, Relation], bool]) -> LookupChain | None:
-        """Return a chain of so many look-ups whose last relation is wanted (asked with the kind of its subject).
+        """Return a chain of so many look-ups whose last relation `accepts` (asked with its subject's kind), or None.
 
         None where the draw leads nowhere, or where a query would not find its passage.
         """

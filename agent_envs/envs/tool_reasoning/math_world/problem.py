@@ -61,6 +61,7 @@ def kind(name: str, solve: Callable[..., Number], steps: Callable[..., int], **m
 
 @cache
 def _table() -> dict[str, Any]:
+    """Read the table of kinds of problems, cached."""
     table: dict[str, Any] = json.loads(files(__package__).joinpath("kinds.json").read_text("utf-8"))
     return table
 
@@ -77,7 +78,7 @@ def fitted(value: int, span: Span) -> tuple[int, str]:
 
 
 def draw(kind: ProblemKind, rng: random.Random, level: int, fixed: Numbers) -> tuple[Numbers, Number] | None:
-    """Draw the numbers of a problem around those that are known, and return them with the answer.
+    """Draw the numbers of a problem around those that are known, and return them with the answer, or None.
 
     None where they make no problem, or where the answer is too long or easily guessed.
     """

@@ -50,6 +50,7 @@ def _waring(s: int, q: int, n: int) -> int:
 
 
 def _rest_of_terms(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
+    """Draw the remaining terms, more and larger ones at a higher level."""
     size = (9, 15, 40, 60, 99)[level - 1]
     return {"rest": tuple(rng.randint(2, size) for _ in range((1, 3, 5, 8, 12)[level - 1]))}
 
@@ -64,6 +65,7 @@ def _convergent(a: int, b: int, c: int, rest: tuple[int, ...]) -> Fraction:
 
 
 def _multinomial(a: int, b: int, n: int, k: int) -> int:
+    """Return the coefficient of x^k in (1 + ax + bx^2)^n, as a sum over how often the square is taken."""
     return sum(comb(n, j) * comb(n - j, k - 2 * j) * b**j * a ** (k - 2 * j) for j in range(k // 2 + 1))
 
 
@@ -111,6 +113,7 @@ def _collatz(n: int) -> int:
 
 
 def _whole_parts(n: int, a: int, b: int) -> int:
+    """Return the sum of the whole parts of ka / b for k from 1 to n."""
     return sum(k * a // b for k in range(1, n + 1))
 
 
@@ -137,6 +140,7 @@ def _shoelace(a: int, b: int, c: int, places: tuple[int, ...], heights: tuple[in
 
 
 def _skyline_text(a: int, b: int, c: int, places: tuple[int, ...], heights: tuple[int, ...]) -> dict[str, str]:
+    """Return the texts of a skyline: its first three places, and the other corners as a list."""
     rest = [f"({place}, {height})" for place, height in zip(places[3:], (*heights, 0), strict=True)]
     return {"x1": str(places[0]), "x2": str(places[1]), "x3": str(places[2]), "rest": ", ".join(rest)}
 
@@ -147,10 +151,12 @@ def _by_jacobi(n: int) -> int:
 
 
 def _twice_area(a: int, b: int, c: int, d: int) -> int:
+    """Return twice the area of the triangle with corners at 0, (a, b) and (c, d)."""
     return abs(a * d - b * c)
 
 
 def _by_pick(a: int, b: int, c: int, d: int) -> int:
+    """Return the number of points within that triangle, from its area and border by Pick's theorem."""
     border = gcd(a, b) + gcd(c, d) + gcd(a - c, b - d)
     return (_twice_area(a, b, c, d) - border + 2) // 2
 
@@ -213,6 +219,7 @@ def _by_first_obstacle(w: int, h: int, blocked: tuple[Point, ...]) -> int:
     """Return the number of paths: all of them, less those that meet each obstacle first."""
 
     def paths(start: Point, end: Point) -> int:
+        """Return the number of lattice paths that go right and up from one point to another; 0 if it lies left or below."""
         right, up = end[0] - start[0], end[1] - start[1]
         return comb(right + up, up) if right >= 0 and up >= 0 else 0
 
@@ -223,6 +230,7 @@ def _by_first_obstacle(w: int, h: int, blocked: tuple[Point, ...]) -> int:
 
 
 def _coins(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
+    """Draw the values of coins, rising, more and larger ones at a higher level."""
     count, largest = ((3, 9), (3, 12), (4, 20), (5, 30), (6, 50))[level - 1]
     return {"coins": tuple(sorted(rng.sample(range(2, largest + 1), count)))}
 
@@ -254,6 +262,7 @@ def _by_excess(n: int, k: int, c: int) -> int:
 
 
 def _by_empty_boxes(n: int, k: int) -> int:
+    """Return the ways to fill k boxes with n things, none left empty, by inclusion and exclusion."""
     return sum((-1) ** j * comb(k, j) * (k - j) ** n for j in range(k + 1))
 
 
@@ -291,6 +300,7 @@ def factors(n: int) -> dict[int, int]:
 
 
 def _divisors_by_primes(n: int, k: int) -> int:
+    """Return the sum of the k-th powers of n's divisors, from its prime factors."""
     return prod((p ** (k * (times + 1)) - 1) // (p**k - 1) for p, times in factors(n).items())
 
 

@@ -54,7 +54,7 @@ class _Fact:
 
 
 def calculation(rng: random.Random, kinds: tuple[ProblemKind, ...], level: int, split: str) -> ProblemDraft:
-    """Return a problem that needs nothing but code, of the split's share of all problems.
+    """Draw a problem that needs nothing but code and belongs to the split; AssertionError after too many tries.
 
     Args:
         rng: the task's draws.
@@ -80,7 +80,7 @@ def calculation(rng: random.Random, kinds: tuple[ProblemKind, ...], level: int, 
 def calculation_with_facts(
     rng: random.Random, kinds: tuple[ProblemKind, ...], level: int, world: NumberWorld
 ) -> ProblemDraft:
-    """Return a problem some of whose numbers are facts of a world: as many look-ups as the level says."""
+    """Draw a problem some of whose numbers are facts of a world, looked up as often as the level says."""
     for _ in range(MOST_TRIES):
         kind = rng.choice(kinds)
         draft = _with_facts(rng, kind, level, world)
@@ -144,7 +144,7 @@ def _figure(rng: random.Random, world: NumberWorld, lookups: int) -> _Fact | Non
 
 
 def _gap(rng: random.Random, world: NumberWorld, lookups: int) -> _Fact | None:
-    """Return the difference of two years."""
+    """Draw the difference of two years as a fact; None where a chain fails or the years are equal."""
     one, other = (
         world.chain(rng, hops, lambda kind, relation: relation.value == "year")
         for hops in (lookups // 2, lookups - lookups // 2)
@@ -166,7 +166,7 @@ def _introduction(rng: random.Random, letter: str, phrase: str, pattern: str) ->
 
 
 def search(rng: random.Random, level: int, world: NumberWorld) -> ProblemDraft:
-    """Return a question that a fact of the world answers: as many look-ups as the level says, from 4 on as a comparison."""
+    """Draw a question that a fact of the world answers: as many look-ups as the level says, from 4 on as a comparison."""
     for _ in range(MOST_TRIES):
         draft = _chain_question(rng, level, world) if level <= _MOST_CHAIN else _comparison(rng, level, world)
         if draft is not None:
@@ -191,6 +191,7 @@ def _comparison(rng: random.Random, lookups: int, world: NumberWorld) -> Problem
     first_relation: list[tuple[str, Relation]] = []
 
     def same(kind: str, relation: Relation) -> bool:
+        """Return whether a kind's relation is a number and, once one was drawn, the same as that."""
         return relation.value in NUMBERS and (not first_relation or (kind, relation) == first_relation[0])
 
     sides = []

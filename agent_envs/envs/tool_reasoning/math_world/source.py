@@ -82,6 +82,7 @@ class MathWorldSource(SeededSource[Task]):
         return self._world_of(task).links(doc_id)
 
     def _world_of(self, task: Task) -> NumberWorld:
+        """Return the world that a task is of."""
         return number_world(task.split, task.data.world, self._world)
 
 
@@ -123,6 +124,7 @@ def _draft(rng: random.Random, split: str, need: str, subject: str, level: int, 
 
 
 def _check_choice(argument: str, names: Sequence[str], choices: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names as a tuple, all choices if there are none; UsageError for one that is no choice."""
     if isinstance(names, str) or any(not isinstance(item, str) or item not in choices for item in names):
         raise UsageError(f"{NAME}: {argument}={names!r} is not possible; give a list of some of: {', '.join(choices)}")
     return tuple(names) or choices
