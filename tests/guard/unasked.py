@@ -54,8 +54,9 @@ class ImportGuard:
             return
         for name, module in self.away.items():
             sys.modules[name] = module
-            if name in self.needing:
-                setattr(sys.modules[name.rpartition(".")[0]], name.rpartition(".")[2], module)
+            holder, _, attribute = name.rpartition(".")
+            if name in self.needing and holder in sys.modules:  # which is away where its own import failed
+                setattr(sys.modules[holder], attribute, module)
         self.denied = dict(packages)
         ours = {name for name, imported in self.needing.items() if not imported.isdisjoint(self.denied)}
         self.away = {
