@@ -21,9 +21,7 @@ from agent_envs.cli.options import Json
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)[^;]*(?:;(?: sys_platform == \"(\w+)\" and)? extra == \"([a-z0-9-]+)\")?")
 GPU = ("nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader")
 Row = tuple[str, str, bool | None, str]  # part, name, whether it is there (None: nothing has to be), what is to be said
-Server = Annotated[
-    str, typer.Option(help="URL of a server of chat completions: tell what it can do, and nothing else.")
-]
+Server = Annotated[str, typer.Option(help="URL of a server of chat completions: tell what it can do, nothing else.")]
 Model = Annotated[str, typer.Option(help="With --server: the model that is asked; default: the first that it lists.")]
 
 
@@ -165,15 +163,9 @@ def _server(url: str, name: str) -> Iterator[Row]:
     yield "server", "model", True, f"{name}, of {', '.join(names) or 'no list'}"
     yield "server", "context", None, "not told" if context is None else f"{context:,} tokens"
     yield "server", "usage", counts, f"replies count {'their' if counts else 'no'} tokens"
-    words = {
-        True: "reach the prompt",
-        False: "do not reach the prompt: eval sends them as text (tools=text)",
-        None: unknown,
-    }
+    lost = "do not reach the prompt: eval sends them as text (tools=text)"
+    words = {True: "reach the prompt", False: lost, None: unknown}
     yield "server", "tools", tools, words[tools]
-    words = {
-        True: "can be given (prefill=native)",
-        False: "is not gone on from: eval asks for it in words",
-        None: unknown,
-    }
+    lost = "is not gone on from: eval asks for it in words"
+    words = {True: "can be given (prefill=native)", False: lost, None: unknown}
     yield "server", "beginning of a reply", prefill, words[prefill]

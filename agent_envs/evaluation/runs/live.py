@@ -53,7 +53,7 @@ def meet_servers(
     own.tools_as_text = shown is False
     if shown is None:
         tell(
-            "server: whether tools reach its prompts is not known; --agent-arg tools=text writes them into the system message"
+            "server: whether tools reach its prompts is not known; --agent-arg tools=text puts them into the system message"
         )
     elif not shown:
         tell("server: tools do not reach its prompts, so they are written into the system message (tools=text)")
@@ -108,9 +108,8 @@ class SignsOfLife:
             self._replies += 1
             reason, text = (escaped(part, MOST_CHARACTERS) for part in (turn.finish_reason, turn.action))
             reason = f"finish_reason {reason}" if reason else "no finish_reason"
-            self._tell(
-                f"reply without a valid action, {self._replies} of at most {MOST_REPLIES} shown ({reason}): {text}"
-            )
+            head = f"reply without a valid action, {self._replies} of at most {MOST_REPLIES} shown"
+            self._tell(f"{head} ({reason}): {text}")
 
     def _tell_while_idle(self) -> None:
         """Tell the counts where no episode has ended for a while, ever more seldom."""
@@ -120,11 +119,10 @@ class SignsOfLife:
                 ended, since, pause = len(self._keys), time.monotonic(), FIRST_SECONDS
                 continue
             with self._lock:
-                calls, turns, tokens, uncounted = (
-                    self._counts[name] for name in ("calls", "turns", "tokens", "uncounted")
-                )
-            words = "tokens are not counted" if uncounted else f"{tokens:,} tokens"
-            self._tell(f"no episode has ended for {pause:.0f} s; so far {calls:,} calls, {turns:,} turns, {words}")
+                counts = Counter(self._counts)
+            words = "tokens are not counted" if counts["uncounted"] else f"{counts['tokens']:,} tokens"
+            words = f"{counts['calls']:,} calls, {counts['turns']:,} turns, {words}"
+            self._tell(f"no episode has ended for {pause:.0f} s; so far {words}")
             pause *= 2
 
 

@@ -117,7 +117,7 @@ def reply_counts(turns: Sequence[Turn]) -> dict[str, int]:
     counts = {"all": len(known), "cut": len(cut), "cut_invalid": invalid, "thought": thoughts} if known else {}
     if turns and turns[-1].finish_reason.startswith(CONTEXT_FULL):
         prompt, _, context = turns[-1].finish_reason.removeprefix(CONTEXT_FULL).partition("/")
-        tokens = [int(text) if text.strip().isdecimal() else 0 for text in (prompt, context)]
+        tokens = [int(text) if (text := part.strip()[:12]).isdecimal() else 0 for part in (prompt, context)]
         counts |= {"full": 1, "prompt_tokens": tokens[0], "context_tokens": tokens[1]}
     return counts
 

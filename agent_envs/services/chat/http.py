@@ -142,10 +142,8 @@ class HttpChat(Uncopied):
         if not (self.can_prefill and request.prefill):
             return reply
         # Some servers repeat what they went on from, and others do not.
-        text = (
-            reply.text.lstrip() if reply.text.lstrip().startswith(request.prefill) else f"{request.prefill}{reply.text}"
-        )
-        return replace(reply, text=text)
+        text = reply.text.lstrip()
+        return replace(reply, text=text if text.startswith(request.prefill) else f"{request.prefill}{reply.text}")
 
     def _explained(self, fault: EnvFault) -> EnvFault:
         """Return a fault without the key, which a server may quote, and as what its words say that it is."""

@@ -121,12 +121,8 @@ class ChatReply:
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form."""
         calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in self.tool_calls]
-        return {
-            "text": self.text,
-            "tool_calls": calls,
-            "usage": stored_counts(self.usage),
-            "stop_reason": self.stop_reason,
-        }
+        usage = stored_counts(self.usage)
+        return {"text": self.text, "tool_calls": calls, "usage": usage, "stop_reason": self.stop_reason}
 
     @staticmethod
     def from_json(value: dict[str, Any]) -> "ChatReply":

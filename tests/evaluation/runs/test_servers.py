@@ -194,11 +194,13 @@ def test_the_context_is_told_where_a_server_does(listing, context, line):
 def test_a_model_that_the_server_has_not_is_one_line():
     with pytest.raises(UsageError, match="the server has no such model; it has other, another"):
         answered(LocalServer(models=("other", "another")))
-    assert answered(LocalServer(models=("m:latest", "m")))[1]  # ollama's way to list it
+    assert answered(LocalServer(models=("m:latest", "n")))[1]  # ollama's way to list it
 
 
-def test_no_pilot_where_there_is_no_price():
-    lines, _ = answered(LocalServer(), Choice("SearchQA", SMALL, limit=5))
+def test_no_pilot_where_there_is_no_price(tmp_path):
+    lines, suite = [], adhoc_suite(Choice("SearchQA", SMALL, limit=5))
+    with FaultServer(LocalServer()) as http:
+        evaluate(suite, Settings(f"openai:m@{http.url}"), folder=tmp_path / "run", tell=lines.append)
     assert not any("estimate" in line for line in lines)
 
 
