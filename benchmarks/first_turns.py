@@ -72,7 +72,7 @@ def _plain(text: str) -> str:
 
 
 def shares(rows: Iterable[Row]) -> Row:
-    """Return what share of turns is valid for strict and for tolerant readers, how many valid ones are copies, and the rest."""
+    """Return the shares of turns that are valid for strict and for tolerant readers, of copies among them, and of the rest."""
     turns = [turn for row in rows for turn in row["turns"]]
     valid = [turn for turn in turns if turn["tolerant"]]
     own = sum(not turn["copy"] for turn in valid)
@@ -104,14 +104,14 @@ def report(rows: Sequence[Row]) -> tuple[list[Row], Row]:
 
 
 def missing(
-    journal: Path, settings: Row, wanted: Sequence[tuple[str, int, int]]
+    journal: Path, settings: Row, planned: Sequence[tuple[str, int, int]]
 ) -> tuple[list[Row], list[tuple[str, int, int]]]:
-    """Return the episodes in a journal and what of the wanted ones it lacks; UsageError where it is of other settings."""
+    """Return the episodes in a journal and what of the planned ones it lacks; UsageError where it is of other settings."""
     head, *rows = [*read_journal(journal)] if journal.is_file() else [settings]
     if head != settings:
         raise UsageError(f"{journal} is of {head}, not of {settings}: name another file")
     there = {(row["id"], row["examples"], row["task"]) for row in rows}
-    return rows, [place for place in wanted if place not in there]
+    return rows, [place for place in planned if place not in there]
 
 
 def main() -> None:
@@ -128,8 +128,8 @@ def main() -> None:
     options = parser.parse_args()
     settings = {"model": options.model, "tokens": options.tokens, "batch": options.batch, "turns": TURNS}
     count = {name: min(options.tasks, FEWER if name in FEW else options.tasks) for name in options.ids}
-    wanted = [(name, each, task) for name in options.ids for each in options.examples for task in range(count[name])]
-    rows, left = missing(options.journal, settings, wanted)
+    planned = [(name, each, task) for name in options.ids for each in options.examples for task in range(count[name])]
+    rows, left = missing(options.journal, settings, planned)
     if left:
         limits = {"max_new_tokens": options.tokens, "max_context": 8192, "batch": options.batch}
         agent: Any = make_agent(f"hf:{options.model}", **limits)

@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium as gym
 
 from agent_envs.base.errors import BudgetSpent, UsageError
-from agent_envs.core.trajectory import Trajectory
+from agent_envs.core.trajectory import CONTEXT_FULL, Trajectory
 from agent_envs.rollout.episode_runner import EpisodeResult, Planned
 from agent_envs.rollout.policy import Reply, Request, origin_of
 from agent_envs.rollout.run_many import run_many
@@ -72,6 +72,7 @@ class EnginePolicy:
 
     can_prefill = True
     text_only = True
+    gives_reasons = False  # of a reply's end; a full context then ends an episode, which in training goes on in silence
 
     def __init__(
         self,
@@ -128,6 +129,7 @@ class EnginePolicy:
             samples = self._engine.generate([turn.prefix for turn in open_turns], self._sampling) if open_turns else []
         for turn, generated in zip(open_turns, samples, strict=True):
             turn.ids, turn.logprobs, turn.entropies = generated.ids, generated.logprobs, generated.entropies
+            turn.reason = generated.finish
         replies: dict[int, Reply] = {place: self._end(turn) for place, turn in zip(order, turns, strict=True)}
         return [replies[place] for place in range(len(requests))]
 
@@ -258,6 +260,9 @@ class EnginePolicy:
             entropies=(*zeros, *(0.0,) * len(forced.ids), *turn.entropies),
             usage={"input": len(turn.prefix.ids), "output": len(turn.ids)},
             sampled=(*(False,) * len(turn.prefill_ids), *trained) if turn.prefill_ids or not all(trained) else (),
+            finish_reason=(turn.reason or f"{CONTEXT_FULL} {len(turn.prefix.ids)}/{self._max_context}")
+            if self.gives_reasons
+            else "",
         )
 
 
@@ -299,7 +304,7 @@ class TokenHistory:
 
 @dataclass
 class _Turn:
-    """A turn that is being sampled: its prefix, its forced tokens and those drawn so far."""
+    """A turn that is being sampled: its prefix, its forced tokens, those drawn so far, and why the engine drew no more."""
 
     history: TokenHistory
     prefix: Prefix
@@ -310,6 +315,7 @@ class _Turn:
     logprobs: tuple[float, ...] = ()
     entropies: tuple[float, ...] = ()
     forced_prefix: ForcedPrefix = NO_PREFIX
+    reason: str = ""
 
 
 def build_engine(settings: RunSettings, model: Any, chat: ChatTokenizer, accelerator: Any, out: Path) -> Engine:

@@ -56,6 +56,8 @@ class ModelAgent(EnginePolicy):
     Without an option of evaluation a batch of its episodes is played at a time, in one process and with no server.
     """
 
+    gives_reasons = True
+
     def __init__(
         self,
         model: str,
@@ -96,6 +98,8 @@ class TrainedAgent(ModelAgent):
     Attributes:
         command: that plays it in the environment that it was trained in.
     """
+
+    gives_reasons = False
 
     def __init__(self, folder: str, *, start: bool = False, temperature: float = -1.0) -> None:
         """Load the policy of a finished run from its folder, with its last weights or those of its start.

@@ -5,9 +5,12 @@ from dataclasses import replace
 import gymnasium as gym
 import pytest
 import torch
+from gymnasium.envs.registration import EnvSpec
 
 from agent_envs.core.env import spec_json
+from agent_envs.core.trajectory import CONTEXT_FULL
 from agent_envs.evaluation.runs.measures import tool_calls
+from agent_envs.rollout.episode_runner import EpisodeWalk
 from agent_envs.wrappers import ForcedAnswer, Memory
 from tests.trainers.players import SEARCH, player
 from trainers.batching import TrainRow, micro_batches
@@ -198,3 +201,19 @@ def test_lanes_play_what_run_many_plays():
         ours = played[key].trajectory
         assert [turn.token_ids for turn in ours.turns] == [turn.token_ids for turn in result.trajectory.turns]
         assert (ours.header, ours.total_reward) == (result.trajectory.header, result.trajectory.total_reward)
+
+
+@pytest.mark.parametrize("gives_reasons", [True, False])
+def test_a_full_context_ends_the_episode_of_an_agent_and_no_training_episode(gives_reasons):
+    policy, _, chat, spec = player("SearchQA", ARGUMENTS, max_new_tokens=8)
+    policy.gives_reasons = gives_reasons
+    first = len(chat.open(EpisodeWalk(gym.make(EnvSpec.from_json(spec)), task=0, seed=0).request().messages).ids)
+    policy._max_context = first + 6
+    (result,) = policy.play(plan_groups(spec, "train", [0], 1, "k")).values()
+    turns = result.trajectory.turns
+    reasons = [turn.finish_reason for turn in turns]
+    if gives_reasons:
+        assert len(turns) == 2 and reasons[0] == "length" and turns[-1].truncated and not turns[-1].token_ids
+        assert reasons[1].startswith(CONTEXT_FULL) and reasons[1].endswith(f"/{first + 6}")
+    else:
+        assert len(turns) == 4 and reasons == [""] * 4

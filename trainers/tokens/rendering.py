@@ -13,8 +13,8 @@ from transformers.utils.chat_template_utils import _compile_jinja_template
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.messages import ToolCall
-from agent_envs.base.serialization import canonical_json, sha256_text
-from agent_envs.services.chat.openai import TOOLS
+from agent_envs.base.serialization import sha256_text
+from agent_envs.services.chat.conversation import tools_text
 
 Rows = list[dict[str, Any]]
 OWN = ("chatml", "qwen", "llama")
@@ -212,8 +212,7 @@ def _with_schemas(messages: Rows, tools: Sequence[Mapping[str, Any]]) -> Rows:
         return messages
     has_system = messages[0]["role"] == "system"
     words = [messages[0]["content"]] if has_system else []
-    text = "\n".join([TOOLS, *(canonical_json(tool["function"]) for tool in tools)])
-    return [row("system", "\n\n".join([*words, text])), *messages[has_system:]]
+    return [row("system", "\n\n".join([*words, tools_text([dict(tool) for tool in tools])])), *messages[has_system:]]
 
 
 class Pieces:

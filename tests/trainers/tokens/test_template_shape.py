@@ -4,7 +4,7 @@ import pytest
 
 from agent_envs.base.errors import UsageError
 from agent_envs.base.serialization import canonical_json
-from agent_envs.services.chat.openai import TOOLS
+from agent_envs.services.chat.conversation import TOOLS
 from tests.trainers.tokens.toys import SCHEMA, TEMPLATES, bpe
 from trainers.tokens import ChatTokenizer
 
