@@ -9,6 +9,7 @@ import pytest
 from agent_envs import UsageError
 from agent_envs.core.registry import full_id
 from agent_envs.datasets.published import DATASETS
+from trainers.arpo import ARPOSettings
 from trainers.command_line import load_preset, parse, preset_names, read_settings, write_settings
 from trainers.earl import EARLSettings
 from trainers.grpo import GRPOSettings
@@ -16,8 +17,10 @@ from trainers.imitation.imitating import flaws_of
 from trainers.settings import ReinforcementSettings
 from trainers.sft import SFTSettings
 from trainers.veg import VEGSettings
+from trainers.verlog import VerlogSettings
 
 TRAINERS = {"grpo": GRPOSettings, "sft": SFTSettings}
+SETTINGS = TRAINERS | {"arpo": ARPOSettings, "earl": EARLSettings, "veg": VEGSettings, "verlog": VerlogSettings}
 PRESETS = [(program, name) for program in TRAINERS for name in preset_names(program)]
 
 
@@ -33,6 +36,15 @@ def test_every_preset_loads_and_names_an_environment_and_sound_arguments(program
     assert settings != replace(TRAINERS[program](), preset=name)
     if program == "grpo":
         flaws_of(settings.warm_start.flaws)
+
+
+@pytest.mark.parametrize("program", sorted(SETTINGS))
+def test_no_preset_has_worked_turns_in_its_prompts(program):
+    """What the papers trained on had none; a later default of the argument moves no preset."""
+    for name in preset_names(program):
+        env = load_preset(SETTINGS[program], program, name).env
+        if ":" not in env.id:  # a class of the trainers' own, which has no such argument
+            assert json.loads(env.arguments)["examples"] == 0, name
 
 
 def test_the_papers_numbers():

@@ -60,7 +60,7 @@ def test_only_the_turn_s_own_tokens_are_trained_with_and_without_memory():
 
 def test_the_state_behind_a_cut_is_what_the_next_turn_begins_with():
     for wrappers in ((("Memory", {"turns": 1}),), ()):
-        (one, two), _ = played(wrappers=wrappers)
+        (one, two), _ = played(turns=2, wrappers=wrappers)
         pairs = list(zip(one[0], two[0], strict=True))
         cuts = [(before[-1], after[0]) for before, after in pairs if before[-1].next_state and after[0].turn.index > 1]
         assert cuts
