@@ -66,7 +66,10 @@ ABLATIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "one discount": ("verlog", ONE_DISCOUNT),
     "no warm-up": ("verlog", ("--warmup.batches", "0", "--steps", "66")),  # as many environment steps
     "first weight 1": ("verlog", ("--critic.first-weight", "1")),
-    "native reward": ("verlog", ("--env.arguments", '{"examples": 0, "kind": "goto", "max_turns": 16, "reward": "native"}')),
+    "native reward": (
+        "verlog",
+        ("--env.arguments", '{"examples": 0, "kind": "goto", "max_turns": 16, "reward": "native"}'),
+    ),
     "released truncation": ("verlog", ("--released-truncation",)),
 }
 LIMITS = (16, 64)

@@ -1,15 +1,19 @@
 """A chat model plays as a policy: it is sent the whole context of each turn, and its reply is the action."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 
+from agent_envs.base.dialects import outside_thoughts
 from agent_envs.rollout.policy import MOST_REASON, Reply, Request
 from agent_envs.services.chat import ChatModel, ChatRequest, ask, chat_port
 from agent_envs.services.chat.model import MAX_TOKENS
 from agent_envs.services.chat.spending import Budget
 from agent_envs.services.recording import CallSite, Recording
+
+MOST_CONTINUED = 8  # times that a reply which met a stop string inside a thought is gone on with
 
 
 class ChatPolicy:
@@ -51,6 +55,7 @@ class ChatPolicy:
         """
         self.name = name or model.name
         self.model, self.can_prefill = model, bool(getattr(model, "can_prefill", False))
+        self._continues = self.can_prefill or bool(getattr(model, "continues", False))
         self._sampling = ChatRequest((), temperature=temperature, max_tokens=max_tokens)
         self._port = chat_port(
             model, recording=recording, deadline_seconds=deadline_seconds, attempt_seconds=attempt_seconds, wait=wait
@@ -72,5 +77,12 @@ class ChatPolicy:
             self._sampling, messages=request.messages, tools=request.tools, stop=request.stop, prefill=request.prefill,
             seed=request.seed,
         )  # fmt: skip
-        reply = ask(self._port, chat_request, CallSite(request.episode_key, "", request.turn))
-        return Reply(reply.canonical, usage=reply.usage, finish_reason=reply.stop_reason[:MOST_REASON])
+        site = CallSite(request.episode_key, "", request.turn)
+        reply, usage = ask(self._port, chat_request, site), Counter[str]()
+        for _ in range(MOST_CONTINUED if self._continues and request.thoughts == "skip" else 0):
+            if not (reply.text.endswith(tuple(request.stop)) and outside_thoughts(reply.text)[1]):
+                break
+            usage.update(reply.usage)  # a stop string inside a thought ends nothing: the model goes on from it
+            reply = ask(self._port, replace(chat_request, prefill=reply.text), site)
+        usage.update(reply.usage)
+        return Reply(reply.canonical, usage=dict(usage), finish_reason=reply.stop_reason[:MOST_REASON])

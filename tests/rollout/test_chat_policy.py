@@ -42,6 +42,29 @@ CLIENTS = {
 CALLS = 3  # of an episode
 
 
+class Thinker:
+    """A base model that searches in its thoughts."""
+
+    name, continues = "thinker", True
+
+    def __init__(self):
+        self.prefills = []
+
+    def complete(self, request, timeout):
+        self.prefills.append(request.prefill)
+        more = ("<think>a </search>", " b </search>", " c</think> <search>d</search>")[len(self.prefills) - 1]
+        return ChatReply(request.prefill + more, (), {"input": 5, "output": 2}, "stop")
+
+
+@pytest.mark.parametrize(("thoughts", "calls"), [("skip", 3), ("count", 1)])
+def test_a_stop_string_inside_a_thought_ends_no_reply_of_a_model_that_goes_on(thoughts, calls):
+    model = Thinker()
+    (reply,) = ChatPolicy(model).act([Request("k", 1, [], stop=("</search>",), thoughts=thoughts)])
+    assert len(model.prefills) == calls and reply.usage == {"input": 5 * calls, "output": 2 * calls}
+    assert model.prefills[0] == "" and reply.action.startswith("<think>a </search>")
+    assert reply.action.endswith("<search>d</search>") == (thoughts == "skip")
+
+
 def no_wait(seconds):
     pass
 

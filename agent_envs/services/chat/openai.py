@@ -109,6 +109,7 @@ class OpenAIText(OpenAIChat):
     """
 
     provider, path, native_tools = "openai-text", "completions", False
+    continues = True  # from any prefill
     endings, others = ("/completions",), ("/chat", "chat models: openai")
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
