@@ -50,7 +50,7 @@ class ChatPolicy:
             UsageError: the service needs a key and there is none.
         """
         self.name = name or model.name
-        self.model, self.can_prefill = model, bool(getattr(model, "can_prefill", False))
+        self.model, self.can_prefill = model, bool(getattr(model, "native_prefill", False))
         self._sampling = ChatRequest((), temperature=temperature, max_tokens=max_tokens)
         self._port = chat_port(
             model, recording=recording, deadline_seconds=deadline_seconds, attempt_seconds=attempt_seconds, wait=wait
