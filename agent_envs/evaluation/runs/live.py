@@ -84,7 +84,7 @@ class SignsOfLife:
 
     def policy(self, policy: Policy) -> Policy:
         """Return an agent with its calls counted; one that is bound to environments stays as it is."""
-        return policy if self._tell is None or traits_of(policy).needs_env else _CountedPolicy(policy, self.count)
+        return policy if self._tell is None or traits_of(policy).needs_env else CountedPolicy(policy, self.count)
 
     def count(self, **counts: int) -> None:
         """Count calls, turns, tokens and uncounted replies."""
@@ -127,7 +127,7 @@ class SignsOfLife:
             pause *= 2
 
 
-class _CountedPolicy:
+class CountedPolicy:
     """An agent that counts what it is asked."""
 
     def __init__(self, policy: Policy, count: Callable[..., None]) -> None:
