@@ -54,7 +54,7 @@ class ChatPolicy:
             UsageError: the service needs a key and there is none.
         """
         self.name = name or model.name
-        self.model, self.can_prefill = model, bool(getattr(model, "can_prefill", False))
+        self.model, self.can_prefill = model, bool(getattr(model, "native_prefill", False))
         self._continues = self.can_prefill or bool(getattr(model, "continues", False))
         self._sampling = ChatRequest((), temperature=temperature, max_tokens=max_tokens)
         self._port = chat_port(

@@ -46,16 +46,17 @@ def meet_servers(
         return
     if listing.context is not None:
         tell(f"server: a context of {listing.context:,} tokens")
-    asked = own.needs_asking and prices.agent is None
-    if not asked or not any(core_of(entry_env(entry)).tools for entry in suite.entries):
+    if not own.needs_asking or prices.agent is not None:
         return
-    shown = shows_tools(own)
-    own.tools_as_text = shown is False
-    if shown is None:
+    if not any(core_of(entry_env(entry)).tools for entry in suite.entries):
+        return
+    reach = shows_tools(own)
+    own.tools_as_text = reach is False
+    if reach is None:
         tell(
             "server: whether tools reach its prompts is not known; --agent-arg tools=text puts them into the system message"
         )
-    elif not shown:
+    elif not reach:
         tell("server: tools do not reach its prompts, so they are written into the system message (tools=text)")
 
 
@@ -83,7 +84,7 @@ class SignsOfLife:
 
     def policy(self, policy: Policy) -> Policy:
         """Return an agent with its calls counted; one that is bound to environments stays as it is."""
-        return policy if self._tell is None or traits_of(policy).needs_env else _CountedPolicy(policy, self.count)
+        return policy if self._tell is None or traits_of(policy).needs_env else CountedPolicy(policy, self.count)
 
     def count(self, **counts: int) -> None:
         """Count calls, turns, tokens and uncounted replies."""
@@ -126,7 +127,7 @@ class SignsOfLife:
             pause *= 2
 
 
-class _CountedPolicy:
+class CountedPolicy:
     """An agent that counts what it is asked."""
 
     def __init__(self, policy: Policy, count: Callable[..., None]) -> None:

@@ -111,10 +111,10 @@ def reply_counts(turns: Sequence[Turn]) -> dict[str, int]:
     `all` of them; `cut` by a limit on their tokens, `cut_invalid` those of them without a valid action and `thought` those that
     came to no text beside thoughts; `full` where the context was, with its `prompt_tokens` and `context_tokens`.
     """
-    known = [turn for turn in turns if turn.finish_reason and not turn.finish_reason.startswith(CONTEXT_FULL)]
-    cut = [turn for turn in known if turn.finish_reason in CUT]
+    replies = [turn for turn in turns if turn.finish_reason and not turn.finish_reason.startswith(CONTEXT_FULL)]
+    cut = [turn for turn in replies if turn.finish_reason in CUT]
     invalid, thoughts = (sum(map(kind, cut)) for kind in (lambda turn: not valid_turn(turn), _only_thoughts))
-    counts = {"all": len(known), "cut": len(cut), "cut_invalid": invalid, "thought": thoughts} if known else {}
+    counts = {"all": len(replies), "cut": len(cut), "cut_invalid": invalid, "thought": thoughts} if replies else {}
     if turns and turns[-1].finish_reason.startswith(CONTEXT_FULL):
         prompt, _, context = turns[-1].finish_reason.removeprefix(CONTEXT_FULL).partition("/")
         tokens = [int(text) if (text := part.strip()[:12]).isdecimal() else 0 for part in (prompt, context)]

@@ -262,7 +262,7 @@ class Summary:
         return lines
 
     def _reply_warnings(self, limit: str) -> list[str]:
-        """Return what limits on tokens did, and what the service does not count."""
+        """Return warnings of replies that limits cut or kept away, and of tokens that nobody counts."""
         counts, lines = self.replies, []
         if counts.get("cut"):
             thoughts = (

@@ -9,7 +9,6 @@ Modules, in reading order:
     named: models by name (`openai:MODEL@URL`, `anthropic:MODEL`, ...), and the model that an argument names.
     http, openai, anthropic: API keys and malformed answers; the chat-completions, completions and Messages formats.
     conversation: tool calls in text turned into native tool calls and results.
-    full_context: how services refuse a prompt that is too long.
     port: retries, deadlines, recording and replay of a chat model; `ask`.
     server: whether tools and prefills reach the prompt of a local server.
     prices, spending: prices of tokens (`prices.json`), the cost of usage, and the cost limit that models share.

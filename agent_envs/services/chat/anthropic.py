@@ -90,7 +90,7 @@ class AnthropicChat(HttpChat):
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the JSON body of a request."""
-        turns = conversation(request, prefill=self.can_prefill)
+        turns = conversation(request, prefill=self.native_prefill)
         system_turns = [turn for turn in turns if turn.role == "system" and turn.text]
         system, messages = _system(system_turns), _messages(turns)
         if not messages:  # the format demands a message of the user

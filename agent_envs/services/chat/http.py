@@ -9,9 +9,8 @@ from typing import Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
 from agent_envs.base.caches import Uncopied
-from agent_envs.base.errors import EnvFault, UsageError
+from agent_envs.base.errors import ContextFull, EnvFault, UsageError
 from agent_envs.services.chat.conversation import tools_in_text
-from agent_envs.services.chat.full_context import full_context
 from agent_envs.services.chat.model import UNCOUNTED, ChatOptions, ChatReply, ChatRequest
 from agent_envs.services.http import HttpClient, TransportFault, http_parts
 from agent_envs.services.http.faults import parse_json
@@ -22,6 +21,25 @@ LEAST_SECRET = 8  # characters: a shorter one stands in ordinary words
 MOST_TOKENS = 10**9  # a count beyond it is a server's mistake
 # Told with 429, as limits of rate are: the account's money or allowance is spent, and no waiting helps.
 _QUOTA_CODES = ("enforced_spend_limit_reached", "insufficient_quota")
+# Services refuse a prompt that is longer than the context in words of their own, most of them with both numbers.
+_REFUSED = re.compile(r"answered 4(?:00|13|22)\b|the answer has no")
+_SUBJECT = re.compile(
+    r"context[_ ](?:length|size|window|limit)|exceed_context|model'?s? (?:length|context)|prompt (?:is too long|length is)|"
+    r"too large for model|input is too long|too many tokens|input token count|max_new_tokens.? must be",
+    re.IGNORECASE,
+)
+_TOO_LONG = re.compile(r"exceed|longer|maximum|too (?:long|large|many)|overflow|reduce|only|must be <=", re.IGNORECASE)
+# Of each the first that is found holds.
+_CONTEXT = [
+    r"> (\d{2,})", r"n_ctx\D{1,5}(\d{2,})", r"too large for model with (\d{2,})", r"tokens allowed \((\d{2,})", r"<= (\d{2,})",
+    r"(?:context (?:length|size|window|limit)|(?:model|prompt) length)(?: is| of)?(?: only)?\D{0,4}(\d{2,})",
+]  # fmt: skip
+_PROMPT = [
+    r"too long: (\d+)", r"(\d+) (?:tokens )?\+ \d+ >", r"n_prompt_tokens\D{1,5}(\d+)",
+    r"(\d+) (?:tokens )?(?:in the messages|in the prompt|from the input)",
+    r"(?:request|input|prompt \(length|count|length) \(?(\d+)", r"has (\d+) input", r"at least (\d+) input",
+    r"(?:requested|resulted in|contains|Given:|first|total of)(?: over)? (\d+)",
+]  # fmt: skip
 T = TypeVar("T")
 
 
@@ -59,9 +77,9 @@ class HttpChat(Uncopied):
         self.name = name if self._base == self.default_url else f"{name}@{self._base}"
         self.url = f"{self._base}/{self.path}"
         self._official = urlsplit(self._base).hostname == urlsplit(self.default_url).hostname
-        self.can_prefill = self.options.prefill == "native"
+        self.native_prefill = self.options.prefill == "native"
         self.tools_as_text = self.native_tools and self.options.tools == "text"
-        if self._official and self.can_prefill:
+        if self._official and self.native_prefill:
             raise UsageError(f"{self.name}: prefill=native is for servers of your own; leave it out")
         self._variable = key_variable or self.default_variable
         self._key_needed = self._official or key_variable is not None
@@ -139,7 +157,7 @@ class HttpChat(Uncopied):
             reply = self._hide_key(self._read(self.post(sent, seconds), request))
         except EnvFault as fault:
             raise self._explained(fault) from None
-        if not (self.can_prefill and request.prefill):
+        if not (self.native_prefill and request.prefill):
             return reply
         # Some servers repeat what they went on from, and others do not.
         text = reply.text.lstrip()
@@ -230,6 +248,20 @@ def _model_rows(body: bytes) -> dict[str, dict[str, Any]]:
     except (ValueError, RecursionError):
         return {}
     return {ascii(name)[1:-1][:100]: row for row in rows[:10_000] if (name := member(row, "id", str))}
+
+
+def full_context(cause: str) -> ContextFull | None:
+    """Return the error of a fault's cause that is a refusal of too long a prompt; None for any other cause."""
+    head = _REFUSED.search(cause)
+    text = cause[head.end() :] if head else ""
+    if not (_SUBJECT.search(text) and _TOO_LONG.search(text)):
+        return None
+    return ContextFull(cause, _first_number(_PROMPT, text), _first_number(_CONTEXT, text))
+
+
+def _first_number(patterns: list[str], text: str) -> int:
+    matches = (re.search(pattern, text, re.IGNORECASE) for pattern in patterns)
+    return next((int(match[1][:9]) for match in matches if match), 0)
 
 
 def member(value: Any, name: str, kind: type[T]) -> T | None:

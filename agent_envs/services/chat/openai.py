@@ -51,7 +51,7 @@ class OpenAIChat(HttpChat):
         """Return the JSON body of a request."""
         limit = "max_completion_tokens" if self._official else "max_tokens"
         stop = [text for text in request.stop if text]
-        prefill = self.can_prefill and bool(request.prefill)
+        prefill = self.native_prefill and bool(request.prefill)
         # vLLM and SGLang go on from the last message where they are told to, llama.cpp and others in any case.
         goes_on = {"continue_final_message": True, "add_generation_prompt": False} if prefill else {}
         return {

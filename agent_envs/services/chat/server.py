@@ -41,7 +41,7 @@ def shows_tools(model: HttpChat) -> bool | None:
 def takes_prefill(model: HttpChat) -> bool | None:
     """Return whether the model goes on from the beginning of a reply, None where nobody can tell."""
     eager = copy(model)
-    eager.can_prefill = True
+    eager.native_prefill = True
     try:
         plain, more = prompt_tokens(model), prompt_tokens(eager, replace(HELLO, prefill=WORD))
     except EnvFault:

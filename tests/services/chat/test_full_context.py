@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_envs.services.chat.full_context import full_context
+from agent_envs.services.chat.http import full_context
 
 HEAD = "openai:m@http://h/v1: POST h/v1/chat/completions: answered 400: "
 ROWS = [
