@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 
 from agent_envs import Message, RewardSpec, Term, register_companions
+from agent_envs.base.protocol import Answer
 from agent_envs.core.env import Outcome
 from tests.toy import Guess, Numbers, sampler, solver
 
@@ -43,6 +44,20 @@ class ReadsItsOwnWords(ReadsObservations):
         outcome = super()._advance(episode, action)
         shown = tuple(replace(message, author="environment") for message in outcome.observation)
         return replace(outcome, observation=shown, results=())
+
+
+def _number_within(trajectory):
+    parsed = trajectory.last.parsed
+    return float(isinstance(parsed, Answer) and trajectory.task.gold[0] in parsed.text)
+
+
+class ReadsTextInText(Guess):
+    """An answer is right where the number is part of its text: `150` is 50."""
+
+    def __init__(self, *, turns: int = 9) -> None:
+        super().__init__(turns=turns)
+        term = Term("within", 0.0, 1.0, "the number is part of the answer", _number_within)
+        self.reward_spec = RewardSpec("within", (*self.reward_spec.terms, term), (-1.0, 20.0))
 
 
 class LeaksNumber(Guess):

@@ -4,22 +4,28 @@ import contextlib
 import dataclasses
 import json
 import random
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
+from agent_envs.base.protocol import Call
 from agent_envs.base.serialization import encode_state
 from agent_envs.checker.env_under_test import CheckFailed, CheckSkipped, EnvUnderTest
 from agent_envs.core.env import TurnEnv, core_of
 from agent_envs.core.episode import Episode, Outcome
 from agent_envs.core.registry import companion
+from agent_envs.core.snapshot import fork
 from agent_envs.rollout.episode_runner import run_episode, solve
-from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, Policy
+from agent_envs.rollout.policy import CompanionPolicy, NullPolicy, Policy, Reply, Request
 
 CANARY = "canary-7f3a9c"
 NUMBER = 730_519_917_443
+_NUMBER, _TAG = re.compile(r"[0-9][0-9.,]*"), re.compile(r"</?(?:think|thinking|answer)>")
+# All of up to three digits, as numbers and in one string.
+EVERY_NUMBER = f"{' '.join(map(str, range(1000)))}, {''.join(f'{number:03}' for number in range(1000))}"
 # From an environment, the one that goes on and what its step returned.
 GoOn = Callable[[gym.Env[Any, Any]], tuple[Any, ...]]
 
@@ -103,6 +109,68 @@ def planting(core: TurnEnv, bait: str) -> Iterator[None]:
         del core._advance
 
 
+def check_telling(subject: EnvUnderTest) -> str:
+    """Who tells all that was shown and every number earns what one wrong number earns, also beside the solver's deeds."""
+    env = subject.make()
+    core = core_of(env)
+    marks = (("", ""), core.answer_tags, (str(getattr(core.written, "mark", "")), ""), ("\\boxed{", "}"))
+    most = 0.0
+    for before, behind in dict.fromkeys(marks):
+        telling, wrong = (
+            _mean_return(subject, env, TellingPolicy(before, behind, all_of_it)) for all_of_it in (True, False)
+        )
+        if telling > max(wrong, 0.0) + 1e-9:
+            raise CheckFailed(
+                f"who tells everything as {before}...{behind} earns {telling:g}, a wrong number {wrong:g}"
+            )
+        most = max(most, telling)
+    deeds = 0
+    for task in range(subject.tasks if companion(env, "solver") is not None else 0):
+        subject.reset(env, task)
+        path = solve(env)
+        deeds += len(path)
+        subject.reset(env, task)
+        wrong = sum(_paid_by_turn(fork(env), path, str(NUMBER)))
+        telling = sum(_paid_by_turn(env, path, EVERY_NUMBER))
+        if telling > wrong:
+            raise CheckFailed(
+                f"task {task}: the solver's deeds earn {telling:g} with every number told, {wrong:g} with a wrong one"
+            )
+    return f"mean return at most {most:.3g}; every number told beside {deeds} turns of the solver"
+
+
+def _paid_by_turn(env: gym.Env[Any, Any], path: list[Any], words: str) -> Iterator[float]:
+    """Yield the rewards of a solver's path whose turns that call no tool hold other words for their numbers."""
+    for action in path:
+        if isinstance(action, str):
+            twin = fork(env)
+            twin.step(action)
+            if not isinstance(core_of(twin).episode.turns[-1].parsed, Call):
+                action = f"{_NUMBER.sub('', action)} {words}"
+        _, reward, terminated, truncated, _ = env.step(action)
+        yield float(reward)
+        if terminated or truncated:
+            return
+
+
+class TellingPolicy:
+    """A policy that says all that was shown to it, and every number, between two texts; or one wrong number alone."""
+
+    name, batch = "telling", 1
+
+    def __init__(self, opening: str, closing: str, all_of_it: bool = True) -> None:
+        """Take what stands before the words and behind them, and whether it tells everything."""
+        self.opening, self.closing, self.all_of_it = opening, closing, all_of_it
+
+    def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
+        """Return everything, and what is tried as an answer, in one turn."""
+        return [Reply(f"{self.opening}{self._words(request)}{self.closing}") for request in requests]
+
+    def _words(self, request: Request) -> str:
+        texts = (str(row["content"])[-10_000:] for row in request.messages)
+        return f"{_TAG.sub('', ' '.join(texts))[-50_000:]} {EVERY_NUMBER}" if self.all_of_it else str(NUMBER)
+
+
 def check_hidden_gold(subject: EnvUnderTest) -> str:
     """The gold and the scenario, replaced by a canary, never show before the end: at random, and on the solver's path."""
     env = subject.make()
@@ -162,5 +230,6 @@ def _replace_values(value: Any, kind: type) -> Any:
 HONESTY_CHECKS: dict[str, Callable[[EnvUnderTest], str]] = {
     "solver": check_solver,
     "planted answers": check_planting,
+    "everything told": check_telling,
     "hidden gold": check_hidden_gold,
 }

@@ -4,6 +4,7 @@ A text is one number or it is none: ranges, dates, versions, ordinals and quanti
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -34,6 +35,14 @@ _ASKS_PER_CENT = re.compile(
 )
 _PLAIN = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?", re.ASCII)
 _HEADING = re.compile(r"\d{1,2}[.):][ \t]+[^\W\d]")
+_FREE = re.compile(
+    r"""(?<![\w#@.])(?<![0-9][,:/-])  # no part of a name, an id, a date, a time or a longer number
+    (?:(?P<digits>[1-9][0-9]{0,2}(?:,[0-9]{3})++(?![0-9])|[0-9]++)(?P<part>\.[0-9]++)?|(?P<rest>\.[0-9]++))
+    (?P<unit>[^\W\d_]*+)(?![\w@%]|[-.,:/][0-9]|[ ](?:%|hundred|thousand|million|billion|dozen))""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_PLACE = re.compile(r"^[ \t]*+[0-9]{1,2}[.)](?=[ \t])", re.MULTILINE)  # of an item in a list
+MOST_IN_A_TEXT, MOST_OF_A_LENGTH = 8, 20  # numbers
 
 
 def asks_per_cent(question: str) -> bool:
@@ -55,15 +64,54 @@ def plain_number(text: str, *, per_cent: bool = False) -> str | None:
         return None
     if _OTHER_VALUE.search(match["words"].partition(". ")[0]):
         return None
-    whole = re.sub(r"\D", "", match["digits"] or "0").lstrip("0") or "0"
-    part = (match["part"] or "").rstrip("0").rstrip(".")
-    sign = "-" if match["sign"] in ("-", "−") and (whole != "0" or part) else ""
-    return f"{sign}{whole}{part}"
+    return _value(match["sign"], match["digits"], match["part"])
+
+
+def _value(sign: str, digits: str | None, decimals: str | None) -> str:
+    whole = re.sub(r"\D", "", digits or "0").lstrip("0") or "0"
+    part = (decimals or "").rstrip("0").rstrip(".")
+    return f"{'-' if sign in ('-', '−') and (whole != '0' or part) else ''}{whole}{part}"
 
 
 def is_plain(text: str) -> bool:
     """Return whether a text is a number without any dress but a sign, commas between groups of three and a decimal point."""
     return any(map(str.isdigit, text)) and _PLAIN.fullmatch(text.strip()) is not None
+
+
+def numbers_in(text: str, most: int) -> set[str]:
+    """Return the values of the numbers that stand free in a text (`"It is $1,617.00."`: `"1617"`), at most `most` + 1 of them.
+
+    Signs are left out: who is given 16.43 back pays -16.43 more.
+    """
+    values = set[str]()
+    text = _PLACE.sub("", text) if len(_PLACE.findall(text)) > 1 else text
+    for match in _FREE.finditer(text):
+        if not _NO_UNIT.match(match["unit"]):
+            values.add(_value("", match["digits"], match["part"] or match["rest"]))
+            if len(values) > most:
+                break
+    return values
+
+
+def are_told(facts: Iterable[str], texts: Iterable[str]) -> tuple[bool, ...]:
+    """Return whether each fact is told in one of the texts: a number by its value, other facts as words between borders.
+
+    Who tells everything tells nothing: a text with more than MOST_IN_A_TEXT numbers counts for none of them, and no number
+    counts where the others tell more than MOST_OF_A_LENGTH with as many digits before the point.
+    """
+    texts = list(texts)
+    lists = [numbers_in(text, MOST_IN_A_TEXT) for text in texts]
+    values = set[str]().union(*(values for values in lists if len(values) <= MOST_IN_A_TEXT))
+    lengths = Counter(len(value.partition(".")[0]) for value in values)
+
+    def is_told(fact: str) -> bool:
+        number = (plain_number(fact) or "").lstrip("-") if is_plain(fact) else ""
+        if not number:
+            words = re.compile(rf"(?<!\w){re.escape(fact)}(?!\w)", re.IGNORECASE)
+            return any(words.search(text) for text in texts)
+        return number in values and lengths[len(number.partition(".")[0])] <= MOST_OF_A_LENGTH
+
+    return tuple(map(is_told, facts))
 
 
 def undressed(answer: str, golds: Iterable[str]) -> tuple[str, tuple[str, ...]]:

@@ -21,6 +21,7 @@ def test_check_passes_ours_and_a_strangers(run):
         ("ReadsObservations", "planted answers"),
         ("ReadsResults", "planted answers"),
         ("ReadsItsOwnWords", "planted answers"),
+        ("ReadsTextInText", "everything told"),
         ("LeaksGold", "hidden gold"),
         ("LeaksNumber", "hidden gold"),
         ("LeaksOnTheWay", "hidden gold"),

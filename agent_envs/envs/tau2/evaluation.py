@@ -3,8 +3,8 @@
 - DB: both databases have the hashes that they have after the expected actions.
 - ENV_ASSERTION: all assertions hold in the world as the conversation's calls left it.
 - ACTION: each expected action matches some call of either side; the order is ignored, one call may match several.
-- COMMUNICATE: each text is part of some message of the assistant, case and the message's commas aside. Text beside calls is
-  delivered to nobody and does not count.
+- COMMUNICATE: each fact is told in some message of the assistant (`are_told`); in the original, and for the official tasks, it
+  is part of a message's text, case and the message's commas aside. Text beside calls is delivered to nobody and does not count.
 - NL_ASSERTION: a judge finds that each expectation in words is met.
 
 The reward is the product over the basis, and 0 unless one side ended the conversation. What only a judge can decide is never
@@ -30,6 +30,7 @@ from agent_envs.envs.tau2.task_states import (
     same_world,
 )
 from agent_envs.envs.tau2.toolkit import Domain, DomainState
+from agent_envs.grading.dressed_numbers import are_told
 from agent_envs.services.chat import ChatModel
 from agent_envs.services.judges import Judge, ModelJudge
 from agent_envs.services.recording import CallSite, ExternalPort, Recording
@@ -161,14 +162,20 @@ def _checks(
     # A task that expects nothing of the databases accepts every one of them.
     free = criteria.actions is None and criteria.env_assertions is None
     calls = [call for line in lines for call in line.calls]
-    texts = [line.text.lower().replace(",", "") for line in lines if line.sender == "assistant" and not line.calls]
+    texts = [line.text for line in lines if line.sender == "assistant" and not line.calls]
     bug = domain.compat.zero_argument_match
     return {
         "DB": (free or same_world(domain, world, expected_world(domain, task)),),
         "ENV_ASSERTION": _assertion_verdicts(domain, world, criteria),
         "ACTION": tuple(any(matches(action, call, bug) for call in calls) for action in criteria.actions or ()),
-        "COMMUNICATE": tuple(any(info.lower() in text for text in texts) for info in criteria.communicate_info),
+        "COMMUNICATE": (_are_in if domain.compat.told_as_text else are_told)(criteria.communicate_info, texts),
     }
+
+
+def _are_in(facts: Iterable[str], texts: Iterable[str]) -> tuple[bool, ...]:
+    """Return whether each fact is part of one of the texts, as the original has it: `61` is part of `1617`."""
+    plain = [text.lower().replace(",", "") for text in texts]
+    return tuple(any(fact.lower() in text for text in plain) for fact in facts)
 
 
 def _assertion_verdicts(domain: Domain, world: DomainState, criteria: Criteria) -> tuple[bool, ...]:

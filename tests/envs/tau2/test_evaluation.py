@@ -1,15 +1,20 @@
 """The five components, what the reward makes of them, and both ways of each switch."""
 
 import json
+import re
 from dataclasses import replace
 
+import gymnasium as gym
 import pytest
 
+import agent_envs
 from agent_envs.base.errors import EnvFault
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.serialization import decode_state, encode_state
+from agent_envs.envs.tau2.builtin import builtin_domain
 from agent_envs.envs.tau2.dialogue import Line
 from agent_envs.envs.tau2.evaluation import Judging, evaluate, expectation_judge, matches, transcript
+from agent_envs.envs.tau2.task_generator.source import generated_domain
 from agent_envs.envs.tau2.task_schema import COMPONENTS, ExpectedAction, read_task
 from agent_envs.envs.tau2.tasks import RowSource
 from agent_envs.services.chat import ScriptedChat
@@ -194,24 +199,77 @@ def test_zero_argument_match(bug):
 
 
 @pytest.mark.parametrize(
-    ("info", "line", "found"),
+    ("info", "line", "by_value", "in_text"),
     [
-        ("1234.5", Line("assistant", "It is $1,234.50."), True),
-        ("Blue CUP", Line("assistant", "the blue cup,"), True),
-        ("1,234", Line("assistant", "It is 1,234."), False),
-        ("10", Line("user", "It is 10."), False),
-        ("10", Line("assistant", "It is ten."), False),
-        ("10", Line("assistant", "It is 10.", (ToolCall("x", "no_such_tool", "{}"),)), False),
+        ("1234.5", Line("assistant", "It is $1,234.50."), True, True),
+        ("1617", Line("assistant", "It is **$1,617.00**."), True, True),
+        ("61", Line("assistant", "It is 1617."), False, True),
+        ("8", Line("assistant", "Your total is 187"), False, True),
+        ("61", Line("assistant", "61 is booked as #W61 for 2024-05-61"), True, True),
+        ("61", Line("assistant", "#W61, card_61, 2024-05-61, 0.61, 61.5, 61%, 61st"), False, True),
+        ("16.43", Line("assistant", "That is -16.43 dollars more."), True, True),
+        ("61", Line("assistant", "12, 13, 14, 15, 16, 17, 18 or 61"), True, True),
+        ("61", Line("assistant", "11, 12, 13, 14, 15, 16, 17, 18 or 61"), False, True),
+        ("Blue CUP", Line("assistant", "the blue cup,"), True, True),
+        ("Blue CUP", Line("assistant", "the blue cupboard"), False, True),
+        ("1,234", Line("assistant", "It is 1,234."), True, False),
+        ("10", Line("user", "It is 10."), False, False),
+        ("10", Line("assistant", "It is ten."), False, False),
+        ("10", Line("assistant", "It is 10.", (ToolCall("x", "no_such_tool", "{}"),)), False, False),
     ],
 )
-def test_what_was_communicated(info, line, found):
+@pytest.mark.parametrize("bug", [False, True])
+def test_what_was_communicated(info, line, by_value, in_text, bug):
+    domain = replace(FIXED, compat=replace(FIXED.compat, told_as_text=bug))
     task = task_of("COMMUNICATE", communicate_info=[info, "hello"])
-    talk = Conversation(FIXED, task)
+    talk = Conversation(domain, task)
     talk.say("Hello!")
     talk.call("assistant", "no_such_tool")
     answer = replace(talk.lines[-1], results=(replace(talk.lines[-1].results[0], call_id="x"),))
     lines = (*talk.lines, line, *((answer,) if line.calls else ()))
-    assert evaluate(FIXED, task, lines, "user_stop").checks["COMMUNICATE"] == (found, True)
+    assert evaluate(domain, task, lines, "user_stop").checks["COMMUNICATE"] == ((in_text if bug else by_value), True)
+
+
+def test_who_tells_all_numbers_over_many_turns_tells_none():
+    task, domain = task_of("COMMUNICATE", communicate_info=["61", "5000"]), builtin_domain("telecom", "fixed")
+    talk = Conversation(domain, task)
+    for number in range(50, 80, 5):
+        talk.say(" ".join(map(str, (*range(number, number + 5), 5000))))
+    assert evaluate(domain, task, talk.lines, "user_stop").checks["COMMUNICATE"] == (False, True)
+    assert evaluate(domain, task, talk.lines[:4], "user_stop").checks["COMMUNICATE"] == (True, True)
+
+
+@pytest.mark.parametrize("domain", ["retail", "airline", "telecom"])
+def test_generated_tasks_are_told_by_value_and_official_ones_as_compat_says(domain):
+    for compat in ("tau2-1.0.1", "fixed"):
+        assert not generated_domain(domain, compat).compat.told_as_text
+        assert builtin_domain(domain, compat).compat.told_as_text is (compat != "fixed")
+
+
+ALL_NUMBERS = {
+    "string": "".join(f"{number:03}" for number in range(1000)), "list": ", ".join(map(str, range(2000))), "none": "",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", ALL_NUMBERS)
+def test_numbers_are_not_bought_by_telling_all_of_them(words):
+    """The solver's deeds in airline tasks that ask for a number, with its numbers taken out and others appended."""
+    env, played = gym.make("agent_envs/Tau2Airline-v0"), 0
+    for task in range(12):
+        env.reset(seed=0, options={"task": task, "split": "test"})
+        if not env.unwrapped.episode.task.hidden["communicate_info"]:
+            continue
+        actions = [
+            action if "<tool_call>" in action else re.sub(r"[0-9][0-9.]*", "", action) + ALL_NUMBERS[words]
+            for action in agent_envs.solve(env)
+        ]
+        for action in actions:
+            _, reward, over, _, info = env.step(action)
+            if over:
+                break
+        assert reward == 0.0 and not info.get("success")
+        played += 1
+    assert played > 5
 
 
 # NL_ASSERTION

@@ -46,8 +46,12 @@ def members(split: str, count: int) -> range:
 
 @lru_cache(maxsize=24)
 def generated_domain(name: str, compat: str = "tau2-1.0.1", world: int = 0) -> Domain:
-    """Return a domain over one of its generated worlds (`compat` "tau2-1.0.1" or "fixed"), made once per process."""
-    module, domain = _module(name, "world"), replace(builtin_domain(name, compat), policy=_text(f"{name}.md"))
+    """Return a domain over one of its generated worlds (`compat` "tau2-1.0.1" or "fixed"), made once per process.
+
+    Numbers are told by value, whatever `compat` says.
+    """
+    module, domain = _module(name, "world"), builtin_domain(name, compat)
+    domain = replace(domain, policy=_text(f"{name}.md"), compat=replace(domain.compat, told_as_text=False))
     if name == "telecom":
         agent, user = module.databases(world)
         return replace(domain, agent_database=agent, user_database=user, solo_policy=_text("telecom_solo.md"))
@@ -73,7 +77,7 @@ class GeneratedSource(SeededSource[Task]):
         _module(domain, "tasks")
         self.domain, self.world, self.difficulty = domain, world, difficulty
         super().__init__(f"generated-{domain}", SIZES)
-        self.digest = digest(["tau2 generated", domain, world, difficulty])
+        self.digest = digest(["tau2 generated", domain, world, difficulty, "told by value"])
 
     def build(self, split: str, index: int) -> Task:
         """Build the task of a number."""
