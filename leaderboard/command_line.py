@@ -180,7 +180,7 @@ def _tell(verdict: Verification, open_questions: list[str]) -> None:
 
 
 def _register(args: argparse.Namespace) -> int:
-    """Register an agent for a suite, and print how it is played."""
+    """Register an agent for a suite, print how it is played, and return 0."""
     row, path, left = register(load_suite(args.suite), args.agent, args.registry)
 
     def text() -> None:

@@ -315,7 +315,7 @@ class _Players:
         self._ended.put(None)
 
     def _begin(self, items: Sequence[Planned]) -> list[Lane]:
-        """Begin lanes for the items; an error stops the other threads and goes to the reader."""
+        """Begin lanes for the items; an error stops the other threads, goes to the reader, and leaves none."""
         try:
             return self._lockstep.begin(items)
         except Exception as error:  # noqa: BLE001 - the reader raises it, and what is being played is played to its end

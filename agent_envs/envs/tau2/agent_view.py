@@ -46,7 +46,7 @@ class SideTurn:
 
     @property
     def events(self) -> tuple[str, ...]:
-        """The parse error of a turn that could not be read."""
+        """The parse error of a turn that could not be read; () for one that could."""
         return (f"malformed: {self.parsed.reason}",) if isinstance(self.parsed, Malformed) else ()
 
 

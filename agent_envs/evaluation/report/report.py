@@ -175,7 +175,7 @@ def result_notes(result: Result) -> list[str]:
 
 
 def feedback_tables(summaries: Sequence[Summary]) -> list[Table]:
-    """Return the tokens and the cost of a run's feedback, for an episode and for all."""
+    """Return the table of the tokens and cost of a run's feedback, for an episode and for all; [] if none was used."""
     heads = ("entry", "calls", "tokens in", "of them cached", "tokens out", "USD an episode", "USD")
     rows = []
     for summary in summaries:

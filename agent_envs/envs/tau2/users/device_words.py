@@ -336,7 +336,7 @@ def _is_silent(clause: _Clause, asks: bool, silent: bool) -> bool:
 
 
 def _requests_in(reading: _Reading, clause: _Clause, question: bool) -> Hits:
-    """Return the requests of a clause; a pronoun stands for the things of the clause before."""
+    """Return the requests of a clause, [] if it is silent; a pronoun stands for the things of the clause before."""
     things = {str(match.lastgroup): clause.start + match.start() for match in terms.THINGS.finditer(clause.text)}
     if clause.silent or (clause.condition and reading.action != "check"):
         reading.things = list(things) or reading.things

@@ -79,7 +79,7 @@ class Reaction:
 
     @property
     def look(self) -> Check | None:
-        """The check that has to be made before a message that closes, asks whether it worked or says it is done is answered."""
+        """The check to make before an answer to a message that closes, asks whether it worked or says it is done; else None."""
         return self.want.check if must_look(self.script, self.mind, self.message) else None
 
     def answer(self) -> tuple[str, Mind]:
