@@ -324,7 +324,7 @@ class _Players:
             return []
 
     def _end(self, lane: Lane) -> None:
-        """Write an ended lane to the journal and hand it to the reader; an error stops the other threads."""
+        """Write an ended lane to the journal and to the reader; one not begun is dropped, an error stops the other threads."""
         if lane.error is not None:
             self._stop()
             if not isinstance(lane.error, BudgetSpent):

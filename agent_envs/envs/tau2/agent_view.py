@@ -110,7 +110,7 @@ class SideView:
         return messages
 
     def results(self, before: Dialogue, after: Dialogue) -> tuple[ToolResult, ...]:
-        """Return the answers to the side's calls since `before`."""
+        """Return the answers to the side's own calls since `before`."""
         return tuple(
             ToolResult(reply.call_id, reply.name, reply.content, reply.error)
             for line in seen_by(after, self.side, len(before.lines))

@@ -75,7 +75,7 @@ def hide_password(name: str) -> str:
 
 
 def _split(rest: str) -> tuple[str, str, str]:
-    """Split `MODEL@URL` where the URL begins: models may hold an @ of their own."""
+    """Split `MODEL@URL` where the URL begins: models may hold an @ of their own. Return model, "@" or "", and URL or ""."""
     starts = [place for place in (rest.find("@http://"), rest.find("@https://")) if place >= 0]
     if starts:
         return rest[: min(starts)], "@", rest[min(starts) + 1 :]
