@@ -202,7 +202,7 @@ def _decide(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    """Verify two submissions and print their difference; UsageError if they are of different suites."""
+    """Verify two submissions, print their difference, and return 0; UsageError if they are of different suites."""
     sides = []
     for name in (args.first, args.second):
         folder = Path(name) if args.board is None else args.board / SUBMISSIONS / find_submission(args.board, name)

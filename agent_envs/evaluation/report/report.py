@@ -145,7 +145,7 @@ def tables_of(result: Result, numbers: Sequence[EpisodeNumbers]) -> tuple[Table,
 
 
 def curves_of(summaries: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> tuple[Curve, ...]:
-    """Return pass^k and histograms of turns and returns; entries are pooled where they are many."""
+    """Return pass^k, if there are several trials, and histograms of turns and returns; many entries are pooled."""
     groups = {
         summary.entry: [row for row in numbers if row.entry == summary.entry and row.complete] for summary in summaries
     }

@@ -42,7 +42,7 @@ def judge_model(owner: str, judge: Any, argument: str = "judge") -> ChatModel | 
 
 
 def make_chat_model(name: str, **options: Any) -> HttpChat:
-    """Return the model of a name.
+    """Make the chat model of a name, with its options.
 
     Args:
         name: `openai:MODEL` (OpenAI), `openai:MODEL@URL` (any server of that format), `anthropic:MODEL[@URL]`, or a base model

@@ -227,7 +227,7 @@ def _read_plain(reading: _Reading, sentence: str, question: bool) -> Hits:
 
 
 def _split_condition(reading: _Reading, sentence: str) -> tuple[str, Request | None]:
-    """Split a sentence from its condition, which is a request without a tool."""
+    """Split a sentence from its condition, a request without a tool; all of the sentence and None without one."""
     for match in terms.STATED.finditer(sentence):
         condition = _state_of_condition(reading, match["what"], sentence)
         whether = _WHETHER.search(sentence[: match.start()])  # "check if it is on" asks for a look

@@ -169,7 +169,7 @@ class Reaction:
         return places or ((self.mind.want,) if goes_on else ())
 
     def _consent(self, fact_count: int) -> None:
-        """Consent to what is wanted and to nothing else, or ask what is meant."""
+        """Consent to what is wanted and to nothing else, by a bare yes if the persona agrees to all, or ask what is meant."""
         if self.message.extends and not fact_count:
             self._say("nothing_more")
         if self.persona.agrees and self.message.asks and self.random.random() < self.persona.agrees:
