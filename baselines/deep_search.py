@@ -29,7 +29,7 @@ class DeepSearch(ChatAgent):
         self.notes = notes
 
     def turn(self, view: EpisodeView, model: TurnModel) -> str:
-        """Return notes and the next action."""
+        """Ask the model for the next turn, shown its notes so far, what was done, and the newest evidence."""
         thoughts = [
             f"{n}. {thought.strip()}" for n, text in enumerate(view.actions, 1) for thought in _THOUGHT.findall(text)
         ]

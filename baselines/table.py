@@ -205,7 +205,7 @@ def _measures(table: PublishedTable, ours: Sequence[Result | None]) -> list[str]
 
 
 def _average(table: PublishedTable, ours: Sequence[Result | None]) -> list[str]:
-    """Format the mean over the columns, or the count of columns that are here."""
+    """Format the mean over the columns, or the count of columns that are here; [] for a table without an average."""
     if not table.average:
         return []
     rates = [each.summaries[0].success for each in ours if each is not None]

@@ -34,7 +34,7 @@ EXAMPLES: dict[str, tuple[str, dict[str, Any], ChatModel | None]] = {
 
 
 def transcripts() -> str:
-    """Return the episodes as Markdown."""
+    """Play an episode of each baseline and return them all as Markdown, long ones cut."""
     parts = []
     for name in AGENTS:
         env_id, arguments, model = EXAMPLES.get(name, ("SearchQA", {}, None))

@@ -140,7 +140,7 @@ class EpisodeView:
 
 
 def final_answer(reply: str) -> str:
-    """Return the answer that a reply ends in: in tags or a box, behind `####` or "the answer is", or its last line."""
+    """Return the answer that a reply ends in: in tags or a box, behind `####` or "the answer is", or its last line; or ""."""
     for pattern in _ANSWERS[:2]:
         if hits := pattern.findall(reply):
             reply = hits[-1].strip()

@@ -115,7 +115,7 @@ def episode_faults(core: Any) -> list[tuple[str, int, str]]:
 
 
 def _closing(task: Tau2Task, lines: tuple[Line, ...], ended: str) -> Iterator[tuple[str, int, str]]:
-    """Yield the user's closings that come too early: a transfer that nobody offered, or wishes still open."""
+    """Yield the user's closings that come too early: a transfer that nobody offered, or wishes still open; none else."""
     last = len(lines) - 1
     if ended != "user_stop" or not lines or lines[last].calls:
         return

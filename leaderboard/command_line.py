@@ -180,7 +180,7 @@ def _tell(verdict: Verification, open_questions: list[str]) -> None:
 
 
 def _register(args: argparse.Namespace) -> int:
-    """Register an agent for a suite, and print how it is played."""
+    """Register an agent for a suite, print how it is played, and return 0."""
     row, path, left = register(load_suite(args.suite), args.agent, args.registry)
 
     def text() -> None:
@@ -202,7 +202,7 @@ def _decide(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    """Verify two submissions and print their difference; UsageError if they are of different suites."""
+    """Verify two submissions, print their difference, and return 0; UsageError if they are of different suites."""
     sides = []
     for name in (args.first, args.second):
         folder = Path(name) if args.board is None else args.board / SUBMISSIONS / find_submission(args.board, name)

@@ -37,7 +37,7 @@ class Directory:
     """The files of a submission, once their kinds, sizes and hashes are what the manifest says."""
 
     def __init__(self, folder: Path, suite_bytes: int) -> None:
-        """Look at a directory whose suite file has so many bytes.
+        """Read and check a directory whose suite file has so many bytes: its manifest, and each file's size and hash.
 
         Raises:
             Rejected: it holds what no submission holds.

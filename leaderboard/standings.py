@@ -272,7 +272,7 @@ def _unpaired(first: Verification, second: Verification) -> Pair:
 
 
 def _p_value(sums: NDArray[np.float64]) -> float:
-    """Return the two-sided p value of the clusters' sum, for "no difference"; `sums` are shares of the difference."""
+    """Return the p value of the clusters' sum for "no difference": by sign flips if few clusters differ, else by t."""
     largest = float(np.abs(sums).max()) or 1.0
     sums = sums / largest  # the flips take what is below a billionth for nothing
     if np.count_nonzero(sums) < FEW_CLUSTERS:

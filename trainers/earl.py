@@ -191,7 +191,7 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
 
 
 def suppress_routes(bias: float, run: TrainingRun) -> None:
-    """Make routing actions less likely by a constant, for an experiment on counterfactuals.
+    """Make routing actions less likely by a constant, 0 for none, for an experiment on counterfactuals.
 
     Raises:
         UsageError: the model has none.

@@ -224,7 +224,7 @@ def update(rows: list[TrainRow], run: TrainingRun, settings: GRPOSettings) -> di
 def token_losses(
     logprobs: torch.Tensor, entropies: torch.Tensor, micro: MicroBatch, settings: GRPOSettings
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """Return the loss of each token (batch, tokens), and means over the trained ones."""
+    """Return the loss of each token (batch, tokens) by the settings' loss, KL and entropy, and means over trained ones."""
     log_ratio = losses.log_ratios(logprobs, micro.old_logprobs, micro.trained)
     of_rows = settings.policy_loss == "gspo"
     ratios = (losses.sequence_log_ratios(log_ratio, micro.trained) if of_rows else log_ratio).exp()

@@ -75,7 +75,7 @@ def state_type(cls: T) -> T:
 
 
 def _make_quickly(cls: Any) -> None:
-    """Replace a frozen slots dataclass's generated `__init__`, which looks up a setter for each field, by a faster one."""
+    """Give a plain frozen slots dataclass a faster `__init__` than the generated one, which looks up a setter a field."""
     original, fields = cls.__init__, dataclasses.fields(cls)
     names, code = tuple(field.name for field in fields), getattr(cls.__init__, "__code__", None)
     generated = code and code.co_filename == "<string>" and code.co_varnames[: code.co_argcount] == ("self", *names)

@@ -158,7 +158,7 @@ def progress_bar(title: str, quiet: bool = False) -> Iterator[Callable[..., None
 
 @contextlib.contextmanager
 def byte_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a callback for (bytes so far, bytes in all or -1)."""
+    """Yield a callback for (bytes so far, bytes in all or -1): a bar in a terminal, lines elsewhere."""
     if not sys.stderr.isatty():
         report = _lines(lambda so_far, total, _: f"{title}: {so_far:,} bytes" + (f" of {total:,}" if total > 0 else ""))
         yield lambda so_far, total: report(so_far, total, 0)

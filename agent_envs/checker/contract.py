@@ -156,7 +156,7 @@ def check_refusals(subject: EnvUnderTest) -> str:
 
 
 def _check_refusal(call: Callable[[], Any], env_id: str, what: str) -> None:
-    """Check that a call raises a UsageError that names the environment."""
+    """Raise CheckFailed unless a call raises a UsageError that names the environment."""
     try:
         call()
     except UsageError as error:

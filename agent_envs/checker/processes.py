@@ -114,7 +114,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def agents_play(env: gym.Env[Any, Any], places: Sequence[Sequence[Any]]) -> list[str]:
-    """Return the digests of what the built-in agents do; a place is the agent, the split, and the task."""
+    """Play each place (agent, split, task) with the built-in agent; return a digest of the actions and rewards of each."""
     digests = []
     for kind, split, task in places:
         result = run_episode(env, CompanionPolicy(kind), seed=task, task=task, split=split, episode_key=f"check:{task}")

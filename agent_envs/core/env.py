@@ -175,7 +175,7 @@ class TurnEnv(TurnForm, gym.Env[str, Any]):
         return text_of(turn.observation), turn.reward, turn.terminated, turn.truncated, info
 
     def render(self) -> str | None:
-        """Return the transcript (`ansi`) or the picture (`svg`) of the episode so far."""
+        """Return the transcript (`ansi`) or the picture (`svg`) of the episode so far; None without a render mode."""
         if self.render_mode == "svg":
             return self._picture(self.episode)
         return transcript(self.episode.prompt, self.episode.turns) if self.render_mode == "ansi" else None
@@ -243,7 +243,7 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     @property
     def usage(self) -> dict[str, int]:
-        """Tokens and calls of its outside services in the episode, by names of its own, for the episode's record."""
+        """Tokens and calls of its outside services in the episode, by its own names, for the record; {} without any."""
         return {}
 
     def on_turn_limit(self, turns: int) -> None:

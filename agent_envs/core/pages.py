@@ -23,7 +23,7 @@ def sections(package: str, name: str) -> dict[str, Template]:
 
 
 def paged(package: str, file: str, template: str) -> Callable[[type[_Env]], type[_Env]]:
-    """Return a decorator that completes the docstring of a class, a summary, by a part of a package's file.
+    """Return a decorator that completes a class's docstring, a summary, by a part of a package's file.
 
     In the part `$slot` stands for the part `NAME.slot`, for a class NAME or NAMEExpA, or else for the part `slot`, and
     `$name` for NAME.

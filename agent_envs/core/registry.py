@@ -346,7 +346,7 @@ def companion(env: gym.Env[Any, Any], kind: str) -> Callable[..., Any] | None:
 
 
 def companion_of(env_class: type, kind: str) -> Callable[..., Any] | None:
-    """Return the companion of a class or of its nearest ancestor that has one."""
+    """Return the companion of a class or of its nearest ancestor that has one; None if none has."""
     for cls in env_class.__mro__:
         companion = _COMPANIONS.get((f"{cls.__module__}:{cls.__qualname__}", kind))
         if isinstance(companion, str):

@@ -245,7 +245,7 @@ class _Scaling:
         return self.rng.randint(max(low, 10 ** (size - 1)), min(high, 10**size - 1))
 
     def _stride(self) -> int:
-        """Return a step by which numbers can be moved while divisions stay exact."""
+        """Return a step by which numbers can be moved while divisions stay exact; 1 where that step exceeds the top."""
         operands = [Fraction(number) for number in self.numbers]
         divided_by: list[Fraction] = []
         for tree in self.chain.trees:

@@ -231,7 +231,7 @@ def read_file(
 
 
 def _clean_draft(row: DataRow, draft: Draft | None) -> Draft | None:
-    """Strip a draft's question and answers and drop equal answers; UsageError if nothing is left of either."""
+    """Strip a draft's question and answers, and drop equal answers; None stays, UsageError if nothing is left of either."""
     if draft is None:
         return None
     answers = list(dict.fromkeys(answer.strip() for answer in draft.answers if answer.strip()))

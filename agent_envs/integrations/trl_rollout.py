@@ -52,7 +52,7 @@ def reward(env_reward: Sequence[float], **others: Any) -> list[float]:
 
 
 def _play(live: Sequence[TokenRecord], trainer: Any, generate: Generate) -> bool:
-    """Play all episodes turn by turn, to their ends or to TRL's budget of tokens; whether log-probabilities were given."""
+    """Play all episodes turn by turn, to their ends or TRL's budget of tokens; return whether logprobs were given."""
     scored, budget = False, trainer.max_completion_length
     while live:
         ids, logprobs = generate(trainer, [record.prompt_ids + record.completion_ids for record in live])

@@ -151,7 +151,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
         self._idle.setdefault(lane.item.spec, []).append(lane.env)
 
     def environment(self, spec: str) -> gym.Env[Any, Any]:
-        """Return an environment that no lane plays in."""
+        """Return an environment that no lane plays in: an idle one of the spec, else a new one with the services."""
         with suppress(KeyError, IndexError):
             return self._idle[spec].pop(0)
         env = gym.make(EnvSpec.from_json(spec))

@@ -316,7 +316,7 @@ class _Players:
         self._ended.put(None)
 
     def _begin(self, items: Sequence[Planned]) -> list[Lane]:
-        """Begin lanes for the items; an error stops the other threads and goes to the reader."""
+        """Begin lanes for the items; an error stops the other threads, goes to the reader, and leaves none."""
         try:
             return self._lockstep.begin(items)
         except Exception as error:  # noqa: BLE001 - the reader raises it, and what is being played is played to its end
@@ -325,7 +325,7 @@ class _Players:
             return []
 
     def _end(self, lane: Lane) -> None:
-        """Write an ended lane to the journal and hand it to the reader; an error stops the other threads."""
+        """Write an ended lane to the journal and to the reader; one not begun is dropped, an error stops the other threads."""
         if lane.error is not None:
             self._stop()
             if not isinstance(lane.error, BudgetSpent):

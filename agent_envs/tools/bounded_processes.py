@@ -50,7 +50,7 @@ class BoundedProcesses:
         self._workers: list[_Worker] = []
 
     def run(self, items: Iterable[Item]) -> Iterator[tuple[int, Any]]:
-        """Yield (number of the item from 0, its result or `Lost`), in the order in which they come."""
+        """Yield (number of the item from 0, its result or `Lost`) as they come, until all are done."""
         waiting, again = _batches(items), deque[Batch]()
         while True:
             for worker in [item for item in self._workers if not item.batch]:

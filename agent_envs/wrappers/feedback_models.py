@@ -149,7 +149,7 @@ class ChatFeedback(Uncopied):
         self._replies: SharedCache[FeedbackReply] = OrderedDict()
 
     def speak(self, moment: Moment) -> FeedbackReply:
-        """Return the model's message; an empty one is asked for once more."""
+        """Return the model's message, cached without a recording; an empty one is asked for once more."""
         port = self._port_now(moment)
         head = moment.header
         site = CallSite(head.episode_key, head.branch, 2 * moment.turn)

@@ -54,7 +54,7 @@ class ExpandedHead(ExtraHead):
     bias: torch.Tensor
 
     def __init__(self, rows: Sequence[VocabularyRow], weight: torch.Tensor) -> None:
-        """Take the rows and their weights.
+        """Take the rows of expanded actions, their ids from 1 on, and the weights of each but `end`.
 
         Raises:
             UsageError: the ids of the rows do not follow one another, or there is not one weight for each but `end`.

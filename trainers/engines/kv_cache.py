@@ -140,7 +140,7 @@ class SessionStore:
         return name in self._caches
 
     def put(self, name: str, cache: CachedTokens) -> None:
-        """Replace the cache of a name; if its context is another one now, its forks keep the old cache."""
+        """Replace the cache of a name; forks keep a context that is left, and the oldest caches go beyond the limit."""
         old = self._caches.get(name)
         if old is not None and common_beginning(old.ids, cache.ids) < len(old.ids):
             for fork in self._waiting.pop(name, ()):

@@ -265,7 +265,7 @@ class Settling:
 
     @property
     def in_words(self) -> str:
-        """The last measure, for a line on the screen."""
+        """The last measure, for a line on the screen; "" before any."""
         return f", held-out success {self.measures[-1][1]:.3f}" if self.measures else ""
 
     def due(self, step: int) -> bool:

@@ -197,7 +197,7 @@ def shared_runs(rows: Sequence[Sequence[str]], shortest: int = 3) -> list[tuple[
 
 
 def settled_runs(rows: Sequence[Sequence[str]], share: float = 0.05, sure: float = 0.98) -> list[tuple[str, ...]]:
-    """Return the runs that follow their first piece almost always (`sure`), so that no choice lies inside of one.
+    """Return the runs of pieces that follow their first one almost always (`sure`), none that lies within another.
 
     A piece begins a run only if it stands in this share of the rows.
     """

@@ -119,7 +119,7 @@ class Checkpoints:
         state: dict[str, Any],
         parts: Mapping[str, Part] | None = None,
     ) -> Path:
-        """Write a checkpoint whole, then delete those that are too old.
+        """Write a checkpoint whole, then remove those that are too old; return its folder.
 
         Args:
             step: of the trainer.

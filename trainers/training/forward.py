@@ -241,7 +241,7 @@ class LinearHead:
         self.extra: ExtraHead | None = None
 
     def in_chunks(self, states: torch.Tensor, targets: torch.Tensor, legal: torch.Tensor) -> list[torch.Tensor]:
-        """Return the scores of (trained,) targets that are predicted from (trained, width) states."""
+        """Return the scores of (trained,) targets from (trained, width) states, in chunks; many are computed again backward."""
         vocabulary = self.linear.weight.shape[0]
         keep_logits = states.shape[0] * vocabulary <= LOGITS_KEPT or not torch.is_grad_enabled()
         size = max(1, LOGITS_AT_ONCE // vocabulary)

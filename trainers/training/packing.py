@@ -73,7 +73,7 @@ class Packing:
 
 
 def pack(ids: torch.Tensor, attention: torch.Tensor, trained: torch.Tensor) -> Packing:
-    """Find the distinct tokens of rows that are padded on the right, each tensor (rows, tokens)."""
+    """Find the distinct tokens of rows padded on the right (rows, tokens): a beginning that rows share is there once."""
     rows, lengths = ids.cpu().numpy(), attention.sum(dim=1).tolist()
     places = np.zeros(rows.shape, np.int64)
     homes: list[np.ndarray[Any, Any]] = []

@@ -48,7 +48,7 @@ def _is_refused(turn: Turn) -> bool:
 
 
 def _characters(turn: Turn) -> int:
-    """Count the characters that a turn of the policy added to the text: its own or those of its expanded action, no results."""
+    """Count the characters that a turn of the policy added (its own, or its expanded action's); no results, 0 if malformed."""
     if isinstance(turn.action, str):
         return len(turn.action)
     if isinstance(turn.parsed, Malformed):

@@ -243,7 +243,7 @@ class LegalSearch(TurnEnv):
         return ToolResult(wish.call.id, wish.call.name, text, ids=ids), searches + 1
 
     def hits(self, task: Task, query: str, key: str, engine: str = "semantic") -> tuple[Hit, ...]:
-        """Return the hits of one of the two engines (`keyword` or `semantic`) for a query in a task's library."""
+        """Return the hits of an engine (`keyword` or `semantic`) for a query in a task's library, as the library's passages."""
         support = scenario_of(task).gold_sections
         terms = as_terms(query) if engine == "keyword" else query
         hits = self._engine(engine, task).search(terms, self.top_k, support=support, seed=key)

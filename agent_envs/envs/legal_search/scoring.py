@@ -161,7 +161,7 @@ _ART_E_TERMS = {
 
 
 def _art_e(trajectory: Trajectory, limits: EpisodeLimits) -> dict[str, float]:
-    """Return the terms of `art_e` for the newest turn; the right document is any section that holds the answer."""
+    """Return the terms of `art_e` at the end, {} before; the right document is any section that holds the answer."""
     ended = ended_of(trajectory)
     if not ended.outcome:
         return {}

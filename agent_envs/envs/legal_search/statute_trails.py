@@ -163,7 +163,7 @@ def _read_register(trail: Trail, facts: CaseFacts, name: str) -> None:
 
 
 def trace_fine(law: Law, rule: Rule, facts: CaseFacts, years_since: int | None) -> Trail:
-    """Return the highest fine for a breach of a rule, perhaps some years after another one."""
+    """Trace the highest fine for a breach of a rule, perhaps some years after another: its sections and its value."""
     trail = Trail()
     if facts.holder:
         trail.read(facts.holder.id, "a", query=facts.holder.name, removable=True)

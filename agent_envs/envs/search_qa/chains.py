@@ -141,7 +141,7 @@ def follow(chain: FactChain, documents_read: Sequence[SearchDocument]) -> ChainP
 
 
 def _chain(text: str, wordings: Wordings) -> FactChain:
-    """Return the chain of a description, which no wording fits where it is a name."""
+    """Parse a description into a chain of facts, from the inside out; a mere name has none."""
     facts: list[Readings] = []
     while True:
         matches = (

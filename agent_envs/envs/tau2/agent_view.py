@@ -55,7 +55,7 @@ class SideTurn:
 
     @property
     def events(self) -> tuple[str, ...]:
-        """The parse error of a turn that could not be read."""
+        """The parse error of a turn that could not be read; () for one that could."""
         return (f"malformed: {self.parsed.reason}",) if isinstance(self.parsed, Malformed) else ()
 
 
@@ -128,7 +128,7 @@ class SideView:
         return messages
 
     def results(self, before: Dialogue, after: Dialogue) -> tuple[ToolResult, ...]:
-        """Return the answers to the side's calls since `before`."""
+        """Return the answers to the side's own calls since `before`."""
         return tuple(
             ToolResult(reply.call_id, reply.name, reply.content, reply.error)
             for line in seen_by(after, self.side, len(before.lines))

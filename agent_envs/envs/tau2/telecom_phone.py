@@ -67,7 +67,7 @@ def _technology(mode: str, signals: Any) -> str:
 
 
 def mobile_data_works(world: World) -> bool:
-    """Return whether mobile data gets through."""
+    """Return whether mobile data gets through: signal, service, roaming, the switch and the data limit."""
     device, around = phone(world), surroundings(world)
     if device["airplane_mode"] or device["network_signal_strength"] == "none":
         return False

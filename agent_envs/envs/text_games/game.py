@@ -198,7 +198,7 @@ class TextGame(TurnEnv):
         return number, parsed
 
     def _tolerate(self, episode: Episode, text: str) -> tuple[str, tuple[str, ...]]:
-        """Take the longest action name with which the line behind the label begins, where the line is none as it stands."""
+        """Take the longest action name with which the line behind the label begins, where the line as it stands is none."""
         line = PROTOCOL.parse(text)
         if not isinstance(line, Say) or self.action_of(text)[0] is not None:
             return text, ()

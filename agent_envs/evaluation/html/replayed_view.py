@@ -92,7 +92,7 @@ class ReplayReader:
         return ReplayedEpisode(conversation, tuple(env.pictures) if isinstance(env, Painter) else (), note, names)
 
     def _open_entry(self, entry: Entry) -> None:
-        """Open an entry's environment and tasks in place of the last one's; what is missing becomes a note, not an error."""
+        """Open an entry's environment and tasks in place of another's; what is missing becomes a note, not an error."""
         if entry is self._entry:
             return
 

@@ -30,7 +30,7 @@ def write_report(path: Path, report: RunReport) -> None:
 
 
 def write_comparison(path: Path, contrasts: Sequence[Contrast], notes: Sequence[str]) -> None:
-    """Write a comparison as a page."""
+    """Write a comparison as a page: a table of paired differences and one of metrics."""
     forest = Forest.over([contrast.paired for contrast in contrasts])
     rows: tuple[tuple[Any, ...], ...] = tuple(
         (contrast.entry, contrast.first, contrast.rates[0].share, contrast.second, contrast.rates[1].share,

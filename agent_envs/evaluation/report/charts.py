@@ -142,7 +142,7 @@ def stack_svg(stack: StackedBar) -> str:
 
 
 def curve_svg(curve: Curve) -> str:
-    """Return axes with ticks, and for each series its band, its line and, where points are few, its dots."""
+    """Draw a curve as SVG: axes with ticks, and for each series its band, its line and, where points are few, its dots."""
     series = [[point for point in points if all(value is None or abs(value) < GREATEST for value in point)]
               for _, points in curve.series]  # fmt: skip
     xs = [point[0] for points in series for point in points]

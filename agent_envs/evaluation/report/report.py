@@ -147,7 +147,7 @@ def tables_of(result: Result, numbers: Sequence[EpisodeNumbers]) -> tuple[Table,
 
 
 def curves_of(summaries: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> tuple[Curve, ...]:
-    """Return pass^k and histograms of turns and returns; entries are pooled where they are many."""
+    """Return pass^k, if there are several trials, and histograms of turns and returns; many entries are pooled."""
     groups = {
         summary.entry: [row for row in numbers if row.entry == summary.entry and row.complete] for summary in summaries
     }
@@ -178,7 +178,7 @@ def result_notes(result: Result) -> list[str]:
 
 
 def feedback_tables(summaries: Sequence[Summary]) -> list[Table]:
-    """Return the tokens and the cost of a run's feedback, for an episode and for all."""
+    """Return the table of the tokens and cost of a run's feedback, for an episode and for all; [] if none was used."""
     heads = ("entry", "calls", "tokens in", "of them cached", "tokens out", "USD an episode", "USD")
     rows = []
     for summary in summaries:

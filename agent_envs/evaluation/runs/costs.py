@@ -151,7 +151,7 @@ def pilot_first(suite: Suite, plan: Sequence[Planned]) -> tuple[list[Planned], i
 
 
 def estimate(suite: Suite, pilot: Sequence[tuple[EpisodeNumbers, float | None]], most_usd: float | None) -> str:
-    """Describe the cost and time of a suite if its episodes are like the pilot's, entry by entry.
+    """Describe the cost and time of a suite if its episodes are like the pilot's; no estimate if an entry has none.
 
     With each stands what it cost in US dollars, None where no price is known; `most_usd` is the run's limit.
     """

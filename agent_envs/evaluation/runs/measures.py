@@ -153,7 +153,7 @@ def outcome_of(result: EpisodeResult, success: bool) -> str:
 
 
 def _prose(turn: Turn) -> int:
-    """Count a turn's characters beside its action: the whole text less what was said, answered or called."""
+    """Count a text turn's characters beside its action: the whole text less what was said, answered or called."""
     if not isinstance(turn.action, str):
         return 0
     payload = 0

@@ -44,7 +44,7 @@ class Replaying:
 
 
 def check_lines(lines: Iterable[Line], how: Replaying) -> Iterator[tuple[int, Checked]]:
-    """Replay lines and yield (number from 0, result), in the order in which they are checked."""
+    """Replay lines, in processes or here, and yield (number from 0, result) in the order in which they are checked."""
     if how.jobs:
         work = (suite_text(how.suite), how.externals, how.flags)
         with contextlib.closing(BoundedProcesses(how.jobs, how.seconds, _checker, *work)) as processes:

@@ -164,7 +164,7 @@ def _of_base(total: poly.Sum, exponent: Fraction, budget: StepBudget) -> poly.Su
 
 
 def _primitive(total: poly.Sum) -> tuple[Fraction, poly.Sum]:
-    """Take the greatest positive rational number out of a sum."""
+    """Split a sum into the greatest positive rational number that divides its terms, and the rest."""
     above, below = 0, 1
     for _, value in total.terms:
         above = gcd(above, value.numerator)

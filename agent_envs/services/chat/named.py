@@ -42,7 +42,7 @@ def judge_model(owner: str, judge: Any, argument: str = "judge") -> ChatModel | 
 
 
 def make_chat_model(name: str, **options: Any) -> HttpChat:
-    """Return the model of a name.
+    """Make the chat model of a name, with its options.
 
     Args:
         name: `openai:MODEL` (OpenAI), `openai:MODEL@URL` (any server of that format), `anthropic:MODEL[@URL]`, or a base model
@@ -75,7 +75,7 @@ def hide_password(name: str) -> str:
 
 
 def _split(rest: str) -> tuple[str, str, str]:
-    """Split `MODEL@URL` where the URL begins: models may hold an @ of their own."""
+    """Split `MODEL@URL` where the URL begins: models may hold an @ of their own. Return model, "@" or "", and URL or ""."""
     starts = [place for place in (rest.find("@http://"), rest.find("@https://")) if place >= 0]
     if starts:
         return rest[: min(starts)], "@", rest[min(starts) + 1 :]

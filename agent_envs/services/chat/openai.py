@@ -113,7 +113,7 @@ class OpenAIText(OpenAIChat):
     endings, others = ("/completions",), ("/chat", "chat models: openai")
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
-        """Return the JSON body of a request. Raises UsageError: a reasoning effort is set, which base models do not have."""
+        """Return the JSON body of a request, whose conversation is one prompt; UsageError for a reasoning effort."""
         if self.options.reasoning_effort:
             raise UsageError(f"{self.name}: a base model takes no reasoning_effort; leave it out")
         turns = conversation(replace(request, tools=(), prefill=""))

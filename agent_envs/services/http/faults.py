@@ -142,7 +142,7 @@ def is_unroutable(error: BaseException) -> bool:
 
 
 def sign_of(error: BaseException) -> BaseException | None:
-    """Return the telling error beneath one of httpcore: of TLS, of name resolution, or of the HTTP parser."""
+    """Return the telling error beneath one of httpcore (of TLS, name resolution or the HTTP parser); None if there is none."""
     below: BaseException | None = error
     while below is not None:
         telling = isinstance(below, ssl.SSLCertVerificationError | socket.gaierror)

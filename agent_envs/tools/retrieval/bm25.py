@@ -145,7 +145,7 @@ class BM25Index:
         return best_rows(scores, top_k, float(np.partition(some, -top_k)[-top_k]) if enough else 0.0)
 
     def _columns(self, query: str) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-        """Return rows and scores of each term, as often as the query has it."""
+        """Return rows and scores of each term of the query, times its count there; terms not in the index are left out."""
         columns = []
         for term, count in self.terms(query).items():
             column = self._column_of.get(term)

@@ -130,7 +130,7 @@ def _pool(name: str) -> BackendPool:
 
 
 def _session(spec: SandboxSpec, snapshot: SessionSnapshot | None = None) -> Session:
-    """Open a session, from a snapshot's saved state if that is in the cache; UsageError if another version is installed."""
+    """Open a session, from a snapshot's cells and saved memory if given; UsageError if another version is installed."""
     version = sandbox_version(spec.backend, spec.packages)
     if spec.version not in ("", version):
         raise UsageError(f"sandbox {spec.backend}: {spec.version!r} is asked for, and {version!r} is installed")

@@ -216,7 +216,7 @@ class _CellExchange:
         return not self._unsent
 
     def _receive_answer(self) -> dict[str, Any] | None:
-        """Read of the answer what there is; return it when it is whole, empty where there will be none that counts."""
+        """Read what there is of the answer; return it when whole, None before, {} where none that counts will come."""
         try:
             piece = os.read(self._cells, _READ)
         except BlockingIOError:

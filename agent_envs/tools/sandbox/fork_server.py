@@ -155,7 +155,7 @@ class ForkServer:
         return child
 
     def refill(self) -> None:
-        """Make children until there are enough spare ones; one at a time, so that callers are not kept waiting."""
+        """Make children until there are enough spare ones, one at a time, so that no caller waits; a lost server makes none."""
         with contextlib.suppress(EnvFault):
             while True:
                 with self._lock:

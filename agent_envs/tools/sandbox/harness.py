@@ -215,7 +215,7 @@ class CellSession:
             self._answer(cell["code"], cell["nonce"], cell["most"])
 
     def _install_filter(self) -> None:
-        """Install the filter of system calls, for good."""
+        """Install the filter of system calls, for good; the process ends if the kernel refuses it."""
         steps = ctypes.create_string_buffer(self._program)
 
         class Program(ctypes.Structure):

@@ -111,7 +111,7 @@ class _CopyFinder:
         self._path = path
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """Return the module's spec for the import system."""
+        """Return the native module's spec for the import system; None for other modules."""
         return importlib.util.spec_from_file_location(name, self._path) if name == NATIVE else None
 
 

@@ -69,7 +69,7 @@ class Process:
         return self._cpu
 
     def limit_cpu(self, seconds: float) -> None:
-        """Set a kernel limit of so much more processor time and a second or two, should nobody be left to end the process."""
+        """Set a kernel limit of so much more processor time (Linux alone), should nobody be left to end the process."""
         if not LINUX:
             return
         import resource  # Unix only

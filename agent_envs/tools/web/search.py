@@ -65,7 +65,7 @@ class WebSearch(Uncopied):
         )  # fmt: skip
 
     def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
-        """Return the first `top_k` results, at most 20; `support` and `seed` do not travel.
+        """Return the first `top_k` results, at most 20, () for none or an empty query; `support` and `seed` do not travel.
 
         Raises EnvFault: the engine failed, or its answer has another form.
         """

@@ -164,7 +164,7 @@ class RouteChoice:
         self._averages = dict.fromkeys(self._actions, START)
 
     def choose(self, step: int) -> str:
-        """Return the action of a step (from 0). The same for the same step and the same gains before it."""
+        """Return the action of a step (from 0): fixed, in turn, or drawn by shares; the same for the same step and gains."""
         if self._kind == "fixed":
             return self._fixed
         if self._kind == "round_robin":

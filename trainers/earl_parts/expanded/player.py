@@ -36,7 +36,7 @@ from trainers.training.forward import bare_model, head_is_in, head_of
 
 
 def give_head(model: Any, chat: ChatTokenizer, env: gym.Env[Any, Any], folder: str, start: HeadStart) -> None:
-    """Give a model the output rows of an environment's expanded actions: a folder's, or new ones."""
+    """Give a model the output rows of an environment's expanded actions: those saved in a folder, or new ones."""
     if head_is_in(Path(folder)):
         load_head(model, Path(folder))
         return

@@ -149,7 +149,7 @@ def _offers(desk: Desk, leg: Row, day: str, cabin: str, size: int) -> list[Row]:
 
 
 def _change(desk: Desk, row: Row, cabin: str, legs: Sequence[Row], what: str) -> None:
-    """Propose other flights or another cabin."""
+    """Propose other flights or another cabin, with the rise in price or the money back."""
     people, key = len(row["passengers"]), row["reservation_id"]
     rise = rules.price_of(legs, people) - rules.price_of(row["flights"], people)
     money = f"which costs {rise} dollars more" if rise >= 0 else f"which gives {-rise} dollars back"

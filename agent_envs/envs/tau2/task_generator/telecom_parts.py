@@ -226,7 +226,7 @@ class Case:
 
 
 def line_facts(account: Account, line: Row, wish: str) -> list[Row]:
-    """Return the facts that identify a line: as the wish does, by its number or by its device."""
+    """Return the facts that identify a line: by its number if the wish names that, else by its device."""
     device, number = account.device(line), str(line["phone_number"])
     model, kind = str(device["model"]), device["device_type"]
     if number in wish:

@@ -134,7 +134,7 @@ def _hard(rng: Random, account: Account) -> list[Part]:
 def _wishes(
     rng: Random, account: Account, count: int, kinds: Sequence[Sequence[Wish]], exclusions: tuple[str, ...], by_number: bool
 ) -> list[Part]:  # fmt: skip
-    """Draw so many wishes that do not conflict, or fewer, by `kinds` in order; `exclusions` may hold the phone's own line."""
+    """Draw so many wishes that do not conflict, or fewer ([] without a line); `exclusions` may hold the phone's own line."""
     lines = account.lines[1:] if "phone" in exclusions else account.lines
     if not lines:
         return []

@@ -227,7 +227,7 @@ def _read_plain(reading: _Reading, sentence: str, question: bool) -> Hits:
 
 
 def _split_condition(reading: _Reading, sentence: str) -> tuple[str, Request | None]:
-    """Split a sentence from its condition, which is a request without a tool."""
+    """Split a sentence from its condition, a request without a tool; all of the sentence and None without one."""
     for match in terms.STATED.finditer(sentence):
         condition = _state_of_condition(reading, match["what"], sentence)
         whether = _WHETHER.search(sentence[: match.start()])  # "check if it is on" asks for a look
@@ -336,7 +336,7 @@ def _is_silent(clause: _Clause, asks: bool, silent: bool) -> bool:
 
 
 def _requests_in(reading: _Reading, clause: _Clause, question: bool) -> Hits:
-    """Return the requests of a clause; a pronoun stands for the things of the clause before."""
+    """Return the requests of a clause, [] if it is silent; a pronoun stands for the things of the clause before."""
     things = {str(match.lastgroup): clause.start + match.start() for match in terms.THINGS.finditer(clause.text)}
     if clause.silent or (clause.condition and reading.action != "check"):
         reading.things = list(things) or reading.things

@@ -116,7 +116,7 @@ def unconsented(script: UserScript, mind: Mind, changes: int) -> int:
 
 
 def facts_about(script: UserScript, mind: Mind, topic: str, place: int) -> tuple[Fact, ...]:
-    """Return the user's facts about a topic: of the want at a place, else of itself, else of another want that it told.
+    """Return the facts about a topic of the want at a place, else of the user, else of another want that it told; else ().
 
     What is settled is past, except where the want is a question, which may be about all that went before.
     """

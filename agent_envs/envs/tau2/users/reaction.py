@@ -79,7 +79,7 @@ class Reaction:
 
     @property
     def look(self) -> Check | None:
-        """The check that has to be made before a message that closes, asks whether it worked or says it is done is answered."""
+        """The check to make before an answer to a message that closes, asks whether it worked or says it is done; else None."""
         return self.want.check if must_look(self.script, self.mind, self.message) else None
 
     def answer(self) -> tuple[str, Mind]:
@@ -169,7 +169,7 @@ class Reaction:
         return places or ((self.mind.want,) if goes_on else ())
 
     def _consent(self, fact_count: int) -> None:
-        """Consent to what is wanted and to nothing else, or ask what is meant."""
+        """Consent to what is wanted and to nothing else, by a bare yes if the persona agrees to all, or ask what is meant."""
         if self.message.extends and not fact_count:
             self._say("nothing_more")
         if self.persona.agrees and self.message.asks and self.random.random() < self.persona.agrees:

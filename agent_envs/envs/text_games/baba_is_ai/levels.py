@@ -115,7 +115,7 @@ class MapDraft:
         self.texts[self._one(cells)] = self.texts.pop(cell)
 
     def world(self, turned: bool) -> BabaWorld:
-        """Return the map; turned, rows are columns. Text reads in both directions, so both are one puzzle."""
+        """Return the map as a world, rows and columns exchanged if `turned`: text reads in both, so both are one puzzle."""
         width, height = self.size[::-1] if turned else self.size
         texts, objects = [EMPTY] * (width * height), []
         for (x, y), word in self.texts.items():

@@ -59,7 +59,7 @@ def _update_part(instructions: Instructions, action: int, world: BabyWorld) -> t
 
 
 def _update_both(mission: BabySequence, action: int, world: BabyWorld) -> tuple[Instructions, str]:
-    """Judge an `and`. A strict clause that fails is judged again at the next step, as minigrid has it."""
+    """Judge an `and`: done once both parts are, in any order; a strict clause that fails is judged again at the next step."""
     first, first_done = mission.first, mission.first_done
     second, second_done = mission.second, mission.second_done
     if not first_done:

@@ -96,7 +96,7 @@ def _letters(thing: grid.BabyThing) -> str:
 
 
 def _color_path(world: grid.BabyWorld, cells: Cells, color: str, ink: str) -> str:
-    """Return all things of a color as one path."""
+    """Return all things of a color as one path; "" without any."""
     shapes = [
         cells.corner(thing.place) + _SHAPES[thing.kind, thing.state]
         for thing in world.things

@@ -68,7 +68,7 @@ def plan_or_none(world: BabyWorld) -> tuple[int, ...]:
 
 
 def _count_ands(instructions: Instructions) -> int:
-    """Count the `and`s of a mission: each may be done in either order."""
+    """Count the `and`s of a mission, each of which may be done in either order."""
     if isinstance(instructions, BabyClause):
         return 0
     return (instructions.order == "and") + _count_ands(instructions.first) + _count_ands(instructions.second)
@@ -86,7 +86,7 @@ def _next_clause(instructions: Instructions, flips: Iterator[bool]) -> BabyClaus
 
 
 def _done(instructions: Instructions) -> tuple[bool, ...]:
-    """Return a flag for each part of a mission, in a fixed order: whether it is done."""
+    """Return a flag for each part of a mission, in a fixed order: whether it is done; () for a single clause."""
     if isinstance(instructions, BabyClause):
         return ()
     own = (instructions.first_done, instructions.second_done)

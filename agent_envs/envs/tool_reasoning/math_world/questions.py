@@ -187,7 +187,7 @@ def _chain_question(rng: random.Random, lookups: int, world: NumberWorld) -> Pro
 
 
 def _comparison(rng: random.Random, lookups: int, world: NumberWorld) -> ProblemDraft | None:
-    """Return a question which of two entities, both only described, has more or less of something."""
+    """Draw a question which of two entities, both described, has more or less of something; None if one fails or they tie."""
     first_relation: list[tuple[str, Relation]] = []
 
     def same(kind: str, relation: Relation) -> bool:
