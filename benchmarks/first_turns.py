@@ -14,7 +14,7 @@ import json
 import platform
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -71,16 +71,16 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def shares(rows: Iterable[Row]) -> Row:
+def shares(rows: Sequence[Row]) -> Row:
     """Return the shares of turns that are valid for strict and for tolerant readers, of copies among them, and of the rest."""
     turns = [turn for row in rows for turn in row["turns"]]
     valid = [turn for turn in turns if turn["tolerant"]]
     own = sum(not turn["copy"] for turn in valid)
     return {
-        "turns": len(turns), "strict": _share(sum(turn["strict"] for turn in turns), turns),
+        "tasks": len(rows), "turns": len(turns), "strict": _share(sum(turn["strict"] for turn in turns), turns),
         "tolerant": _share(len(valid), turns),
         "copies": _share(len(valid) - own, valid), "own": _share(own, turns),
-        "prompt tokens": round(_share(sum(row["turns"][0]["prompt"] for row in rows), list(rows))),
+        "prompt tokens": round(_share(sum(row["turns"][0]["prompt"] for row in rows), rows)),
     }  # fmt: skip
 
 
