@@ -242,12 +242,15 @@ class Listing:
 
 
 def _model_rows(body: bytes) -> dict[str, dict[str, Any]]:
-    """Return the rows of a list of models by id; none where it is no such list."""
+    """Return the rows of a list of models by id, and by llama.cpp's aliases; none where it is no such list."""
     try:
         rows = member(parse_json(body), "data", list) or []
     except (ValueError, RecursionError):
         return {}
-    return {ascii(name)[1:-1][:100]: row for row in rows[:10_000] if (name := member(row, "id", str))}
+    names = (
+        (name, row) for row in rows[:10_000] for name in (member(row, "id", str), *(member(row, "aliases", list) or ()))
+    )
+    return {ascii(name)[1:-1][:100]: row for name, row in names if isinstance(name, str) and name}
 
 
 def full_context(cause: str) -> ContextFull | None:

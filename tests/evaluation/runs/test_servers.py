@@ -195,6 +195,7 @@ def test_a_model_that_the_server_has_not_is_one_line():
     with pytest.raises(UsageError, match="the server has no such model; it has other, another"):
         answered(LocalServer(models=("other", "another")))
     assert answered(LocalServer(models=("m:latest", "n")))[1]  # ollama's way to list it
+    assert answered(LocalServer(models=("folder/m.gguf",), listing={"aliases": ["m"]}))[1]  # and llama.cpp's
 
 
 def test_no_pilot_where_there_is_no_price(tmp_path):

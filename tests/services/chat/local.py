@@ -33,7 +33,7 @@ class LocalServer:
             return self.reply(200, {"default_generation_settings": {"n_ctx": self.context}})
         value = json.loads(body)
         self.bodies.append(value)
-        if not {value["model"], f"{value['model']}:latest"} & set(self.models):
+        if not {value["model"], f"{value['model']}:latest"} & {*self.models, *self.listing.get("aliases", ())}:
             return self.reply(404, {"error": {"message": "no such model"}})
         if value.get("tools") and self.shows_tools is None:
             return self.reply(400, {"error": {"message": "tool choice requires a parser"}})
