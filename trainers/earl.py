@@ -127,7 +127,7 @@ class EARLSettings(ReinforcementSettings):
     entropy_end: float = -1.0
 
     def __post_init__(self) -> None:
-        """Refuse what no other part would, with a UsageError."""
+        """Raise UsageError for bad flaws, counts, groups of one, or vllm with expanded actions or counterfactuals."""
         super().__post_init__()
         check_flaws(self.warm_start.flaws, self.env.id)
         at_least_one(self, "", "tasks_per_step")

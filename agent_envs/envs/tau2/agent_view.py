@@ -100,7 +100,7 @@ class SideView:
         return (first, *messages)
 
     def hear(self, dialogue: Dialogue, text: str) -> SideTurn:
-        """Parse the side's turn, and route its words or execute its calls."""
+        """Parse the side's turn, and route its words or execute its calls; of one that cannot be read, say why in a notice."""
         parsed = read_action(text, self.names)
         if isinstance(parsed, Malformed):
             notice = Message("user", self._teach(parsed.reason, dialogue), "environment")

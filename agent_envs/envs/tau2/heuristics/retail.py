@@ -58,7 +58,7 @@ def _fullest(desk: Desk, orders: Sequence[Row]) -> Row | None:
 
 
 def _items(desk: Desk, order: Row) -> list[Row]:
-    """Return the items of an order that the wish is about."""
+    """Return the items of an order that the wish names; if it names none, the only one, or ask which of several."""
     items = order["items"]
     wish_items = [item for item in items if mentions(desk.text, item["name"])]
     if not wish_items and len(items) > 1:
