@@ -6,7 +6,8 @@ DIR/board is the board, DIR/site its pages. Each step is a command that anybody 
 What a killed run left behind is used: `eval` goes on with its journal, and a submission that is on the board stays there.
 The solver reads the gold, and the heuristics are handed the environment: both stand apart, as `reference`. With `--all` two
 baselines play, too, with the scripted reader in place of a model (`benchmarks.reader_agents`), and a model made from nothing
-that is first trained on a small SearchQA for a minute: nothing in the suite but questions is like what it learnt on.
+that is first trained on a small SearchQA for a minute: nothing in the suite but questions is like what it learnt on. With
+`--real` a language model of 135 million weights plays.
 """
 
 import argparse
@@ -31,12 +32,15 @@ from leaderboard.verify import ACCEPTED, How
 AGENTS = ("null", "random", "benchmarks.agents:Heuristics", "solver")
 READERS = ("benchmarks.reader_agents:SearchesOnce", "benchmarks.reader_agents:SearchesOn")
 TRAINED = ("trainers.grpo", "--preset", "tiny-minute", "--log.no-curves")
+# A real language model, with few tokens a turn and a context that tau2's prompts alone fill: half an hour of a core.
+REAL = "hf:smollm2-135m --agent-arg max_new_tokens=24 --agent-arg max_context=1024 --agent-arg batch=32"
 SUITE = "demo@1"
 BOARD = f'''title = "Demo"
 suite = "{SUITE}"
 about = """Marks to measure by: an agent that says nothing, random legal play, plain rules, and the solver, which reads the \
 gold. The heuristics read none: they stand with the solver because they are handed the environment, to choose the rules by. \
-Baselines of benchmarks.reader_agents, where they stand, have a scripted reader in place of a model."""
+Baselines of benchmarks.reader_agents, where they stand, have a scripted reader in place of a model. \
+hf:smollm2-135m, where it stands, is a language model of 135 million weights with 24 tokens a turn and a context of 1,024."""
 '''
 
 
@@ -45,15 +49,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.demo_board", description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, required=True, help="a folder, new or of an earlier call")
     parser.add_argument(
-        "--agent", action="append", help=f"an agent of `agent-envs eval` (default: {', '.join(AGENTS)})"
+        "--agent", action="append", help=f"of `agent-envs eval`, with its options (default: {', '.join(AGENTS)})"
     )
     parser.add_argument(
         "--all", action="store_true", help="also baselines with a scripted reader, and a model trained first"
     )
+    parser.add_argument(
+        "--real", action="store_true", help="also smollm2-135m (docs/data.md), in half an hour of a core"
+    )
     options = parser.parse_args(arguments)
-    agents, trained = tuple(options.agent or AGENTS), options.out / "trained"
+    agents, trained = (*(options.agent or AGENTS), *[REAL] * options.real), options.out / "trained"
     if options.all:
-        agents = (*agents, *READERS, f"trained:{trained}")
+        agents = (*agents, *READERS, shlex.quote(f"trained:{trained}"))
         if not (trained / "result.json").is_file():
             resumable = (trained / "checkpoints").is_dir()
             if code := _step(*(("trainers.grpo", "--resume", trained) if resumable else (*TRAINED, "--out", trained))):
@@ -72,7 +79,9 @@ def commands(out: Path, agents: tuple[str, ...] = AGENTS) -> Iterator[tuple[str 
     for number, agent in enumerate(agents):
         run, packed = out / "runs" / str(number), out / "packed" / str(number)
         if not (packed / "manifest.json").is_file():
-            play = ("--resume", run) if run.is_dir() else ("--suite", SUITE, "--agent", agent, "--out", run)
+            play = (
+                ("--resume", run) if run.is_dir() else ("--suite", SUITE, "--agent", *shlex.split(agent), "--out", run)
+            )
             yield "agent_envs", "eval", *play
             yield "agent_envs", "pack", run, packed
         if sha256_file(packed / "manifest.json") not in accepted_submissions(decisions_of(board)):

@@ -42,6 +42,14 @@ def test_a_second_call_goes_on_where_the_first_ended(tmp_path, monkeypatch):
     assert BoardSettings.model_validate(tomllib.loads(settings)).suite == "demo@1"
 
 
+def test_an_agent_may_have_options(tmp_path):
+    command = next(demo_board.commands(tmp_path, (demo_board.REAL,)))
+    assert command[:6] == ("agent_envs", "eval", "--suite", "demo@1", "--agent", "hf:smollm2-135m")
+    assert command[6:8] == ("--agent-arg", "max_new_tokens=24") and command[-1] == tmp_path / "runs" / "0"
+    command = next(demo_board.commands(tmp_path, ("'trained:a run'",)))
+    assert command[5] == "trained:a run"
+
+
 def test_the_heuristics_play_at_random_where_a_third_party_has_none(monkeypatch):
     env = gym.make("agent_envs/SearchQA-v0")
     assert Heuristics().begin(env).name == "heuristic"
