@@ -2,6 +2,7 @@
 
 Modules, in reading order:
     text_answers: exact match, token F1, abstention ("unknown"), numbers equal within a tolerance.
+    dressed_numbers: numbers as models dress them, read by value, alone or in running text; boxes in other forms.
     arithmetic: the exact, safe evaluator of + - * / and brackets over decimal numbers, with its error messages.
     math/: equality of mathematical answers in LaTeX or plain text, and the last boxed answer of a solution.
 """

@@ -218,10 +218,10 @@ class LegalSearch(TurnEnv):
             ended = (result_of(failed(wish)),)
             return Outcome(episode.state, parsed, messages, ended, events, terminated=True)
         if isinstance(wish, tools.Final):
-            text, events = (wish.text, ()) if self.strict else undressed(wish.text, episode.task.gold)
+            text, notes = (wish.text, ()) if self.strict else undressed(wish.text, episode.task.gold)
             end = answered(episode.task, replace(wish, text=text), self._answer_judge(episode))
             success = succeeded(episode.task, end)
-            return Outcome(episode.state, parsed, (), (result_of(end),), events, terminated=True, success=success)
+            return Outcome(episode.state, parsed, (), (result_of(end),), notes, terminated=True, success=success)
         result, searches = self._carry_out(episode, wish)
         return self._reply(episode, parsed, result, LegalState(searches))
 
