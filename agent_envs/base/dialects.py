@@ -33,7 +33,7 @@ _PARAMETER = re.compile(r"<parameter=([^<>\s]{1,100})>(.*?)(?:</parameter>|(?=<p
 _NAME = re.compile(r'"name"\s*+:\s*+"([^"\\]{1,100})"')
 # The prompt's own form, which a reply that runs on begins again, or the end of a turn in a chat template.
 _AGAIN = re.compile(
-    r"\n[ \t]*+[#*]*+ ?(?:question|problem|user|human|customer|passenger|observation|goal)(?: ?[0-9]{1,3})? ?\**:"
+    r"\n[ \t]*+[#*]*+ ?(?:question|problem|user|human|customer|passenger|observation)(?: ?[0-9]{1,3})? ?\**:"
     r"|\n[ \t]*+give your final answer as|<\|(?:im_end|im_start|eot_id|eom_id|end|endoftext|end_of_text)\|>|</s>|<end_of_turn>",
     re.IGNORECASE,
 )

@@ -102,7 +102,7 @@ class TurnForm:
         if isinstance(self.written, LabelProtocol):
             return re.escape(self.written.label)
         if isinstance(self.written, MarkedAnswerProtocol):  # and no heading
-            return re.escape(self.written.mark) + r"(?![ \t]*\d{1,2}[.):][ \t]+[^\W\d])[^\n\d]{0,40}\d"
+            return re.escape(self.written.mark) + r"(?![ \t]*\d{1,2}[.):][ \t]+[^\W\d])[^\n\d#]{0,40}\d"
         open_answer = re.escape(opening) if closing and closing not in text else r"\Z"
         return rf"</tool_call>|\\(?:boxed|fbox)\b|{open_answer}" if self.tools else open_answer
 
