@@ -30,7 +30,7 @@ _XML = re.compile(
     re.DOTALL,
 )
 _PARAMETER = re.compile(r"<parameter=([^<>\s]{1,100})>(.*?)(?:</parameter>|(?=<parameter=)|\Z)", re.DOTALL)
-_NAME = re.compile(r'"name"\s*+:\s*+"([^"\\]{1,100})"')
+_NAME = re.compile(r'"name"\s*+:\s*+"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 # The prompt's own form, which a reply that runs on begins again, or the end of a turn in a chat template.
 _AGAIN = re.compile(
     r"\n[ \t]*+[#*]*+ ?(?:question|problem|user|human|customer|passenger|observation)(?: ?[0-9]{1,3})? ?\**:"
@@ -113,9 +113,9 @@ def before_run_on(text: str, action: str) -> tuple[str, tuple[str, ...]]:
 
 
 def may_be_call(body: str, tools: Iterable[str]) -> bool:
-    """Return whether a JSON text is meant as a call: it has arguments, or its name is a tool's; else it is data."""
+    """Return whether a JSON text is meant as a call: it has arguments, or its name is a tool's or no text; else it is data."""
     name = _NAME.search(body)
-    return '"arguments"' in body or '"parameters"' in body or (name is not None and name[1] in tools)
+    return name is None or name[1] in tools or '"arguments"' in body or '"parameters"' in body
 
 
 def canonical_calls(text: str, tools: Sequence[Mapping[str, Any]] = ()) -> tuple[str, tuple[str, ...]]:

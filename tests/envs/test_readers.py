@@ -64,7 +64,11 @@ def test_imagined_words_behind_a_call_make_none():
 
 @pytest.mark.parametrize("strict", [False, True])
 def test_data_is_speech_unless_its_name_is_a_tool(strict):
-    for text in ('{"name": "Sofia Hernandez", "order": "#W1"}', '{"name": "Sofia Hernandez"}', '{"id": 1, "name": 2}'):
+    for text in (
+        '{"name": "Sofia Hernandez", "order": "#W1"}',
+        '{"name": "Sofia Hernandez"}',
+        '{"id": 1, "name": "Sofia \\"S\\" H"}',
+    ):
         assert play("Tau2Retail", text, strict=strict)[1] == Say(text)
     for text in ('{"name": "get_user_details", "arguments": {"user_id": "a"}}', '{"name": "list_all_product_types"}'):
         assert isinstance(play("Tau2Retail", text, strict=strict)[1], Call)
