@@ -4,7 +4,7 @@ Modules, in reading order:
     errors: the exceptions, from `UsageError` to `EnvFault`, an infrastructure error that never becomes a reward.
     messages: chat messages with role and author, tool calls, tool results, their text, and `Utterance`, the space of all texts.
     protocol: the parsers from a policy's text to an action: tags, marked answers, JSON tool calls, labels; stop strings.
-    dialects: thoughts, calls and action names as language models write them, rewritten to the form that the parsers read.
+    dialects: turns as language models write them, rewritten to a protocol's form: thoughts, calls, replies that run on.
     tool_schema: the `@tool` decorator: JSON schemas from signatures, checked arguments, and a `Toolkit` that executes calls.
     documents: passages, corpora in memory, hits, and the `Retriever` interface.
     serialization, type_checks: canonical JSON, sha256 digests, encoding of stored state, and the check of its field types.

@@ -7,7 +7,7 @@ is linear in the text's length and never raises.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, pairwise
 from typing import Any
@@ -24,6 +24,19 @@ _THOUGHT = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
 _OPENING, _CLOSING = "<tool_call>", "</tool_call>"
 _FENCE = re.compile(r"```[a-z_]*\n(.*)\n```", re.DOTALL)
 _PLACEHOLDER = re.compile(r"<(\w+)>\s*(?:\.{2,}|…|and|or|[\[({]\s*your [^<>\n]{0,60})\s*</\1>", re.IGNORECASE)
+# Qwen3-Coder's calls. Each part ends at the text's end at the latest, so that no start is looked at twice.
+_XML = re.compile(
+    r"(<tool_call>\s*+)?<function=([^<>\s]{1,100})>(.*?)(?:</function>|(?=</tool_call>)|\Z)(?(1)(?:\s*+</tool_call>)?)",
+    re.DOTALL,
+)
+_PARAMETER = re.compile(r"<parameter=([^<>\s]{1,100})>(.*?)(?:</parameter>|(?=<parameter=)|\Z)", re.DOTALL)
+_NAME = re.compile(r'"name"\s*+:\s*+"((?:[^"\\]|\\.)*+)"', re.DOTALL)
+# The prompt's own form, which a reply that runs on begins again, or the end of a turn in a chat template.
+_AGAIN = re.compile(
+    r"\n[ \t]*+[#*]*+ ?(?:question|problem|user|human|customer|passenger|observation)(?: ?[0-9]{1,3})? ?\**:"
+    r"|\n[ \t]*+give your final answer as|<\|(?:im_end|im_start|eot_id|eom_id|end|endoftext|end_of_text)\|>|</s>|<end_of_turn>",
+    re.IGNORECASE,
+)
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+")|,(?=\s*[}\]])', re.DOTALL)  # outside of texts
 _JOINED = re.compile(r"[,;/&|+>→]|\b(?:or|and|then|before|after)\b")
 _EDGE = re.compile(r"[\s*_`\"'“”‘’.!,;:()\[\]<>]+")
@@ -90,16 +103,38 @@ def without_placeholders(text: str, tags: Iterable[str]) -> str:
     return _PLACEHOLDER.sub(lambda match: " " if match[1] in names else match[0], text)
 
 
-def canonical_calls(text: str) -> tuple[str, tuple[str, ...]]:
+def before_run_on(text: str, action: str) -> tuple[str, tuple[str, ...]]:
+    """Cut a reply where it begins the prompt's own form again behind an action, a pattern; return an event."""
+    start = re.search(action, text, re.IGNORECASE)
+    again = _AGAIN.search(text, start.end()) if start else None
+    if again is None:
+        return text, ()
+    return text[: again.start()], (f"{TOLERATED} the reply ran on: {again[0].strip()!r}",)
+
+
+def may_be_call(body: str, tools: Iterable[str]) -> bool:
+    """Return whether a JSON text is meant as a call: it has arguments, or its name is a tool's or no text; else it is data."""
+    name = _NAME.search(body)
+    return name is None or name[1] in tools or '"arguments"' in body or '"parameters"' in body
+
+
+def canonical_calls(text: str, tools: Sequence[Mapping[str, Any]] = ()) -> tuple[str, tuple[str, ...]]:
     """Rewrite tool calls in the dialects of models to the canonical text; return an event for each.
 
     Arguments may be a JSON text, encoded once or twice, or stand under `parameters`; a call may stand under `function`, several
-    in a list or one a line, or without tags where nothing else is written; a comma may trail. What is no call stays as it is.
+    in a list or one a line, or without tags where nothing else is written; a comma may trail; a call may be written as
+    `<function=NAME><parameter=KEY>value</parameter></function>`. What is no call stays as it is.
+
+    Args:
+        text: a turn.
+        tools: schemas of the tools, by which data and parts of prose are told from calls; without any, none are.
     """
+    text, events = _without_xml(text, tools) if "<function=" in text else (text, list[str]())
     position = text.find(_OPENING)
     if position < 0:
-        return _untagged(text)
-    parts, events = [text[:position]], list[str]()
+        names = [tool["function"]["name"] for tool in tools]
+        return (text, ()) if names and not may_be_call(text, names) else _untagged(text)
+    parts = [text[:position]]
     while position >= 0:
         if len(events) > MAX_CALLS:
             return text, ()
@@ -112,6 +147,42 @@ def canonical_calls(text: str) -> tuple[str, tuple[str, ...]]:
         position = text.find(_OPENING, behind)
         parts.append(text[behind : position if position >= 0 else len(text)])
     return ("".join(parts), tuple(events)) if events else (text, ())
+
+
+def _without_xml(text: str, tools: Iterable[Mapping[str, Any]]) -> tuple[str, list[str]]:
+    """Rewrite calls in XML, outside of a `<tool_call>` those of tools alone, to tagged JSON; return an event for each."""
+    schemas = {tool["function"]["name"]: tool["function"]["parameters"].get("properties", {}) for tool in tools}
+    events = list[str]()
+
+    def rewritten(match: re.Match[str]) -> str:
+        if (
+            len(match[0]) > MAX_CALL_CHARACTERS
+            or len(events) >= MAX_CALLS
+            or not (match[1] or match[2] in schemas or not schemas)
+        ):
+            return match[0]
+        kinds = schemas.get(match[2], {})
+        try:
+            arguments = {
+                key: _typed(value, kinds.get(key, {}).get("type")) for key, value in _PARAMETER.findall(match[3])
+            }
+            call = canonical_json({"name": match[2], "arguments": arguments})
+        except (ValueError, RecursionError):
+            return match[0]
+        events.append(f"{TOLERATED} a call in XML")
+        return _tagged(call.replace(_CLOSING, "<\\/tool_call>"))
+
+    return _XML.sub(rewritten, text), events
+
+
+def _typed(value: str, kind: Any) -> Any:
+    """Return the text of a parameter as its schema has it: what is no text is JSON."""
+    value = value.strip("\n")
+    if kind in (None, "string"):
+        return value
+    with suppress(ValueError):
+        return _loads(value.strip().lower() if kind == "boolean" else value.strip())
+    return value
 
 
 def _untagged(text: str) -> tuple[str, tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 Modules, in reading order:
     env: `TurnEnv`, an environment whose step is one turn; info keys; the base and the stack of wrappers. Read it first.
-    turn_form, worked_turns: the form of a turn: examples before a task, readers of other dialects, words for who missed it.
+    turn_form, worked_turns: how turns are shown, read and taught; worked turns of an id's solver before the task.
     episode: an episode as one immutable value, the outcome of an action; rewards by name, of bounded terms over typed turns.
     trajectory: tasks and their sources and splits, turns, trajectories, trees of branches, transcripts.
     snapshot: snapshot, restore and fork of a whole wrapper stack, and snapshots as bytes.

@@ -1,11 +1,19 @@
 """`TurnForm` is the part of an environment that shows the form of a turn, reads turns in it, and teaches who missed it."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from agent_envs.base.arguments import choice, flag, whole_number
-from agent_envs.base.dialects import NOT_CLOSED, THOUGHTS, canonical_calls, outside_thoughts, without_placeholders
+from agent_envs.base.dialects import (
+    NOT_CLOSED,
+    THOUGHTS,
+    before_run_on,
+    canonical_calls,
+    outside_thoughts,
+    without_placeholders,
+)
 from agent_envs.base.messages import Message
 from agent_envs.base.protocol import LabelProtocol, Malformed, MarkedAnswerProtocol, TagProtocol
 from agent_envs.core.episode import Episode, Outcome
@@ -77,17 +85,31 @@ class TurnForm:
         if not isinstance(action, str):
             return self._advance(episode, action)
         text, is_open = outside_thoughts(action) if self.thoughts == "skip" and "<" in action else (action, False)
-        text, events = (text, ()) if self.strict else self._tolerate(episode, text)
+        events: tuple[str, ...] = ()
+        if not self.strict:
+            text, cut = before_run_on(text, self._action_pattern(text))
+            text, events = self._tolerate(episode, text)
+            events = cut + events
         outcome = self._advance(episode, text)
         if is_open and isinstance(outcome.parsed, Malformed):
             outcome = _not_closed(outcome, outcome.parsed.reason)
         outcome.events = events + outcome.events
         return outcome
 
+    def _action_pattern(self, text: str) -> str:
+        """Return the pattern of an action behind which a reply may run on: none of tags, the first of which counts."""
+        opening, closing = self.answer_tags
+        if isinstance(self.written, LabelProtocol):
+            return re.escape(self.written.label)
+        if isinstance(self.written, MarkedAnswerProtocol):  # and no heading
+            return re.escape(self.written.mark) + r"(?![ \t]*\d{1,2}[.):][ \t]+[^\W\d])[^\n\d#]{0,40}\d"
+        open_answer = re.escape(opening) if closing and closing not in text else r"\Z"
+        return rf"</tool_call>|\\(?:boxed|fbox)\b|{open_answer}" if self.tools else open_answer
+
     def _tolerate(self, episode: Episode, text: str) -> tuple[str, tuple[str, ...]]:
         """Rewrite a turn in a dialect of this protocol to the form of the prompt; return an event for each rewriting."""
         if self.tools:
-            return canonical_calls(text)
+            return canonical_calls(text, self.tools)
         tags = (*self.written.tools, self.answer_tags[0][1:-1]) if isinstance(self.written, TagProtocol) else ()
         return (without_placeholders(text, tags), ()) if tags else (text, ())
 

@@ -41,6 +41,7 @@ _FREE = re.compile(
     (?P<unit>[^\W\d_]*+)(?![\w@%]|[-.,:/][0-9]|[ ](?:%|hundred|thousand|million|billion|dozen))""",
     re.VERBOSE | re.IGNORECASE,
 )
+_BOX = re.compile(r"\\fbox\s*+\{|\\(?:boxed|fbox)[ \t]*+([-+−]?[0-9.,/]*[0-9][0-9.,/]*)")
 _PLACE = re.compile(r"^[ \t]*+[0-9]{1,2}[.)](?=[ \t])", re.MULTILINE)  # of an item in a list
 MOST_IN_A_TEXT, MOST_OF_A_LENGTH = 8, 20  # numbers
 
@@ -112,6 +113,17 @@ def are_told(facts: Iterable[str], texts: Iterable[str]) -> tuple[bool, ...]:
         return number in values and lengths[len(number.partition(".")[0])] <= MOST_OF_A_LENGTH
 
     return tuple(map(is_told, facts))
+
+
+def plain_boxes(text: str) -> tuple[str, tuple[str, ...]]:
+    r"""Rewrite `\fbox{5}` and `\boxed 5` as `\boxed{5}`; return an event for each."""
+    events = list[str]()
+
+    def plain(match: re.Match[str]) -> str:
+        events.append(f"tolerated: {match[0]!r} was read as a box")
+        return f"\\boxed{{{match[1].rstrip('.,')}}}" if match[1] else "\\boxed{"
+
+    return _BOX.sub(plain, text), tuple(events)
 
 
 def undressed(answer: str, golds: Iterable[str]) -> tuple[str, tuple[str, ...]]:

@@ -12,6 +12,7 @@ from agent_envs.grading.dressed_numbers import is_plain, plain_number
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _ABSTAINS = re.compile(r"(unknown|unanswerable|i (dont|don’t|do not) know\b.*)", re.S)  # after normalisation
+_CLOSED = frozenset(("yes", "no", "noanswer"))
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d{1,3})?")
 _SIGNED_MONEY = re.compile(r"^([-+]) ?\$ ?")
 # A whole part in groups of three. "0,125" is a decimal comma, "1,23,456" and "12,34" are lists or slips.
@@ -74,11 +75,18 @@ def contains_answer_characters(text: str, golds: Iterable[str]) -> bool:
 
 
 def token_f1(prediction: str, golds: Iterable[str]) -> float:
-    """Return the best F1 of the bags of normalised words over the golds, in [0, 1]; empty against anything is 0."""
-    words = Counter(normalise_answer(prediction).split())
+    """Return the best F1 of the bags of normalised words over the golds, in [0, 1]; empty against anything is 0.
+
+    Yes, no and noanswer are right or wrong, on either side, as HotpotQA has it: "yes it is" shares nothing with "yes".
+    """
+    normal = normalise_answer(prediction)
+    words = Counter(normal.split())
     best = 0.0
     for gold in golds:
-        target = Counter(normalise_answer(gold).split())
+        normal_gold = normalise_answer(gold)
+        if normal != normal_gold and _CLOSED & {normal, normal_gold}:
+            continue
+        target = Counter(normal_gold.split())
         shared = sum((words & target).values())
         if shared:
             best = max(best, 2 * shared / (sum(words.values()) + sum(target.values())))

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from agent_envs.base.dialects import action_name, canonical_calls, outside_thoughts, without_placeholders
+from agent_envs.base.dialects import (
+    action_name,
+    before_run_on,
+    canonical_calls,
+    may_be_call,
+    outside_thoughts,
+    without_placeholders,
+)
 from agent_envs.base.protocol import (
     Answer,
     Call,
@@ -17,10 +24,24 @@ from agent_envs.base.protocol import (
     TagProtocol,
     ToolCallProtocol,
 )
-from agent_envs.grading.dressed_numbers import asks_per_cent, plain_marked_numbers, plain_number
+from agent_envs.grading.dressed_numbers import are_told, asks_per_cent, plain_boxes, plain_marked_numbers, plain_number
 from agent_envs.grading.text_answers import same_answer
 from agent_envs.tools.retrieval.bm25 import tokenize
 
+SCHEMAS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "look_up",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "id": {"type": "string"}, "count": {"type": "integer"}, "sure": {"type": "boolean"}
+                },
+            },
+        },
+    }
+]  # fmt: skip
 TABLES = Path(__file__).parents[1] / "tables"
 TAGS = {
     "searchqa": TagProtocol({"search": ("search", "query")}),
@@ -119,13 +140,123 @@ def test_thoughts_are_taken_out(text, outside, is_open):
 
 @pytest.mark.parametrize(
     "part",
-    ["<think>", "</think>", "<think>a</think>b", "#### 1. A\n", "#### (", '<tool_call>{"name":', "{", ",", "<a> your "],
+    [
+        "#### 1\\n",
+        "<think>",
+        "</think>",
+        "<think>a</think>b",
+        "#### 1. A\n",
+        "#### (",
+        '<tool_call>{"name":',
+        "{",
+        ",",
+        "<a> your ",
+        "<function=a>",
+        "<parameter=a>",
+        "<tool_call>  ",
+        "<function=a></function>",
+        "\\n ##",
+        "\\nquestion ",
+        "\\\\boxed ",
+        "\\\\fbox{",
+        "1,",
+        "1,111",
+        "$ ",
+        "1.",
+        "\\n 1. ",
+    ],
 )
 def test_readers_return_on_long_hostile_texts(part):
     """Each returns, on parts that invite backtracking, in 400,000 characters; a quadratic one would take minutes."""
     text = part * (400_000 // len(part))
     outside_thoughts(text)
     canonical_calls(text)
+    canonical_calls(text, SCHEMAS)
+    before_run_on(text, "####")
+    plain_boxes(text)
+    are_told(["61", "blue"], [text])
     plain_marked_numbers(text, "####")
     without_placeholders(text, ["a"])
     action_name(text, ["go"])
+
+
+XML = (
+    "<function=look_up>\n<parameter=id>\n007\n</parameter>\n<parameter=count>2</parameter>\n"
+    "<parameter=sure>True</parameter></function>"
+)
+AS_JSON = '{"name":"look_up","arguments":{"id":"007","count":2,"sure":true}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (XML, ["look_up"]),
+        (f"I look.\n{XML}", ["look_up"]),
+        (f"<tool_call>\n{XML}\n</tool_call>", ["look_up"]),
+        (f"<tool_call>\n{XML}\n{XML}\n</tool_call>", ["look_up", "look_up"]),
+        (
+            f"<tool_call>\n{XML}\n</tool_call>\n<tool_call>{XML.removesuffix('</function>')}</tool_call>",
+            ["look_up"] * 2,
+        ),
+        (XML.replace("</parameter>", ""), ["look_up"]),
+    ],
+)
+def test_calls_in_xml_are_read_by_their_schemas(text, names):
+    canonical, events = canonical_calls(text, SCHEMAS)
+    parsed = ToolCallProtocol().parse(canonical)
+    assert isinstance(parsed, Call) and [call.name for call in parsed.calls] == names
+    for call in parsed.calls:
+        assert json.loads(call.arguments) == json.loads(AS_JSON)["arguments"]
+    assert events == ("tolerated: a call in XML",) * len(names)
+    assert not isinstance(ToolCallProtocol().parse(text), Call)
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ('{"name": "Sofia Hernandez", "order": "#W1"}', False),
+        ('{"name": "Sofia Hernandez"}', False),
+        ('[{"name": "Ada"}, {"name": "Ben"}]', False),
+        ('{"name": "look_up"}', True),
+        ('{"name": "look_up", "parameters": {"id": "1"}}', True),
+        ('{"name": "no_such_tool", "arguments": {}}', True),
+        ("<function=prose>this is no tool</function>", False),
+    ],
+)
+def test_data_is_no_call(text, calls):
+    parsed = ToolCallProtocol().parse(canonical_calls(text, SCHEMAS)[0])
+    assert isinstance(parsed, Call) is calls
+    assert may_be_call(text, ["look_up"]) is calls or text.startswith("<")
+
+
+@pytest.mark.parametrize(
+    ("text", "action", "kept"),
+    [
+        ("so #### 72\n\nQuestion: next?\nAnswer: #### 5", "####", "so #### 72\n"),
+        ("#### 72<|im_end|>", "####", "#### 72"),
+        ("#### 72\n**Question 2:** x #### 5", "####", "#### 72"),
+        ("#### 72\n\nHuman: #### 5", "####", "#### 72\n"),
+        ("Question: what?\nQuestion: it is\n#### 72", "####", None),
+        ("#### 72\nThe question: is it right?", "####", None),
+        ("no action\nQuestion: next?", "####", None),
+    ],
+)
+def test_a_reply_counts_up_to_where_it_runs_on(text, action, kept):
+    cut, events = before_run_on(text, action)
+    assert (cut, len(events)) == ((text, 0) if kept is None else (kept, 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("\\fbox{5}", "\\boxed{5}"),
+        ("It is \\boxed 5.", "It is \\boxed{5}"),
+        ("$\\boxed -3.5$", "$\\boxed{-3.5}$"),
+        ("\\fbox {x^{2}}", "\\boxed{x^{2}}"),
+        ("in \\boxed form", None),
+        ("\\boxed{5}", None),
+    ],
+)
+def test_boxes_in_other_forms(text, plain):
+    read_as, events = plain_boxes(text)
+    assert (read_as, len(events)) == ((text, 0) if plain is None else (plain, 1))

@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Collection, Iterator
 
+from agent_envs.base.dialects import may_be_call
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import Call, Malformed, Parsed, Say, ToolCallProtocol, read_call
 
@@ -60,8 +61,8 @@ def without_thought(text: str) -> str:
 
 
 def _bare_call(body: str, tools: Collection[str]) -> Parsed:
-    """Parse a turn that is one call, as JSON or as f(a=1): a broken one is Malformed, other words are a `Say`."""
-    if body.startswith("{") and body.endswith("}") and '"name"' in body:
+    """Parse a turn that is one call, as JSON or as f(a=1): a broken one is Malformed, other words and data are a `Say`."""
+    if body.startswith("{") and body.endswith("}") and '"name"' in body and may_be_call(body, tools):
         call = read_call(body, "call_0")
         return call if isinstance(call, Malformed) else Call((call,))
     head = _HEAD.match(body)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agent_envs.base.dialects import NOT_CLOSED, thoughts_of
 from agent_envs.base.messages import ToolCall
 from agent_envs.base.protocol import Answer, Call, Malformed, Parsed, TagProtocol, ToolCallProtocol
 from agent_envs.base.serialization import canonical_json
@@ -99,6 +100,8 @@ class Actions:
         if answer >= 0 and (call < 0 or answer < call):
             return Answer(text[answer + len("<answer>") :].partition("</answer>")[0].strip()), ()
         if call < 0:
+            if thoughts_of(text)[1]:
+                return Malformed(NOT_CLOSED), ()
             if boxed(text) is not None:
                 return Answer(text.strip()), ()
             names = ", ".join(self.offered)

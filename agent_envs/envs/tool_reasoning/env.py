@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_envs.base.arguments import whole_numbers
 from agent_envs.base.messages import Message
-from agent_envs.base.protocol import Answer, Malformed
+from agent_envs.base.protocol import Answer, Call, Malformed
 from agent_envs.core.env import Episode, Outcome, Task, TurnEnv
 from agent_envs.envs.tool_reasoning import arguments as check
 from agent_envs.envs.tool_reasoning.actions import BROWSE, PYTHON, SEARCH, Actions
@@ -18,7 +18,7 @@ from agent_envs.envs.tool_reasoning.observations import framed
 from agent_envs.envs.tool_reasoning.scoring import ended, final_answer, make_reward, worked_out
 from agent_envs.envs.tool_reasoning.tasks import ReasoningSource, make_source
 from agent_envs.envs.tool_reasoning.toolbox import Toolbox, ToolSettings
-from agent_envs.grading.dressed_numbers import undressed
+from agent_envs.grading.dressed_numbers import plain_boxes, undressed
 from agent_envs.services.chat import ChatModel
 from agent_envs.services.chat.named import judge_model
 from agent_envs.services.recording import Recording
@@ -239,6 +239,14 @@ class ToolReasoning(TurnEnv):
     def restate(self, episode: Episode) -> str:
         """Return the question."""
         return f"Question: {episode.task.question}"
+
+    def _tolerate(self, episode: Episode, text: str) -> tuple[str, tuple[str, ...]]:
+        """Read boxes in other forms too, in turns that call no tool."""
+        text, events = super()._tolerate(episode, text)
+        if isinstance(self.actions.read(text)[0], Call) or "\\" not in text:
+            return text, events
+        text, boxes = plain_boxes(text)
+        return text, events + boxes
 
     def _advance(self, episode: Episode, action: str) -> Outcome:
         """Play a turn: an answer is judged and ends the episode, calls are carried out, a malformed turn gets the reason."""

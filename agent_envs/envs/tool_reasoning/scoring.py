@@ -18,14 +18,13 @@ from agent_envs.core.episode import RewardSpec, Term
 from agent_envs.core.trajectory import Trajectory
 from agent_envs.envs.tool_reasoning.actions import PYTHON, SEARCH, TOOLS
 from agent_envs.grading.math import boxed
-from agent_envs.grading.text_answers import exact_match, normalise_answer, says_unknown, token_f1
+from agent_envs.grading.text_answers import exact_match, says_unknown, token_f1
 
 REWARDS = ("hierarchical", "hierarchical_released", "accuracy", "em", "f1")
 BOTH_TOOLS = 0.1  # r_M of Equation 8
 OUTCOMES = ("right", "wrong", "out of turns")
 LONGEST = 10_000  # characters; a longer answer is none
 _NAME = "outcome"
-_CLOSED = frozenset(("yes", "no", "noanswer"))  # of which the release takes no part
 _RATIONAL = re.compile(r"-?\d+(?:/\d+)?", re.ASCII)
 _NUMERAL = re.compile(r"\d+\.?\d*|\.\d+")
 _SEPARATOR = re.compile(r"(?<=\d)(?:,|\{,\}|\\[,!])(?=\d{3})")
@@ -123,7 +122,7 @@ def _layers(trajectory: Trajectory, released: bool) -> tuple[float, float, float
         text = _policy_text(trajectory)
         parsed, both = trajectory.last.parsed, "</search>" in text and "</python>" in text
         inside = boxed(parsed.text) if isinstance(parsed, Answer) else None
-        accuracy = 0.0 if inside is None else _released_overlap(_within_length(inside), _gold(trajectory))
+        accuracy = 0.0 if inside is None else token_f1(_within_length(inside), _gold(trajectory))
     else:
         accuracy, both = _right(trajectory), bool(used(trajectory, SEARCH) and used(trajectory, PYTHON))
     return 0.0, accuracy, BOTH_TOOLS if accuracy > 0 and both else 0.0
@@ -173,14 +172,6 @@ def _overlap(trajectory: Trajectory) -> float:
     """Return the best token F1 of the answer with a gold one; 0.0 without an answer."""
     answer = _answer(trajectory)
     return 0.0 if answer is None else token_f1(answer, _gold(trajectory))
-
-
-def _released_overlap(text: str, golds: Sequence[str]) -> float:
-    """Return the F1 of an answer as the release counts it: a closed answer (such as yes) only against an equal gold."""
-    answer = normalise_answer(text)
-    pairs = [(gold, normalise_answer(gold)) for gold in golds]
-    open_ones = [gold for gold, normal in pairs if normal == answer or not _CLOSED & {normal, answer}]
-    return token_f1(text, open_ones)
 
 
 def metrics(trajectory: Trajectory) -> dict[str, float]:

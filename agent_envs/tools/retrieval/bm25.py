@@ -133,7 +133,8 @@ class BM25Index:
     def top(self, query: str, top_k: int) -> tuple[list[int], list[float]]:
         """Return the rows and scores of the best documents, by falling score and then rising row; none without a known word.
 
-        Documents whose rounded score is 0 are left out, so that there may be fewer than `top_k`.
+        Documents whose rounded score is 0 are left out, so that there may be fewer than `top_k`. Where okapi's idf
+        puts none above 0, as in a corpus of one passage, all that hold a term are there, by the size of their scores.
         """
         columns = self._columns(query)
         scores = self._sum(columns)
@@ -142,7 +143,12 @@ class BM25Index:
         # So many documents of the shortest column that has them reach the k-th best score there: none below it is asked for.
         enough = [rows for rows, _ in columns if len(rows) >= top_k]
         some = scores[min(enough, key=len)] if enough else scores[:0]
-        return best_rows(scores, top_k, float(np.partition(some, -top_k)[-top_k]) if enough else 0.0)
+        best = best_rows(scores, top_k, float(np.partition(some, -top_k)[-top_k]) if enough else 0.0)
+        if best[0] or self.settings.method != "okapi":
+            return best
+        matched = np.unique(np.concatenate([rows for rows, _ in columns]))
+        order = (-np.rint(np.abs(scores[matched]) * _SCALE)).argsort(kind="stable")[:top_k]
+        return matched[order].tolist(), (np.rint(scores[matched[order]] * _SCALE) / _SCALE).tolist()
 
     def _columns(self, query: str) -> list[tuple[NDArray[Any], NDArray[Any]]]:
         """Return rows and scores of each term of the query, times its count there; terms not in the index are left out."""
