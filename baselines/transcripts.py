@@ -34,7 +34,7 @@ EXAMPLES: dict[str, tuple[str, dict[str, Any], ChatModel | None]] = {
 
 
 def transcripts() -> str:
-    """Play an episode of each baseline and return them all as Markdown, long ones cut."""
+    """Play dev task 4 of each baseline's example; return the first 3 turns of each as Markdown, texts cut to 160 letters."""
     parts = []
     for name in AGENTS:
         env_id, arguments, model = EXAMPLES.get(name, ("SearchQA", {}, None))

@@ -102,7 +102,7 @@ def generated_suites() -> tuple[Suite, ...]:
 
 
 def search_suite(suite: str, limits: Mapping[str, int], weighted: bool) -> Suite:
-    """Return the seven sets of Search QA within limits; the score is one of the two averages.
+    """Return the seven sets of Search QA within limits, each alike or, `weighted`, by questions; DataMissing without data.
 
     Raises:
         DataMissing: a set or its corpus is not on this machine.

@@ -122,7 +122,7 @@ def train(
 
 
 def with_tau(settings: ARPOSettings, run: TrainingRun) -> ARPOSettings:
-    """Return settings whose rule `paper` has its tau: the median of dH over rollouts of the start, where none was given."""
+    """Return settings with a tau for the rule `paper`: the given one, else the median dH of rollouts of the start, written."""
     branching = settings.branching
     if branching.rule != "paper" or branching.tau is not None:
         return settings
@@ -143,7 +143,7 @@ def with_tau(settings: ARPOSettings, run: TrainingRun) -> ARPOSettings:
 
 
 def grow_trees(plan: Sequence[Any], run: TrainingRun, settings: ARPOSettings) -> list[TaskTree]:
-    """Grow the trees of a plan, of as many tasks at a time as the engine takes rows.
+    """Grow the trees of a plan, as many tasks at once as the engine takes rows; AgentEnvsError if every rollout faulted.
 
     Raises:
         BudgetSpent: nothing may be paid any more, here or in another process.

@@ -68,7 +68,7 @@ class MicroBatch:
 def micro_batches(
     rows: Sequence[TrainRow], token_budget: int, pad_id: int, *, laid_out: float = 1.0
 ) -> Iterator[MicroBatch]:
-    """Yield every row in exactly one micro-batch, those with the longest rows first.
+    """Yield each row in one micro-batch with like ones, within the budget, longest first; UsageError for malformed rows.
 
     Rows of like length go together, so little is padded, and a budget that does not fit the memory fails at once. Where
     tokens that rows begin with alike are computed once, rows go together that share them: of one prompt, or siblings of a
@@ -147,7 +147,7 @@ def _prompt(sequence: TokenSequence) -> tuple[int, ...]:
 
 
 def _check(index: int, row: TrainRow, first: TrainRow) -> None:
-    """Raise UsageError if a row is empty, has other columns than the first, or an advantage at an untrained token."""
+    """Raise UsageError if a row is empty, its columns do not fit, or an untrained or the first token is to be trained."""
     sequence = row.sequence
     length = len(sequence.ids)
     if length == 0:

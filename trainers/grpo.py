@@ -250,7 +250,7 @@ def token_losses(
 def mean_loss(
     by_token: torch.Tensor, trained: torch.Tensor, tokens: int, rows: int, settings: GRPOSettings
 ) -> torch.Tensor:
-    """Average token losses over the whole step's tokens or rows."""
+    """Average token losses by `loss`: over all tokens, over rows of row means, or over rows times the longest context."""
     if settings.loss == "token_mean":
         return losses.token_mean(by_token, trained, tokens)
     if settings.loss == "sequence_mean":

@@ -222,7 +222,7 @@ def engine_weights(
     correction: Correction = "sequence_mask",
     cap: float | None = None,
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """Weigh tokens by what the trainer's model and the sampling engine make of them, and tell how far these are apart.
+    """Return weights of the trainer over the engine by `correction`, 0 if not trained, and metrics; UsageError for others.
 
     `token_truncate`: min(pi_trainer / pi_engine, cap) of each token (truncated importance sampling; cap 2).
     `sequence_mask`: the ratio of the whole row, and 0 for the row where it is above the cap (TRL 1.16's default; cap 3).

@@ -104,7 +104,7 @@ class RunParts:
 
 
 def build_parts(settings: RunSettings, out: Path) -> RunParts:
-    """Return the parts of a run.
+    """Build a run's parts from its settings, with one torch thread on a CPU; UsageError for a setting that does not fit.
 
     Raises:
         UsageError: a setting does not fit; the message names it.

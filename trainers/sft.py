@@ -80,7 +80,7 @@ def train(settings: SFTSettings, run: TrainingRun) -> dict[str, object]:
 
 
 def episodes_of(settings: SFTSettings, run: TrainingRun) -> Iterator[Trajectory]:
-    """Yield the episodes that are imitated."""
+    """Yield the episodes that `data` names: the solver's, direct answers, the model's own successes, or those of a file."""
     if settings.data == "solver":
         yield from solutions(
             run.parts.environment(), settings.episodes, settings.flaws, run.parts.train_split, settings.seed

@@ -137,7 +137,7 @@ class TrainedAgent(ModelAgent):
         return super().act([with_memory(request, self._memory) if self._memory else request for request in requests])
 
     def warn_if_environment_differs(self, env: gym.Env[Any, Any]) -> None:
-        """Warn once if the environment's arguments differ from those of training."""
+        """Print a note on standard error, once, if the environment's arguments differ from those of training."""
         if self._warned or not (diff := differences(self._env, env)):
             return
         self._warned = True
@@ -250,7 +250,7 @@ def _options(settings: Mapping[str, Any], arguments: dict[str, Any]) -> tuple[li
 
 
 def _wrappers(settings: Mapping[str, Any]) -> list[WrapperRow]:
-    """Return the wrappers around a run's environment where it is tested."""
+    """Return the wrappers of a run's environment where it is tested; for VEG with the feedback that tests have."""
     rows = wrapper_rows(settings["env"]["wrappers"], "env.wrappers")
     if "feedback" not in settings:
         return rows
@@ -300,7 +300,7 @@ def _take_start(model: Any, folder: Path) -> None:
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line: print the evaluation command of the one run folder named; exit with 2 for an error."""
     with one_line_errors("trained_agent"):
         if len(sys.argv) != 2:
             raise UsageError("name the folder of a run, and nothing else")

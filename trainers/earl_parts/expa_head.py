@@ -196,7 +196,7 @@ def _register(model: torch.nn.Module, head: ExpandedHead) -> ExpandedHead:
 
 
 def _language_head(model: torch.nn.Module) -> torch.nn.Linear:
-    """Return the language head of a model that does nothing else between its decoder and its logits.
+    """Return the language head; UsageError where it has a bias, or more than it stands between decoder and logits.
 
     Raises:
         UsageError: it does, or its head has a bias, which rows beside it would lack.
@@ -211,7 +211,7 @@ def _language_head(model: torch.nn.Module) -> torch.nn.Linear:
 
 
 def load_head(model: torch.nn.Module, folder: Path) -> ExpandedHead:
-    """Give a model the expanded head that its `save` wrote, and return it.
+    """Attach the expanded head that `save` wrote and return it; UsageError where there is none, or it is another model's.
 
     Raises:
         UsageError: there is none, or it is of another model.

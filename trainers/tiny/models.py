@@ -159,7 +159,7 @@ def tiny_model(
 
 
 def _random_model(shape: dict[str, Any], seed: int) -> LlamaForCausalLM:
-    """Return Qwen2's model of a seed under Llama's name."""
+    """Return a Llama model with a seed's Qwen2 weights, made ready to copy; the global generator stays as it is."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         qwen = Qwen2ForCausalLM(Qwen2Config(**shape))

@@ -30,7 +30,7 @@ PART = ".part"
 
 @contextlib.contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty folder to write into, which takes its name, and the place of what was there, when it is on disk.
+    """Yield an empty folder that replaces `path` once all is on disk; AgentEnvsError if that fails, and the old one stays.
 
     Raises:
         AgentEnvsError: it cannot be written (a full disk); what was there stays.
@@ -148,7 +148,7 @@ class Checkpoints:
         return next(self._sound_checkpoints("step-"), None)
 
     def load(self, model: torch.nn.Module, optimiser: Optimiser) -> Checkpoint | None:
-        """Put model, optimiser and torch's and Python's random generators where the last sound checkpoint left them.
+        """Restore model, optimiser and random generators from the last sound checkpoint; return it, None for none.
 
         Returns:
             The checkpoint; None where there is none and the run starts at its beginning.
@@ -170,7 +170,7 @@ class Checkpoints:
         return checkpoint
 
     def load_part(self, name: str, module: torch.nn.Module, optimiser: Optimiser) -> None:
-        """Put a further module where the last sound checkpoint left it.
+        """Restore a further module and its optimiser from the last sound checkpoint; UsageError if it has none or another.
 
         Raises:
             UsageError: there is none of that name, or it is of another shape.
@@ -184,7 +184,7 @@ class Checkpoints:
         optimiser.load_state_dict(torch.load(checkpoint.path / own, map_location="cpu", weights_only=True))
 
     def keep_best(self, step: int, validation: float, model: torch.nn.Module) -> bool:
-        """Keep the weights of a step if no earlier one had so high a metric; return whether they were kept.
+        """Keep a step's weights if its metric is above the best so far; False if not, for NaN, or beyond `best_within_steps`.
 
         Args:
             step: beyond `best_within_steps` nothing is kept.
@@ -235,7 +235,7 @@ class Checkpoints:
 
 
 def load_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE) -> None:
-    """Give a model the trained weights of a checkpoint, or a further module those of its own file.
+    """Give a model the trained weights of a file; UsageError where names or shapes are those of another model.
 
     Raises:
         UsageError: it is of another model.
@@ -284,7 +284,7 @@ def seal_folder(folder: Path, content: dict[str, Any]) -> None:
 
 
 def read_sealed(folder: Path) -> dict[str, Any]:
-    """Return the content of a folder's `state.json`, whose files are what it says.
+    """Return a folder's `state.json` if its files match; ValueError if not; OSError, KeyError, TypeError if parts are missing.
 
     Raises:
         ValueError: they are not; OSError, KeyError and TypeError where something is missing.

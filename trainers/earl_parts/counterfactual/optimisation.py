@@ -94,7 +94,7 @@ def _check_rule(rule: str) -> None:
 
 
 def has_failed(rewards: Sequence[float], rule: Rule) -> bool:
-    """Return whether a group failed; `rewards` are those of all its episodes.
+    """Return whether a group failed: no reward above 0 (`paper`), a sum of 0 (`released`), never (`off`); UsageError if empty.
 
     `paper`: no reward is above 0. `released`: their sum is 0, so a group of -1 and 1 failed, and one of -1 and -1 did not.
     With "off" no group does.
@@ -220,7 +220,7 @@ class CounterfactualAdvantages:
 def counterfactual_advantages(
     rewards: Sequence[float], groups: Sequence[Hashable], counterfactual: Mapping[int, float], rule: Rule
 ) -> CounterfactualAdvantages:
-    """Return the advantages of D.2: R' - R as it is for what was played again, (R - mean) / (std + 1e-6) elsewhere.
+    """Return D.2's advantages: R' - R of replays, group-relative of groups that did not fail, None of those that failed.
 
     The std is the unbiased one (n - 1), as in the released code; the paper does not say which. A group that did not fail
     and whose rewards are all equal has advantages of 0. Episodes of failed groups that were not played again (no position, or
