@@ -27,7 +27,7 @@ from agent_envs.rollout.run_many import run_many
 
 
 def sample(env_id: str, policy: Policy, out: Path, *, tasks: int, samples: int, split: str, keep_all: bool) -> int:
-    """Append each task's shortest solved episode (`keep_all`: every one) to `out`; tasks there are skipped; count the solved.
+    """Append each task's shortest solved episode (`keep_all`: every one) to `out`, skipping tasks there; count those solved.
 
     Raises:
         UsageError: the split is the test split.

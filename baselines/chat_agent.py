@@ -38,7 +38,7 @@ class TurnModel:
     def reply(
         self, messages: Sequence[dict[str, Any]], stop: Sequence[str] = (), tools: Sequence[dict[str, Any]] = ()
     ) -> ChatReply:
-        """Ask the model and return its whole reply; add call and tokens to `usage`; EnvFault where it fails for good.
+        """Ask the model and return its whole reply; calls and tokens add to `usage`; EnvFault where it fails for good.
 
         Raises:
             EnvFault: the service failed for good.

@@ -51,7 +51,7 @@ def search_on(request: Request) -> str:
 
 
 def _is_last(prompt: str, queries: Sequence[str]) -> bool:
-    """Return whether the prompt's limits leave nothing but an answer."""
+    """Return whether the prompt's limits on searches or turns leave nothing but an answer; False where it names none."""
     limits = _LIMITS.search(prompt)
     return limits is not None and (len(queries) >= int(limits[1]) or len(queries) + 1 >= int(limits[2]))
 

@@ -46,7 +46,7 @@ class Reflexion(TagAgent):
         return f"{text}\n\n{prompt('reflexion', 'recall', notes=joined(self.notes))}" if self.notes else text
 
     def reflect(self, transcript: str, key: str) -> None:
-        """Add a note on a failed attempt."""
+        """Ask the model for a note on a failed attempt, shown the end of its transcript, and add it to the notes."""
         model = TurnModel(self._port, Request(f"{key}/reflection", 0, ()), self._max_tokens)
         text = prompt("reflexion", "reflect", transcript=transcript[-MOST_TRANSCRIPT:])
         self.notes.append(model.ask([user(text)]).strip())

@@ -147,7 +147,7 @@ class ReaderInput:
 
     @staticmethod
     def of(request: ChatRequest) -> "ReaderInput":
-        """Parse a request: rules without documents, newest question ("" if none), pages each once, and the reader's turns."""
+        """Parse a request: rules without documents, newest question ("" if none), pages each once, count of own turns."""
         rows = tuple(dict(row) for row in request.messages)
         texts = tuple(str(row["content"] or "") for row in rows)
         others = [text for row, text in zip(rows, texts, strict=True) if row["role"] in ("system", "user")]

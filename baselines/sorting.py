@@ -59,7 +59,7 @@ class SortingAgent:
         return [Reply(self._action()) for _ in requests]
 
     def _action(self) -> str | int:
-        """Return the algorithm's next action, as an expanded action or in tags; "finished" when there is none."""
+        """Return the next action, expanded or in tags; with none left the expanded end, or the answer "finished" in tags."""
         assert self._env is not None
         core = core_of(self._env)
         move = next_step(self._algorithm, core.trajectory)

@@ -111,7 +111,7 @@ def play(cell: PlannedCell, args: argparse.Namespace) -> Result:
 
 
 def published(table: PublishedTable) -> dict[str, list[tuple[str, dict[str, Any]]]]:
-    """Return (base model or "", values) by method; {} if AGENT_ENVS_DATA has no such file or it no such table."""
+    """Return (base model or "", values) by method; {} without AGENT_ENVS_DATA, its file or this table in it."""
     path = Path(os.environ.get("AGENT_ENVS_DATA", ""), "published", "published.json")
     if not os.environ.get("AGENT_ENVS_DATA") or not path.is_file():
         return {}

@@ -61,7 +61,7 @@ def _short(text: str) -> str:
 
 
 def main() -> None:
-    """Write the page anew behind its mark."""
+    """Write docs/baselines.md anew behind its mark, with the transcripts."""
     head = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
     PAGE.write_text(f"{head}{MARK}\n\n{transcripts().rstrip()}\n", encoding="utf-8")
 

@@ -81,7 +81,7 @@ class Board:
 
 
 def add(folder: Path, board: Path, how: How, who: str) -> Verification:
-    """Verify a submission, copy it in if accepted, and append the decision; none if it cannot be told or has no id.
+    """Verify a submission, copy it in if accepted, append the decision; no decision if it cannot be told or has no id.
 
     What cannot be told here is no decision, and changes nothing. One that was withdrawn can be added again.
 
@@ -115,7 +115,7 @@ def add(folder: Path, board: Path, how: How, who: str) -> Verification:
 
 
 def decide_about(board: Path, name: str, verb: Verb, reason: str, who: str) -> Decision:
-    """Append a decision about a submission of the board, named by its id or the beginning of it.
+    """Append a decision about a submission, named by its id or the beginning; UsageError for no or several, or no reason.
 
     Raises:
         UsageError: none or several begin so, or no reason is given.

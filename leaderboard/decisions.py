@@ -44,7 +44,7 @@ class Decision(Strict):
 
 
 def decide(board: Path, submission: str, verb: Verb, reason: str, who: str) -> Decision:
-    """Append a decision, dated now, to a board's file, and return it; UsageError for malformed words or an unwritable file.
+    """Append a decision, dated now, to a board's file and return it; UsageError where it cannot be shown or written.
 
     Raises:
         UsageError: the reason or the name cannot be shown, or the file cannot be written.

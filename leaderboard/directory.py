@@ -78,7 +78,7 @@ class Directory:
         return {match[1] for match in matches if match}
 
     def _compare(self, sizes: dict[str, int], most: dict[str, int]) -> None:
-        """Compare the files with the manifest; Rejected for one unlisted, missing, too large, of another name, or changed."""
+        """Compare the files with the manifest; Rejected for one unlisted, missing, too large, not allowed, or changed."""
         there = set(sizes) - {"manifest.json"}
         if more := sorted(there - set(self.rows)):
             raise Rejected(f"{ascii_name(more[0])}: not in manifest.json ({len(more)} such files)")

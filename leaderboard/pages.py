@@ -43,7 +43,7 @@ NOT_PROVED = (
 
 
 def write_boards(boards: list[Board], out: Path) -> Path:
-    """Write an index, a page a board and a row, boards.json and boards.csv into a new folder, or an earlier build's.
+    """Write an index, a page for each board, row and pair, boards.json and boards.csv; return the index; UsageError if barred.
 
     Returns the path of the index.
 
@@ -234,7 +234,7 @@ def _verification(row: StandingsRow) -> Table:
 
 
 def _differences(board: Board, row: StandingsRow) -> Table:
-    """Return this row minus each other of its class, over the suite and, if the pair has a page, by entry; 400 at most."""
+    """Tabulate this row minus each other of its class, over the suite and, if the pair has a page, by entry; 400 lines."""
     name, by_name = row.entrant.verdict.submission, _by_name(board)
     mine = [pair for pair in board.standings.pairs if name in (pair.first, pair.second)]
     forest, paged = Forest.over(mine), set(map(id, _pairs_with_page(board)))

@@ -14,7 +14,7 @@ MOST_ANSWERS = 250_000
 
 
 def attempt_findings(directory: Directory, statuses: Mapping[str, str]) -> Iterator[str]:
-    """Yield the faults of attempts.jsonl, the last at a key unplanned or out of order; Rejected for a malformed line.
+    """Yield the faults of attempts.jsonl, none after a key unplanned or out of order; Rejected for a malformed line.
 
     Args:
         directory: of the submission.

@@ -32,7 +32,7 @@ def strata_of(suite: Suite) -> Strata:
 
 
 def board_strata(strata: Strata, rows: Sequence[StandingsRow]) -> list[Table]:
-    """Return a table a label with the success of the first 8 rows but registered ones; no lines where there are none."""
+    """Return a table for each label with the success of the first 8 rows but registered ones; no lines without rows."""
     rows = [row for row in rows if row.entrant.registered_suite is None]  # registered rows have tasks of their own
     top_rows = rows[:MOST_AGENTS]
     won = [{item.key for item in row.entrant.verdict.episodes if item.success} for row in top_rows]

@@ -40,7 +40,7 @@ def anchor_of(key: str) -> str:
 
 
 def episodes_to_show(suite: Suite, episodes: Mapping[str, Checked], most: int = MOST) -> list[str]:
-    """Return the keys of the episodes to show, at most `most`, in the order of the suite.
+    """Return keys of up to `most` episodes in the suite's order: by turns an entry's failure or success, then the other.
 
     By turns a failure and a success of the entries, then the other of each, as far as there is room and there is one.
     """
@@ -84,7 +84,7 @@ def transcripts_of(entrant: Entrant, suite: Suite) -> tuple[tuple[RenderedTransc
 
 
 def replayed(entrant: Entrant, suite: Suite, keys: set[str]) -> tuple[list[tuple[Place, Trajectory]], list[str]]:
-    """Step episodes of a verified submission again; return them, and a line for each that cannot be.
+    """Step episodes again; return them, and a line for each that fails; UsageError if the folder has changed since.
 
     Raises:
         UsageError: the folder is no longer the one that was verified.

@@ -29,7 +29,7 @@ def group_advantages(
     eps: float = 1e-4,
     weights: Sequence[float] | None = None,
 ) -> torch.Tensor:
-    """Return each row's reward minus its group's baseline, scaled; 0 in groups of equal rewards; UsageError for other names.
+    """Return each row's reward minus its group's baseline, scaled; 0 in groups of equal rewards; UsageError for unknown names.
 
     `mean` over `group_std` is GRPO (arXiv 2402.03300, section 4.1.2), `mean` over `none` Dr. GRPO (arXiv 2503.20783,
     section 3), `leave_one_out` over `none` RLOO (arXiv 2402.14740, its RLOO estimator). Only the last has exactly the policy
@@ -186,7 +186,7 @@ def dual_discount_gae(
     discounts: DualDiscounts,
     slots: Slots = "tokens",
 ) -> list[list[float]]:
-    """Return the generalised advantages of one lane's turns, with discounts of their own from turn to turn (Verlog).
+    """Return a lane's generalised advantages, one a slot, with own discounts from turn to turn (Verlog); UsageError if unfit.
 
     The value of slot j is that of the moment before token j. Inside a turn tokens discount; from a turn's last slot to the
     next turn's first one the turn's discounts do. `slots="released"` has one slot more, behind the reply, as the released code

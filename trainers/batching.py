@@ -102,7 +102,7 @@ def micro_batches(
 def _parts(
     rows: Sequence[TrainRow], order: Sequence[int], token_budget: int, laid_out: float
 ) -> Iterator[tuple[list[int], float]]:
-    """Cut an order of rows into parts that keep to the budget; yield each part, and the tokens that it counts as."""
+    """Cut an order of rows into parts within the budget, a longer row alone; yield each, and the tokens that it counts as."""
     part: list[int] = []
     distinct, longest, cost = 0, 0, 0.0
     for index in order:
@@ -142,7 +142,7 @@ def _order(rows: Sequence[TrainRow]) -> list[int]:
 
 
 def _prompt(sequence: TokenSequence) -> tuple[int, ...]:
-    """Return the tokens before the first trained one."""
+    """Return the tokens before the first trained one, or all where none is trained."""
     return sequence.ids[: sequence.trained.index(True)] if True in sequence.trained else sequence.ids
 
 

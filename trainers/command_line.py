@@ -32,7 +32,7 @@ def in_order(kind: type[S]) -> type[S]:
 
 
 def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> tuple[S, Path]:
-    """Return a trainer's settings, written by rank 0, and the run's folder; UsageError for bad ones or a folder with a run.
+    """Return settings of preset and options, or of a `--resume`d run, and the folder; UsageError for bad ones or a run there.
 
     `--preset NAME` starts from `trainers/presets/PROGRAM/NAME.toml`, or from a file; every other option changes one setting.
     `--resume DIR` goes on with the settings that the run began with; only those that `kind.ON_RESUME` names, if it has that,

@@ -88,7 +88,7 @@ def in_words(paid: Paid) -> str:
 
 
 def curve_points(paid: Paid) -> dict[str, float]:
-    """Return the costs so far as points of the training curves; dollars where every model has a price."""
+    """Return the costs so far as points of the training curves; dollars where every model has a price; {} for no models."""
     usd = [row["usd"] for row in paid.values()]
     points: dict[str, float] = {"feedback_calls": sum(row["calls"] or 0 for row in paid.values())} if paid else {}
     return points if None in usd or not paid else points | {"feedback_usd": sum(value or 0.0 for value in usd)}

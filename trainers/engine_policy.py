@@ -121,7 +121,7 @@ class EnginePolicy:
         self._forced_prefixes[origin] = forced_prefix
 
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        """Return the next turn of each request, in their order; nothing is drawn where no room is left. Batches are sorted."""
+        """Return the next turn of each request, in their order; nothing is drawn where no room is left; rows are sorted."""
         order = sorted(range(len(requests)), key=lambda place: (requests[place].origin, requests[place].turn))
         turns = [self._begin(requests[place]) for place in order]
         open_turns = [turn for turn in turns if turn.prefix.max_new_tokens > 0]
@@ -239,7 +239,7 @@ class EnginePolicy:
         return _Turn(history, prefix, prefill_ids, request.prefill, request.turn, forced_prefix=forced)
 
     def _turn_text(self, conversation: Conversation, request: Request, forced: Sequence[int]) -> str | None:
-        """Decode what the turn begins with, and a thought that the chat template opens; None where stops count in thoughts."""
+        """Return the turn's given beginning, else "<think>" where the template opens one, or ""; None if stops count in it."""
         if request.thoughts != "skip" or not request.stop:
             return None
         beginning = request.prefill + self._chat.decode(forced)
@@ -319,7 +319,7 @@ class _Turn:
 
 
 def build_engine(settings: RunSettings, model: Any, chat: ChatTokenizer, accelerator: Any, out: Path) -> Engine:
-    """Build the engine: hf over the model, or vLLM, not synced; UsageError for vLLM in several processes or with ids.
+    """Build the engine: hf over the model, or vLLM, not synced yet; UsageError for vLLM in several processes or for ExpA.
 
     Raises:
         UsageError: vLLM in several processes, or for expanded actions.

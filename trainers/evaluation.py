@@ -72,7 +72,7 @@ class EvaluationResult:
     episodes: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def summary(self) -> dict[str, object]:
-        """Return the numbers for a result file, by kind if there are several; without a rate success is None, means are out."""
+        """Return the numbers for a result file, by kind if several; without a rate success is None, and means are left out."""
         summary: dict[str, object] = {**_rate_numbers(self.rate), "tasks": len(self.successes)}
         means = self.means if self.rate else {}
         summary |= {"clusters": len(set(self.clusters.values())), **means, "faults": self.faults}
@@ -80,7 +80,7 @@ class EvaluationResult:
         return {**summary, "kinds": parts} if len(parts) > 1 else summary
 
     def _kind_summary(self, kind: str) -> dict[str, object]:
-        """Return the summary of one kind of task, with its faults where any kind had faults."""
+        """Return success and number of tasks of one kind, and its faults where they are counted by kind."""
         successes = {task: value for task, value in self.successes.items() if self.kinds[task] == kind}
         summary = {**_rate_numbers(_rate(successes, self.clusters) if successes else None), "tasks": len(successes)}
         return summary | ({"faults": self.faults_by_kind[kind]} if self.faults_by_kind else {})
@@ -98,7 +98,7 @@ class EvaluationResult:
 
 
 def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) -> EvaluationResult:
-    """Play `count` tasks of a split once each, always the same ones, and pool what is measured in several environments.
+    """Play the same `count` tasks of a split once in each environment and pool the results; UsageError for no such split.
 
     Args:
         policy: who plays.
@@ -311,7 +311,7 @@ def curve_points(measured: EvaluationResult, prefix: str = "eval") -> dict[str, 
 
 
 def inspect_turns(run: Any, seed: int, episodes: int = EPISODES) -> dict[str, Any]:
-    """Play tasks of the training split and return what the policy's turns are like, as plain JSON; see `turn_stats`."""
+    """Play 64 training tasks and return what the turns are like, as `turn_stats` does; their tokens are not counted."""
     tasks = tasks_of_step(0, min(episodes, run.parts.train_size), run.parts.train_size, seed)
     sampled = run.parts.policy.sampled_tokens
     groups = play_groups(

@@ -170,7 +170,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         return {"item": asdict(lane.item), "fault": lane.fault, "walk": walk, "conversation": conversation}
 
     def stagger(self, limit: int) -> int:
-        """Play each lane on for a part of `limit` turns by its number, which are not trained on; return their count.
+        """Play lane n on for n / lanes of `limit` turns, which are not trained on; return how many turns were played.
 
         Lanes that all begin at their first turn make the first batches all openings.
         """

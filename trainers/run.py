@@ -92,7 +92,7 @@ class TrainingRun:
         self._save()
 
     def held_out_success(self, tasks: int) -> float:
-        """Return success on so many tasks of the evaluation split, always the same ones with the same draws."""
+        """Sync the weights; return success on so many evaluation tasks, always the same ones with the same draws."""
         self.weights_changed()
         return self.parts.processes.sums([self._evaluator.held_out(tasks)])[0]
 
@@ -256,7 +256,7 @@ class TrainingRun:
         self.parts.accelerator.end_training()
 
     def catch_up(self) -> None:
-        """Make the evaluation that the last step could not pay for."""
+        """Make the evaluation that the last step could not pay for, and save; nothing where it is made already."""
         if self._state["unmeasured"]:
             self._metrics.log(self.step, self._evaluate() | curve_points(self.paid))
             self._save()
@@ -336,7 +336,7 @@ class TrainingRun:
 
 @contextlib.contextmanager
 def open_run(settings: RunSettings, out: Path, spending: Costs | None = None) -> Iterator[TrainingRun]:
-    """Set a run up, as `TrainingRun` takes it, and close it whatever happens; a spent budget stops it with a checkpoint.
+    """Set a run up, make an evaluation left undone, and close it; BudgetSpent, after a checkpoint, if no more may be paid.
 
     Raises:
         BudgetSpent: nothing may be paid any more; what is finished is saved, and the message tells how to go on.

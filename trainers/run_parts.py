@@ -88,7 +88,7 @@ class RunParts:
         return self.main.size
 
     def environment(self) -> gym.Env[Any, Any]:
-        """Return a new environment of the run's kind."""
+        """Return a new environment of `env.id`, in the run's wrappers."""
         return gym.make(EnvSpec.from_json(self.spec))
 
     def share_episodes(self, count: int) -> list[tuple[gym.Env[Any, Any], int]]:

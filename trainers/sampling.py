@@ -115,7 +115,7 @@ class Player(Protocol):
 def play_groups(
     plan: Sequence[Planned], policy: Player, *, keep: bool = False, play: Play | None = None
 ) -> list[EpisodeGroup]:
-    """Play a plan; return its groups in order, without those of faults alone; the policy then forgets all, unless `keep`.
+    """Play a plan; return its groups in order but those of faults alone (AgentEnvsError if all are); forget, unless `keep`.
 
     Args:
         plan: of groups, as `plan_groups` makes it.

@@ -94,7 +94,7 @@ def episodes_of(settings: SFTSettings, run: TrainingRun) -> Iterator[Trajectory]
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line: train by SFT; exit with 2 for an error, 130 for Ctrl-C."""
     run_program("sft", SFTSettings, train)
 
 

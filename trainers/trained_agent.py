@@ -187,14 +187,14 @@ def differences(settings: Mapping[str, Any], env: gym.Env[Any, Any]) -> str:
 
 
 def _test_arguments(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield which arguments are others than those of training: none first, then those of each test."""
+    """Yield the arguments that differ from those of training: {} first, then those of `test_arguments` and of each test."""
     yield {}
     for other in (json.loads(settings["test_arguments"]), *json.loads(settings["tests"]).values()):
         yield {name: value for name, value in other.items() if name not in ("split", "wrappers")}
 
 
 def how_to_evaluate(settings: Any, folder: Path) -> str:
-    """Return the last lines of a run on the screen; "" where the model has expanded actions, which do not play by text."""
+    """Return lines that tell a run's evaluation command; "" where the model has expanded actions, which play by no text."""
     if head_is_in(folder / "model"):
         return ""
     return "\n".join(f"evaluate it: {line}" for line in evaluation_command(asdict(settings), folder).splitlines())

@@ -262,7 +262,7 @@ def rows_with_advantages(
 
 
 def bootstrap(point: DataPoint, value: float | None, settings: VerlogSettings) -> float | None:
-    """Return the bootstrap value behind a turn: 0 after the episode's end, else `value`, None within the batch."""
+    """Return the value behind a turn: 0 after its episode's end (by `released_truncation` a limit's too), else `value`."""
     if point.turn.terminated or (point.turn.truncated and settings.released_truncation):
         return 0.0
     return value
@@ -318,7 +318,7 @@ def inspect_policy(settings: VerlogSettings, run: TrainingRun, when: str) -> Non
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line: train by Verlog; exit with 2 for an error, 130 for Ctrl-C."""
     run_program("verlog", VerlogSettings, train)
 
 

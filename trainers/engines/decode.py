@@ -70,7 +70,7 @@ def allowed_table(allowed: Sequence[tuple[int, ...] | None], vocabulary: int) ->
 
 
 def draw(logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling, allowed: torch.Tensor | None = None) -> Draws:
-    """Draw a token from each row of logits.
+    """Draw a token from each row of logits, the likeliest at temperature 0; return ids, logprobs and entropies (nats).
 
     The filters come in this order: allowed ids, temperature, top-k, top-p. The cumulative distribution runs over token
     ids as they are numbered, in float64, so a change of rounding in the logits moves a draw only where the row's
@@ -181,7 +181,7 @@ class StopTexts:
 
 
 def end_ids(ids: Iterable[int] | None, model: object, tokenizer: PreTrainedTokenizerBase | None) -> frozenset[int]:
-    """Return the tokens that end a row: `ids`, else the model's and the tokenizer's own."""
+    """Return the tokens that end a row: `ids` if given, else those of the model's generation config and the tokenizer's."""
     if ids is not None:
         return frozenset(ids)
     own = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
@@ -245,7 +245,7 @@ class Slots:
         return {"attention_mask": mask, "past_key_values": self._cache, "use_cache": True}
 
     def drop(self, running: Sequence[int]) -> list[int] | None:
-        """Drop ended slots once they are an eighth; return the old slot of each that stays, None before; last rows fill gaps.
+        """Drop ended slots if they are an eighth; return the old slot of each that stays, else None; last rows fill gaps.
 
         Args:
             running: the slots whose rows still run, in their order.

@@ -24,7 +24,7 @@ _MOVING_ROPE = ("dynamic", "longrope")
 
 
 def check_cacheable(config: PretrainedConfig) -> None:
-    """Raise UsageError for cache layers but full attention, attention but sdpa or eager, or a RoPE that moves."""
+    """Raise UsageError for layers without full attention, attention code but sdpa and eager, or a RoPE that moves."""
     kinds = {type(layer).__name__ for layer in DynamicCache(config=config).layers} - {"DynamicLayer"}
     if kinds:
         raise UsageError(

@@ -105,7 +105,7 @@ def probe_logprobs(model: Any, probe: SyncProbe) -> list[list[float]]:
 
 
 def check_sync(logprobs: Sequence[Sequence[float]], expected: Sequence[Sequence[float]], tolerance: float) -> float:
-    """Return the largest gap of two engines' logprobs; StaleWeights above the tolerance or for NaN; UsageError for lengths.
+    """Return the largest gap between logprobs; StaleWeights if above the tolerance or NaN; UsageError for other lengths.
 
     Args:
         logprobs: the engine's, as `probe_logprobs` lays them out.
@@ -246,7 +246,7 @@ class VLLMEngine:
         return samples
 
     def sync(self, model: PreTrainedModel) -> float:
-        """Take over a trained model's weights; return the probe's largest gap; StaleWeights if large, UsageError for its kind.
+        """Take over trained weights and return the probe's largest gap; StaleWeights if too large; UsageError if LoRA differs.
 
         Returns:
             How far the engine's logprobs of the probe are from the model's, at most: worth logging, since a part that

@@ -171,7 +171,7 @@ def decision_trees(episodes: Iterable[EpisodeResult | Trajectory]) -> tuple[Deci
 
 
 def permutation_tasks(source: TaskSource, size: int, descending: bool, split: str = "test") -> tuple[Task, ...]:
-    """Return a source's first task of each permutation of a size and direction, in order; see below where some are missing.
+    """Return a source's first task of each permutation of `size` items, permutations in order; UsageError if one is missing.
 
     Raises UsageError: the source has no such tasks.
     """
@@ -188,7 +188,7 @@ def permutation_tasks(source: TaskSource, size: int, descending: bool, split: st
 
 
 def prune(tree: DecisionTree, fewest_swaps: bool = False) -> DecisionTree:
-    """Return the tree without implied comparisons: the paper's EARL*.
+    """Return the tree without implied comparisons (EARL*); with `fewest_swaps`, its swaps are also the fewest, at the end.
 
     Args:
         tree: any policy's.

@@ -136,7 +136,7 @@ def mean_curve(curves: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[fl
 
 
 def smoothing(count: int) -> int:
-    """Return over how many steps a curve of so many points is averaged: a twentieth, and not at all when it is short."""
+    """Return the window for smoothing a curve of so many points: a twentieth of them, 1 for fewer than 40."""
     return max(1, count // 20)
 
 

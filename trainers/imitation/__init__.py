@@ -13,7 +13,7 @@ from trainers.settings import WarmStartSettings
 
 
 def warm_start(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None:
-    """Fine-tune on demonstrations before RL starts, if settings ask for some."""
+    """Fine-tune on demonstrations before RL starts; nothing where the settings ask for 0."""
     if settings.demonstrations:
         from trainers.imitation.imitating import imitate
 

@@ -86,7 +86,7 @@ def direct_answers(env: gym.Env, split: str, count: int) -> Iterator[Trajectory]
 
 
 def own_successes(run: TrainingRun, episodes: int, samples_per_task: int, seed: int) -> Iterator[Trajectory]:
-    """Yield the model's own episodes that solved their task, from the weights of step 0, kept in OUT/accepted.jsonl.
+    """Yield the model's own solved episodes of step 0, kept in OUT/accepted.jsonl; UsageError for several processes.
 
     A run that was killed while it collected goes on with the next tasks; later the file is what is imitated.
 
@@ -274,7 +274,7 @@ class Settling:
         return bool(rule.every) and step % rule.every == 0 and not self._settled and step < self.last - rule.cooldown
 
     def add_measure(self, step: int, success: float) -> None:
-        """Take a measure; settle if the newest few are within a margin of the best before, which is half the reference."""
+        """Take a measure; settle if the newest few pass the best before by no margin, and that is half the reference."""
         self.measures.append([step, round(success, 4)])
         values = [value for _, value in self.measures]
         before, lately = values[: -self._rule.patience], values[-self._rule.patience :]

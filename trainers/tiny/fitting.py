@@ -108,7 +108,7 @@ def _opening_tags(env: gym.Env[Any, Any]) -> list[str]:
 
 
 def without_tags(texts: Sequence[str], tags: Sequence[str]) -> list[str]:
-    """Return texts cut at tags, which are left out; a part of a single word is no constant text any more."""
+    """Return texts cut at tags, which are left out, each part once; parts of one word are dropped; as they are without tags."""
     if not tags:
         return list(texts)
     cut = re.compile("|".join(map(re.escape, tags)))

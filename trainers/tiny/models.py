@@ -121,7 +121,7 @@ def tiny_model(
     tied: bool = False,
     theta: float = 10_000.0,
 ) -> LlamaForCausalLM:
-    """Return a model with random weights, the same ones for the same arguments; the global generator stays as it is.
+    """Return a model of a size with a seed's random weights, the global generator untouched; UsageError for another size.
 
     The weights start where names are easy to copy: every head looks for tokens like its own and passes on what it finds
     (queries and keys start equal, outputs as transposed orthogonal values; after the mimetic initialisation of arXiv

@@ -73,7 +73,7 @@ class ChatTokenizer:
         return self._rendered.characters
 
     def open(self, messages: Messages, tools: Sequence[Mapping[str, Any]] = ()) -> "Conversation":
-        """Return a conversation that stands where the assistant speaks; a last message of the assistant is gone on with.
+        """Return a conversation up to where the assistant speaks, or goes on with its last message; UsageError if refused.
 
         Raises:
             UsageError: the template refuses the messages.
@@ -232,7 +232,7 @@ class Conversation:
         self.append_sampled(ids, [0.0] * len(ids), turn)
 
     def observe(self, messages: Messages) -> None:
-        """Close the assistant's turn where it did not, append messages, and begin its next turn.
+        """Close the assistant's turn, append messages and begin its next; the assistant's messages go on within its turn.
 
         Messages of the assistant are text of its turn, and it goes on behind them: so histories grow where actions append.
 

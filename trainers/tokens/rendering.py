@@ -193,7 +193,7 @@ def _try_render(template: ChatTemplate, messages: Rows, tools: bool = False) -> 
 
 
 def _shows(template: ChatTemplate, messages: Rows) -> bool:
-    """Return whether all contents come out, in order: what moves before an earlier turn would be lost in a piece."""
+    """Return whether all contents come out, in order; False where one does not or the template refuses them."""
     text, place = _try_render(template, messages), 0
     for message in messages:
         start = text.find(message["content"], place)

@@ -56,14 +56,14 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 def remove_folder(path: Path) -> None:
-    """Rename a folder, then delete it, so that a kill never leaves a half-deleted folder under its name."""
+    """Rename a folder, then delete it, so that a kill leaves none half-deleted under its name; nothing where there is none."""
     if path.exists():
         part = path if path.name.endswith(PART) else path.rename(path.with_name(f"{path.name}{PART}"))
         shutil.rmtree(part)
 
 
 def _sync(path: Path) -> None:
-    """Put a file or a folder's list of names on disk; Windows cannot open a folder."""
+    """Put a file or a folder's list of names on disk; nothing for a folder on Windows, which cannot open it."""
     if path.is_dir() and sys.platform == "win32":
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -144,11 +144,11 @@ class Checkpoints:
         return path
 
     def latest(self) -> Checkpoint | None:
-        """Return the last sound checkpoint; what is damaged is skipped, with a line on standard error."""
+        """Return the last sound checkpoint, None for none; damaged ones are skipped, with a line on standard error."""
         return next(self._sound_checkpoints("step-"), None)
 
     def load(self, model: torch.nn.Module, optimiser: Optimiser) -> Checkpoint | None:
-        """Restore model, optimiser and random generators from the last sound checkpoint; return it, None for none.
+        """Restore model, optimiser and generators from the last sound checkpoint; return it or None; UsageError if unfit.
 
         Returns:
             The checkpoint; None where there is none and the run starts at its beginning.
@@ -203,7 +203,7 @@ class Checkpoints:
         return True
 
     def best(self) -> Checkpoint | None:
-        """Return the best checkpoint; of equals the earliest."""
+        """Return the checkpoint with the best metric, of equals the earliest; None where there is none."""
         return max(self._sound_checkpoints("best-"), key=lambda saved: (saved.metric, -saved.step), default=None)
 
     def load_best(self, model: torch.nn.Module) -> Checkpoint | None:
@@ -266,7 +266,7 @@ def _write_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FIL
 
 
 def _part_files(name: str) -> tuple[str, str]:
-    """Return the files of a further module: its weights, and its optimiser.
+    """Return the files of a further module, (weights, optimiser); UsageError for a name that is taken or no identifier.
 
     Raises:
         UsageError: the name is no identifier, or names a file that every checkpoint has.

@@ -150,7 +150,7 @@ def trained_states(model: torch.nn.Module, micro: MicroBatch) -> torch.Tensor:
 
 
 def laid_out(model: torch.nn.Module) -> float:
-    """Return the relative cost, for `micro_batches`, of a padding token or one of a shared beginning."""
+    """Return the cost of a padding or shared token, for `micro_batches`: 0.2 where rows are packed, else 1."""
     bare = bare_model(model)
     return LAID_OUT if packable(bare, _decoder(bare)) else 1.0
 

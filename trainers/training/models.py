@@ -152,7 +152,7 @@ def _with_lora(model: Any, settings: ModelSettings, seed: int) -> Any:
 
 
 def leave_out(model: torch.nn.Module, ids: Sequence[int]) -> None:
-    """Let a model never say some tokens: they have no chance in sampling, and none in any logprob.
+    """Let a model never say some tokens, in sampling and logprobs, and list them in its configuration; nothing for no ids.
 
     Its configuration says which, so that `load_model` leaves them out of the model that is saved. Others load the model whole.
     """
@@ -246,7 +246,7 @@ def _rename_class(path: Path) -> None:
 
 
 def build_model(settings: RunSettings, accelerator: Any) -> tuple[Any, ChatTokenizer, frozenset[int]]:
-    """Return the model on its device and the tokenizer of its conversations; `tiny:SIZE` is made here, from nothing.
+    """Return model, conversation tokenizer and, of a `tiny:SIZE` made here, tokens of prompt texts; UsageError if unfit.
 
     The third are the tokens of a tiny model that are whole texts of prompts, which its policy may be kept from saying.
 

@@ -249,7 +249,7 @@ class Processes:
         self.accelerator, self.device = accelerator, accelerator.device
 
     def check_shares(self, tasks: int, *standards: str) -> None:
-        """Refuse, with a UsageError, what several processes would not compute as one does; `standards` divide rewards."""
+        """Raise UsageError for tasks not shared evenly, and, of several processes, for `batch_std` or `batch` standards."""
         count = self.accelerator.num_processes
         if tasks % count:
             raise UsageError(f"{tasks} tasks or rows a step do not share evenly among {count} processes")

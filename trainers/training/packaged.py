@@ -42,7 +42,7 @@ MODELS = {
 
 
 def model_place(name: str) -> str:
-    """Return the folder of a packaged model, converted now if it has not been; any other name as it is.
+    """Return a packaged model's folder, converted at first use; any other name as it is; UsageError if missing or damaged.
 
     Processes that ask at once wait for the one that converts. Once converted it needs neither the package nor a network.
 

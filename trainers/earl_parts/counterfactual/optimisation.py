@@ -88,7 +88,7 @@ class CounterfactualSettings:
 
 
 def _check_rule(rule: str) -> None:
-    """Raise UsageError unless the rule is a known one."""
+    """Raise UsageError unless the rule is `paper` or `released`."""
     if rule not in DEFAULT_SAMPLING:
         raise UsageError(f"rule={rule!r}: {' or '.join(DEFAULT_SAMPLING)}")
 
@@ -142,7 +142,7 @@ def draw_position(log_weights: Sequence[float], settings: CounterfactualSettings
 
 
 def uniform_of(key: str) -> float:
-    """Return the uniform in [0, 1) that draws the position of an episode, which its key names."""
+    """Return the uniform in [0, 1) that draws an episode's position: always the same for the same key."""
     return random.Random(f"counterfactual:{key}").random()
 
 
@@ -194,7 +194,7 @@ class RouteChoice:
         return dict(self._averages)
 
     def restore(self, state: Mapping[str, float]) -> None:
-        """Go on from a checkpoint.
+        """Go on from a checkpoint's averages; UsageError where it was written with other routing actions.
 
         Raises:
             UsageError: it was written with other routing actions.

@@ -104,7 +104,7 @@ def position_logweights(
 def free_places(
     sequence: TokenSequence, decode: Callable[[Sequence[int]], str], tags: Sequence[str]
 ) -> tuple[int, ...]:
-    """Return the sampled tokens before which no call stands open: what is forced within one would be a part of it.
+    """Return the places of sampled tokens before which no call stands open: what is forced in one would be a part of it.
 
     A call is open from the first sign of its opening tag to the last of its closing one.
 
@@ -214,7 +214,7 @@ def _policy_logprobs(policy: LinearHead, states: torch.Tensor, legal: torch.Tens
 def _passes(
     bare: Any, sequences: Sequence[TokenSequence], sites: Sequence[tuple[int, ...]], tokens: Sequence[int]
 ) -> Iterator[tuple[list[int], torch.Tensor]]:
-    """Yield the rows of each pass, and the states that predict the inserted tokens at all their places, one after another.
+    """Yield each pass's row numbers, longest rows first, and states at all inserted tokens; rows without a place are out.
 
     States are (places, tokens, width). Rows without a place are left out; what follows a row's last place is cut off.
     """

@@ -132,7 +132,7 @@ def expanded_demonstrations(
     seed: int = 0,
     first: int = 0,
 ) -> Iterator[Trajectory]:
-    """Yield episodes of a split's tasks, the same ones for the same arguments.
+    """Yield episodes of a split's tasks, the same for the same arguments; UsageError for no expanded actions or strategy.
 
     Args:
         env: an environment with expanded actions whose class has a solver.

@@ -182,7 +182,7 @@ class ExpandedPlayer:
         return episodes
 
     def _env(self, spec: str, place: int) -> gym.Env[Any, Any]:
-        """Return environment number `place` of a spec's pool; a new one is made and checked, with a UsageError, once."""
+        """Return environment number `place` of a spec's pool; a new one is made, and checked (UsageError), once."""
         pool = self._envs.setdefault(spec, [])
         if place == len(pool):
             env = gym.make(EnvSpec.from_json(spec))
@@ -273,7 +273,7 @@ class LockStep:
             self._rows[place].walker.take(first + token, logprob, entropy)
 
     def _forward(self) -> None:
-        """Feed every slot its next token."""
+        """Feed every slot its next token, and keep the last hidden states."""
         tokens, positions = zip(*(row.feed() for row in self._rows), strict=True)
         inputs, places = (torch.tensor(numbers, device=self._device).unsqueeze(1) for numbers in (tokens, positions))
         self._states = self._read(input_ids=inputs, position_ids=places, **self._slots.next_pass())
