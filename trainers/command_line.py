@@ -32,7 +32,7 @@ def in_order(kind: type[S]) -> type[S]:
 
 
 def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> tuple[S, Path]:
-    """Return settings of preset and options, or of a `--resume`d run, and the folder; UsageError for bad ones or a run there.
+    """Read settings (preset, options, `--resume`), write them into the run's folder, return both; UsageError for bad ones.
 
     `--preset NAME` starts from `trainers/presets/PROGRAM/NAME.toml`, or from a file; every other option changes one setting.
     `--resume DIR` goes on with the settings that the run began with; only those that `kind.ON_RESUME` names, if it has that,

@@ -311,7 +311,7 @@ def curve_points(measured: EvaluationResult, prefix: str = "eval") -> dict[str, 
 
 
 def inspect_turns(run: Any, seed: int, episodes: int = EPISODES) -> dict[str, Any]:
-    """Play 64 training tasks and return what the turns are like, as `turn_stats` does; their tokens are not counted."""
+    """Play `episodes` training tasks and return what the turns are like, as `turn_stats` does; their tokens do not count."""
     tasks = tasks_of_step(0, min(episodes, run.parts.train_size), run.parts.train_size, seed)
     sampled = run.parts.policy.sampled_tokens
     groups = play_groups(
