@@ -26,7 +26,7 @@ AGENTS = {
 
 
 def agent_class(name: str) -> type:
-    """Return the class of a short name.
+    """Import and return the agent class of a short name among AGENTS; UsageError for any other name.
 
     Raises:
         UsageError: there is no such agent.

@@ -27,7 +27,7 @@ from agent_envs.rollout.run_many import run_many
 
 
 def sample(env_id: str, policy: Policy, out: Path, *, tasks: int, samples: int, split: str, keep_all: bool) -> int:
-    """Write the solved episodes of each task, and return how many tasks were solved; tasks in the file are not played again.
+    """Append each task's shortest solved episode (`keep_all`: every one) to `out`, skipping tasks there; count those solved.
 
     Raises:
         UsageError: the split is the test split.
@@ -53,7 +53,7 @@ def sample(env_id: str, policy: Policy, out: Path, *, tasks: int, samples: int, 
 
 
 def named_options(pairs: list[str], option: str = "--agent-arg") -> dict[str, Any]:
-    """Return `NAME=VALUE` pairs, their values as JSON where they are; UsageError without an =."""
+    """Return `NAME=VALUE` pairs as a dict, a value as JSON if it parses, else as text; UsageError without an =."""
     options: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -67,7 +67,7 @@ def named_options(pairs: list[str], option: str = "--agent-arg") -> dict[str, An
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line."""
+    """Run the command line and print how many tasks were solved; return 0, or 2 for an error, told on standard error."""
     parser = argparse.ArgumentParser(prog="python -m baselines.best_of_n", description=__doc__.partition("\n")[0])
     parser.add_argument("env", help="an id, as SearchQA")
     parser.add_argument("--agent", required=True, help="baseline:NAME, openai:MODEL@URL, ...")

@@ -38,7 +38,7 @@ class TurnModel:
     def reply(
         self, messages: Sequence[dict[str, Any]], stop: Sequence[str] = (), tools: Sequence[dict[str, Any]] = ()
     ) -> ChatReply:
-        """Return the whole reply; tokens and calls are counted.
+        """Ask the model and return its whole reply; calls and tokens add to `usage`; EnvFault where it fails for good.
 
         Raises:
             EnvFault: the service failed for good.
@@ -114,7 +114,7 @@ class ChatAgent:
         raise NotImplementedError
 
     def _reply(self, request: Request) -> Reply:
-        """Write the turn's action with the model; a fault carries the usage of the turn's earlier calls."""
+        """Return the turn's action and usage; an EnvFault or BudgetSpent leaves with the usage of the turn's earlier calls."""
         model = TurnModel(self._port, request, self._max_tokens)
         try:
             action = self.turn(EpisodeView.of(request), model)

@@ -17,7 +17,7 @@ class ChainOfThought(Direct):
     prompts = "cot"
 
     def turn(self, view: EpisodeView, model: TurnModel) -> str:
-        """Return the reasoning, and the answer behind it."""
+        """Return the model's text before `<answer>` or `####` (all of it without them) in <think>, and its answer behind."""
         reply = model.ask([user(prompt(self.prompts, "turn", question=view.question, form=view.form))])
         reasoning = reply.partition("<answer>")[0].partition("####")[0].strip()
         answer = view.answer(reply)

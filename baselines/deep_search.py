@@ -29,7 +29,7 @@ class DeepSearch(ChatAgent):
         self.notes = notes
 
     def turn(self, view: EpisodeView, model: TurnModel) -> str:
-        """Ask the model for the next turn, shown its notes so far, what was done, and the newest evidence."""
+        """Return the model's next turn, asked with the task, the end of its notes, what was done, and the newest evidence."""
         thoughts = [
             f"{n}. {thought.strip()}" for n, text in enumerate(view.actions, 1) for thought in _THOUGHT.findall(text)
         ]

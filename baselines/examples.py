@@ -13,7 +13,7 @@ SPLIT, TASK, MOST = "train", 0, 700
 
 
 def worked(env_id: str) -> str:
-    """Return the text of an episode: the question, turns, and what came back, cut."""
+    """Play train task 0 with the solver; return its question, actions, and observations cut to 700 characters, as text."""
     env = gym.make(f"agent_envs/{env_id}-v0")
     _, info = env.reset(seed=0, options={"task": TASK, "split": SPLIT})
     question = str(info["messages"][-1]["content"]).rpartition("Question: ")[2].strip()
@@ -25,7 +25,7 @@ def worked(env_id: str) -> str:
 
 
 def main() -> None:
-    """Play each example and write it as a file of `examples`."""
+    """Play each example with the solver and write it over its file in the folder `examples`."""
     (FOLDER / "examples").mkdir(exist_ok=True)
     for name, env_id in EXAMPLES.items():
         head = f"Made by python -m baselines.examples: {env_id}-v0, split {SPLIT}, task {TASK}, played by the solver."

@@ -25,7 +25,7 @@ class ForcedAnswer(TagAgent):
         self.turns = turns
 
     def turn(self, view: EpisodeView, model: TurnModel) -> str:
-        """Return a free turn, or the answer once they are used."""
+        """Return TagAgent's turn in the first `turns` turns; later, or when forced, the answer from all documents."""
         if len(view.actions) < self.turns and not view.forced:
             return super().turn(view, model)
         slots = {"question": view.question, "documents": view.documents, "form": view.form}

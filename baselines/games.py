@@ -31,7 +31,7 @@ class GameAgent(ChatAgent):
         self.name = f"{self.name}/{condition}-{history}"
 
     def turn(self, view: EpisodeView, model: TurnModel) -> str:
-        """Return the model's next action, given the last turns, without their thoughts unless they are kept."""
+        """Return the model's action, shown the prompt, the condition's rule and the last `history` turns (thoughts if kept)."""
         first = next((n for n, row in enumerate(view.messages) if row["role"] == "assistant"), len(view.messages))
         head, rows = list(view.messages[:first]), list(view.messages[first:])
         past = [n for n, row in enumerate(rows) if row["role"] == "assistant"]

@@ -32,7 +32,7 @@ class IRCoT(ChatAgent):
         self.followups = followups
 
     def turn(self, view: EpisodeView, model: TurnModel) -> str:
-        """Return a search while sentences lead on (first the question itself), then the reader's answer."""
+        """Return a search (the question, then each new thought) till searches end or a thought concludes; then the answer."""
         if not view.searches and not view.must_answer:
             return view.search(view.question)
         thoughts = [thought.strip() for text in view.actions for thought in _THOUGHT.findall(text)]
@@ -50,7 +50,7 @@ class IRCoT(ChatAgent):
         return view.answer(model.ask([user(prompt("ircot", "reader", **slots))]))
 
     def _next(self, view: EpisodeView, thoughts: list[str], model: TurnModel) -> str:
-        """Ask for the next sentence of thought: the reply's first, or the whole reply where it ends the reasoning."""
+        """Return the next thought: the reply's first sentence; the whole reply if it has none or says `answer is`."""
         slots = {"question": view.question, "documents": view.documents, "thoughts": joined(thoughts)}
         reply = " ".join(model.ask([user(prompt("ircot", "next", **slots))]).split())
         first = _SENTENCE.match(reply)

@@ -15,7 +15,7 @@ _RULES = "\nQuestion: {}"
 
 
 def read_law(rows: Sequence[dict[str, Any]], question: str, errors: Errors) -> str:
-    """Return the next action where the task's tags are offered, and an answer from the results in the prompt elsewhere."""
+    """Return the next search or answer if the prompt offers `<keyword>`, else an answer from the results in the prompt."""
     system = [row for row in rows if row["role"] == "system"]
     rest = [dict(row) for row in rows if row["role"] != "system"]
     prompt = str(rest[0]["content"])

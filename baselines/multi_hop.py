@@ -29,7 +29,7 @@ class MultiHop:
 
 
 def search_on(request: Request) -> str:
-    """Return the next search, for the question or its first missing fact, or the answer once none is missing."""
+    """Return a search for the question or the first missing fact, the answer once all are known, a guess if it cannot go on."""
     rows = [(str(row["role"]), str(row["content"])) for row in request.messages]
     prompt, *later = in_tags(rows, "information")
     question = prompt.rpartition("Question: ")[2].strip()
@@ -51,13 +51,13 @@ def search_on(request: Request) -> str:
 
 
 def _is_last(prompt: str, queries: Sequence[str]) -> bool:
-    """Return whether the prompt's limits leave nothing but an answer."""
+    """Return whether the prompt's limits on searches or turns leave nothing but an answer; False where it names none."""
     limits = _LIMITS.search(prompt)
     return limits is not None and (len(queries) >= int(limits[1]) or len(queries) + 1 >= int(limits[2]))
 
 
 def _answer(plan: ParsedQuestion, ways: Sequence[ChainProgress]) -> str:
-    """Return the answer that follows from the facts: a value, yes or no, a gap of years, or a name."""
+    """Return the answer by `comparison`: a value if "", yes or no for "same", years for "gap", else the first or last name."""
     values = [way.value for way in ways]
     if plan.comparison == "same":
         return "yes" if values[0] == values[1] else "no"

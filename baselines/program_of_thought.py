@@ -22,7 +22,7 @@ class ProgramOfThought(ChatAgent):
     short = "program_of_thought"
 
     def turn(self, view: EpisodeView, model: TurnModel) -> str:
-        """Return the program where the environment runs it, else the answer that it printed."""
+        """Return a call of the model's program, its answer if it is run here, or, after evidence, the newest's last line."""
         if view.evidence or view.forced:
             return view.answer(_last_line(view.evidence[-1]) if view.evidence else "")
         program = self.program(view, model)

@@ -20,7 +20,7 @@ class PromptedTools(TagAgent):
 
 
 def example_for(view: EpisodeView) -> str:
-    """Return the worked episode of the family whose tags the view has; "(no example)" without one."""
+    """Return the first worked episode whose verb the view has: legal, tools, search_qa, calculator; else "(no example)"."""
     for name, verb in (
         ("legal", "semantic"),
         ("tools", "browse"),

@@ -16,7 +16,7 @@ class RAG(ChatAgent):
     short = "rag"
 
     def turn(self, view: EpisodeView, model: TurnModel) -> str:
-        """Return the search in the first turn, the answer in the second."""
+        """Return a search for the question; once one was made, or none may be, the answer from all documents."""
         if not view.searches and not view.must_answer:
             return view.search(view.question)
         slots = {"question": view.question, "documents": view.documents, "form": view.form}

@@ -21,7 +21,7 @@ class ReAct(ChatAgent):
     short = "react"
 
     def turn(self, view: EpisodeView, model: TurnModel) -> str:
-        """Return the environment's action for the model's line."""
+        """Return the model's Action line as a call; an answer if it names no tool or is forced; in games, the reply itself."""
         tools = {tool["function"]["name"]: tool["function"].get("description", "") for tool in view.tools}
         verbs = list(tools or view.verbs)
         if not verbs:  # a game: its own prompt has the actions, and a form with thoughts of its own
@@ -35,7 +35,7 @@ class ReAct(ChatAgent):
         return prefix + view.answer(match[2] if match else reply)
 
     def _messages(self, view: EpisodeView, tools: dict[str, str]) -> list[dict[str, Any]]:
-        """Write the episode as ReAct's conversation: the task, and thoughts, actions and observations in lines."""
+        """Return the episode as ReAct's conversation: system, question, then thoughts, actions and observations in lines."""
         lines = "\n".join(f"{name}[text] - {' '.join(text.split())}" for name, text in tools.items())
         cite = ", and behind it [sources: ID; ID]" if "[sources:" in view.instructions else ""
         limits = {

@@ -14,6 +14,6 @@ class Errors:
     seed: int = 0
 
     def strikes(self, kind: str, *about: object) -> bool:
-        """Return whether an error of a kind happens."""
+        """Return whether an error of a kind strikes, by a draw from the seed, the kind and what it is about, ever the same."""
         draw = random.Random(f"{self.seed}:{kind}:{about}").random()
         return draw < float(getattr(self, kind))

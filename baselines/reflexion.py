@@ -46,7 +46,7 @@ class Reflexion(TagAgent):
         return f"{text}\n\n{prompt('reflexion', 'recall', notes=joined(self.notes))}" if self.notes else text
 
     def reflect(self, transcript: str, key: str) -> None:
-        """Add a note on a failed attempt."""
+        """Ask the model for a note on a failed attempt, shown the end of its transcript, and add it to the notes."""
         model = TurnModel(self._port, Request(f"{key}/reflection", 0, ()), self._max_tokens)
         text = prompt("reflexion", "reflect", transcript=transcript[-MOST_TRANSCRIPT:])
         self.notes.append(model.ask([user(text)]).strip())
@@ -55,7 +55,7 @@ class Reflexion(TagAgent):
 def attempts(
     env: gym.Env[Any, Any], task: int, split: str, trials: int, model: Any, **options: Any
 ) -> tuple[int, list[str]]:
-    """Return the attempt in which a task was solved, 0 for none, and the notes."""
+    """Play a task up to `trials` times, reflecting between; return the attempt that solved it (0: none) and the notes."""
     agent = Reflexion(model, **options)
     for trial in range(1, trials + 1):
         plan = [Planned(f"reflexion/{task}/{trial}", spec_json(env), task, split, trial)]
@@ -71,7 +71,7 @@ def attempts(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line."""
+    """Run the command line and print the tasks solved within each trial; return 0, or 2 for an error, told on stderr."""
     parser = argparse.ArgumentParser(prog="python -m baselines.reflexion", description=__doc__.partition("\n")[0])
     parser.add_argument("env", help="an id, as SearchQA")
     parser.add_argument("--agent-arg", action="append", default=[], help="model=openai:MODEL@URL and its options")

@@ -56,7 +56,7 @@ class ScriptedReader:
         self.errors, self.name = errors, name
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
-        """Return the reader's reply by the kind of question (law, calculation or research), as a native call if it searches."""
+        """Return the reply by kind of question (law, calculation, research); a search is a native call if tools are given."""
         inputs = ReaderInput.of(request)
         if "[sources:" in inputs.rules:
             text = read_law(inputs.rows, inputs.question, self.errors)
@@ -72,7 +72,7 @@ class ScriptedReader:
         return ChatReply("", (ToolCall(f"call_{inputs.own}", "search", canonical_json({"query": call[1]})),), tokens)
 
     def _compute(self, expression: str, inputs: "ReaderInput", draw: int) -> str:
-        """Compute an expression as the rules ask: by a tool, from its result, or by hand, where it may err at single steps."""
+        """Return a program, a calculator call or its result, by the rules; else a sum by hand that may err; 0 if unreadable."""
         if "<python>" in inputs.rules:
             return f"<python>print(round({expression}, 3))</python>"
         results = _RESULT.findall("\n".join(inputs.back))
@@ -88,7 +88,7 @@ class ScriptedReader:
         return f"The steps give this.\n#### {number_text(value)}"
 
     def _research(self, inputs: "ReaderInput") -> str:
-        """Take notes on the pages, some of them missed by chance; the form follows from the rules."""
+        """Return notes on pages (some missed by chance; "None." without any) if notes alone are asked for, else an action."""
         pages = [page for page in inputs.pages if not self.errors.strikes("missed_fact", inputs.question, page.title)]
         notes = " ".join(f'Doc {n}(Title: "{page.title}") {page.text}' for n, page in enumerate(pages, 1))
         if "Write down what of them helps" in inputs.rules:
@@ -97,7 +97,7 @@ class ScriptedReader:
         return prefix + self._act(inputs, pages)
 
     def _act(self, inputs: "ReaderInput", pages: list[SearchDocument]) -> str:
-        """Choose the next search or the answer from the facts so far, in the form that the rules ask for."""
+        """Return the next search, or the answer so far if none is missing or allowed, in the form that the rules ask for."""
         plan = parse_question(inputs.question, wordings())
         about = [SearchDocument(page.title.removesuffix(_SHEET), page.text) for page in pages]
         ways = [follow(side, about) for side in plan.sides] if plan else []
@@ -147,7 +147,7 @@ class ReaderInput:
 
     @staticmethod
     def of(request: ChatRequest) -> "ReaderInput":
-        """Parse a request: its rules, its question, and the pages shown so far, each once."""
+        """Parse a request: rules without documents, newest question ("" if none), pages each once, count of own turns."""
         rows = tuple(dict(row) for row in request.messages)
         texts = tuple(str(row["content"] or "") for row in rows)
         others = [text for row, text in zip(rows, texts, strict=True) if row["role"] in ("system", "user")]
@@ -175,7 +175,7 @@ class ReaderInput:
 
     @property
     def may_search(self) -> bool:
-        """Whether a search is offered and granted, and this is not the last turn."""
+        """Whether a search is offered, the limits leave one and a later turn, and the newest message sets no beginning."""
         offered = self.offered or "<search>" in self.rules or "search[" in self.rules
         limits = {name: int(number) for number, name in reversed(_LIMIT.findall(self.rules))}
         last = self.own + 1 >= limits.get("turns", 10**6) or self.own >= limits.get("searches", 10**6)
@@ -196,7 +196,7 @@ def wordings() -> Wordings:
 
 
 def conclusion(plan: ParsedQuestion, ways: list[ChainProgress], off: int) -> str:
-    """Return the answer that followed chains come to, a guess where they do not end; `off` is an error of arithmetic."""
+    """Return the chains' answer: a value or "unknown", yes or no, years apart plus `off`, or a name; unknown years are 0."""
     if not plan.comparison:
         return ways[0].value or "unknown"
     one, other = ways

@@ -32,7 +32,7 @@ class SearchO1(ChatAgent):
         self.searches = searches
 
     def turn(self, view: EpisodeView, model: TurnModel) -> str:
-        """Return the next stretch of reasoning, begun with notes on the last search: a new search, or the answer."""
+        """Return reasoning, led by notes on the newest results, with a search; with the answer if it is last or a repeat."""
         notes = ""
         if view.actions and view.evidence:
             notes = self._read(view, model)
@@ -51,7 +51,7 @@ class SearchO1(ChatAgent):
         return prefix + view.answer(reply if not query else reply.partition("<search>")[0])
 
     def _read(self, view: EpisodeView, model: TurnModel) -> str:
-        """Ask the model for notes on the newest documents, given the first, the last and all searching steps."""
+        """Return the model's notes on the newest documents, shown the first, the last 4 and all searching steps."""
         steps = [_plain_step(text) for text in view.actions]
         last_steps = [
             step for n, step in enumerate(steps) if n == 0 or n >= len(steps) - LAST_STEPS or "Searched:" in step

@@ -37,7 +37,7 @@ class SelfConsistency(ChatAgent):
         self.name = f"{self.name}/{of}x{samples}"
 
     def turn(self, view: EpisodeView, model: TurnModel) -> str:
-        """Return the action of the majority."""
+        """Return the first sample whose ballot, the action without thoughts, most of the `samples` draws share."""
         model.temperature = self.temperature
         turns = []
         for draw in range(self.samples):

@@ -37,7 +37,7 @@ class SortingAgent:
         self._algorithm, self._env = algorithm, env
 
     def begin(self, env: gym.Env[Any, Any]) -> "SortingAgent":
-        """Return this agent for one episode of `env`.
+        """Return a new agent for one episode of `env`; UsageError if its task is not sorting, or of a size it is not for.
 
         Raises:
             UsageError: its task is no sorting task, or has more items than the algorithm is for.
@@ -59,7 +59,7 @@ class SortingAgent:
         return [Reply(self._action()) for _ in requests]
 
     def _action(self) -> str | int:
-        """Return the algorithm's next action, as an expanded action or in tags; "finished" when there is none."""
+        """Return the next action, expanded or in tags; with none left the expanded end, or the answer "finished" in tags."""
         assert self._env is not None
         core = core_of(self._env)
         move = next_step(self._algorithm, core.trajectory)
@@ -69,7 +69,7 @@ class SortingAgent:
 
 
 def next_step(algorithm: str, trajectory: Trajectory) -> Move | None:
-    """Return the algorithm's next call after those of the trajectory, which must be its own; None at its end."""
+    """Return the algorithm's next call after the trajectory's; None at its end; UsageError if those are not its own."""
     assert trajectory.task is not None
     data: SortData = trajectory.task.data
     moves, answer = ALGORITHMS[algorithm](data.size), None

@@ -58,7 +58,7 @@ def choice_of(row: TableRow, column: Column, args: argparse.Namespace) -> Choice
 
 
 def planned(table: PublishedTable, args: argparse.Namespace, agents: Collection[str]) -> Iterator[PlannedCell]:
-    """Yield the cells of the inference rows, or of the baselines named alone; one without data is marked as missing."""
+    """Yield the inference rows' cells, or those of `agents` alone if any; one without data tells what is missing."""
     for row in table.rows:
         for column in table.columns if row.agent and (not agents or row.agent in agents) else ():
             try:
@@ -70,7 +70,7 @@ def planned(table: PublishedTable, args: argparse.Namespace, agents: Collection[
 
 
 def size_of(row: TableRow, column: Column, choice: Choice) -> tuple[int, tuple[int, int]]:
-    """Return the episodes of a cell, and the tokens of one that uses all its turns.
+    """Return upper estimates: a cell's episodes, and (input, output) tokens of one episode; (0, 0) for a row without a model.
 
     Both are upper estimates: a split may repeat tasks, which are played once. A token is four characters of the prompt, and
     results are assumed.
@@ -94,7 +94,7 @@ def size_of(row: TableRow, column: Column, choice: Choice) -> tuple[int, tuple[i
 
 
 def settings_of(row: TableRow, args: argparse.Namespace) -> Settings:
-    """Return the run settings of a row."""
+    """Return a row's run settings; a row that asks a model has `--agent` and `--agent-arg` over its own options."""
     options = (
         dict(row.options) if row.model_free else {**row.options, "model": args.agent, **named_options(args.agent_arg)}
     )
@@ -103,7 +103,7 @@ def settings_of(row: TableRow, args: argparse.Namespace) -> Settings:
 
 
 def play(cell: PlannedCell, args: argparse.Namespace) -> Result:
-    """Play a cell, or what is left of it; its run is a folder that `agent-envs report` and `view` read."""
+    """Play a cell's unfinished episodes in its folder under `--out`, which report and view read; return the result."""
     suite = adhoc_suite(choice_of(cell.row, cell.column, args))
     folder = args.out / _slug(cell.row.method) / _slug(cell.column.name)
     with progress_bar(f"{cell.row.method}: {cell.column.name}") as progress:
@@ -111,7 +111,7 @@ def play(cell: PlannedCell, args: argparse.Namespace) -> Result:
 
 
 def published(table: PublishedTable) -> dict[str, list[tuple[str, dict[str, Any]]]]:
-    """Return the published values by method, each with its base model; nothing where the file is not on this machine."""
+    """Return (base model or "", values) by method; {} without AGENT_ENVS_DATA, its file or this table in it."""
     path = Path(os.environ.get("AGENT_ENVS_DATA", ""), "published", "published.json")
     if not os.environ.get("AGENT_ENVS_DATA") or not path.is_file():
         return {}
@@ -124,7 +124,7 @@ def published(table: PublishedTable) -> dict[str, list[tuple[str, dict[str, Any]
 
 
 def print_plan(table: PublishedTable, cells: Sequence[PlannedCell], args: argparse.Namespace) -> None:
-    """Print the planned cells, and an upper estimate of their cost."""
+    """Print the planned cells, an upper estimate of tokens and cost, and the trained rows, which are not played."""
     price = load_prices(args.prices).price(args.agent)
     rows: list[list[str]] = []
     total = 0.0
@@ -147,7 +147,7 @@ def print_plan(table: PublishedTable, cells: Sequence[PlannedCell], args: argpar
 
 
 def print_results(table: PublishedTable, results: Cells) -> None:
-    """Print our results, and below each row the published numbers of its method."""
+    """Print our results with each method's published numbers below, then results by turn limit, marked cells and the note."""
     columns = [column for column in table.columns if not column.turn_limits]
     heads = ["row", *(column.name for column in columns), *table.measures, *(["Avg."] if table.average else [])]
     printed = published(table)
@@ -183,7 +183,7 @@ def _print_limits(table: PublishedTable, results: Cells) -> None:
 
 
 def _rate(result: Result | None, scale: int) -> str:
-    """Format a success rate with its interval on the table's scale; "(part)" if episodes are missing."""
+    """Format a success rate with its interval on the table's scale; "no data" for None, "(part)" if episodes are missing."""
     if result is None:
         return "no data"
     rate = result.summaries[0].success
@@ -195,7 +195,7 @@ def _rate(result: Result | None, scale: int) -> str:
 
 
 def _measures(table: PublishedTable, ours: Sequence[Result | None]) -> list[str]:
-    """Format the measures of the first column's result; "-" where it has none."""
+    """Format the measures of the first column's result to 3 digits; "-" for one that it lacks, for all without a result."""
     result = ours[0] if ours else None
     if result is None:
         return ["-"] * len(table.measures)
@@ -205,7 +205,7 @@ def _measures(table: PublishedTable, ours: Sequence[Result | None]) -> list[str]
 
 
 def _average(table: PublishedTable, ours: Sequence[Result | None]) -> list[str]:
-    """Format the mean over the columns, or the count of columns that are here; [] for a table without an average."""
+    """Format the columns' plain mean and interval; "N of M columns" if some are missing; [] for a table without one."""
     if not table.average:
         return []
     rates = [each.summaries[0].success for each in ours if each is not None]
@@ -228,7 +228,7 @@ def _slug(name: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line."""
+    """Run the command line; return 0, 3 if a cell is missing or incomplete, or 2 for an error, told on standard error."""
     parser = argparse.ArgumentParser(
         prog="python -m baselines.table", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -258,7 +258,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(table: PublishedTable, args: argparse.Namespace) -> int:
-    """Plan, play and print the table, or only plan it (`--dry-run`); return 3 if a cell is missing or incomplete, else 0."""
+    """Print the plan; unless `--dry-run`, play it and print results; return 3 if a cell is missing or incomplete, else 0."""
     agents = {name for name in args.rows.split(",") if name}
     baselines = sorted({row.agent for row in table.rows} - {""})
     if unknown := agents - set(baselines):

@@ -17,7 +17,7 @@ class TagAgent(ChatAgent):
     section = "tags"
 
     def turn(self, view: EpisodeView, model: TurnModel) -> str:
-        """Return the model's turn."""
+        """Return the model's turn, native calls in the canonical text."""
         return model.reply([system(self.instruction(view)), *view.messages], view.stop, view.tools).canonical
 
     def instruction(self, view: EpisodeView) -> str:

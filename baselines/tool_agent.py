@@ -18,7 +18,7 @@ class ToolAgent(ChatAgent):
     section = "native"
 
     def turn(self, view: EpisodeView, model: TurnModel) -> str:
-        """Return the model's turn, its calls in the canonical text; UsageError where there are no native tools."""
+        """Return the model's turn, calls in the canonical text; UsageError without native tools, unless an answer is forced."""
         if not view.tools and not view.forced:
             raise UsageError(
                 f"baseline {self.short}: this environment offers no native tools; baseline:tag_agent plays it"

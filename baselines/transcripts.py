@@ -34,7 +34,7 @@ EXAMPLES: dict[str, tuple[str, dict[str, Any], ChatModel | None]] = {
 
 
 def transcripts() -> str:
-    """Play an episode of each baseline and return them all as Markdown, long ones cut."""
+    """Play dev task 4 of each baseline's example; return the first 3 turns of each as Markdown, texts cut to 160 letters."""
     parts = []
     for name in AGENTS:
         env_id, arguments, model = EXAMPLES.get(name, ("SearchQA", {}, None))
@@ -61,7 +61,7 @@ def _short(text: str) -> str:
 
 
 def main() -> None:
-    """Write the page anew behind its mark."""
+    """Write docs/baselines.md anew behind its mark, with the transcripts."""
     head = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
     PAGE.write_text(f"{head}{MARK}\n\n{transcripts().rstrip()}\n", encoding="utf-8")
 

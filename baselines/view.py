@@ -53,7 +53,7 @@ class EpisodeView:
 
     @staticmethod
     def of(request: Request) -> "EpisodeView":
-        """Return the view of a request."""
+        """Parse a request: the prompt, its question behind the last "Question: ", own actions, evidence, tools and tags."""
         messages = tuple(request.messages_since(0))
         first = next((n for n, row in enumerate(messages) if row["role"] == "assistant"), len(messages))
         head = [str(row["content"]) for row in messages[:first] if row["role"] != "tool"]
@@ -71,7 +71,7 @@ class EpisodeView:
         )
 
     def limit(self, what: str) -> int:
-        """Return the number of `searches` or `turns` that the prompt grants in all."""
+        """Return the first limit of `searches` or `turns` that the prompt grants; NO_LIMIT where it names none."""
         return next((int(number) for number, name in _LIMIT.findall(self.instructions) if name == what), NO_LIMIT)
 
     @property
@@ -93,7 +93,7 @@ class EpisodeView:
         return self.forced or last or self.searches >= self.limit("searches") or not self.search_verb
 
     def search(self, query: str, thought: str = "") -> str:
-        """Return the action that searches."""
+        """Return the action that searches for a query with the view's verb, behind the thought in <think> if there is one."""
         return (
             f"<think>{thought}</think>\n{self.call(self.search_verb, query)}"
             if thought
@@ -101,7 +101,7 @@ class EpisodeView:
         )
 
     def call(self, verb: str, text: str) -> str:
-        """Return the action that calls a tool with one text, in tags or as a native call."""
+        """Return a call of `verb` with one text: a native call, as its first parameter, if `tools` have it; else in tags."""
         schema = next((tool["function"] for tool in self.tools if tool["function"]["name"] == verb), None)
         if schema is None:
             return f"<{verb}>{text}</{verb}>"
@@ -123,7 +123,7 @@ class EpisodeView:
         return "number" if "####" in self.instructions else "text"
 
     def answer(self, reply: str) -> str:
-        """Return the action that answers with the final answer of a model's reply, in the environment's form."""
+        """Return a reply's final answer as an action: `####`, boxed or in tags; an unsure law answer is "I don't know"."""
         answer = final_answer(reply)
         if self._form == "number":
             return f"#### {answer}"

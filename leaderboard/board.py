@@ -81,7 +81,7 @@ class Board:
 
 
 def add(folder: Path, board: Path, how: How, who: str) -> Verification:
-    """Verify a submission and, where it is accepted, copy it into a board; the decision is appended either way.
+    """Verify a submission, copy it in if accepted, append the decision; no decision if it cannot be told or has no id.
 
     What cannot be told here is no decision, and changes nothing. One that was withdrawn can be added again.
 
@@ -115,7 +115,7 @@ def add(folder: Path, board: Path, how: How, who: str) -> Verification:
 
 
 def decide_about(board: Path, name: str, verb: Verb, reason: str, who: str) -> Decision:
-    """Append a decision about a submission of the board, named by its id or the beginning of it.
+    """Append a decision about a submission, named by its id or the beginning; UsageError for no or several, or no reason.
 
     Raises:
         UsageError: none or several begin so, or no reason is given.
@@ -126,7 +126,7 @@ def decide_about(board: Path, name: str, verb: Verb, reason: str, who: str) -> D
 
 
 def find_submission(board: Path, name: str) -> str:
-    """Return the id of the one submission that begins with `name`.
+    """Return the id of the one submission that begins with `name`, of all decided about; UsageError for none or several.
 
     Raises:
         UsageError: none or several do.
@@ -139,7 +139,7 @@ def find_submission(board: Path, name: str) -> str:
 
 
 def boards_of(folder: Path, how: How, tell: Tell) -> Iterator[Board]:
-    """Yield the boards of a folder, by name, each submission verified first; one that fails is noted on its board.
+    """Yield a folder's boards, by name, its accepted submissions verified anew; one that fails is noted in its board's `left`.
 
     Raises:
         UsageError: a file of the board's own cannot be read.
@@ -217,12 +217,12 @@ def _suite_name(place: Path) -> str:
 
 
 def _read_submission(place: Path) -> Submission:
-    """Read a submission's description; UsageError where its form or size is not allowed."""
+    """Read a submission's description; Rejected where its form or size is not allowed."""
     return parsed(Submission, small_file(place / "submission.json", MOST_META_BYTES), "submission.json")
 
 
 def entrant_of(folder: Path, how: How) -> tuple[Suite, Entrant]:
-    """Return the suite of a submission, and the submission as verified.
+    """Verify a submission and return its suite and the entrant; UsageError if it is not accepted or its suite has no score.
 
     Raises:
         UsageError: it is not accepted here; the message says why.

@@ -98,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_verify_options(one: argparse.ArgumentParser) -> None:
-    """Add the options of verbs that verify."""
+    """Add the options of verbs that verify: `--jobs`, `--seconds`, `--suite`, `--registry` and `--json`."""
     one.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
     one.add_argument("--seconds", type=float, default=SECONDS, help="the most that one episode may take")
     one.add_argument("--suite", default="", help="a suite's file: only submissions of it are accepted")
@@ -113,7 +113,7 @@ def _add_decision_options(one: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit: with 2 for an error, 1 for a closed pipe, 130 for Ctrl-C."""
+    """Run the command line and exit with the verb's code: 2 for an error on stderr, 1 for a closed pipe, 130 for Ctrl-C."""
     try:
         try:
             args = _parser().parse_args(arguments)
@@ -138,7 +138,7 @@ def _how(args: argparse.Namespace) -> How:
 
 
 def _verify(args: argparse.Namespace) -> int:
-    """Verify or add a submission, print the verdict, and return its exit code."""
+    """Verify a submission (`add` to the board; `check` for unanswered questions), print the verdict, return its exit code."""
     with progress_bar(f"verify {args.folder.name}", quiet=args.json) as progress:
         how = replace(_how(args), beside=tuple(args.beside), progress=progress)
         verdict = add(args.folder, args.board, how, args.who) if args.verb == "add" else verify(args.folder, how)
@@ -151,7 +151,7 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def _tell(verdict: Verification, open_questions: list[str]) -> None:
-    """Print a verdict: findings, entries, score, badges, flags, and the questions that are open."""
+    """Print a verdict: the first findings and unknowns, entries, score, averages, badges, flags, and open questions."""
     show(
         f"{verdict.verdict}: submission {verdict.submission[:16] or '?'}, {verdict.agent or '?'} on {verdict.suite or '?'}"
     )
@@ -202,7 +202,7 @@ def _decide(args: argparse.Namespace) -> int:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    """Verify two submissions, print their difference, and return 0; UsageError if they are of different suites."""
+    """Verify two submissions, print their difference, return 0; UsageError if one is not accepted or their suites differ."""
     sides = []
     for name in (args.first, args.second):
         folder = Path(name) if args.board is None else args.board / SUBMISSIONS / find_submission(args.board, name)
@@ -233,7 +233,7 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
-    """Verify a submission, write it in the form of `--to`, and return 0."""
+    """Verify a submission, write it in the form of `--to`, print the count, return 0; UsageError if it is not accepted."""
     suite, entrant = entrant_of(args.folder, _how(args))
     if args.to == "hub":
         text = hub_results(entrant, suite.name, args.dataset, args.source)
@@ -249,7 +249,7 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> int:
-    """Verify the boards and write their pages; the exit code is 1 if an accepted row is not shown."""
+    """Verify the boards, write their pages, print the rows, trim the cache; return 1 if an accepted row is not shown, or 0."""
     boards = list(boards_of(args.board, _how(args), lambda line: None if args.json else show(line, file=sys.stderr)))
     index = write_boards(boards, args.out)
     trim()

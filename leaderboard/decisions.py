@@ -44,7 +44,7 @@ class Decision(Strict):
 
 
 def decide(board: Path, submission: str, verb: Verb, reason: str, who: str) -> Decision:
-    """Append a decision to a board.
+    """Append a decision, dated now, to a board's file and return it; UsageError where it cannot be shown or written.
 
     Raises:
         UsageError: the reason or the name cannot be shown, or the file cannot be written.
@@ -60,7 +60,7 @@ def decide(board: Path, submission: str, verb: Verb, reason: str, who: str) -> D
 
 
 def decisions_of(board: Path) -> tuple[Decision, ...]:
-    """Return the decisions of a board, in their order.
+    """Return a board's decisions in the file's order; UsageError for a row that is malformed or was edited.
 
     Raises:
         UsageError: a row is none, or was edited.

@@ -53,7 +53,7 @@ class Directory:
         self._compare(sizes, _MOST | {"suite.json": suite_bytes})
 
     def read(self, name: str, sizes: dict[str, int] | None = None, most: int | None = None) -> bytes:
-        """Return the bytes of a small file; Rejected where it is larger than `most`."""
+        """Return a small file's bytes, at most one more than its declared size; Rejected where that is more than `most`."""
         size = sizes[name] if sizes is not None else self.rows[name].bytes
         if most is not None and size > most:
             raise Rejected(f"{name}: {size:,} bytes, more than the {most:,} of this file")
@@ -61,7 +61,7 @@ class Directory:
             return file.read(size + 1)
 
     def shards(self, prefix: str) -> list[Path]:
-        """Return the shards of a folder in their order.
+        """Return the shards of a folder in their order, [] without any; Rejected if their numbers have a gap.
 
         Raises:
             Rejected: their numbers have a gap.
@@ -78,7 +78,7 @@ class Directory:
         return {match[1] for match in matches if match}
 
     def _compare(self, sizes: dict[str, int], most: dict[str, int]) -> None:
-        """Compare the files with the manifest; Rejected for one too many, missing, too large or changed."""
+        """Compare the files with the manifest; Rejected for one unlisted, missing, too large, not allowed, or changed."""
         there = set(sizes) - {"manifest.json"}
         if more := sorted(there - set(self.rows)):
             raise Rejected(f"{ascii_name(more[0])}: not in manifest.json ({len(more)} such files)")
@@ -111,7 +111,7 @@ class Directory:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, int]]:
-    """Yield (path, bytes) of every file; anything but files and folders, and anything without end, is refused."""
+    """Yield (path, bytes) of each file; Rejected for links, special files, folders below the 2nd level, or too many."""
     waiting, count = [(folder, "", 0)], 0
     while waiting:
         place, prefix, depth = waiting.pop()
@@ -138,7 +138,7 @@ def _open_file(path: Path) -> IO[bytes]:
 
 
 def parsed(model: type[M], text: bytes, where: str, write: Callable[[Strict], str] = file_text) -> M:
-    """Parse a small file or a line, which must be spelled in the one way in which `write` writes it.
+    """Parse a small file or line; Rejected, naming the field, where it is malformed or not spelled as `write` spells it.
 
     Raises:
         Rejected: it is not; the message names the field.

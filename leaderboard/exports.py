@@ -17,7 +17,7 @@ _URL = re.compile(r"https?://[!-~]{1,500}")
 
 
 def hub_results(entrant: Entrant, suite: str, dataset: str, source: str = "") -> str:
-    """Return the score as a file of a model's `.eval_results/` on the Hugging Face hub.
+    """Return the score as YAML for a model's `.eval_results/` on the Hugging Face hub; UsageError for malformed words.
 
     Its strings are written as JSON writes them, which YAML reads alike, so that nobody's name can add a field.
 
@@ -68,7 +68,7 @@ def episode_columns(entrant: Entrant, outcomes: Outcomes) -> dict[str, list[Any]
 
 
 def write_parquet(entrants: Sequence[Entrant], outcomes: Outcomes, out: Path) -> int:
-    """Write the episodes of verified submissions of one suite as Parquet, and return how many rows there are.
+    """Write all planned episodes of submissions of one suite as Parquet; return the rows; MissingExtra without pyarrow.
 
     Raises:
         MissingExtra: pyarrow is missing.

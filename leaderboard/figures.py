@@ -25,7 +25,7 @@ def cost_chart(rows: Sequence[StandingsRow]) -> Curve | None:
 
 
 def turns_chart(suite: Suite, rows: Sequence[StandingsRow]) -> Curve | None:
-    """Return the share of the score that the best rows reach within so many turns; None without rows.
+    """Return the share of the score that the first 6 rows reach by turn; None where no success took 2 turns or more.
 
     It says how long successes take, and not what a lower turn limit would give: an agent that knew of one might hurry.
     """
@@ -55,7 +55,7 @@ def _shares(suite: Suite) -> dict[str, float]:
 
 
 def heat_map(suite: Suite, rows: Sequence[StandingsRow]) -> Table:
-    """Return success by family, agents x families; the mean of a family's entries, at the suite's weights."""
+    """Return success by family, agents x families, as means at the entries' weights; no rows where there is one family."""
     family_names = {row.id: row.family.replace("_", " ") for row in TABLE}
     families: dict[str, list[Entry]] = defaultdict(list)
     for entry in suite.entries:

@@ -21,7 +21,7 @@ ENDINGS = (".eval", ".json")
 
 
 def write_inspect(entrant: Entrant, suite: Suite, out: Path) -> int:
-    """Write a log with one sample an episode that was played, and return how many there are.
+    """Write a log with a sample for each played episode, and return their number; UsageError if one cannot be stepped again.
 
     Args:
         entrant: a verified submission, read from its folder.

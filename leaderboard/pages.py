@@ -43,7 +43,7 @@ NOT_PROVED = (
 
 
 def write_boards(boards: list[Board], out: Path) -> Path:
-    """Write an index, a page a board and a row, boards.json and boards.csv into a new folder, or an earlier build's.
+    """Write an index, a page for each board, row and pair, boards.json and boards.csv; return the index; UsageError if barred.
 
     Returns the path of the index.
 
@@ -141,7 +141,7 @@ def page_of(board: Board, order: str = "score") -> Page:
 
 
 def _rows(board: Board, group: str, order: str) -> Table:
-    """Tabulate the rows of a class in an order, whose other orders are links."""
+    """Tabulate the rows of a class in an order; its heads link to the pages in other orders."""
     ks = sorted({k for row in board.standings.rows for k in row.pass_hat})
     has_tokens = "tokens" in _orders(board)
     mine = sorted((row for row in board.standings.rows if row.group == group), key=ORDERS[order][1])
@@ -234,7 +234,7 @@ def _verification(row: StandingsRow) -> Table:
 
 
 def _differences(board: Board, row: StandingsRow) -> Table:
-    """Return this row minus each other of its class, over the suite and, where the pair has a page, entry by entry."""
+    """Tabulate this row minus each other of its class, over the suite and, if the pair has a page, by entry; 400 lines."""
     name, by_name = row.entrant.verdict.submission, _by_name(board)
     mine = [pair for pair in board.standings.pairs if name in (pair.first, pair.second)]
     forest, paged = Forest.over(mine), set(map(id, _pairs_with_page(board)))
@@ -291,7 +291,7 @@ def _entries(board: Board, of: Sequence[StandingsRow]) -> Table:
 
 
 def _pairs(board: Board) -> Table:
-    """Tabulate the largest differences between rows of a class, each as a bar."""
+    """Tabulate the 400 largest differences between rows of a class, each with a bar and p values."""
     names = {name: row.entrant.submission.agent.name for name, row in _by_name(board).items()}
     top_pairs = sorted(board.standings.pairs, key=lambda pair: -abs(pair.difference))[:MOST_PAIRS]
     forest, paged = Forest.over(top_pairs), set(map(id, _pairs_with_page(board)))
@@ -351,7 +351,7 @@ def _pair_row(board: Board, pair: Pair, paged: set[int]) -> dict[str, Any]:
 
 
 def _row_json(row: StandingsRow) -> dict[str, Any]:
-    """Convert a row of the standings to JSON."""
+    """Return a standings row as plain data: the verdict, its class, places and means, the submitter's words and decisions."""
     meta = row.entrant.submission
     return {
         **row.entrant.verdict.to_json(), "class": row.group, "best_place": row.best, "worst_place": row.worst,

@@ -32,7 +32,7 @@ def pair_page(
     links: Mapping[str, str],
     anchors: Mapping[str, set[str]],
 ) -> Page:
-    """Return the page that compares a pair: facts, and differences over the suite and each entry.
+    """Return the page that compares a pair: facts, differences over the suite and each entry, and the tasks that differ most.
 
     Args:
         standings: that both stand in.
@@ -84,7 +84,7 @@ def pair_page(
 
 
 def _sides(standings: Standings, rows: tuple[StandingsRow, StandingsRow]) -> Table:
-    """Count the tasks in which each of the two rows succeeds more often."""
+    """Count by entry the tasks where the first or the second row succeeds more often, both alike, or neither ever."""
     counts = []
     for entry, before, after in zip(
         standings.suite.entries, *(standings.outcomes.of(row.entrant.verdict) for row in rows), strict=True
@@ -104,7 +104,7 @@ def _tasks(
     links: Mapping[str, str],
     anchors: Mapping[str, set[str]],
 ) -> Table:
-    """Return the tasks on which they differ most; none of a suite of the board's own."""
+    """Tabulate the 40 tasks on which they differ most, with links to transcripts; no rows for a suite that is not shipped."""
     suite, differences = standings.suite, []
     if suite.id in suite_names():
         for entry, before, after in zip(

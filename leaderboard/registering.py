@@ -41,7 +41,7 @@ class Registration(Strict):
 
 
 def drawn_suite(suite: Suite, nonce: str) -> tuple[Suite, tuple[str, ...]]:
-    """Return SUITE@VERSION+NONCE, the same entries with tasks that the nonce draws, and what had to be left out.
+    """Return the suite of entries redrawn by the nonce, and the labels of those left out as fixed; UsageError if all are.
 
     Raises:
         UsageError: no entry of the suite has generated tasks that can be drawn.
@@ -60,7 +60,7 @@ def drawn_suite(suite: Suite, nonce: str) -> tuple[Suite, tuple[str, ...]]:
 
 
 def _draw_tasks(entry: Entry, nonce: str) -> tuple[tuple[str, str, str], ...]:
-    """Draw an entry's tasks anew from a nonce; () where the tasks are fixed and nothing can be drawn."""
+    """Draw as many new tasks by a nonce as an entry has, fewer if draws repeat too often; () where its tasks are fixed."""
     source = core_of(entry_env(entry)).source
     rows: dict[str, tuple[str, str, str]] = {}
     if source.digest:  # outside data or a fixed list: there is nothing new to draw
@@ -78,7 +78,7 @@ def _draw_tasks(entry: Entry, nonce: str) -> tuple[tuple[str, str, str], ...]:
 
 
 def register(suite: Suite, agent: str, registry: Path) -> tuple[Registration, Path, tuple[str, ...]]:
-    """Issue a nonce to an agent; return the registration, the file of its suite, and the entries that were left out.
+    """Issue a nonce, write the suite that it draws and a registration; return that, the suite's file, and entries left out.
 
     Raises:
         UsageError: the name of the agent is none, or the suite cannot be drawn from.
@@ -107,7 +107,7 @@ def drawn_from(registry: Path) -> dict[str, str]:
 
 
 def registered_suite(registry: Path, name: str) -> tuple[Suite, str] | None:
-    """Return the suite of a registration and its agent; None where there is none of this name.
+    """Return a registration's suite and agent, by the suite's id; None without one; UsageError if the suite's file differs.
 
     Raises:
         UsageError: the board's own files do not belong together.

@@ -11,7 +11,7 @@ YOUNG = 3_600.0  # seconds: a verification that runs may be writing it
 
 
 def trim(most_bytes: int = MOST_BYTES, young: float = YOUNG) -> tuple[int, int]:
-    """Remove kept results until what stays has at most so many bytes; return how many files went, and the bytes that stay.
+    """Remove kept results, longest unused first but none within `young` seconds, to fit; return files gone and bytes left.
 
     Nothing is lost but time: what was removed is stepped again when it is wanted. What was used within `young` seconds stays.
     """

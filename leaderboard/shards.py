@@ -24,7 +24,7 @@ _HEADER = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"  # no flags, no time; level and system
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a shard, without their ends.
+    """Yield a shard's lines, without their ends; UsageError for another header, an unended line, or more than the limits.
 
     Raises:
         UsageError: it is no gzip file of one member with the one header, or larger, longer or denser than the format allows;
@@ -71,7 +71,7 @@ def _unpack(path: Path) -> Iterator[bytes]:
 
 
 def read_episode_rows(path: Path) -> Iterator[EpisodeRow]:
-    """Yield the rows of a shard of episodes; nothing that it says is believed but its own consistency.
+    """Yield the rows of a shard of episodes; UsageError for a line that is malformed, not canonical, or of another chain.
 
     Raises:
         UsageError: beyond `read_lines`, a line is not the one text of an episode row, or its chain is another.

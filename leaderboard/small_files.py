@@ -14,7 +14,7 @@ MOST_ANSWERS = 250_000
 
 
 def attempt_findings(directory: Directory, statuses: Mapping[str, str]) -> Iterator[str]:
-    """Yield the faults of attempts.jsonl. An attempt that is not in it cannot be known.
+    """Yield the faults of attempts.jsonl, none after a key unplanned or out of order; Rejected for a malformed line.
 
     Args:
         directory: of the submission.
@@ -47,7 +47,7 @@ def attempt_findings(directory: Directory, statuses: Mapping[str, str]) -> Itera
 
 
 def unpack_answers(directory: Directory, target: Path) -> int:
-    """Write the recorded answers of outside services as a recording, and return how many there are.
+    """Write recorded answers of outside services as a recording; return their number; Rejected for a bad row or order.
 
     Raises:
         Rejected: a row is none, or is not where it belongs.
@@ -70,7 +70,7 @@ def unpack_answers(directory: Directory, target: Path) -> int:
 
 
 def lines_of(path: Path, directory: Directory) -> Iterator[bytes]:
-    """Yield the lines of a shard.
+    """Yield the lines of a shard, without their ends; Rejected where it breaks the format.
 
     Raises:
         Rejected: it is none.

@@ -151,7 +151,7 @@ class Outcomes:
         return self._tables[verdict.submission]
 
     def pass_hat(self, verdict: Verification) -> dict[int, float]:
-        """Return the mean over entries of the share of tasks in which k trials all succeed, by k."""
+        """Return, by k from 2 on, the plain mean over entries of the estimated share of tasks in which k trials all succeed."""
         rates = {}
         for k in (power for power in POWERS if 1 < power <= self.suite.trials):
             wins = [table.sum(1).astype(int).tolist() for table in self.of(verdict)]
@@ -159,7 +159,7 @@ class Outcomes:
         return rates
 
     def compare(self, first: Verification, second: Verification) -> Pair:
-        """Return the paired comparison of two verified submissions; the p value is not yet corrected."""
+        """Return second minus first over the same tasks at the suite's weights, with interval and p, which is not corrected."""
         ours, theirs = ([table.mean(1) for table in self.of(verdict)] for verdict in (first, second))
         difference = below = above = 0.0
         for share, homes, before, after in zip(self._shares, self._homes, ours, theirs, strict=True):
@@ -194,7 +194,7 @@ class Standings:
 
 
 def group_of(entrant: Entrant) -> str:
-    """Return the class of a submission: the first reason to stand apart, else registered, ranked or replayed."""
+    """Return the first class that fits: reference, incomplete, trained, multi-attempt, registered, ranked, else replayed."""
     verdict, meta = entrant.verdict, entrant.submission
     if meta.agent.kind == "reference" or meta.agent.name == "solver":
         return "reference"
@@ -210,7 +210,7 @@ def group_of(entrant: Entrant) -> str:
 
 
 def standings(suite: Suite, entrants: Sequence[Entrant]) -> Standings:
-    """Return the standings of verified submissions of one suite; each carries the replay's episodes.
+    """Return the rows by class and falling score, and the pairs within classes; ValueError if one was not accepted.
 
     Raises:
         ValueError: one of them was not accepted.
@@ -234,7 +234,7 @@ def _standings_key(row: StandingsRow) -> tuple[float, str]:
 
 
 def _row(outcomes: Outcomes, item: Entrant, group: str, pairs: Sequence[Pair], size: int) -> StandingsRow:
-    """Compute a row's range of places and its means of turns and tokens over episodes with turns."""
+    """Return a row: its range of places by pairs told apart, mean turns and tokens of episodes with turns, and pass^k."""
     verdict = item.verdict
     name = verdict.submission
     apart = [pair for pair in pairs if pair.is_significant and name in (pair.first, pair.second)]
@@ -260,7 +260,7 @@ def _all_pairs(outcomes: Outcomes, entrants: Sequence[Entrant]) -> list[Pair]:
 
 
 def _unpaired(first: Verification, second: Verification) -> Pair:
-    """Return the comparison of two submissions that played other tasks; the p value is not yet corrected."""
+    """Return second minus first of two that played other tasks, with a normal interval and a p that is not corrected."""
     assert first.score is not None and second.score is not None
     one, two = first.score, second.score
     difference = two.value - one.value

@@ -14,7 +14,7 @@ Strata = dict[str, dict[tuple[str, str], list[tuple[str, EpisodeNumbers]]]]  # l
 
 
 def strata_of(suite: Suite) -> Strata:
-    """Return the planned episodes of each label and value; none of a suite of the board's own, whose tasks stay private."""
+    """Return planned episodes by label, entry and value, of labels with several values; {} for a suite that is not shipped."""
     strata: Strata = {}
     if suite.id in suite_names():
         planned = Measures().plan_numbers(suite, {})
@@ -32,7 +32,7 @@ def strata_of(suite: Suite) -> Strata:
 
 
 def board_strata(strata: Strata, rows: Sequence[StandingsRow]) -> list[Table]:
-    """Return tables with the success of the best rows, one a label."""
+    """Return a table for each label with the success of the first 8 rows but registered ones; no lines without rows."""
     rows = [row for row in rows if row.entrant.registered_suite is None]  # registered rows have tasks of their own
     top_rows = rows[:MOST_AGENTS]
     won = [{item.key for item in row.entrant.verdict.episodes if item.success} for row in top_rows]

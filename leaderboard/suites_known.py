@@ -21,7 +21,7 @@ class BoardSuite:
 
 
 def known_suite(folder: Path, override: Suite | None, registry: Path | None) -> BoardSuite | str:
-    """Return the suite that a submission names, or the reason why it is not known here.
+    """Return the suite: `override`, a registered or an installed one; else the reason as a str; Rejected for a bad file.
 
     Raises:
         Rejected: submission.json is none.
@@ -39,7 +39,7 @@ def known_suite(folder: Path, override: Suite | None, registry: Path | None) -> 
 
 
 def _played_part(folder: Path, suite: Suite) -> Suite:
-    """Return the part of the demo suite that a submission played, without skipped entries; else the suite itself."""
+    """Return the demo suite's part that a submission names, the whole if its text is another; Rejected if it is no suite."""
     text = small_file(folder / "suite.json", MOST_DEMO_BYTES)
     try:
         labels = {entry.label for entry in read_suite(text, "suite.json").entries}
@@ -50,7 +50,7 @@ def _played_part(folder: Path, suite: Suite) -> Suite:
 
 
 def small_file(path: Path, most: int) -> bytes:
-    """Return the bytes of a stranger's file, which is no link, and is read no further than it may be long.
+    """Return the bytes of a stranger's file; Rejected where it is a link, cannot be read, or is longer than `most`.
 
     Raises:
         Rejected: it cannot be read, or is longer.

@@ -40,7 +40,7 @@ def anchor_of(key: str) -> str:
 
 
 def episodes_to_show(suite: Suite, episodes: Mapping[str, Checked], most: int = MOST) -> list[str]:
-    """Return the keys of the episodes to show, at most `most`, in the order of the suite.
+    """Return keys of up to `most` episodes in the suite's order: by turns an entry's failure or success, then the other.
 
     By turns a failure and a success of the entries, then the other of each, as far as there is room and there is one.
     """
@@ -56,7 +56,7 @@ def episodes_to_show(suite: Suite, episodes: Mapping[str, Checked], most: int = 
 
 
 def transcripts_of(entrant: Entrant, suite: Suite) -> tuple[tuple[RenderedTranscript, ...], tuple[str, ...]]:
-    """Return transcripts of a verified submission, and a line for each that is wanted and cannot be shown.
+    """Return transcripts of some episodes, cached, and a line for each that failed; none without a folder or shipped suite.
 
     None of a suite that is the board's own, and none of one that was not read from a folder. What was drawn is kept in the
     cache folder, for the same code and submission.
@@ -84,7 +84,7 @@ def transcripts_of(entrant: Entrant, suite: Suite) -> tuple[tuple[RenderedTransc
 
 
 def replayed(entrant: Entrant, suite: Suite, keys: set[str]) -> tuple[list[tuple[Place, Trajectory]], list[str]]:
-    """Step episodes of a verified submission again; return them, and a line for each that cannot be.
+    """Step episodes again; return them, and a line for each that fails; UsageError if the folder has changed since.
 
     Raises:
         UsageError: the folder is no longer the one that was verified.
@@ -121,7 +121,7 @@ def _cached_transcripts(place: Path) -> tuple[RenderedTranscript, ...]:
 def _plays(
     directory: Directory, suite: Suite, keys: set[str], answers: Path
 ) -> tuple[list[tuple[Place, Trajectory]], list[str]]:
-    """Replay the rows with these keys; one that cannot be replayed costs its transcript, and is noted."""
+    """Replay the rows with these keys; return places and trajectories, and a line for each row that raised anything."""
     plan, plays, missing = dict(places_of(suite)), list[tuple[Place, Trajectory]](), list[str]()
     with Recording(answers, "replay") as recording:
         replayer = RowReplayer(suite, Services(recording))

@@ -128,7 +128,7 @@ class How:
 
 
 def verify(folder: Path, how: How) -> Verification:
-    """Verify a submission and return the verdict; a rejected one is a finding, an unknown suite makes it unknown.
+    """Return a submission's verdict, faults as findings, `cannot tell here` for an unknown suite; UsageError without a folder.
 
     Raises:
         UsageError: there is no directory, or no place for the journal.
@@ -155,7 +155,7 @@ def verify(folder: Path, how: How) -> Verification:
 
 
 def _check_suite(directory: Directory, submission: Submission, board_suite: BoardSuite) -> None:
-    """Reject a submission whose suite, suite file or agent is not the board's, or with folders of no entry."""
+    """Raise Rejected if a submission's suite, suite file or agent is not the board's, or a folder belongs to no entry."""
     suite = board_suite.suite
     for field_name, value in (("id", suite.id), ("version", suite.version), ("digest", suite.digest())):
         if getattr(submission.suite, field_name) != value:
@@ -180,7 +180,7 @@ class _EpisodeReader:
         self.faults: list[str] = []
 
     def lines(self) -> Iterator[Line]:
-        """Yield (label, line); what cannot be read any further is a fault, and ends an entry."""
+        """Yield (label, line) in the suite's order and add up usage; a fault is noted in `faults` and ends its entry alone."""
         left = MOST_BYTES
         planned = {entry.label: self.suite.trials * len(entry.tasks) for entry in self.suite.entries}
         for label, folder in entry_folders(self.suite).items():
@@ -236,7 +236,7 @@ def _judge(
 
 
 def _inventory(keys: list[str], planned: list[str], plan: Mapping[str, Place]) -> Iterator[Finding]:
-    """Yield planned episodes that are missing, doubled or not in the order of the suite."""
+    """Yield a finding for each episode that is twice there or missing; if counts agree, for the first that is out of order."""
     present_keys: set[str] = set()
     for key in keys:
         if key in present_keys:
@@ -252,7 +252,7 @@ def _inventory(keys: list[str], planned: list[str], plan: Mapping[str, Place]) -
 def scores(
     suite: Suite, plan: Mapping[str, Place], episodes: Mapping[str, Checked]
 ) -> tuple[Rate | None, dict[str, Rate], tuple[dict[str, Any], ...]]:
-    """Return the suite's score, its averages and the rows of its entries; a planned episode that was not played counts 0."""
+    """Return the score (None if unscored), averages and entry rows; success over planned, other means over played episodes."""
     rates, rows = [], []
     for entry in suite.entries:
         items = [(place, episodes[key]) for key, place in plan.items() if place.entry.label == entry.label]
@@ -277,7 +277,7 @@ def _badges(episodes: tuple[Checked, ...], board_suite: BoardSuite, answers: int
 
 
 def _flags(verdict: Verification, submission: Submission, how: How) -> Iterator[str]:
-    """Yield flags for a reviewer. A flag is no proof: short episodes that are right are alike."""
+    """Yield a flag for a reference agent, and for half the episodes acting as the solver, or as a submission beside."""
     with_turns = [item for item in verdict.episodes if item.turns]
     same = sum(item.by_solver for item in with_turns)
     if submission.agent.kind == "reference" or submission.agent.name == "solver":

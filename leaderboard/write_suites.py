@@ -87,7 +87,7 @@ def core_suite() -> Suite:
 
 
 def generated_suites() -> tuple[Suite, ...]:
-    """Return the suites on tasks that the package generates."""
+    """Return the suites of generated tasks: core, demo, calc-bench, sorting, babyai, legal and tool-reasoning."""
     calc = tuple(_entry(name, name, limit=tasks) for name, tasks in CALC_BENCH.items())
     overall = _average("Overall", "EARL, Table 1: plain mean of the four parts", dict.fromkeys(CALC_BENCH, 1))
     return (
@@ -102,7 +102,7 @@ def generated_suites() -> tuple[Suite, ...]:
 
 
 def search_suite(suite: str, limits: Mapping[str, int], weighted: bool) -> Suite:
-    """Return the seven sets of Search QA within limits; the score is one of the two averages.
+    """Return the seven sets of Search QA within limits, each alike or, `weighted`, by questions; DataMissing without data.
 
     Raises:
         DataMissing: a set or its corpus is not on this machine.

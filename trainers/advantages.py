@@ -29,7 +29,7 @@ def group_advantages(
     eps: float = 1e-4,
     weights: Sequence[float] | None = None,
 ) -> torch.Tensor:
-    """Return each row's reward against those of its group.
+    """Return each row's reward minus its group's baseline, scaled; 0 in groups of equal rewards; UsageError for unknown names.
 
     `mean` over `group_std` is GRPO (arXiv 2402.03300, section 4.1.2), `mean` over `none` Dr. GRPO (arXiv 2503.20783,
     section 3), `leave_one_out` over `none` RLOO (arXiv 2402.14740, its RLOO estimator). Only the last has exactly the policy
@@ -71,7 +71,7 @@ def group_advantages(
 
 
 def pad_turns(rewards: Sequence[Sequence[float]]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Lay the turns of episodes out as a table.
+    """Lay the turns' rewards out as a table, 0 after an episode's end, with a mask of the turns that were reached.
 
     Returns:
         Rewards in float64 (rows, turns), 0 after an episode's end, and which turns were reached (rows, turns).
@@ -112,7 +112,7 @@ def turn_advantages(
     baseline: TurnBaseline = "leave_one_out",
     eps: float = 1e-4,
 ) -> torch.Tensor:
-    """Return the advantage of each turn: what it still earns against what the group's other episodes do from there.
+    """Return each turn's advantage by `baseline`, from it to the episode's end; 0 if not reached; UsageError for another name.
 
     A baseline leaves the expected gradient alone only if it does not depend on what the episode itself does from that turn on.
     Both leave-one-out forms keep to that, so with gamma_turn = 1 their expectation is exactly the policy gradient, however
@@ -186,7 +186,7 @@ def dual_discount_gae(
     discounts: DualDiscounts,
     slots: Slots = "tokens",
 ) -> list[list[float]]:
-    """Return the generalised advantages of one lane's turns, with discounts of their own from turn to turn (Verlog).
+    """Return a lane's generalised advantages, one a slot, with own discounts from turn to turn (Verlog); UsageError if unfit.
 
     The value of slot j is that of the moment before token j. Inside a turn tokens discount; from a turn's last slot to the
     next turn's first one the turn's discounts do. `slots="released"` has one slot more, behind the reply, as the released code

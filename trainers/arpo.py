@@ -122,7 +122,7 @@ def train(
 
 
 def with_tau(settings: ARPOSettings, run: TrainingRun) -> ARPOSettings:
-    """Return settings whose rule `paper` has its tau: the median of dH over rollouts of the start, where none was given."""
+    """Return settings with a tau for the rule `paper`: the given one, else the median dH of rollouts of the start, written."""
     branching = settings.branching
     if branching.rule != "paper" or branching.tau is not None:
         return settings
@@ -143,7 +143,7 @@ def with_tau(settings: ARPOSettings, run: TrainingRun) -> ARPOSettings:
 
 
 def grow_trees(plan: Sequence[Any], run: TrainingRun, settings: ARPOSettings) -> list[TaskTree]:
-    """Grow the trees of a plan, of as many tasks at a time as the engine takes rows.
+    """Grow the trees of a plan, as many tasks at once as the engine takes rows; AgentEnvsError if every rollout faulted.
 
     Raises:
         BudgetSpent: nothing may be paid any more, here or in another process.
@@ -201,7 +201,7 @@ def tree_stats(trees: Sequence[TaskTree], groups: Sequence[EpisodeGroup]) -> dic
 def with_advantages(
     rows: list[TrainRow], owners: list[int], groups: list[EpisodeGroup], settings: ARPOSettings
 ) -> tuple[list[TrainRow], float]:
-    """Return the rows that are trained on, with advantages, and the share of trees whose rewards differ."""
+    """Return the rows that the drop settings leave, with advantages, and the share of trees whose rewards differ."""
     episodes = [result.trajectory for group in groups for result in group.results]
     group_ids = [number for number, group in enumerate(groups) for _ in group.results]
     rewards, _ = adv.pad_turns([[turn.reward for turn in episode.turns] for episode in episodes])
@@ -218,7 +218,7 @@ def with_advantages(
 
 
 def distinct_share(rows: Sequence[TrainRow]) -> float:
-    """Count the distinct tokens of the rows: rows that begin alike share their beginning."""
+    """Return the share of the rows' tokens that are distinct: what rows begin with alike counts once; 0 of none."""
     ordered = sorted(row.sequence.ids for row in rows)
     total = sum(map(len, ordered))
     return (total - sum(common_beginning(*pair) for pair in pairwise(ordered))) / max(1, total)
@@ -233,7 +233,7 @@ def log_decisions(trees: Sequence[TaskTree], run: TrainingRun) -> None:
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line: train by ARPO; exit with 2 for an error, 130 for Ctrl-C."""
     run_program("arpo", ARPOSettings, train)
 
 

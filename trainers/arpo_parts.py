@@ -143,7 +143,7 @@ def deltas(turns: Sequence[Turn], settings: BranchingSettings, vocabulary: int) 
 
 
 def chance_of(node: BranchNode, settings: BranchingSettings) -> float:
-    """Return the chance of a fork; 0 for rules that choose afterwards, UsageError for a chance outside [0, 1]."""
+    """Return the chance of a fork; 0 for `off` and rules that choose afterwards; UsageError outside [0, 1] or without tau."""
     if settings.rule == "random":
         return settings.chance
     if settings.rule == "early":
@@ -232,7 +232,7 @@ class TaskTree:
         return [(path.lane.walk.result(), weights[id(path)]) for path in whole if path.lane.walk is not None]
 
     def next_roots(self) -> list[Planned]:
-        """Return the roots that are to begin: the first ones, and fresh ones where no path runs any more."""
+        """Return the roots to begin: none while a path runs; first the settings' number, later as many as leaves are left."""
         if any(not path.lane.over for path in self.paths):
             return []
         count = self.left if self.paths else self._first
@@ -245,7 +245,7 @@ class TaskTree:
         self.paths += new
 
     def prepare(self, lockstep: Lockstep) -> list[Lane]:
-        """Fork every path that is at a node, the forks waiting, and return the lanes that take the next turn."""
+        """Fork each running path at a node into waiting lanes, while leaves are left; return the lanes of all running paths."""
         active = [path for path in self.paths if not path.lane.over]
         for path in active:
             path.waiting = []
@@ -258,7 +258,7 @@ class TaskTree:
         return [path.lane for path in active]
 
     def decide(self, lockstep: Lockstep) -> None:
-        """Let the rule decide on every path that was at a node, in the order of their names."""
+        """Fork or drop the waiting lanes of each path at a node, by a seeded draw; rules that choose afterwards keep them."""
         for path in sorted((path for path in self.paths if path.waiting), key=lambda path: path.lane.origin):
             waiting, path.waiting = path.waiting, []
             node = None if path.lane.fault else self._node(path)
@@ -277,7 +277,7 @@ class TaskTree:
             lockstep.drop(waiting[count:])
 
     def choose(self, lockstep: Lockstep) -> None:
-        """Fork where a rule chooses among the nodes of whole rollouts, once all of them have ended."""
+        """Fork the chosen nodes of ended rollouts while leaves are left, record every node, and drop the lanes not used."""
         nodes, self._nodes = self._nodes, []
         scores = self._scores(nodes, lockstep)
         fork_numbers = self._choose_nodes(nodes, scores)
@@ -320,7 +320,7 @@ class TaskTree:
             self.paths += path.forks[node.turn]
 
     def _node(self, path: Path) -> BranchNode | None:
-        """Return the node before a path's last turn; None where there is none."""
+        """Return the node before a path's last turn; None where no tool result came before it or entropies are missing."""
         walk = path.lane.walk
         assert walk is not None
         numbers = numbers_of(walk.turns, self._settings, self._vocabulary)
@@ -367,7 +367,7 @@ def grow(plan: Sequence[Planned], lockstep: Lockstep, settings: BranchingSetting
 
 
 def shared_once(rows: Sequence[TrainRow], episodes: Sequence[Trajectory]) -> list[TrainRow]:
-    """Return rows in which each shared turn is trained in the first of them alone, with the mean of their advantages (hard).
+    """Return rows that train each shared turn in the first of them alone, by the mean advantage; rows left with none go.
 
     Args:
         rows: of leaves, with the advantages of each.

@@ -68,7 +68,7 @@ class MicroBatch:
 def micro_batches(
     rows: Sequence[TrainRow], token_budget: int, pad_id: int, *, laid_out: float = 1.0
 ) -> Iterator[MicroBatch]:
-    """Yield every row in exactly one micro-batch, those with the longest rows first.
+    """Yield each row in one micro-batch with like ones, within the budget, longest first; UsageError for malformed rows.
 
     Rows of like length go together, so little is padded, and a budget that does not fit the memory fails at once. Where
     tokens that rows begin with alike are computed once, rows go together that share them: of one prompt, or siblings of a
@@ -102,7 +102,7 @@ def micro_batches(
 def _parts(
     rows: Sequence[TrainRow], order: Sequence[int], token_budget: int, laid_out: float
 ) -> Iterator[tuple[list[int], float]]:
-    """Cut an order of rows into parts that keep to the budget; yield each part, and the tokens that it counts as."""
+    """Cut an order of rows into parts within the budget, a longer row alone; yield each, and the tokens that it counts as."""
     part: list[int] = []
     distinct, longest, cost = 0, 0, 0.0
     for index in order:
@@ -142,12 +142,12 @@ def _order(rows: Sequence[TrainRow]) -> list[int]:
 
 
 def _prompt(sequence: TokenSequence) -> tuple[int, ...]:
-    """Return the tokens before the first trained one."""
+    """Return the tokens before the first trained one, or all where none is trained."""
     return sequence.ids[: sequence.trained.index(True)] if True in sequence.trained else sequence.ids
 
 
 def _check(index: int, row: TrainRow, first: TrainRow) -> None:
-    """Raise UsageError if a row is empty, has other columns than the first, or an advantage at an untrained token."""
+    """Raise UsageError if a row is empty, its columns do not fit, or an untrained or the first token is to be trained."""
     sequence = row.sequence
     length = len(sequence.ids)
     if length == 0:

@@ -32,7 +32,7 @@ def in_order(kind: type[S]) -> type[S]:
 
 
 def parse(kind: type[S], argv: Sequence[str] | None = None, *, program: str) -> tuple[S, Path]:
-    """Read a trainer's command line.
+    """Read settings (preset, options, `--resume`), write them into the run's folder, return both; UsageError for bad ones.
 
     `--preset NAME` starts from `trainers/presets/PROGRAM/NAME.toml`, or from a file; every other option changes one setting.
     `--resume DIR` goes on with the settings that the run began with; only those that `kind.ON_RESUME` names, if it has that,
@@ -116,7 +116,7 @@ def option_names(kind: type, above: str = "") -> set[str]:
 
 @contextlib.contextmanager
 def one_line_errors(program: str) -> Iterator[None]:
-    """End the process with one line, and code 2 for a user's mistake or a run's trouble, 130 for Ctrl-C."""
+    """End the process with one line on stderr: code 2 for AgentEnvsError and FloatingPointError, 130 for Ctrl-C."""
     try:
         yield
     except KeyboardInterrupt:
@@ -142,7 +142,7 @@ def teaching(kind: type, program: str) -> str:
 
 
 def load_preset(kind: type[S], program: str, name: str) -> S:
-    """Return the settings of a preset; "" for the defaults.
+    """Return the settings of a preset, by name or .toml file; "" for the defaults; UsageError for unknown names.
 
     Raises:
         UsageError: no such preset, or it names a setting that does not exist.
@@ -185,7 +185,7 @@ def preset_names(program: str) -> list[str]:
 
 
 def write_settings(settings: Any, out: Path) -> None:
-    """Write a run's settings into its folder; UsageError where that cannot be made."""
+    """Write a run's settings to settings.json in its folder, made where missing; UsageError where it cannot be made."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -196,7 +196,7 @@ def write_settings(settings: Any, out: Path) -> None:
 
 
 def read_settings(kind: type[S], out: Path) -> S:
-    """Read what `write_settings` wrote.
+    """Read the settings that `write_settings` wrote; UsageError where there are none, or not of this trainer.
 
     Raises:
         UsageError: there is no run, or another trainer's.
@@ -217,7 +217,7 @@ def write_result(result: dict[str, Any], out: Path) -> None:
 
 
 def _resume(kind: type[S], words: list[str], program: str) -> tuple[S, Path]:
-    """Return the settings of a run that goes on, some of them new, and its folder; UsageError for options not allowed then."""
+    """Return a run's settings, new ones written, and its folder; exit if it is finished; UsageError for other options."""
     import tyro
 
     out = Path(option(words, "--resume"))
@@ -236,7 +236,7 @@ def _resume(kind: type[S], words: list[str], program: str) -> tuple[S, Path]:
 
 
 def _tell_if_finished(out: Path, steps: int) -> None:
-    """End the process with a finished run's result once more; nothing where steps or the result are missing."""
+    """Print a finished run's result once more and exit with 0; nothing where steps or the result are missing."""
     try:
         result = json.loads((out / RESULT_FILE).read_text(encoding="utf-8"))
         is_finished = result["planned_steps"] >= steps
@@ -262,7 +262,7 @@ def _build(kind: Any, table: Any, where: str) -> Any:
 
 
 def _value(hint: Any, value: Any, where: str) -> Any:
-    """Convert a preset's JSON value to the type of a setting's hint; UsageError names the setting if it does not fit."""
+    """Convert a preset's value to a setting's type: lists to tuples, tables to JSON; UsageError, with its name, if unfit."""
     if dataclasses.is_dataclass(hint):
         return _build(hint, value, where)
     origin, parts = typing.get_origin(hint), typing.get_args(hint)

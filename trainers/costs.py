@@ -24,7 +24,7 @@ class Costs:
         self._recording: Recording | None = None
 
     def begin(self, out: Path, process: int = 0, processes: int = 1) -> None:
-        """Go on from what is kept in the folder of a run, as one of its processes."""
+        """Go on from the counts kept in a run's folder, those of processes that no longer run merged into this one's."""
         self._answers = out / "answers" / str(process)
         for name, price in self.prices.items():
             ledger = out / "spent" / f"{digest(name)[:12]}-{process}.json"
@@ -37,7 +37,7 @@ class Costs:
                 path.unlink()
 
     def services(self, step: int) -> Services:
-        """Return the port to outside services from a step on: a recording of it, where anybody is paid."""
+        """Return the port to outside services from a step on, recording answers if models are named; close the one before."""
         self.close()
         if self.prices:
             self._recording = Recording(self._answers / f"{step:08d}.jsonl", "record")
@@ -60,7 +60,7 @@ class Costs:
             self._recording.close()
 
     def paid(self, parts: Iterable[Mapping[str, Mapping[str, int]]]) -> Paid:
-        """Sum the counts of several processes, with US dollars as `usd`; None where a model has no price."""
+        """Sum the counts of several processes by model, with US dollars as `usd`, None for a model without a price."""
         from agent_envs.services.chat.prices import cost_of
 
         total = sum_counts(parts)
@@ -69,7 +69,7 @@ class Costs:
 
 
 def sum_counts(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> Counts:
-    """Return counts of several processes together."""
+    """Add up the counts of several processes, by model and kind."""
     total: Counts = {}
     for part in parts:
         for name, counts in part.items():
@@ -78,7 +78,7 @@ def sum_counts(parts: Iterable[Mapping[str, Mapping[str, int]]]) -> Counts:
 
 
 def in_words(paid: Paid) -> str:
-    """Return the cost as the end of a sentence; "" for nothing."""
+    """Return calls, tokens and dollars of each model as the end of a sentence; "" for no models."""
     parts = [
         f"{row['calls']:,} calls to {name}, {row.get('input', 0):,} tokens in and {row.get('output', 0):,} out, "
         + ("no price known" if row["usd"] is None else f"{row['usd']:.4f} USD")
@@ -88,7 +88,7 @@ def in_words(paid: Paid) -> str:
 
 
 def curve_points(paid: Paid) -> dict[str, float]:
-    """Return the costs so far as points of the training curves; dollars where every model has a price."""
+    """Return the costs so far as points of the training curves; dollars where every model has a price; {} for no models."""
     usd = [row["usd"] for row in paid.values()]
     points: dict[str, float] = {"feedback_calls": sum(row["calls"] or 0 for row in paid.values())} if paid else {}
     return points if None in usd or not paid else points | {"feedback_usd": sum(value or 0.0 for value in usd)}

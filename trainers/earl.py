@@ -191,7 +191,7 @@ def train(settings: EARLSettings, run: TrainingRun) -> dict[str, Any]:
 
 
 def suppress_routes(bias: float, run: TrainingRun) -> None:
-    """Make routing actions less likely by a constant, 0 for none, for an experiment on counterfactuals.
+    """Set a constant on the logits of routing actions, for an experiment; nothing at 0; UsageError if there are none.
 
     Raises:
         UsageError: the model has none.
@@ -206,7 +206,7 @@ def suppress_routes(bias: float, run: TrainingRun) -> None:
 
 
 def stage(settings: EARLSettings, run: TrainingRun) -> tuple[str, int]:
-    """Return the environment of the coming step, as JSON, and how many tasks it has to train on."""
+    """Return the coming step's environment, as JSON, and its number of train tasks: the curriculum's first, then the run's."""
     if run.step >= settings.curriculum.steps:
         return run.parts.spec, run.parts.train_size
     spec, core = environment(settings.curriculum.id, settings.curriculum.arguments)
@@ -227,7 +227,7 @@ def play_counterfactuals(
     run: TrainingRun,
     settings: EARLSettings,
 ) -> dict[str, Replay]:
-    """Return the episodes of failed groups, played again with a route forced, by the keys of those that they began as."""
+    """Play failed groups' episodes again with a route forced; return replays by the key of the first play, if there is one."""
     lost = failed_groups(*rewards_of(groups), settings.counterfactual.rule)
     plan_by_key = {item.key: item for item in plan}
     episodes = {
@@ -244,7 +244,7 @@ def play_counterfactuals(
 def learn_gain(
     groups: Sequence[EpisodeGroup], replays: dict[str, Replay], route: str, choice: RouteChoice, run: TrainingRun
 ) -> dict[str, float]:
-    """Compute the mean gain of a forced route over all processes, and hand it to the choice of the next route."""
+    """Return metrics of replays over all processes; teach the choice the forced route's mean gain, if there are any."""
     factual = {result.trajectory.header.episode_key: result for group in groups for result in group.results}
     gains = [
         replay.result.trajectory.total_reward - factual[key].trajectory.total_reward for key, replay in replays.items()
@@ -261,7 +261,7 @@ def learn_gain(
 def rows_with_advantages(
     groups: Sequence[EpisodeGroup], replays: dict[str, Replay], settings: EARLSettings
 ) -> tuple[list[TrainRow], dict[str, float]]:
-    """Return rows with the advantages of D.2: R' - R for what was played again, group-relative ones elsewhere.
+    """Return rows with D.2's advantages: R' - R for what was played again, group-relative ones in groups that did not fail.
 
     Rows follow one another as their groups do. Left out, and counted nowhere, are those of groups without a difference, whose
     advantages are 0, and what earned the same when it was played again.
@@ -311,7 +311,7 @@ def token_losses(
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line: train, or with `--extract DIR` write a run's decision trees; exit 2 for an error."""
     with one_line_errors("earl"):
         words = sys.argv[1:]
         if folder := option(words, "--extract"):

@@ -104,7 +104,7 @@ class EnginePolicy:
         self._forced_prefixes: dict[str, ForcedPrefix] = {}
 
     def play(self, plan: Sequence[Planned]) -> dict[str, EpisodeResult]:
-        """Play a plan and return its results by key.
+        """Play a plan and return its results by key, faults among them; BudgetSpent where one was cut or is missing.
 
         Raises:
             BudgetSpent: nothing may be paid any more, so that episodes are missing.
@@ -121,7 +121,7 @@ class EnginePolicy:
         self._forced_prefixes[origin] = forced_prefix
 
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        """Return the next turn of each episode. Rows are sorted, so that a batch is the same whoever asked first."""
+        """Return the next turn of each request, in their order; nothing is drawn where no room is left; rows are sorted."""
         order = sorted(range(len(requests)), key=lambda place: (requests[place].origin, requests[place].turn))
         turns = [self._begin(requests[place]) for place in order]
         open_turns = [turn for turn in turns if turn.prefix.max_new_tokens > 0]
@@ -139,7 +139,7 @@ class EnginePolicy:
         return [conversation.sequence() for conversation in history.conversations]
 
     def rebuild(self, trajectory: Trajectory) -> list[TokenSequence]:
-        """Return the same tokens made from the record alone, up to the turn for which the context had no room."""
+        """Return the same tokens made from the record alone, up to the first turn without tokens; [] if that is the first."""
         turns = tuple(itertools.takewhile(lambda turn: turn.token_ids, trajectory.turns))
         if not turns:
             return []
@@ -153,7 +153,7 @@ class EnginePolicy:
         return self._chat.sequences(trajectory, tools)
 
     def fork(self, origin: str, new: str) -> None:
-        """Let the conversation `new` begin with what `origin` has said and seen so far, its caches included.
+        """Let `new` begin as `origin` stands, caches too; nothing if that is unknown; UsageError if `new` is there already.
 
         Raises:
             UsageError: there is a conversation of that name already.
@@ -192,7 +192,7 @@ class EnginePolicy:
         return {"tools": list(history.tools), "conversation": newest.to_json(), "prompt": prompt, **rest}
 
     def restore(self, origin: str, state: Mapping[str, Any] | None) -> None:
-        """Restore a conversation from its `conversation_state`; contexts that were replaced before it are gone."""
+        """Restore a conversation from its `conversation_state`, None forgets it; contexts replaced before it are gone."""
         self._histories.pop(origin, None)
         if state is not None:
             newest = self._chat.resume(state["conversation"])
@@ -239,7 +239,7 @@ class EnginePolicy:
         return _Turn(history, prefix, prefill_ids, request.prefill, request.turn, forced_prefix=forced)
 
     def _turn_text(self, conversation: Conversation, request: Request, forced: Sequence[int]) -> str | None:
-        """Decode what the turn begins with, and a thought that the chat template opens; None where stops count in thoughts."""
+        """Return the turn's given beginning, else "<think>" where the template opens one, or ""; None if stops count in it."""
         if request.thoughts != "skip" or not request.stop:
             return None
         beginning = request.prefill + self._chat.decode(forced)
@@ -319,7 +319,7 @@ class _Turn:
 
 
 def build_engine(settings: RunSettings, model: Any, chat: ChatTokenizer, accelerator: Any, out: Path) -> Engine:
-    """Build the engine of the settings, hf or vLLM; vLLM's is not synced yet.
+    """Build the engine: hf over the model, or vLLM, not synced yet; UsageError for vLLM in several processes or for ExpA.
 
     Raises:
         UsageError: vLLM in several processes, or for expanded actions.
@@ -360,7 +360,7 @@ def build_engine(settings: RunSettings, model: Any, chat: ChatTokenizer, acceler
 def build_policies(
     settings: RunSettings, model: Any, engine: Engine, chat: ChatTokenizer, env: gym.Env[Any, Any], within: Any
 ) -> tuple[Player, Player]:
-    """Return the players of training episodes of environments such as `env` and of measured ones, for ids or for text."""
+    """Return (training, evaluation) players: expanded ones where `env` has expanded actions, else of text over the engine."""
     options = settings.sampling
     training = Sampling(options.temperature)
     evaluation = Sampling(options.eval_temperature, options.eval_top_k, options.eval_top_p)

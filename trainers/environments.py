@@ -30,7 +30,7 @@ Specs = tuple[tuple[str, str], ...]  # of environments with their names
 
 
 def wrapper_rows(text: str, name: str) -> list[WrapperRow]:
-    """Return the wrappers that a setting lists as JSON, innermost first: [{"TurnLimit": {"turns": 4}}, ...].
+    """Return the wrappers of a JSON list, innermost first, as [{"TurnLimit": {"turns": 4}}]; UsageError for anything else.
 
     Args:
         text: the setting.
@@ -63,7 +63,7 @@ class EnvStack:
 
 
 def stacks_of(text: str, name: str) -> list[EnvStack]:
-    """Return several stacks of wrappers that a setting lists as JSON, each as `wrapper_rows` takes it, [] for none.
+    """Return a JSON setting's stacks of wrappers, with own flaws; [] is the bare environment; UsageError for any other list.
 
     One with flaws of its own is an object: {"wrappers": [...], "flaws": {"early": 0.1}}.
 
@@ -84,7 +84,7 @@ def stacks_of(text: str, name: str) -> list[EnvStack]:
 
 
 def wrap(env: gym.Env[Any, Any], rows: Sequence[WrapperRow]) -> gym.Env[Any, Any]:
-    """Return an environment with wrappers around it.
+    """Put wrappers around an environment, by name or module:Class, innermost first; UsageError for unknown ones or arguments.
 
     Args:
         env: what is wrapped.
@@ -105,7 +105,7 @@ def wrap(env: gym.Env[Any, Any], rows: Sequence[WrapperRow]) -> gym.Env[Any, Any
 
 
 def spread_task(source: TaskSource, split: str, number: int) -> int:
-    """Return the index of the `number`-th task when few are taken of each stretch: words come from many worlds so.
+    """Return the index of the `number`-th task: 256 from each stretch as long as the split; over again where it ends.
 
     A source without end is asked beyond its size, where its next tasks lie; one that ends starts again.
     """
@@ -125,7 +125,7 @@ def has_task(source: TaskSource, split: str, index: int) -> bool:
 
 
 def environment_spec(name: str, arguments: Mapping[str, Any], wrappers: Sequence[WrapperRow] = ()) -> str:
-    """Return the spec of an environment with its wrappers as JSON, as `run_many` takes it.
+    """Return the spec of an environment with its wrappers, as JSON; UsageError for an unfit argument or unknown wrapper.
 
     Raises:
         UsageError: an argument cannot travel, or there is no such wrapper.
@@ -139,7 +139,7 @@ def tasks_of_step(step: int, count: int, size: int, seed: int) -> list[int]:
 
 
 def tasks_at(places: range, size: int, seed: int) -> list[int]:
-    """Return the task indices at places of that order, which begins anew, as another one, where all have come."""
+    """Return the task indices at places of a seeded order, which begins anew, as another one, where all have come."""
     return [_epoch_order(size, seed, place // size)[place % size] for place in places]
 
 
@@ -150,7 +150,7 @@ def _epoch_order(size: int, seed: int, epoch: int) -> list[int]:
 
 
 def measured_tasks(source: TaskSource, split: str, count: int) -> list[int]:
-    """Return the tasks of a split that a measurement plays, always the same ones: all where it has not so many.
+    """Return `count` tasks of a split that a measurement plays, always the same ones; all where the split has fewer.
 
     A source without end has as many as are asked for: beyond its size lie its next tasks.
     """
@@ -188,7 +188,7 @@ class TrainEnvironment:
 
 
 def members_of(env: EnvironmentSettings) -> list[Member]:
-    """Return the environments that settings name: `env.id` alone, or all of `env.mixture`.
+    """Return the environments of settings: `env.id` alone, or `env.mixture`; UsageError if that lacks `env.id` or repeats.
 
     Raises:
         UsageError: `env.mixture` is no mixture that holds `env.id`.
@@ -217,7 +217,7 @@ def _member(env: EnvironmentSettings, name: str, row: Any) -> Member:
 
 
 def environment_specs(settings: RunSettings, *, bare: bool = False) -> tuple[Specs, Specs]:
-    """Return the specs of the environments that are trained on, by name, and of those that measure before and after.
+    """Return training and test specs, each by name; UsageError for bad arguments or splits, or a best chosen on test tasks.
 
     Args:
         settings: of the run.
@@ -236,7 +236,7 @@ def environment_specs(settings: RunSettings, *, bare: bool = False) -> tuple[Spe
 
 
 def train_environments(settings: RunSettings) -> dict[str, TrainEnvironment]:
-    """Return the training environments by full id; several only where the trainer takes groups of all of them.
+    """Return training environments by full id; UsageError for several where the trainer takes one, or with expanded actions.
 
     Raises:
         UsageError: as `environment_specs`, or these environments are none to mix.
@@ -277,7 +277,7 @@ def _task_sets(
 
 
 def _check_choice(settings: RunSettings, trained: Specs, tested: Specs, test_split: str) -> None:
-    """Refuse to choose the best on a task that measures it, whatever its split, its source and its id are called."""
+    """Raise UsageError if the best would be chosen on a task whose content the test measures; nothing without `keep_best`."""
     evaluation, split = settings.evaluation, settings.env.eval_split
     if not evaluation.keep_best:
         return
@@ -292,7 +292,7 @@ def _check_choice(settings: RunSettings, trained: Specs, tested: Specs, test_spl
 
 
 def _contents(spec: str, split: str, count: int) -> dict[Any, str]:
-    """Return the ids of the tasks that a measurement plays by what they ask.
+    """Return the ids of a measurement's tasks by content: question and gold of outside data, else a digest.
 
     Of outside data that is the question and its answers, or all content where it has no answers. Generated tasks are told apart
     by their ids too: there are few different ones in a small world, and its splits are draws of their own.
@@ -307,12 +307,12 @@ def _contents(spec: str, split: str, count: int) -> dict[Any, str]:
 
 
 def _source(spec: str) -> TaskSource:
-    """Make the environment of a spec, and return its source of tasks."""
+    """Make the environment of a spec, as JSON, and return its source of tasks."""
     return core_of(gym.make(EnvSpec.from_json(spec))).source
 
 
 def ceilings(settings: RunSettings) -> list[str]:
-    """Return the tasks that cannot succeed under the settings, by environment and split.
+    """Return notes on tasks that cannot succeed under the settings, by environment and split, each once; [] if all can.
 
     Nothing is returned of those that all can be earned; of `env.tests` what no other line says.
     """
@@ -337,7 +337,7 @@ def _ceiling(name: str, spec: str, split: str, count: int | None) -> str:
 
 
 def environment(name: str, arguments: str) -> tuple[str, TurnEnv]:
-    """Return the spec of an environment as JSON, and one of its kind.
+    """Return the spec of an environment, as JSON, and a core of its kind; UsageError for arguments that it does not take.
 
     Raises:
         UsageError: arguments are no JSON object, or it does not take them.
@@ -347,7 +347,7 @@ def environment(name: str, arguments: str) -> tuple[str, TurnEnv]:
 
 
 def extra_tests(settings: RunSettings) -> dict[str, tuple[Specs, str]]:
-    """Return the specs and the split of each of `env.tests`, by name.
+    """Return specs and split of each of `env.tests`, by name; UsageError for bad JSON or splits, or a best chosen there.
 
     Raises:
         UsageError: these are no JSON objects, a split does not exist, or the best would be chosen on it.

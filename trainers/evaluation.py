@@ -72,7 +72,7 @@ class EvaluationResult:
     episodes: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def summary(self) -> dict[str, object]:
-        """Return the numbers for a result file; where `rate` is None so is success, and there are no means of all."""
+        """Return the numbers for a result file, by kind if several; without a rate success is None, and means are left out."""
         summary: dict[str, object] = {**_rate_numbers(self.rate), "tasks": len(self.successes)}
         means = self.means if self.rate else {}
         summary |= {"clusters": len(set(self.clusters.values())), **means, "faults": self.faults}
@@ -80,7 +80,7 @@ class EvaluationResult:
         return {**summary, "kinds": parts} if len(parts) > 1 else summary
 
     def _kind_summary(self, kind: str) -> dict[str, object]:
-        """Return the summary of one kind of task, with its faults where any kind had faults."""
+        """Return success and number of tasks of one kind, and its faults where they are counted by kind."""
         successes = {task: value for task, value in self.successes.items() if self.kinds[task] == kind}
         summary = {**_rate_numbers(_rate(successes, self.clusters) if successes else None), "tasks": len(successes)}
         return summary | ({"faults": self.faults_by_kind[kind]} if self.faults_by_kind else {})
@@ -98,7 +98,7 @@ class EvaluationResult:
 
 
 def measure_all(policy: Player, specs: Specs, split: str, count: int, key: str) -> EvaluationResult:
-    """Play `count` tasks of a split once each, always the same ones, and pool what is measured in several environments.
+    """Play the same `count` tasks of a split once in each environment and pool the results; UsageError for no such split.
 
     Args:
         policy: who plays.
@@ -230,7 +230,7 @@ class Evaluator:
             (folder / EPISODES_FILE).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
     def validation(self) -> dict[str, float]:
-        """Measure on the split that chooses and return points of curves; of the bare environment under eval_bare/."""
+        """Measure on the evaluation split and return curve points, bare ones under eval_bare/; {} on other processes."""
         settings, points = self._settings, dict[str, float]()
         for name, (spec, _) in self._specs.items():
             measurement = self._measure(spec, settings.env.eval_split, settings.evaluation.tasks, "eval")
@@ -245,7 +245,7 @@ class Evaluator:
         return measurement.rate.value if measurement is not None and measurement.rate else 0.0
 
     def _test(self) -> dict[str, EvaluationResult]:
-        """Measure on the test split; nothing on other processes, and where no test is wanted."""
+        """Measure on the test split and keep its episodes; {} on other processes, and where no test is wanted."""
         settings = self._settings
         sides = {
             name: self._measure(spec, settings.env.test_split, settings.evaluation.test_tasks, "test")
@@ -256,7 +256,7 @@ class Evaluator:
         return measurements
 
     def _measure_tests(self, after: dict[str, EvaluationResult]) -> dict[str, dict[str, object] | None]:
-        """Measure `env.tests`, by name; one that was measured already is not played again."""
+        """Measure `env.tests`, by name, None on other processes; one that equals a test just measured is not played again."""
         settings, summaries = self._settings, dict[str, dict[str, object] | None]()
         # In every process the same are played, though only the first knows what was found.
         measurements = {(specs[1], settings.env.test_split): after.get(name) for name, specs in self._specs.items()}
@@ -269,7 +269,7 @@ class Evaluator:
         return summaries
 
     def _measure(self, specs: Specs, split: str, tasks: int, name: str) -> EvaluationResult | None:
-        """Measure the player on tasks of a split in the main process, while the others wait and get None."""
+        """Measure the player on tasks of a split in the main process, while the others wait; None in these and for 0 tasks."""
         measurement = None
         with one_budget():
             if tasks and self._accelerator.is_main_process:
@@ -279,7 +279,7 @@ class Evaluator:
 
 
 def _compare(before: EvaluationResult | None, after: EvaluationResult | None) -> dict[str, Any]:
-    """Return both summaries and the gain; None for it where one side has no rate of all its environments."""
+    """Return both summaries, None if not measured, and the gain, None where one side has no rate of all environments."""
     both = before and after and before.rate and after.rate
     return {
         "before": before and before.summary(),
@@ -311,7 +311,7 @@ def curve_points(measured: EvaluationResult, prefix: str = "eval") -> dict[str, 
 
 
 def inspect_turns(run: Any, seed: int, episodes: int = EPISODES) -> dict[str, Any]:
-    """Play tasks of the training split and return what the policy's turns are like, as plain JSON; see `turn_stats`."""
+    """Play `episodes` training tasks and return what the turns are like, as `turn_stats` does; their tokens do not count."""
     tasks = tasks_of_step(0, min(episodes, run.parts.train_size), run.parts.train_size, seed)
     sampled = run.parts.policy.sampled_tokens
     groups = play_groups(
@@ -324,7 +324,7 @@ def inspect_turns(run: Any, seed: int, episodes: int = EPISODES) -> dict[str, An
 
 
 def turn_stats(results: Sequence[EpisodeResult], tags: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the numbers of episodes' turns, in an environment in which these tags act.
+    """Return episodes' success, valid turns, tokens a turn, reasoning and its repeats, and kinds of failure by count.
 
     `distinct_4grams` is the share of different ones among the 4-word runs of all reasoning; `repeats` the share of reasoning
     that is that of the turn before; `failures` how often each kind of failure came, with the last turn of the first one.

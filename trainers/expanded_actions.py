@@ -18,7 +18,7 @@ _PARTS = {
 
 
 def expanded_parts(env: gym.Env[Any, Any] | str, part: str = "player") -> Any:
-    """Return a module that plays or imitates an environment's expanded actions; None where all actions are text.
+    """Return the module `player` or `demonstrations` for an environment's expanded actions; None where all are text.
 
     Args:
         env: the environment, or the id of one that is not made yet.

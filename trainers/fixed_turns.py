@@ -144,7 +144,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         self._lockstep.__exit__(*error)
 
     def open(self, numbers: Sequence[int]) -> None:
-        """Begin the lanes of these numbers, or go on where they stood."""
+        """Begin the lanes of these numbers with their first episodes, or go on where saved states say that they stood."""
         if self._before:
             lanes = [self._resume(self._before[number]) for number in numbers]
         else:
@@ -170,7 +170,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         return {"item": asdict(lane.item), "fault": lane.fault, "walk": walk, "conversation": conversation}
 
     def stagger(self, limit: int) -> int:
-        """Play each lane on for a part of `limit` turns by its number, which are not trained on; return their count.
+        """Play lane n on for n / lanes of `limit` turns, which are not trained on; return how many turns were played.
 
         Lanes that all begin at their first turn make the first batches all openings.
         """
@@ -181,7 +181,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         return sum(len(row.cut()) for row in self._rows.values())
 
     def play(self, turns: int) -> tuple[list[list[DataPoint]], dict[str, float]]:
-        """Let every lane take so many turns, and return those of each lane, and what the batch was like.
+        """Let every lane take so many turns; return data points by lane, and metrics; AgentEnvsError if faults left none.
 
         Raises:
             AgentEnvsError: faults left no turn at all.
@@ -237,7 +237,7 @@ class FixedTurns(AbstractContextManager["FixedTurns"]):
         return self._policy.bootstrap_tokens(lane.walk.state_request())[-self._max_context :]
 
     def _data_points(self, steps: Sequence[RecordedTurn], bootstraps: dict[str, tuple[int, ...]]) -> list[DataPoint]:
-        """Build the data points of the recorded turns; only an origin's last turn, if not terminated, has bootstrap tokens."""
+        """Build data points of recorded turns; only an origin's last one, if not terminated, has the tokens of a next state."""
         points = []
         for place, step in enumerate(steps):
             last = place + 1 == len(steps) or steps[place + 1].origin != step.origin

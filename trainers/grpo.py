@@ -158,7 +158,7 @@ def rows_of_groups(groups: list[EpisodeGroup]) -> tuple[list[TrainRow], list[int
 def with_advantages(
     rows: list[TrainRow], owners: list[int], groups: list[EpisodeGroup], settings: GRPOSettings
 ) -> tuple[list[TrainRow], float]:
-    """Return the rows that are trained on, with advantages, and the share of groups whose rewards differ."""
+    """Return the rows that the drop settings leave, with advantages, and the share of groups whose rewards differ."""
     episodes = [result.trajectory for group in groups for result in group.results]
     group_ids = [number for number, group in enumerate(groups) for _ in group.results]
     rewards, reached = adv.pad_turns([[turn.reward for turn in episode.turns] for episode in episodes])
@@ -196,7 +196,7 @@ def share_of_groups(signal: torch.Tensor, group_ids: list[int]) -> float:
 
 
 def penalties(rows: list[TrainRow], owners: list[int], rewards: torch.Tensor, settings: GRPOSettings) -> torch.Tensor:
-    """Return the KL penalty on the reward of each turn (episodes, turns)."""
+    """Return each turn's KL penalty on its reward, summed over its trained tokens (episodes, turns)."""
     table = torch.zeros_like(rewards)
     for row, owner in zip(rows, owners, strict=True):
         sequence = row.sequence
@@ -250,7 +250,7 @@ def token_losses(
 def mean_loss(
     by_token: torch.Tensor, trained: torch.Tensor, tokens: int, rows: int, settings: GRPOSettings
 ) -> torch.Tensor:
-    """Average token losses over the whole step's tokens or rows."""
+    """Average token losses by `loss`: over all tokens, over rows of row means, or over rows times the longest context."""
     if settings.loss == "token_mean":
         return losses.token_mean(by_token, trained, tokens)
     if settings.loss == "sequence_mean":
@@ -259,7 +259,7 @@ def mean_loss(
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line: train by GRPO; exit with 2 for an error, 130 for Ctrl-C."""
     run_program("grpo", GRPOSettings, train)
 
 

@@ -106,7 +106,7 @@ def reinforce(logprobs: torch.Tensor, advantages: torch.Tensor) -> torch.Tensor:
 def kl_estimate(
     logprobs: torch.Tensor, reference_logprobs: torch.Tensor, trained: torch.Tensor, estimator: Estimator = "k3"
 ) -> torch.Tensor:
-    """Estimate KL(pi || reference) at each token sampled from pi (Schulman, Approximating KL divergence, 2020).
+    """Estimate KL(pi || reference) at each sampled token by k1, k2 or k3 (Schulman, 2020); 0 where not trained.
 
     With d = log(reference / pi): k1 = -d has the right mean and a high variance, k2 = d^2 / 2 is biased, k3 = exp(d) - 1 - d
     has the right mean and is never negative. d is clamped to +-20. Estimates are 0 where not trained (batch, tokens).
@@ -222,7 +222,7 @@ def engine_weights(
     correction: Correction = "sequence_mask",
     cap: float | None = None,
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    """Weigh tokens by what the trainer's model and the sampling engine make of them, and tell how far these are apart.
+    """Return trainer-over-engine weights by `correction`, 0 if not trained, and metrics; UsageError for an unknown one.
 
     `token_truncate`: min(pi_trainer / pi_engine, cap) of each token (truncated importance sampling; cap 2).
     `sequence_mask`: the ratio of the whole row, and 0 for the row where it is above the cap (TRL 1.16's default; cap 3).

@@ -92,7 +92,7 @@ class TrainingRun:
         self._save()
 
     def held_out_success(self, tasks: int) -> float:
-        """Return success on so many tasks of the evaluation split, always the same ones with the same draws."""
+        """Sync the weights; return success on so many evaluation tasks, always the same ones with the same draws."""
         self.weights_changed()
         return self.parts.processes.sums([self._evaluator.held_out(tasks)])[0]
 
@@ -124,7 +124,7 @@ class TrainingRun:
         return f"{self._settings.seed}/{purpose}/{self.step}"
 
     def keep(self, name: str, module: torch.nn.Module, optimiser: Optimiser) -> None:
-        """Make a further module (a critic) part of every checkpoint; where the run went on from one, it gets its weights back.
+        """Make a module (a critic) part of every checkpoint, and restore it where the run goes on; UsageError for a taken name.
 
         Call it before the first step.
 
@@ -145,7 +145,7 @@ class TrainingRun:
         turns: int | None = None,
         calls: Mapping[str, int] | None = None,
     ) -> None:
-        """Count the step, log its metrics, and evaluate and save where that is due.
+        """Count the step, log its metrics, evaluate and save where due; BudgetSpent, after the log, if that cannot be paid.
 
         Args:
             stats: metrics of the step.
@@ -256,7 +256,7 @@ class TrainingRun:
         self.parts.accelerator.end_training()
 
     def catch_up(self) -> None:
-        """Make the evaluation that the last step could not pay for."""
+        """Make the evaluation that the last step could not pay for, and save; nothing where it is made already."""
         if self._state["unmeasured"]:
             self._metrics.log(self.step, self._evaluate() | curve_points(self.paid))
             self._save()
@@ -276,7 +276,7 @@ class TrainingRun:
         return self._spending.paid(gather_object([self._spending.counts]))
 
     def _evaluate(self) -> dict[str, float]:
-        """Measure the validation tasks unless this step is measured, and keep the weights if they are the best."""
+        """Return curve points of evaluation tasks, if due and not yet measured, and keep the best weights; {} if not due."""
         points = self._evaluator.validation() if self._state["unmeasured"] else {}
         self._state["unmeasured"] = False
         if "eval/success" in points and self._settings.evaluation.keep_best:
@@ -303,7 +303,7 @@ class TrainingRun:
         return float(self._state["cpu_seconds"]) + self.parts.processes.sums([time.process_time()])[0]
 
     def _save(self) -> None:
-        """Save a checkpoint in the main process, while the others wait, and forget the step's spending records."""
+        """Save a checkpoint in the main process, while the others wait, and delete recorded answers of earlier steps."""
         state = {
             **self._state,
             "memory": self.memory,
@@ -336,7 +336,7 @@ class TrainingRun:
 
 @contextlib.contextmanager
 def open_run(settings: RunSettings, out: Path, spending: Costs | None = None) -> Iterator[TrainingRun]:
-    """Set a run up, as `TrainingRun` takes it, and close it whatever happens; a spent budget stops it with a checkpoint.
+    """Set a run up, make an evaluation left undone, and close it; BudgetSpent, after a checkpoint, if no more may be paid.
 
     Raises:
         BudgetSpent: nothing may be paid any more; what is finished is saved, and the message tells how to go on.
@@ -352,7 +352,7 @@ def open_run(settings: RunSettings, out: Path, spending: Costs | None = None) ->
 
 
 def run_program(program: str, kind: type[Any], train: Callable[[Any, TrainingRun], object]) -> None:
-    """Run a trainer's command line: read the settings of its kind, set the run up, and train."""
+    """Run a trainer's command line: read its settings, set the run up, and train; exit with 2 for an error, 130 for Ctrl-C."""
     with one_line_errors(program):
         settings, out = parse(kind, program=program)
         with open_run(settings, out) as run:

@@ -88,7 +88,7 @@ class RunParts:
         return self.main.size
 
     def environment(self) -> gym.Env[Any, Any]:
-        """Return a new environment of the run's kind."""
+        """Return a new environment of `env.id`, in the run's wrappers."""
         return gym.make(EnvSpec.from_json(self.spec))
 
     def share_episodes(self, count: int) -> list[tuple[gym.Env[Any, Any], int]]:
@@ -104,7 +104,7 @@ class RunParts:
 
 
 def build_parts(settings: RunSettings, out: Path) -> RunParts:
-    """Return the parts of a run.
+    """Build a run's parts from its settings, with one torch thread on a CPU; UsageError for a setting that does not fit.
 
     Raises:
         UsageError: a setting does not fit; the message names it.

@@ -115,7 +115,7 @@ class Player(Protocol):
 def play_groups(
     plan: Sequence[Planned], policy: Player, *, keep: bool = False, play: Play | None = None
 ) -> list[EpisodeGroup]:
-    """Play a plan of groups and return them in its order; the policy has forgotten everything afterwards, unless it is to keep.
+    """Play a plan; return its groups in order but those of faults alone (AgentEnvsError if all are); forget, unless `keep`.
 
     Args:
         plan: of groups, as `plan_groups` makes it.
@@ -177,7 +177,7 @@ def trim(sequence: TokenSequence) -> TokenSequence:
 
 
 def shares(weights: Sequence[float], count: int, seed: int, step: int) -> list[int]:
-    """Divide a step's groups among environments; over many steps in the proportion of the weights."""
+    """Divide a step's `count` groups among environments by weights, rounded by a seeded draw; their sum is `count`."""
     draw = random.Random(f"mixture:{seed}:{step}").random()
     marks = [math.floor(count * edge / sum(weights) + draw) for edge in accumulate(weights, initial=0.0)]
     marks[-1] = count
@@ -214,7 +214,7 @@ def step_plan(
 
 
 def episode_means(groups: Sequence[EpisodeGroup]) -> dict[str, float]:
-    """Return means over all episodes of groups: what a curve of training shows beside the reward."""
+    """Return means over all episodes, and least and most tokens: reward, turns, valid actions, tools, terms, feedback."""
     episodes = [result.trajectory for group in groups for result in group.results]
     turns = [turn for episode in episodes for turn in episode.turns]
     calls = [tool_calls(episode.turns) for episode in episodes]
@@ -236,7 +236,7 @@ def episode_means(groups: Sequence[EpisodeGroup]) -> dict[str, float]:
 
 
 def _feedback(results: Sequence[EpisodeResult]) -> dict[str, float]:
-    """Return the cost of verbal feedback per episode: messages, and calls and tokens of a chat model that gave it."""
+    """Return feedback an episode: messages, and calls and tokens of a chat model that gave it; {} where there was none."""
     message_count, usage = 0, Counter[str]()
     for result in results:
         messages = [*result.trajectory.prompt, *(m for turn in result.trajectory.turns for m in turn.observation)]
@@ -266,7 +266,7 @@ def sampled_tokens(groups: Sequence[EpisodeGroup]) -> list[int]:
 
 
 def _terms(episodes: Sequence[Trajectory]) -> dict[str, float]:
-    """Return the mean of each named term of the reward, under TRL's names."""
+    """Return the mean over episodes of each named term of the reward, summed over turns, under TRL's names."""
     totals = Counter[str]()
     for turn in (turn for episode in episodes for turn in episode.turns):
         totals.update(dict(turn.terms))
@@ -285,7 +285,7 @@ def distinct_calls(groups: Sequence[EpisodeGroup], forks: Sequence[Trajectory] =
 
 
 def group_stats(groups: Sequence[EpisodeGroup]) -> dict[str, float]:
-    """Return the metrics of a training step's episodes."""
+    """Return a step's metrics: episodes' means, TRL's outcomes, success, rewards' std (0 for one episode), drift, faults."""
     results = [result for group in groups for result in group.results]
     rewards = [result.trajectory.total_reward for result in results]
     return {

@@ -9,7 +9,7 @@ from agent_envs.base.errors import UsageError
 
 
 def json_object(text: str, name: str) -> dict[str, Any]:
-    """Return the JSON object that a setting of this name holds.
+    """Return the JSON object that a setting of this name holds; UsageError, with the name, where it holds none.
 
     Raises:
         UsageError: it holds none.
@@ -24,7 +24,7 @@ def json_object(text: str, name: str) -> dict[str, Any]:
 
 
 def at_least_one(settings: Any, prefix: str, *names: str) -> None:
-    """Check that settings are whole numbers >= 1.
+    """Raise UsageError, with the name, for a setting below 1.
 
     Raises:
         UsageError: one is not; the message names it.
@@ -35,7 +35,7 @@ def at_least_one(settings: Any, prefix: str, *names: str) -> None:
 
 
 def not_negative(settings: Any, *names: str, below: float = 1e6) -> None:
-    """Check that settings are numbers >= 0, and below what none of them means.
+    """Raise UsageError, with the name, for a setting below 0, or not below `below`.
 
     Raises:
         UsageError: one is not; the message names it.

@@ -80,7 +80,7 @@ def train(settings: SFTSettings, run: TrainingRun) -> dict[str, object]:
 
 
 def episodes_of(settings: SFTSettings, run: TrainingRun) -> Iterator[Trajectory]:
-    """Yield the episodes that are imitated."""
+    """Yield the episodes that `data` names: the solver's, direct answers, the model's own successes, or those of a file."""
     if settings.data == "solver":
         yield from solutions(
             run.parts.environment(), settings.episodes, settings.flaws, run.parts.train_split, settings.seed
@@ -94,7 +94,7 @@ def episodes_of(settings: SFTSettings, run: TrainingRun) -> Iterator[Trajectory]
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line: train by SFT; exit with 2 for an error, 130 for Ctrl-C."""
     run_program("sft", SFTSettings, train)
 
 

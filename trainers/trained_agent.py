@@ -137,7 +137,7 @@ class TrainedAgent(ModelAgent):
         return super().act([with_memory(request, self._memory) if self._memory else request for request in requests])
 
     def warn_if_environment_differs(self, env: gym.Env[Any, Any]) -> None:
-        """Warn once if the environment's arguments differ from those of training."""
+        """Print a note on standard error, once, if the environment's arguments differ from those of training."""
         if self._warned or not (diff := differences(self._env, env)):
             return
         self._warned = True
@@ -187,14 +187,14 @@ def differences(settings: Mapping[str, Any], env: gym.Env[Any, Any]) -> str:
 
 
 def _test_arguments(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield which arguments are others than those of training: none first, then those of each test."""
+    """Yield the arguments that differ from those of training: {} first, then those of `test_arguments` and of each test."""
     yield {}
     for other in (json.loads(settings["test_arguments"]), *json.loads(settings["tests"]).values()):
         yield {name: value for name, value in other.items() if name not in ("split", "wrappers")}
 
 
 def how_to_evaluate(settings: Any, folder: Path) -> str:
-    """Return the last lines of a run on the screen; "" where the model has expanded actions, which do not play by text."""
+    """Return lines that tell a run's evaluation command; "" where the model has expanded actions, which play by no text."""
     if head_is_in(folder / "model"):
         return ""
     return "\n".join(f"evaluate it: {line}" for line in evaluation_command(asdict(settings), folder).splitlines())
@@ -250,7 +250,7 @@ def _options(settings: Mapping[str, Any], arguments: dict[str, Any]) -> tuple[li
 
 
 def _wrappers(settings: Mapping[str, Any]) -> list[WrapperRow]:
-    """Return the wrappers around a run's environment where it is tested."""
+    """Return the wrappers of a run's environment where it is tested; for VEG with the feedback that tests have."""
     rows = wrapper_rows(settings["env"]["wrappers"], "env.wrappers")
     if "feedback" not in settings:
         return rows
@@ -300,7 +300,7 @@ def _take_start(model: Any, folder: Path) -> None:
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line: print the evaluation command of the one run folder named; exit with 2 for an error."""
     with one_line_errors("trained_agent"):
         if len(sys.argv) != 2:
             raise UsageError("name the folder of a run, and nothing else")

@@ -64,7 +64,7 @@ def results(measured: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line: print who gives feedback, if a model, and train; exit with 2 for an error, 130 for Ctrl-C."""
     with one_line_errors("veg"):
         settings, out = parse(VEGSettings, program="veg")
         if note := settings.summary():

@@ -58,7 +58,7 @@ class FeedbackSettings:
 
     @property
     def tester(self) -> str:
-        """The name of who gives feedback where it is measured."""
+        """The name of who gives feedback where it is measured: `test_feedback`, else the training's, scripted:good for none."""
         return self.test_feedback or ("scripted:good" if self.feedback == "none" else self.feedback)
 
     @property
@@ -74,7 +74,7 @@ class FeedbackSettings:
         return {"VerbalFeedback": arguments | ({"options": self._options()} if is_chat_name(feedback) else {})}
 
     def spending(self) -> Costs:
-        """Return the counter of feedback costs; a script costs nothing.
+        """Return the counter of feedback costs; a script costs nothing; UsageError where the table of prices is missing.
 
         Raises:
             UsageError: there is no such table of prices.

@@ -163,7 +163,7 @@ def train(settings: VerlogSettings, run: TrainingRun) -> dict[str, Any]:
 def warm_up(
     critic: Critic, optimiser: Optimiser, lanes: FixedTurns, run: TrainingRun, settings: VerlogSettings
 ) -> None:
-    """Let the critic learn from turns of the policy as it starts, and stop the run unless it has learnt something.
+    """Let the critic learn from the starting policy's turns, and print how it did; AgentEnvsError, with `check`, if badly.
 
     Raises:
         AgentEnvsError: the value loss has not settled, or values explain nothing.
@@ -235,7 +235,7 @@ def value_return_pairs(pool: Batch, rows: Sequence[TrainRow], settings: VerlogSe
 def rows_with_advantages(
     batch: Batch, critic: Critic, run: TrainingRun, settings: VerlogSettings, reference: ReferenceModel | None = None
 ) -> tuple[list[TrainRow], dict[str, float]]:
-    """Return the turns that are trained on as rows, with advantages, and their returns, values and first tokens."""
+    """Return sampled turns as rows with advantages, returns, values and first-token marks, and metrics of critic and KL."""
     points = [point for lane in batch for point in lane]
     rows = [TrainRow(point.sequence, tuple(map(float, point.sequence.trained))) for point in points]
     if reference is not None:
@@ -262,7 +262,7 @@ def rows_with_advantages(
 
 
 def bootstrap(point: DataPoint, value: float | None, settings: VerlogSettings) -> float | None:
-    """Return the bootstrap value behind a turn: 0 after the episode's end, else `value`, None within the batch."""
+    """Return the value behind a turn: 0 after its episode's end (by `released_truncation` a limit's too), else `value`."""
     if point.turn.terminated or (point.turn.truncated and settings.released_truncation):
         return 0.0
     return value
@@ -318,7 +318,7 @@ def inspect_policy(settings: VerlogSettings, run: TrainingRun, when: str) -> Non
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line: train by Verlog; exit with 2 for an error, 130 for Ctrl-C."""
     run_program("verlog", VerlogSettings, train)
 
 

@@ -75,7 +75,7 @@ class ExpandedHead(ExtraHead):
         return functional.linear(states, self.weight.to(states.dtype), self.bias.to(states.dtype))
 
     def suppress(self, actions: Sequence[int], bias: float) -> None:
-        """Add a constant to the logits of some actions from here on; what they are worth must then be learnt against it."""
+        """Set the constant on the logits of some actions from here on; what they are worth must then be learnt against it."""
         self.bias[[action - 1 for action in actions]] = bias
 
     def logits(self, states: torch.Tensor, language_logits: torch.Tensor) -> torch.Tensor:
@@ -83,7 +83,7 @@ class ExpandedHead(ExtraHead):
         return torch.cat([language_logits, self.expanded_logits(states).to(language_logits.dtype)], dim=-1)
 
     def table(self, legal: Sequence[tuple[int, ...]]) -> torch.Tensor:
-        """Return the mask of legal actions at each position, `end` first: bool (n, actions), on the head's device.
+        """Return the mask of legal actions, `end` first, bool (n, actions); UsageError for a place without any, or unknown.
 
         Raises:
             UsageError: nothing is legal at a position, or there is no such action.
@@ -113,7 +113,7 @@ class ExpandedHead(ExtraHead):
         with_entropy: bool = True,
         entropy_grad: bool = False,
     ) -> Scores:
-        """Score what was chosen, as `ExtraHead.score` says; what was not legal has a hugely negative logprob.
+        """Return a choice's logprobs, hugely negative if illegal, entropies, 0 if not asked for, and vocabulary logprobs.
 
         Language logits are computed in language mode alone, and no mask is as wide as they are.
         """
@@ -159,7 +159,7 @@ def _entropies(logits: torch.Tensor, sums: torch.Tensor) -> torch.Tensor:
 
 
 def attach_head(model: torch.nn.Module, rows: Sequence[VocabularyRow], start: Start = "first") -> ExpandedHead:
-    """Give a model an expanded head, trainable, in place of one that it has; return it.
+    """Give a model a trainable expanded head, in place of one that it has; return it; UsageError for unfit rows or models.
 
     It is `model.expanded_head` from then on: parameters, state_dict, moves between devices and checkpoints have it, and
     the model's own `save_pretrained` leaves it out. To train the head alone, call `model.requires_grad_(False)` before. With
@@ -196,7 +196,7 @@ def _register(model: torch.nn.Module, head: ExpandedHead) -> ExpandedHead:
 
 
 def _language_head(model: torch.nn.Module) -> torch.nn.Linear:
-    """Return the language head of a model that does nothing else between its decoder and its logits.
+    """Return the language head; UsageError where it has a bias, or more than it stands between decoder and logits.
 
     Raises:
         UsageError: it does, or its head has a bias, which rows beside it would lack.
@@ -211,7 +211,7 @@ def _language_head(model: torch.nn.Module) -> torch.nn.Linear:
 
 
 def load_head(model: torch.nn.Module, folder: Path) -> ExpandedHead:
-    """Give a model the expanded head that its `save` wrote, and return it.
+    """Attach the expanded head that `save` wrote and return it; UsageError where there is none, or it is another model's.
 
     Raises:
         UsageError: there is none, or it is of another model.

@@ -18,7 +18,7 @@ from trainers.settings import RunSettings
 
 
 def sorting_result(settings: RunSettings, run: TrainingRun) -> dict[str, Any]:
-    """Measure a sorting policy on all permutations, and write its decision trees to OUT/trees; empty for other environments.
+    """Play all permutations, write decision trees and return figures; {} if not sorting, not greedy, or not process 0.
 
     `accuracy`, `comparisons` and `swaps` are those of the largest number of items, ascending where that is played.
     """
@@ -50,7 +50,7 @@ def sorting_result(settings: RunSettings, run: TrainingRun) -> dict[str, Any]:
 
 
 def extract(settings: RunSettings, folder: Path) -> None:
-    """Play the policy of a run's folder on all permutations and write its decision trees.
+    """Play a run's best policy on all permutations, write its trees, print figures; UsageError if there is nothing to draw.
 
     Raises:
         UsageError: it has no checkpoint, it has not learnt to sort, or it is measured with a temperature.

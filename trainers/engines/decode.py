@@ -37,7 +37,7 @@ class Draws(NamedTuple):
 
 
 def check_sampling(sampling: Sampling) -> None:
-    """Refuse settings that name no distribution."""
+    """Raise UsageError for a temperature or top-k below 0, or a top-p outside (0, 1]."""
     if not sampling.temperature >= 0:
         raise UsageError(f"temperature={sampling.temperature}: give 0 (the likeliest token) or more")
     if sampling.top_k < 0:
@@ -70,7 +70,7 @@ def allowed_table(allowed: Sequence[tuple[int, ...] | None], vocabulary: int) ->
 
 
 def draw(logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling, allowed: torch.Tensor | None = None) -> Draws:
-    """Draw a token from each row of logits.
+    """Draw a token from each row of logits, the likeliest at temperature 0; return ids, logprobs and entropies (nats).
 
     The filters come in this order: allowed ids, temperature, top-k, top-p. The cumulative distribution runs over token
     ids as they are numbered, in float64, so a change of rounding in the logits moves a draw only where the row's
@@ -181,7 +181,7 @@ class StopTexts:
 
 
 def end_ids(ids: Iterable[int] | None, model: object, tokenizer: PreTrainedTokenizerBase | None) -> frozenset[int]:
-    """Return the tokens that end a row: `ids`, else the model's and the tokenizer's own."""
+    """Return the tokens that end a row: `ids` if given, else those of the model's generation config and the tokenizer's."""
     if ids is not None:
         return frozenset(ids)
     own = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
@@ -192,7 +192,7 @@ def end_ids(ids: Iterable[int] | None, model: object, tokenizer: PreTrainedToken
 
 
 def room_behind(prefix: Prefix, longest: int | None, limit: str) -> int:
-    """Return the number of tokens that may follow a prefix, of at most `longest` in all; `limit` names its owner.
+    """Return the tokens that may follow a prefix, within `longest` in all, if any; UsageError if it is empty or longer.
 
     Raises:
         UsageError: the prefix is empty, or longer than that.
@@ -245,7 +245,7 @@ class Slots:
         return {"attention_mask": mask, "past_key_values": self._cache, "use_cache": True}
 
     def drop(self, running: Sequence[int]) -> list[int] | None:
-        """Forget slots once many have ended: the last rows that run move into the places of those that ended.
+        """Drop ended slots if they are an eighth; return the old slot of each that stays, else None; last rows fill gaps.
 
         Args:
             running: the slots whose rows still run, in their order.
@@ -316,7 +316,7 @@ class Decoding:
         return torch.minimum(starts + torch.arange(self._steps), lasts)
 
     def run(self) -> None:
-        """Decode until every row has ended."""
+        """Decode until every row has ended, keeping sessions' caches; FloatingPointError for logits that are not finite."""
         logits = self._logits
         for step in range(self._steps):
             samples = draw(logits, self._uniforms[:, step], self._sampling, self._allowed)

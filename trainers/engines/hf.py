@@ -82,7 +82,7 @@ class HFEngine:
         return self._sessions.tokens
 
     def generate(self, prefixes: Sequence[Prefix], sampling: Sampling) -> list[Generated]:
-        """Generate a continuation of each prefix, in their order."""
+        """Generate a continuation of each prefix, in their order, empty ones without room; UsageError for one too long."""
         check_sampling(sampling)
         rows = [DecodeRow(prefix, room_behind(prefix, self._longest, LIMIT), None) for prefix in prefixes]
         open_rows = [row for row in rows if row.limit > 0]

@@ -24,7 +24,7 @@ _MOVING_ROPE = ("dynamic", "longrope")
 
 
 def check_cacheable(config: PretrainedConfig) -> None:
-    """Refuse models whose keys and values are not one growing list of tokens in each layer."""
+    """Raise UsageError for layers without full attention, attention code but sdpa and eager, or a RoPE that moves."""
     kinds = {type(layer).__name__ for layer in DynamicCache(config=config).layers} - {"DynamicLayer"}
     if kinds:
         raise UsageError(
@@ -76,7 +76,7 @@ class SlotCache(Cache):
         return self._read_views[at], self._read_views[at + 1]
 
     def _allocate(self, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """Allocate one tensor for keys and values of all layers, shaped like the first ones; they must have one shape."""
+        """Allocate one tensor for keys and values of all layers, shaped like the first; UsageError if the two shapes differ."""
         rows, heads, _, dim = keys.shape
         if keys.shape != values.shape:
             raise UsageError(f"keys {tuple(keys.shape)} and values {tuple(values.shape)} differ: use VLLMEngine")
@@ -120,7 +120,7 @@ class SessionStore:
         self._waiting: dict[str, list[str]] = {}  # forks that have nothing of their own yet, by their trunks
 
     def longest(self, name: str, ids: tuple[int, ...]) -> tuple[CachedTokens | None, int]:
-        """Return the cached sequence that shares most tokens with `ids`, under a name or its trunk's, and their number."""
+        """Return the cache that shares most first tokens with `ids`, of a name or its trunk, and how many; None, 0 if none."""
         best, length = None, 0
         for each in (name, self._trunks.get(name, name)):
             cache = self._caches.get(each)
@@ -158,7 +158,7 @@ class SessionStore:
         self.tokens -= len(cache.ids) if cache else 0
 
     def clear(self) -> None:
-        """Remove all caches."""
+        """Remove all caches, and what is known of forks."""
         self._caches.clear()
         self._trunks.clear()
         self._waiting.clear()

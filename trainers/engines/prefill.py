@@ -50,7 +50,7 @@ class DecodeRow:
 
     @property
     def fresh(self) -> tuple[int, ...]:
-        """The tokens that need a pass."""
+        """The tokens of the prefix that need a pass; drawn ones are none of them."""
         return self.prefix.ids[self.cache_length :]
 
 

@@ -105,7 +105,7 @@ def probe_logprobs(model: Any, probe: SyncProbe) -> list[list[float]]:
 
 
 def check_sync(logprobs: Sequence[Sequence[float]], expected: Sequence[Sequence[float]], tolerance: float) -> float:
-    """Compare an engine's logprobs of a probe with the trainer's, after every sync of weights.
+    """Return the largest gap between logprobs; StaleWeights if above the tolerance or NaN; UsageError for other lengths.
 
     Args:
         logprobs: the engine's, as `probe_logprobs` lays them out.
@@ -219,7 +219,7 @@ class VLLMEngine:
         self._folder = Path(tempfile.mkdtemp(prefix="vllm-sync-", dir=sync_folder))
 
     def generate(self, prefixes: Sequence[Prefix], sampling: Sampling) -> list[Generated]:
-        """Generate a continuation of each prefix.
+        """Continue each prefix, in their order; StaleWeights after a failed sync or without an adapter; UsageError if too long.
 
         Raises:
             StaleWeights: the last sync failed, or an adapter is to be trained and none was synced.
@@ -246,7 +246,7 @@ class VLLMEngine:
         return samples
 
     def sync(self, model: PreTrainedModel) -> float:
-        """Take over the weights of a model that was trained: an adapter alone where the engine was made for adapters.
+        """Take over trained weights and return the probe's largest gap; StaleWeights if too large; UsageError if LoRA differs.
 
         Returns:
             How far the engine's logprobs of the probe are from the model's, at most: worth logging, since a part that
@@ -313,7 +313,7 @@ class VLLMEngine:
         self._adapter = LoRARequest(f"sync-{self.syncs}", self.syncs, str(path))
 
     def _ask(self, prompts: Sequence[tuple[int, ...]], params: Sequence[Any]) -> list[Any]:
-        """Sample with vLLM for prompts of token ids, without a change to the process's global state."""
+        """Sample with vLLM for prompts of token ids ([] for none); the process's global state stays as it was."""
         if not prompts:
             return []
         with keep_global_state():

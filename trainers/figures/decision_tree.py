@@ -132,7 +132,7 @@ class _Play:
     truncated: bool
 
     def following(self, depth: int) -> str:
-        """Return the call after `depth` ones in words."""
+        """Return the call after `depth` ones in words; "end", or "no call before the limit" where there is none."""
         if depth < len(self.calls):
             name, (one, other), _ = self.calls[depth]
             return f"{name} {one} {other}"
@@ -140,7 +140,7 @@ class _Play:
 
 
 def decision_trees(episodes: Iterable[EpisodeResult | Trajectory]) -> tuple[DecisionTree, ...]:
-    """Return the tree of each number of items and direction among finished episodes, smaller and ascending ones first.
+    """Return a tree by size and direction, small and ascending first; UsageError if plays are missing or disagree.
 
     Args:
         episodes: of sorting tasks, with their tasks, on either face: every permutation of a size and direction at least
@@ -171,7 +171,7 @@ def decision_trees(episodes: Iterable[EpisodeResult | Trajectory]) -> tuple[Deci
 
 
 def permutation_tasks(source: TaskSource, size: int, descending: bool, split: str = "test") -> tuple[Task, ...]:
-    """Return a source's first task of each permutation of `size` items in a direction, permutations in order.
+    """Return a source's first task of each permutation of `size` items, permutations in order; UsageError if one is missing.
 
     Raises UsageError: the source has no such tasks.
     """
@@ -188,7 +188,7 @@ def permutation_tasks(source: TaskSource, size: int, descending: bool, split: st
 
 
 def prune(tree: DecisionTree, fewest_swaps: bool = False) -> DecisionTree:
-    """Return the tree without implied comparisons: the paper's EARL*.
+    """Return the tree without implied comparisons (EARL*); with `fewest_swaps`, its swaps are also the fewest, at the end.
 
     Args:
         tree: any policy's.
@@ -289,7 +289,7 @@ def _ends(node: Node, comparisons: int, swaps: int) -> Iterator[tuple[EndNode, i
 
 
 def _prune(node: Node, order: Permutation | None) -> Node:
-    """Return the remainder of a node; `order`: the arrangement there, if swaps are left to the end."""
+    """Return a node without implied comparisons; with an `order`, the items' there, the fewest swaps come at the end."""
     if isinstance(node, CompareNode):
         if node.implied:
             return _prune(node.branches[0][1], order)

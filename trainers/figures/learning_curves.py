@@ -29,7 +29,7 @@ _BLUE, _ORANGE = "#1f5fa8", "#c8500a"
 
 
 def plot_curves(seeds: Sequence[Rows], path: Path, panels: Sequence[str] = PANELS, title: str = "") -> None:
-    """Draw the metrics of one or several seeds of a run into a PNG.
+    """Draw the metrics of one or several seeds into a PNG, without those that no row has; UsageError if none is left.
 
     Args:
         seeds: of each, the rows that `read_metrics` returns.
@@ -77,7 +77,7 @@ def _grid(count: int) -> tuple[Any, list[Any]]:
 
 
 def _legend(seeds: Sequence[Rows], names: Sequence[str]) -> str:
-    """Compose the figure's legend: thin and thick lines, the smoothing window, interval bars."""
+    """Compose the figure's legend: thin and thick lines, the smoothing window, interval bars; "" without any of them."""
     plain = [name for name in names if not _has_intervals(seeds, name)]
     window = max((smoothing(len(points(rows, name))) for rows in seeds for name in plain), default=1)
     over = f" over {window} steps" if window > 1 else ""
@@ -92,7 +92,7 @@ def _legend(seeds: Sequence[Rows], names: Sequence[str]) -> str:
 
 
 def _draw_panel(axis: Any, seeds: Sequence[Rows], name: str) -> None:
-    """Draw one metric: each seed's curve or interval bars, and over them the seeds' mean."""
+    """Draw one metric: each seed's raw curve or interval bars, and over them the seeds' mean, smoothed where it has no bars."""
     measured = _has_intervals(seeds, name)
     apart = 0.008 * max((row["step"] for rows in seeds for row in rows), default=1)  # bars side by side
     for number, rows in enumerate(seeds):
@@ -136,7 +136,7 @@ def mean_curve(curves: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[fl
 
 
 def smoothing(count: int) -> int:
-    """Return over how many steps a curve of so many points is averaged: a twentieth, and not at all when it is short."""
+    """Return the window for smoothing a curve of so many points: a twentieth of them, 1 for fewer than 40."""
     return max(1, count // 20)
 
 

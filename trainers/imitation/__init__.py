@@ -13,7 +13,7 @@ from trainers.settings import WarmStartSettings
 
 
 def warm_start(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None:
-    """Fine-tune on demonstrations before RL starts, if settings ask for some."""
+    """Fine-tune on demonstrations before RL starts; nothing where the settings ask for 0."""
     if settings.demonstrations:
         from trainers.imitation.imitating import imitate
 
@@ -21,7 +21,7 @@ def warm_start(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None
 
 
 def check_flaws(text: str, env: str) -> None:
-    """Check a setting of flaws for the id of an environment, whose actions may be expanded.
+    """Raise UsageError unless a setting names flaws for an environment id, text or expanded; "none" always fits.
 
     Raises:
         UsageError: no such name, or no such chance.

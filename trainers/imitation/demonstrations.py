@@ -139,7 +139,7 @@ class _Demonstrator:
         self._guess = guess(self._core.episode.task.data, rng).strip() if silent else ""
 
     def action(self, request: Request) -> str:
-        """Return the action of a turn: a guess, a flawed one, the right one, or the plan's next."""
+        """Return a guess, a flawed action, else the solver's or the plan's next; in a plan's last turn another task's end."""
         if self._guess:
             return self._guess
         left, _ = allowance(self._env)
@@ -212,7 +212,7 @@ def without_tags(action: str) -> str:
 
 
 def with_another_action(text: str, names: Sequence[str], rng: random.Random) -> str:
-    """Return a turn with another action of a game than the one it names, also where the thought ends with it.
+    """Return a turn with another action of a game than the one it names, also where the thought ends with it; "" for none.
 
     A turn that names none gives "".
     """
@@ -224,7 +224,7 @@ def with_another_action(text: str, names: Sequence[str], rng: random.Random) -> 
 
 
 def shared_words(one: str, other: str) -> str:
-    """Return the longest run of words that two texts share, the first of equal ones."""
+    """Return the longest run of words that two texts share, the first of equal ones; "" where they share none."""
     words, text = re.findall(r"\w+", one), " " + " ".join(re.findall(r"\w+", other)) + " "
     best: list[str] = []
     for start in range(len(words)):

@@ -42,7 +42,7 @@ NAMED_FLAWS = {"none": Flaws(), "search": SEARCH_FLAWS, "tools": TOOL_FLAWS}
 
 
 def solutions(env: gym.Env, count: int, flaws: str, split: str, seed: int, *, first: int = 0) -> Iterator[Trajectory]:
-    """Return episodes of an environment's solver from its `first` task on, led astray as a setting says."""
+    """Return the solver's episodes from its `first` task on, with the flaws of a setting; UsageError for unknown ones."""
     tasks: dict[str, Any] = {"split": split, "seed": seed, "first": first}
     if (expanded := expanded_parts(env, "demonstrations")) is not None:
         return expanded.expanded_demonstrations(env, count, expanded.expanded_flaws_of(flaws), **tasks)
@@ -50,7 +50,7 @@ def solutions(env: gym.Env, count: int, flaws: str, split: str, seed: int, *, fi
 
 
 def flaws_of(text: str) -> Flaws:
-    """Return the flaws that a setting names, or spells as a JSON object of chances.
+    """Return flaws by name (none, search, tools), or from a JSON object of chances; UsageError for anything else.
 
     Raises:
         UsageError: no such name, or no such chance.
@@ -71,7 +71,7 @@ def _gold_answer(env: gym.Env[Any, Any]) -> Act:
 
 
 def direct_answers(env: gym.Env, split: str, count: int) -> Iterator[Trajectory]:
-    """Yield episodes that answer at once, and rightly.
+    """Yield the solved episodes of a split's first tasks, answered at once with the gold; UsageError if answers have no tags.
 
     Raises:
         UsageError: the environment's answers have no tags, so there is no direct one.
@@ -86,7 +86,7 @@ def direct_answers(env: gym.Env, split: str, count: int) -> Iterator[Trajectory]
 
 
 def own_successes(run: TrainingRun, episodes: int, samples_per_task: int, seed: int) -> Iterator[Trajectory]:
-    """Yield the model's own episodes that solved their task, from the weights of step 0, kept in OUT/accepted.jsonl.
+    """Yield the model's own solved episodes of step 0, kept in OUT/accepted.jsonl; UsageError for several processes.
 
     A run that was killed while it collected goes on with the next tasks; later the file is what is imitated.
 
@@ -115,7 +115,7 @@ def own_successes(run: TrainingRun, episodes: int, samples_per_task: int, seed: 
 
 
 def recordings(path: Path, env: gym.Env, split: str) -> Iterator[Trajectory]:
-    """Yield the solved episodes of a file: rows of `Trajectory.to_json`, a run's journal, or published answers with tools."""
+    """Yield a file's solved episodes as text: rows of `Trajectory.to_json`, a run's journal, or published tool answers."""
     if holds_tool_texts(path):
         yield from tool_episodes(path, env, split)
         return
@@ -137,7 +137,7 @@ _CALL = re.compile(r"</(?:search|python)>\Z")
 
 
 def tool_episodes(path: Path, env: gym.Env[Any, Any], split: str) -> Iterator[Trajectory]:
-    """Yield the rows of a file, answers that others published, as episodes that begin with the environment's prompt.
+    """Yield a file's published answers as episodes that begin with the environment's prompt; unfit rows are only counted.
 
     Two layouts are known, both with tags in one text: `<think>`, `<search>` or `<python>`, its `<result>`, and `<answer>`.
     ARPO's file (ARPO-SFT-54K, with STILL's answers in it) has rows of `conversations` and `system`, a JSON object a line;
@@ -174,7 +174,7 @@ def tool_episodes(path: Path, env: gym.Env[Any, Any], split: str) -> Iterator[Tr
 
 
 def tool_rows(path: Path) -> Iterator[Any]:
-    """Yield the rows of a JSON list, where a file's name ends in .json, or of a file with an object a line.
+    """Yield the rows of a .json file's list, or of a file with a JSON object a line; UsageError where it is malformed.
 
     Raises:
         UsageError: it is not that.
@@ -224,7 +224,7 @@ def _turns(text: str, origin: str) -> tuple[Turn, ...]:
 
 
 def imitate(settings: WarmStartSettings, run: TrainingRun, seed: int) -> None:
-    """Fine-tune on demonstrations before RL starts; uses its own optimiser and records the result in `run.memory`."""
+    """Fine-tune on demonstrations until steps end or success settles, with an own optimiser; the result is in `run.memory`."""
     episodes = list(warm_start_episodes(settings, run, seed))
     rows = rows_of(episodes, run.parts, settings.train_on)
     optimiser = Optimiser(run.parts.model, settings.optim, settings.steps)
@@ -274,7 +274,7 @@ class Settling:
         return bool(rule.every) and step % rule.every == 0 and not self._settled and step < self.last - rule.cooldown
 
     def add_measure(self, step: int, success: float) -> None:
-        """Take a measure, and settle where there was no progress for long enough."""
+        """Take a measure; settle if the newest few pass the best before by no margin, and that is half the reference."""
         self.measures.append([step, round(success, 4)])
         values = [value for _, value in self.measures]
         before, lately = values[: -self._rule.patience], values[-self._rule.patience :]
@@ -311,7 +311,7 @@ def imitation_step(rows: list[TrainRow], parts: RunParts, optimiser: Optimiser, 
 
 
 def rows_of(episodes: Sequence[Trajectory], parts: RunParts, train_on: str) -> list[TrainRow]:
-    """Return the tokens of episodes as rows.
+    """Return episodes as rows, all tokens trained if `train_on` is "all"; too long ones are left out; UsageError for none.
 
     Raises:
         UsageError: there are none.

@@ -52,7 +52,7 @@ def environment_tokenizer(
     others: Sequence[tuple[str, Mapping[str, Any]]] = (),
     **arguments: Any,
 ) -> ChosenTokenizer:
-    """Return a tokenizer for an environment, from what its solver and its random agent see and say on training tasks.
+    """Return an environment's tokenizer (words, digits or bytes) from its solver's and random agent's training plays.
 
     Numbers are words where held-out tasks bring no new words, digits where they bring few, and where they bring many
     the tokenizer is one of bytes.
@@ -108,7 +108,7 @@ def _opening_tags(env: gym.Env[Any, Any]) -> list[str]:
 
 
 def without_tags(texts: Sequence[str], tags: Sequence[str]) -> list[str]:
-    """Return texts cut at tags, which are left out; a part of a single word is no constant text any more."""
+    """Return texts cut at tags, which are left out, each part once; parts of one word are dropped; as they are without tags."""
     if not tags:
         return list(texts)
     cut = re.compile("|".join(map(re.escape, tags)))
@@ -119,7 +119,7 @@ def without_tags(texts: Sequence[str], tags: Sequence[str]) -> list[str]:
 def _training_plays(
     envs: Sequence[gym.Env[Any, Any]], plays: int, report: Callable[[str, float], None]
 ) -> tuple[list[Trajectory], list[Trajectory]]:
-    """Play the solver and the random agent; side by side, since the worlds of neighbours are cached."""
+    """Play tasks, spread over envs by turns: the solver all; random agents, in games invalid turns too, the first quarter."""
     solver_plays, random_plays, unlabelled = [], [], EpisodeAgent("unlabelled", _unlabelled_actions)
     solver, stray = CompanionPolicy("solver"), CompanionPolicy("random")
     splits = core_of(envs[0]).source.splits
@@ -145,7 +145,7 @@ def texts_of(trajectory: Trajectory) -> list[str]:
 
 
 def _unlabelled_actions(env: gym.Env[Any, Any]) -> Act:
-    """Play a game at random, and say actions without their label, or no action, so that no turn is valid."""
+    """Return a random player of a game whose turns are invalid: without the label on odd ones, the label alone on even."""
     sampler = CompanionPolicy("random", env)
 
     def act(request: Request) -> str:
@@ -170,7 +170,7 @@ def _coverage(tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]) -> float
 
 
 def _constant_texts(base: PreTrainedTokenizerFast, plays: Sequence[Trajectory]) -> list[str]:
-    """Return the beginning that all prompts share, and the phrases that recur in observations and in actions."""
+    """Return texts that all prompts hold, message by message, and phrases that recur in observations and in actions."""
     pieces = partial(pieces_of, base)
     longest = max(len(play.prompt) for play in plays)
     prompts = [[play.prompt[place].content for play in plays if len(play.prompt) > place] for place in range(longest)]
@@ -183,7 +183,7 @@ def _constant_texts(base: PreTrainedTokenizerFast, plays: Sequence[Trajectory]) 
 
 
 def shared_runs(rows: Sequence[Sequence[str]], shortest: int = 3) -> list[tuple[str, ...]]:
-    """Return the runs of pieces that every row holds, as long as they can be, in the order of the first row."""
+    """Return the longest runs of `shortest` or more pieces that every row holds, each once, in the order of the first row."""
     joined = ["\0" + "\0".join(row) + "\0" for row in rows]
     first, runs, start = rows[0], list[tuple[str, ...]](), 0
     while start < len(first):

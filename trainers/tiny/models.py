@@ -121,7 +121,7 @@ def tiny_model(
     tied: bool = False,
     theta: float = 10_000.0,
 ) -> LlamaForCausalLM:
-    """Return a model with random weights, the same ones for the same arguments; the global generator stays as it is.
+    """Return a model of a size with a seed's random weights, the global generator untouched; UsageError for another size.
 
     The weights start where names are easy to copy: every head looks for tokens like its own and passes on what it finds
     (queries and keys start equal, outputs as transposed orthogonal values; after the mimetic initialisation of arXiv
@@ -159,7 +159,7 @@ def tiny_model(
 
 
 def _random_model(shape: dict[str, Any], seed: int) -> LlamaForCausalLM:
-    """Return Qwen2's model of a seed under Llama's name."""
+    """Return a Llama model with a seed's Qwen2 weights, made ready to copy; the global generator stays as it is."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         qwen = Qwen2ForCausalLM(Qwen2Config(**shape))

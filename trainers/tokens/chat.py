@@ -73,7 +73,7 @@ class ChatTokenizer:
         return self._rendered.characters
 
     def open(self, messages: Messages, tools: Sequence[Mapping[str, Any]] = ()) -> "Conversation":
-        """Return a conversation that stands where the assistant speaks; a last message of the assistant is gone on with.
+        """Return a conversation up to where the assistant speaks, or goes on with its last message; UsageError if refused.
 
         Raises:
             UsageError: the template refuses the messages.
@@ -146,7 +146,7 @@ class ChatTokenizer:
         return self.codec.encode_rendered(text)
 
     def _ending(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the template's text between the assistant's words and the token that closes the turn, and that token."""
+        """Return the tokens between the assistant's words and the one that closes the turn, and that; UsageError for none."""
         head = self._head_of(self._pieces.closing())
         if head:
             return head[:-1], head[-1:]
@@ -221,7 +221,7 @@ class Conversation:
         self._append_turn(ids, [True] * len(ids), logprobs, turn)
 
     def append_demonstration(self, text: str, turn: int, *, close: bool = True) -> None:
-        """Append what a policy should write: the text and, with `close`, the token that closes the turn.
+        """Append what a policy should write, control words broken up, and with `close` the closing token; UsageError if closed.
 
         Raises:
             UsageError: the turn is closed.
@@ -232,7 +232,7 @@ class Conversation:
         self.append_sampled(ids, [0.0] * len(ids), turn)
 
     def observe(self, messages: Messages) -> None:
-        """Close the assistant's turn where it did not, append messages, and begin its next turn.
+        """Close the assistant's turn, append messages and begin its next; the assistant's messages go on within its turn.
 
         Messages of the assistant are text of its turn, and it goes on behind them: so histories grow where actions append.
 
@@ -254,7 +254,7 @@ class Conversation:
             self._begin_turn(waiting)
 
     def record(self, turn: Turn) -> None:
-        """Append a recorded turn: its tokens if it has them, else its text as a demonstration.
+        """Append a recorded turn: its tokens, else its text as a demonstration; nothing for an expanded action without any.
 
         Raises:
             UsageError: its masks or logprobs are not one a token.

@@ -56,7 +56,7 @@ def _break_up(match: re.Match[str]) -> str:
 
 
 def control_tokens(tokenizer: PreTrainedTokenizerBase, frame: str) -> ControlTokens:
-    """Return the control tokens of a tokenizer under a template.
+    """Return a tokenizer's control tokens: named or special ones but plain tags, and bracketed ones in the frame.
 
     They are the tokens that the tokenizer names (end of sequence, padding, ...), its special tokens but for plain XML-like
     tags, and the bracketed added tokens in the frame. Tags in which policies think and call tools are words, not control.

@@ -52,7 +52,7 @@ class ChatTemplate:
             raise UsageError(f"the chat template is no jinja: {error}") from error
 
     def render(self, messages: Rows, tools: Sequence[Mapping[str, Any]] = (), generate: bool = False) -> str:
-        """Return messages as one text; with `generate`, up to where the assistant's next turn begins.
+        """Return messages as one text; with `generate`, up to the assistant's next turn; UsageError if the template refuses.
 
         Raises:
             UsageError: the template refuses them.
@@ -72,7 +72,7 @@ class ChatTemplate:
 
 
 def find_template(tokenizer: PreTrainedTokenizerBase, template: str) -> ChatTemplate:
-    """Return the template that is meant: "auto" (the tokenizer's), the name of one of ours, or a jinja text.
+    """Return the template meant: "auto" (the tokenizer's), the name of ours, or a jinja text; UsageError where there is none.
 
     Raises:
         UsageError: there is none.
@@ -90,7 +90,7 @@ def find_template(tokenizer: PreTrainedTokenizerBase, template: str) -> ChatTemp
 
 
 def with_objects(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a message whose calls have objects as arguments, where they were JSON texts of objects."""
+    """Return a message whose calls have objects as arguments, parsed where they were JSON texts; others as they are."""
     if not message.get("tool_calls"):
         return message
     calls = []
@@ -150,7 +150,7 @@ class TemplateShape:
 
 
 def shape_of(template: ChatTemplate) -> TemplateShape:
-    """Return the shape of a compiled template.
+    """Return a template's shape by trial: folded roles, joined users, arguments as objects, tools; UsageError if unfit.
 
     Raises:
         UsageError: it cannot write a plain conversation.
@@ -193,7 +193,7 @@ def _try_render(template: ChatTemplate, messages: Rows, tools: bool = False) -> 
 
 
 def _shows(template: ChatTemplate, messages: Rows) -> bool:
-    """Return whether all contents come out, in order: what moves before an earlier turn would be lost in a piece."""
+    """Return whether all contents come out, in order; False where one does not or the template refuses them."""
     text, place = _try_render(template, messages), 0
     for message in messages:
         start = text.find(message["content"], place)
@@ -207,7 +207,7 @@ _QUESTION = {"role": "user", "content": "?"}
 
 
 def _with_schemas(messages: Rows, tools: Sequence[Mapping[str, Any]]) -> Rows:
-    """Return messages whose system message holds the schemas of tools, for a template that leaves them out."""
+    """Return messages with the schemas of tools in the system message, made if it is missing; unchanged without tools."""
     if not tools or not messages:
         return messages
     has_system = messages[0]["role"] == "system"
@@ -257,7 +257,7 @@ class Pieces:
         return _split_at_mark(self._template.render([_QUESTION, {"role": "assistant", "content": mark}]), mark)[1]
 
     def _missing_header(self) -> str:
-        """Return the text before the assistant's words, of a template that knows no generation prompt."""
+        """Return the text before the assistant's words of a template without a generation prompt; "" where it has one."""
         prompt = self._template.render([_QUESTION], generate=True)
         if prompt != self._template.render([_QUESTION]):
             return ""

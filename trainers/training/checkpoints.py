@@ -30,7 +30,7 @@ PART = ".part"
 
 @contextlib.contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty folder to write into, which takes its name, and the place of what was there, when it is on disk.
+    """Yield an empty folder that replaces `path` once all is on disk; AgentEnvsError if that fails, and the old one stays.
 
     Raises:
         AgentEnvsError: it cannot be written (a full disk); what was there stays.
@@ -56,14 +56,14 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 def remove_folder(path: Path) -> None:
-    """Rename a folder, then delete it, so that a kill never leaves a half-deleted folder under its name."""
+    """Rename a folder, then delete it, so that a kill leaves none half-deleted under its name; nothing where there is none."""
     if path.exists():
         part = path if path.name.endswith(PART) else path.rename(path.with_name(f"{path.name}{PART}"))
         shutil.rmtree(part)
 
 
 def _sync(path: Path) -> None:
-    """Put a file or a folder's list of names on disk; Windows cannot open a folder."""
+    """Put a file or a folder's list of names on disk; nothing for a folder on Windows, which cannot open it."""
     if path.is_dir() and sys.platform == "win32":
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -144,11 +144,11 @@ class Checkpoints:
         return path
 
     def latest(self) -> Checkpoint | None:
-        """Return the last sound checkpoint; what is damaged is skipped, with a line on standard error."""
+        """Return the last sound checkpoint, None for none; damaged ones are skipped, with a line on standard error."""
         return next(self._sound_checkpoints("step-"), None)
 
     def load(self, model: torch.nn.Module, optimiser: Optimiser) -> Checkpoint | None:
-        """Put model, optimiser and torch's and Python's random generators where the last sound checkpoint left them.
+        """Restore model, optimiser and generators from the last sound checkpoint; return it or None; UsageError if unfit.
 
         Returns:
             The checkpoint; None where there is none and the run starts at its beginning.
@@ -170,7 +170,7 @@ class Checkpoints:
         return checkpoint
 
     def load_part(self, name: str, module: torch.nn.Module, optimiser: Optimiser) -> None:
-        """Put a further module where the last sound checkpoint left it.
+        """Restore a further module and its optimiser from the last sound checkpoint; UsageError if it has none or another.
 
         Raises:
             UsageError: there is none of that name, or it is of another shape.
@@ -184,7 +184,7 @@ class Checkpoints:
         optimiser.load_state_dict(torch.load(checkpoint.path / own, map_location="cpu", weights_only=True))
 
     def keep_best(self, step: int, validation: float, model: torch.nn.Module) -> bool:
-        """Keep the weights of a step if no earlier one had so high a metric; return whether they were kept.
+        """Keep a step's weights if its metric is above the best so far; False if not, for NaN, or beyond `best_within_steps`.
 
         Args:
             step: beyond `best_within_steps` nothing is kept.
@@ -203,7 +203,7 @@ class Checkpoints:
         return True
 
     def best(self) -> Checkpoint | None:
-        """Return the best checkpoint; of equals the earliest."""
+        """Return the checkpoint with the best metric, of equals the earliest; None where there is none."""
         return max(self._sound_checkpoints("best-"), key=lambda saved: (saved.metric, -saved.step), default=None)
 
     def load_best(self, model: torch.nn.Module) -> Checkpoint | None:
@@ -235,7 +235,7 @@ class Checkpoints:
 
 
 def load_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FILE) -> None:
-    """Give a model the trained weights of a checkpoint, or a further module those of its own file.
+    """Give a model the trained weights of a file; UsageError where names or shapes are those of another model.
 
     Raises:
         UsageError: it is of another model.
@@ -266,7 +266,7 @@ def _write_weights(model: torch.nn.Module, folder: Path, file: str = WEIGHTS_FIL
 
 
 def _part_files(name: str) -> tuple[str, str]:
-    """Return the files of a further module: its weights, and its optimiser.
+    """Return the files of a further module, (weights, optimiser); UsageError for a name that is taken or no identifier.
 
     Raises:
         UsageError: the name is no identifier, or names a file that every checkpoint has.
@@ -284,7 +284,7 @@ def seal_folder(folder: Path, content: dict[str, Any]) -> None:
 
 
 def read_sealed(folder: Path) -> dict[str, Any]:
-    """Return the content of a folder's `state.json`, whose files are what it says.
+    """Return a folder's `state.json` if its files match; ValueError if not; OSError, KeyError, TypeError if parts are missing.
 
     Raises:
         ValueError: they are not; OSError, KeyError and TypeError where something is missing.

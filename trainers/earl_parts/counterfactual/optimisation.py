@@ -88,13 +88,13 @@ class CounterfactualSettings:
 
 
 def _check_rule(rule: str) -> None:
-    """Raise UsageError unless the rule is a known one."""
+    """Raise UsageError unless the rule is `paper` or `released`."""
     if rule not in DEFAULT_SAMPLING:
         raise UsageError(f"rule={rule!r}: {' or '.join(DEFAULT_SAMPLING)}")
 
 
 def has_failed(rewards: Sequence[float], rule: Rule) -> bool:
-    """Return whether a group failed; `rewards` are those of all its episodes.
+    """Return whether a group failed: no reward above 0 (`paper`), a sum of 0 (`released`), never (`off`); UsageError if empty.
 
     `paper`: no reward is above 0. `released`: their sum is 0, so a group of -1 and 1 failed, and one of -1 and -1 did not.
     With "off" no group does.
@@ -142,7 +142,7 @@ def draw_position(log_weights: Sequence[float], settings: CounterfactualSettings
 
 
 def uniform_of(key: str) -> float:
-    """Return the uniform in [0, 1) that draws the position of an episode, which its key names."""
+    """Return the uniform in [0, 1) that draws an episode's position: always the same for the same key."""
     return random.Random(f"counterfactual:{key}").random()
 
 
@@ -194,7 +194,7 @@ class RouteChoice:
         return dict(self._averages)
 
     def restore(self, state: Mapping[str, float]) -> None:
-        """Go on from a checkpoint.
+        """Go on from a checkpoint's averages; UsageError where it was written with other routing actions.
 
         Raises:
             UsageError: it was written with other routing actions.
@@ -220,7 +220,7 @@ class CounterfactualAdvantages:
 def counterfactual_advantages(
     rewards: Sequence[float], groups: Sequence[Hashable], counterfactual: Mapping[int, float], rule: Rule
 ) -> CounterfactualAdvantages:
-    """Return the advantages of D.2: R' - R as it is for what was played again, (R - mean) / (std + 1e-6) elsewhere.
+    """Return D.2's advantages: R' - R of replays, group-relative of groups that did not fail, None of those that failed.
 
     The std is the unbiased one (n - 1), as in the released code; the paper does not say which. A group that did not fail
     and whose rewards are all equal has advantages of 0. Episodes of failed groups that were not played again (no position, or

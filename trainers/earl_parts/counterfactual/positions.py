@@ -40,7 +40,7 @@ class Positions:
 
 
 def language_places(sequence: TokenSequence, action: int, rule: Rule, vocabulary: int) -> tuple[int, ...]:
-    """Return the positions at which a routing action could have been taken.
+    """Return positions in language where an action is legal: all (`paper`), or before words, else the first (`released`).
 
     `paper`: every position in language mode at which it is legal, whatever the policy chose there. `released`: of those,
     the ones before a vocabulary token (the end-of-sequence token is one); where there are none, the first decision.
@@ -66,7 +66,7 @@ def position_logweights(
     rule: Rule = "paper",
     temperature: float = 1.0,
 ) -> list[Positions]:
-    """Return the positions at which a routing action could be inserted into each sequence, with their scores.
+    """Return each sequence's places for an action, scored by its description (`paper`) or its best single id (`released`).
 
     `paper`: the log-probability of all tokens of its description, in order, under the softmax over the vocabulary alone.
     `released`: the higher one of the log-probabilities of the action and of its description's first token, both under the
@@ -104,7 +104,7 @@ def position_logweights(
 def free_places(
     sequence: TokenSequence, decode: Callable[[Sequence[int]], str], tags: Sequence[str]
 ) -> tuple[int, ...]:
-    """Return the sampled tokens before which no call stands open: what is forced within one would be a part of it.
+    """Return the places of sampled tokens before which no call stands open: what is forced in one would be a part of it.
 
     A call is open from the first sign of its opening tag to the last of its closing one.
 
@@ -145,7 +145,7 @@ def text_logweights(
     temperature: float = 1.0,
     places: Sequence[tuple[int, ...]] | None = None,
 ) -> list[Positions]:
-    """Return the positions at which a text, an opening tag say, could be inserted into the policy's words, with their scores.
+    """Return each sequence's places for a text in the policy's words, scored by all (`paper`) or one token (`released`).
 
     `paper`: the log-probability of all tokens of the text, in order;
     `released`: of its first token.
@@ -189,7 +189,7 @@ def _share(
     weights: torch.Tensor,
     logprobs: torch.Tensor,
 ) -> None:
-    """Split the scores of a pass among its rows."""
+    """Write the scores of a pass into `positions`, each row's at its own index."""
     start, every, each = 0, weights.tolist(), logprobs.tolist()
     for index in members:
         stop = start + len(sites[index])
@@ -214,7 +214,7 @@ def _policy_logprobs(policy: LinearHead, states: torch.Tensor, legal: torch.Tens
 def _passes(
     bare: Any, sequences: Sequence[TokenSequence], sites: Sequence[tuple[int, ...]], tokens: Sequence[int]
 ) -> Iterator[tuple[list[int], torch.Tensor]]:
-    """Yield the rows of each pass, and the states that predict the inserted tokens at all their places, one after another.
+    """Yield each pass's row numbers, longest rows first, and states at all inserted tokens; rows without a place are out.
 
     States are (places, tokens, width). Rows without a place are left out; what follows a row's last place is cut off.
     """
@@ -235,7 +235,7 @@ def _passes(
 def _states(
     bare: Any, contexts: Sequence[tuple[int, ...]], sites: Sequence[tuple[int, ...]], tokens: Sequence[int]
 ) -> torch.Tensor:
-    """Run contexts, and behind each the beginning of the inserted text once a place, through the decoder."""
+    """Run contexts, and behind each the inserted text's beginning once a place; return states (places, tokens, width)."""
     branch = len(tokens) - 1
     lengths = [max(places) for places in sites]
     width = max(length + len(places) * branch for length, places in zip(lengths, sites, strict=True))
@@ -262,7 +262,7 @@ def _states(
 
 
 def _attention_mask(lengths: Sequence[int], sites: Sequence[tuple[int, ...]], branch: int, width: int) -> torch.Tensor:
-    """Return the attention mask (rows, 1, width, width); padding attends to itself alone."""
+    """Return the bool mask (rows, 1, width, width): branches see their context and themselves, padding itself alone."""
     mask = torch.eye(width, dtype=torch.bool).repeat(len(sites), 1, 1)
     causal = torch.ones(width, width, dtype=torch.bool).tril()
     for row, (length, places) in enumerate(zip(lengths, sites, strict=True)):

@@ -82,7 +82,7 @@ class ExpandedFlaws:
 
 
 def expanded_flaws_of(text: str) -> ExpandedFlaws:
-    """Return the flaws that a setting names: "none", or the fields of ExpandedFlaws as a JSON object.
+    """Return the flaws of a setting: "none", or a JSON object of ExpandedFlaws' fields; UsageError for anything else.
 
     Raises:
         UsageError: it is none.
@@ -97,7 +97,7 @@ def expanded_flaws_of(text: str) -> ExpandedFlaws:
 
 
 def fixed_order(n: int, rng: random.Random, skip: float, fewest_swaps: float) -> Moves:
-    """Compare the pairs in their order, known outcomes left out by chance, then swap: by chance few times, else neighbours."""
+    """Yield comparisons of pairs in order, known ones left out by chance, then swaps: by chance fewest, else neighbours'."""
     thrifty = rng.random() < fewest_swaps
     outcomes: set[Pair] = set()
     for one, other in combinations(range(n), 2):
@@ -132,7 +132,7 @@ def expanded_demonstrations(
     seed: int = 0,
     first: int = 0,
 ) -> Iterator[Trajectory]:
-    """Yield episodes of a split's tasks, the same ones for the same arguments.
+    """Yield episodes of a split's tasks, the same for the same arguments; UsageError for no expanded actions or strategy.
 
     Args:
         env: an environment with expanded actions whose class has a solver.

@@ -36,7 +36,7 @@ from trainers.training.forward import bare_model, head_is_in, head_of
 
 
 def give_head(model: Any, chat: ChatTokenizer, env: gym.Env[Any, Any], folder: str, start: HeadStart) -> None:
-    """Give a model the output rows of an environment's expanded actions: those saved in a folder, or new ones."""
+    """Give a model the output rows of expanded actions: those saved in a folder, where it has some, else new ones."""
     if head_is_in(Path(folder)):
         load_head(model, Path(folder))
         return
@@ -99,7 +99,7 @@ class ExpandedPlayer:
         self._episodes: dict[str, WalkingEpisode] = {}
 
     def play(self, plan: Sequence[Planned], starts: Mapping[str, StartState] | None = None) -> dict[str, EpisodeResult]:
-        """Play a plan and return its results by key, in its order.
+        """Play a plan and return its results by key, in its order; UsageError for keys twice or actions that the head lacks.
 
         Results do not depend on what else is in the plan, or on `batch`, up to the rounding of floats.
 
@@ -182,7 +182,7 @@ class ExpandedPlayer:
         return episodes
 
     def _env(self, spec: str, place: int) -> gym.Env[Any, Any]:
-        """Return an environment of the pool; each is made once and checked."""
+        """Return environment number `place` of a spec's pool; a new one is made, and checked (UsageError), once."""
         pool = self._envs.setdefault(spec, [])
         if place == len(pool):
             env = gym.make(EnvSpec.from_json(spec))
@@ -273,7 +273,7 @@ class LockStep:
             self._rows[place].walker.take(first + token, logprob, entropy)
 
     def _forward(self) -> None:
-        """Feed every slot its next token."""
+        """Feed every slot its next token, and keep the last hidden states."""
         tokens, positions = zip(*(row.feed() for row in self._rows), strict=True)
         inputs, places = (torch.tensor(numbers, device=self._device).unsqueeze(1) for numbers in (tokens, positions))
         self._states = self._read(input_ids=inputs, position_ids=places, **self._slots.next_pass())

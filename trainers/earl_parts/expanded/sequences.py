@@ -118,7 +118,7 @@ class ExpandedChat:
         self._encoded = lru_cache(maxsize=_CACHE_TEXTS)(partial(_encode, chat))
 
     def check(self, env: gym.Env[Any, Any]) -> ExpandedActionEnv:
-        """Return the core of an environment whose actions these are, or the first of these: fewer items to sort.
+        """Return an environment's core if its actions are these or the first of these; UsageError for others or none.
 
         Raises:
             UsageError: it has others, or none.
@@ -289,7 +289,7 @@ class WalkingEpisode:
             self._fault, self.over = fault.cause, True
 
     def take(self, target: int, logprob: float, entropy: float) -> None:
-        """Apply a decision: append its token, and step the environment where it is an action."""
+        """Append a drawn token, or step the environment by an action; a fault or the end of room ends the episode."""
         self.decisions += 1
         end, first = self._words.rows[END].token_id, self._words.vocabulary
         try:
@@ -318,7 +318,7 @@ class WalkingEpisode:
         return EpisodeResult(trajectory, status, usage=usage, seconds=seconds)
 
     def _go_on(self) -> None:
-        """Prepare the next decision, if there is one."""
+        """Find the next decision's legal actions, with a snapshot in language; end the episode if it has no room."""
         if self.over:
             return
         self.legal = self._core.legal_actions()
@@ -328,7 +328,7 @@ class WalkingEpisode:
             self._spend()
 
     def _act(self, number: int, reply: Reply) -> None:
-        """Take an action, unless the text before it was the last that the environment took."""
+        """Step the environment by an action and append it; nothing where the text before it ended the episode."""
         if self.over:
             return
         legal, row = self.legal, self._words.rows[number]
@@ -339,7 +339,7 @@ class WalkingEpisode:
         self._go_on()
 
     def _end_run(self) -> None:
-        """Step the text that was written since the last action as one turn; nothing if there is none."""
+        """Close the open stretch of language and step its text, if any, as one turn; nothing where none is open."""
         if self._run is None:
             return
         start, start_snapshot = self._run
