@@ -38,7 +38,7 @@ T = TypeVar("T", bound=type)
 
 
 def canonical_json(value: Any) -> str:
-    """Return the one JSON text of a JSON-able value.
+    """Return the one JSON text of a JSON-able value: keys sorted, no blanks, non-ASCII characters as they are.
 
     Raises:
         TypeError: the value holds something that JSON has no form for.
@@ -75,7 +75,7 @@ def state_type(cls: T) -> T:
 
 
 def _make_quickly(cls: Any) -> None:
-    """Give a plain frozen slots dataclass a faster `__init__` than the generated one, which looks up a setter a field."""
+    """Give a plain frozen slots dataclass a faster `__init__` than the generated one; any other class is left unchanged."""
     original, fields = cls.__init__, dataclasses.fields(cls)
     names, code = tuple(field.name for field in fields), getattr(cls.__init__, "__code__", None)
     generated = code and code.co_filename == "<string>" and code.co_varnames[: code.co_argcount] == ("self", *names)
@@ -118,7 +118,7 @@ def encode_state(value: Any) -> Any:
 
 
 def lean_state(value: Any, texts: Mapping[str, int]) -> Any:
-    """Return the lean form of a state: as `encode_state`, with references to `texts` for the `content` of dataclasses."""
+    """Return a state's form as `encode_state` does, less fields at their defaults, `content` found in `texts` by its number."""
     kind = type(value)
     if kind is tuple:
         return {"$tuple": [item if type(item) in _PLAIN else lean_state(item, texts) for item in value]}
@@ -216,7 +216,7 @@ def _text_key(value: Any) -> str:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a constructor argument as JSON; an object stands as the name of its class, and cannot travel."""
+    """Return an argument as JSON: tuples as lists, keys as texts, an object (cannot travel) as {"object": "module:Class"}."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):

@@ -24,7 +24,7 @@ MOST_TURNS = 32
 
 
 def check_spaces(subject: EnvUnderTest) -> str:
-    """Gymnasium's own checker passes without a warning."""
+    """Gymnasium's own checker passes without a warning; CheckFailed for one, its errors are raised."""
     env = subject.make().unwrapped
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -45,7 +45,7 @@ def check_determinism(subject: EnvUnderTest) -> str:
 
 
 def check_processes(subject: EnvUnderTest) -> str:
-    """In fresh processes with two PYTHONHASHSEEDs scripts and snapshots go on as here, and the built-in agents act alike."""
+    """Scripts, snapshots, pickles and agents give the same in fresh processes with two PYTHONHASHSEEDs as here."""
     scripts, moments = subject.scripts(), subject.moments()
     env = subject.make()
     kinds = [kind for kind in ("solver", "heuristic") if companion(env, kind) is not None]
@@ -179,7 +179,7 @@ def check_global_state(subject: EnvUnderTest) -> str:
 
 
 def check_interleaving(subject: EnvUnderTest) -> str:
-    """Interleaved and threaded environments give what serial ones give."""
+    """Up to four environments, stepped by turns and in threads, give what each gives alone."""
     scripts = subject.scripts()[:4]
     serial = [play(subject.make(), script) for script in scripts]
     envs = [subject.make() for _ in scripts]
@@ -202,7 +202,7 @@ def _first_turns(script: Any, turns: int) -> Any:
 
 
 def _check_same(one: list[str], two: list[str], where: str) -> None:
-    """Raise CheckFailed with the first turn at which two records differ, if they do."""
+    """Raise CheckFailed, naming the first step at which two lists of digests differ, if they do."""
     if one != two:
         turn = next((n for n, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
         raise CheckFailed(f"{where}: differs at turn {turn}")
@@ -216,7 +216,7 @@ CONTRACT_CHECKS: dict[str, Callable[[EnvUnderTest], str]] = {
 
 
 def check_forks(subject: EnvUnderTest) -> str:
-    """At every turn (at most 32 a task), a fork repeats the original's future, and its run leaves the original alone."""
+    """At every turn (at most 32 a task, at random), a fork repeats the original's future and leaves the original alone."""
     env = subject.make()
     count = 0
     for script in subject.scripts():
@@ -253,7 +253,7 @@ def check_restore(subject: EnvUnderTest) -> str:
 
 
 def check_pickle(subject: EnvUnderTest) -> str:
-    """An environment that is pickled before its first reset, in an episode and after the end goes on as it would have."""
+    """An environment pickled before its reset, at a random turn and at the end goes on as it would have."""
     for moment in subject.moments():
         env = _pickle_copy(subject.make())
         play(env, _first_turns(moment.script, moment.turn))
@@ -265,7 +265,7 @@ def check_pickle(subject: EnvUnderTest) -> str:
 
 
 def _pickle_copy(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
-    """Return a copy through pickle; CheckFailed if its snapshot is not the original's."""
+    """Return an environment's copy through pickle; CheckFailed if its snapshot is not the original's."""
     copy: gym.Env[Any, Any] = pickle.loads(pickle.dumps(env))
     if snapshot(copy).to_bytes() != snapshot(env).to_bytes():
         raise CheckFailed("a pickled copy is not where the environment was")

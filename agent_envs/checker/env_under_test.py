@@ -110,7 +110,7 @@ class EnvUnderTest:
     def of(
         cls, env: str | gym.Env[Any, Any], arguments: dict[str, Any], *, tasks: int, hostile: int, split: str | None
     ) -> "EnvUnderTest":
-        """Build the subject with the recipe that makes its environment again; UsageError where there is none."""
+        """Make an id or check an environment, and find how to make it again, its split and hooks; UsageError for a lack."""
         if isinstance(env, str):
             env = gym.make(env, **arguments)
         elif arguments:
@@ -155,7 +155,7 @@ class EnvUnderTest:
         return env.reset(seed=seed, options={"task": task, "split": self.split})
 
     def scripts(self) -> list[Script]:
-        """Return recorded episodes of the random sampler, one a task; made once."""
+        """Return the random sampler's episode of each task, recorded at the first call."""
         if not self._scripts:
             env = self.make()
             for task in range(self.tasks):
@@ -170,7 +170,7 @@ class EnvUnderTest:
         return self._scripts
 
     def moments(self) -> list[ForkPoint]:
-        """Return a moment of each script; made once."""
+        """Return a snapshot and pickle at a random turn of each script, and the digests after it; made at the first call."""
         if not self._moments:
             env = self.make()
             for script in self.scripts():
@@ -222,7 +222,7 @@ def step_digest(result: Sequence[Any]) -> str:
 
 
 def play(env: gym.Env[Any, Any], script: Script, start: int = 0) -> list[str]:
-    """Return the digests of every step of a script (of the reset too, when it starts there)."""
+    """Return digests of a script's steps from `start` on (negative: from its end); at 0 of its reset too, else none is made."""
     digests = []
     if start == 0:
         digests.append(step_digest(env.reset(seed=script.seed, options={"task": script.task, "split": script.split})))
@@ -231,7 +231,7 @@ def play(env: gym.Env[Any, Any], script: Script, start: int = 0) -> list[str]:
 
 
 def _jsonable(value: Any) -> Any:
-    """Convert numpy values for JSON; TypeError for anything else that JSON has no form for."""
+    """Return numpy arrays as lists and scalars as plain values for JSON; TypeError for anything else."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.generic):

@@ -312,7 +312,7 @@ def make_vec(env_id: str, num_envs: int = 1, vectorization_mode: str = "sync", *
 
 
 def register_companions(env_class: str | type, **companions: Companion) -> None:
-    """Name the companions of an environment class, each a callable or "module:name" (imported at use).
+    """Register an environment class's companions, each a callable or "module:name" (imported at use); UsageError for others.
 
     Args:
         env_class: the class or "module:Class".
@@ -341,7 +341,7 @@ def register_companions(env_class: str | type, **companions: Companion) -> None:
 
 
 def companion(env: gym.Env[Any, Any], kind: str) -> Callable[..., Any] | None:
-    """Return the companion of an environment's class or of its nearest ancestor that has one."""
+    """Return the companion of an environment's class or of its nearest ancestor that has one; None if none has."""
     return companion_of(type(env.unwrapped), kind)
 
 

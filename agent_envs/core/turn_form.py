@@ -62,7 +62,7 @@ class TurnForm:
         return "\n".join(filter(None, (f"Your turn held no action: {reason}.", example, self.restate(episode))))
 
     def _with_examples(self, episode: Episode) -> tuple[Message, ...]:
-        """Put worked turns between the instructions and the task, and the form once more behind the task."""
+        """Return the prompt with worked turns before the task and a reminder of the form behind it; set `example_messages`."""
         worked = worked_turns(self, self.examples)
         instructions = [message for message in episode.prompt if message.role == "system"]
         words = "The example ends here, and your task begins."
@@ -85,7 +85,7 @@ class TurnForm:
         return outcome
 
     def _tolerate(self, episode: Episode, text: str) -> tuple[str, tuple[str, ...]]:
-        """Rewrite a turn in a dialect of this protocol to the form of the prompt; return an event for each rewriting."""
+        """Return native calls made canonical, an event each, or a tag protocol's text less placeholders; others unchanged."""
         if self.tools:
             return canonical_calls(text)
         tags = (*self.written.tools, self.answer_tags[0][1:-1]) if isinstance(self.written, TagProtocol) else ()
@@ -97,7 +97,7 @@ class TurnForm:
 
 
 def _not_closed(outcome: Outcome, reason: str) -> Outcome:
-    """Name the open thought as the cause wherever an outcome names the missing action."""
+    """Put the open thought for the missing action in an outcome's parsed, first observation and events; return it, changed."""
     first, *others = outcome.observation or (Message("user", f"Your turn held no action: {reason}.", "environment"),)
     outcome.parsed = Malformed(NOT_CLOSED)
     outcome.observation = (replace(first, content=first.content.replace(reason, NOT_CLOSED)), *others)

@@ -233,7 +233,7 @@ class EpisodeWalk:
 
 
 def _policy_text(turn: Turn, expanded: bool) -> str:
-    """Return the policy's part of the context. What an expanded action says is what it appends; refused text is no part."""
+    """Return a turn's action as text; with expanded actions "" for all but a text that was parsed as Say."""
     if expanded and not (isinstance(turn.action, str) and isinstance(turn.parsed, Say)):
         return ""
     return str(turn.action)
@@ -287,7 +287,7 @@ def record_turn(env: gym.Env[Any, Any], step: tuple[Any, ...], reply: Reply | No
 
 
 def replay(env: gym.Env[Any, Any], trajectory: Trajectory) -> Trajectory:
-    """Step a recorded trajectory's actions again and return the new record.
+    """Reset, step a recorded trajectory's actions again and return the new record; ReplayMismatch where anything differs.
 
     Raises ReplayMismatch: something differs; the message names the turn and the field.
     """

@@ -69,7 +69,7 @@ class RunJournal:
         self._places: dict[bytes, tuple[int, int]] = {}  # of the latest texts, by their sha256
 
     def finished(self) -> Iterator[tuple[str, EpisodeResult]]:
-        """Yield (key, result) of what is finished, read as it is needed: a long run's transcripts are not held.
+        """Yield (key, result) of what is finished; keys ended by faults or budget are noted; an empty journal gets its head.
 
         Raises UsageError: the journal belongs to another configuration, or a row is malformed.
         """
@@ -297,7 +297,7 @@ class _Players:
         self._room.release(sum(self._sizes))
 
     def _play(self, size: int) -> None:
-        """Play up to so many episodes at a time until none is left."""
+        """Play up to `size` episodes at a time until none is left; queue an error that is raised, and None at the end."""
         lanes: list[Lane] = []
         try:
             while True:
@@ -325,7 +325,7 @@ class _Players:
             return []
 
     def _end(self, lane: Lane) -> None:
-        """Write an ended lane to the journal and to the reader; one not begun is dropped, an error stops the other threads."""
+        """Keep and queue a lane's record; an error stops new episodes: a bug is queued, a budget lane without usage dropped."""
         if lane.error is not None:
             self._stop()
             if not isinstance(lane.error, BudgetSpent):

@@ -214,7 +214,7 @@ class ExternalPort:
             close()
 
     def _attempt(self, request: Any, key: str) -> Any:
-        """Call the backend until it answers, with growing pauses; EnvFault after the last attempt or the deadline."""
+        """Return the backend's answer, slept between at most 5 attempts; EnvFault for the last, a lasting one, the deadline."""
         if self._backend is None:
             raise UsageError(f"ExternalPort({self.name!r}) was made for replay and has no backend to call")
         jitter = random.Random(key)

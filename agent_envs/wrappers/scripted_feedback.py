@@ -94,7 +94,7 @@ def scripted(
 
 
 def _choose_texts(texts: Sequence[str], slots: Mapping[str, str], mode: str, rng: random.Random) -> list[str]:
-    """Return one or two of the texts whose slots can be filled; of hints that exploit one of those that say most."""
+    """Return texts whose slots can be filled: to explore two at random, to exploit one of those of most slots; [] for none."""
     fitting = [text for text in texts if set(_SLOT.findall(text)) <= slots.keys()]
     if mode == "explore" or not fitting:
         return rng.sample(fitting, min(2, len(fitting)))

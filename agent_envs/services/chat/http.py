@@ -164,7 +164,7 @@ class HttpChat(Uncopied):
         return replace(reply, text=text if text.startswith(request.prefill) else f"{request.prefill}{reply.text}")
 
     def _explained(self, fault: EnvFault) -> EnvFault:
-        """Return a fault without the key, which a server may quote, and as what its words say that it is."""
+        """Return a fault less the key: ContextFull for too long a prompt, lasting for a spent quota; else the same one."""
         quoted = bool(self._key) and self._key in fault.cause
         lasting = fault.retryable and any(code in fault.cause for code in _QUOTA_CODES)
         cause = fault.cause.replace(self._key, "(key)") if quoted else fault.cause
@@ -176,14 +176,14 @@ class HttpChat(Uncopied):
         return explained
 
     def _hide_key(self, reply: ChatReply) -> ChatReply:
-        """Return a reply without the key, which a server may echo: replies are recorded, shown and packed."""
+        """Return a reply with the key as "(key)" in its text and arguments; unchanged if the key has under 8 characters."""
         if len(self._key) < LEAST_SECRET:
             return reply
         calls = tuple(replace(call, arguments=call.arguments.replace(self._key, "(key)")) for call in reply.tool_calls)
         return replace(reply, text=reply.text.replace(self._key, "(key)"), tool_calls=calls)
 
     def _read(self, answer: Any, request: ChatRequest) -> ChatReply:
-        """Read an answer; the fault of a useless one carries the usage that it cost, and is raised."""
+        """Read an answer; an EnvFault is given the usage that the answer counts, or one call, and is raised again."""
         try:
             return self.read(answer, request)
         except EnvFault as fault:
@@ -271,7 +271,7 @@ def member(value: Any, name: str, kind: type[T]) -> T | None:
 
 
 def token_counts(usage: Any, places: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
-    """Return the counts at their places in a service's usage; those of input and output have to be there, others are 0 else."""
+    """Return counts by name, calls 1, missing ones 0; only calls and `uncounted` 1 if input, output or one is no count."""
     counts, sound = {}, True
     for name, path in places.items():
         value = usage

@@ -19,7 +19,7 @@ class ChatPort(ExternalPort):
     takes_temperature = True
 
     def charged(self, budget: Budget) -> "ChatPort":
-        """Return this port with every attempt paid from a budget, where it asks a model at all."""
+        """Return a copy of this port with every attempt paid from a budget; one whose backend is no model pays nothing."""
         port = copy(self)
         if isinstance(self._backend, _Backend):
             port._backend = _Backend(Metered(self._backend.model, budget))

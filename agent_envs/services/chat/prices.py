@@ -36,7 +36,7 @@ class PriceTable(Strict):
     models: dict[str, Price]
 
     def price(self, agent: str) -> Price | None:
-        """Return the price of an agent: by its whole name, or by its model in `openai:MODEL@URL` and `anthropic:MODEL`.
+        """Return an agent's price by its whole name, its model's, or that without a date; None where the table has none.
 
         A snapshot's date at the end of a model's name may be missing in the table.
         """

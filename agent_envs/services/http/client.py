@@ -148,7 +148,7 @@ class _Exchange:
         self._connected = self._answered = self._proxied = False
 
     def run(self, pool: "httpcore.ConnectionPool", request: "httpcore.Request") -> HttpReply:
-        """Send a request and return its reply, again where a kept connection had gone stale; TransportFault if that fails."""
+        """Send a request, again if a kept connection was stale, and return the reply; TransportFault or UsageError if not."""
         import httpcore
 
         errors = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError)
@@ -164,7 +164,7 @@ class _Exchange:
             raise transport_fault(error, self._place, self._answered, self._proxied) from None
 
     def kind(self, error: Exception) -> Kind:
-        """Classify a timeout: of the proxy, the resolver or the exchange itself."""
+        """Return a timeout's kind: `proxy` while connecting through one, `resolver` for a name, `time` for all others."""
         import httpcore
 
         from agent_envs.services.http.deadline import NameTimeout
@@ -181,7 +181,7 @@ class _Exchange:
         return lost and not self._connected and not self._answered
 
     def _note(self, event: str, info: dict[str, Any]) -> None:
-        """Note from an event of httpcore that the connection is open, or that the answer's headers are there."""
+        """Note from an event of httpcore that a new connection is begun, or that the answer's headers are there."""
         if event.endswith("connect_tcp.started"):
             self._connected = True
         elif event == "http11.receive_response_headers.complete":

@@ -125,7 +125,7 @@ def basic_authorization(user: str, password: str) -> str:
 
 
 def _proxy(name: str, proxy: str) -> tuple[str, list[tuple[str, str]]]:
-    """Parse a proxy's address into its URL and authorization header; UsageError if it is not of http."""
+    """Parse a proxy's address into its URL and authorization headers, [] without a user; UsageError if not http(s)."""
     parts = urllib.parse.urlsplit(proxy if "://" in proxy else f"http://{proxy}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"{name}: the proxy of the environment is not of the form http://HOST:PORT")

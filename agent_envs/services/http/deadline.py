@@ -40,7 +40,7 @@ class DeadlineBackend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to the first address that answers, each with an equal share of the time; the last failure if none does."""
+        """Connect to the first address that answers, each with an equal share of time; the most telling failure if none."""
         ends = _deadline_of(timeout)
         try:
             addresses = resolve(host, port, _seconds_left(ends, httpcore.ConnectTimeout))

@@ -161,7 +161,7 @@ class MontyBackend:
             raise EnvFault(f"sandbox monty: no worker: {error}") from error
 
     def _workers(self, package: Any) -> Any:
-        """Open the pool of workers at first use; EnvFault if they do not start."""
+        """Return the pool of workers, opened at first use; EnvFault if they do not start."""
         with self._lock:
             if self._pool is None:
                 try:
@@ -229,7 +229,7 @@ class MontyInterpreter:
         return ExecResult(status, printed.text(), value, error, printed.full, cpu_ms)
 
     def _feed(self, code: str, limits: Limits, printed: "_OutputBuffer") -> str:
-        """Run a cell and return the value of its last expression; where that does not parse apart, the cell runs as a whole."""
+        """Run a cell and return its last expression's value as text; "" for None, or where it only parses as a whole."""
         split = split_last(code)
         if split is not None:
             before, last = split

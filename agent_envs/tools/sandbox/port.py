@@ -193,7 +193,7 @@ def _snapshot_digest(spec: SandboxSpec, cells: tuple[SandboxCell, ...]) -> str:
 
 
 def refused(code: str, limits: Limits) -> ExecResult | None:
-    """Return the result of a cell that is not run at all, or None: any text is legal, but not any text is code."""
+    """Return an `error` result for a cell that is too long or holds null bytes or lone surrogates; None if it may run."""
     if len(code) > limits.code_characters:
         return ExecResult("error", error=f"SyntaxError: the code is longer than {limits.code_characters} characters")
     if "\0" in code:
