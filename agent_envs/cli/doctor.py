@@ -46,7 +46,7 @@ def doctor(server: Server = "", model: Model = "", as_json: Json = False) -> Non
 
 
 def _requirements() -> dict[str, dict[str, str]]:
-    """Return extra ("" for none) -> package -> the one system that it is for, as the installed package says."""
+    """Return {extra, "" for none: {package: the one system it is for, or ""}}; {"": {}} where we are not installed."""
     requirements: dict[str, dict[str, str]] = {"": {}}
     lines = (
         requires("agent-envs") if _version("agent-envs") else None

@@ -207,7 +207,7 @@ def _links(page: Page) -> list[Cell]:
 
 
 def _check(page: Page) -> None:
-    """Refuse malformed anchors and links out of the site, since a stranger's run may hold any."""
+    """Raise UsageError for a table's malformed anchor, or a link out of the site, since a stranger's run may hold any."""
     for table in page.tables:
         if isinstance(table, Table) and table.anchor and not _ANCHOR.fullmatch(table.anchor):
             raise UsageError(f"page: anchor {table.anchor[:80]!r} is no name of letters, digits, '.', '_' and '-'")
@@ -265,7 +265,7 @@ def _outcome(item: Transcript) -> Cell:
 
 
 def _numeric(table: Table, column: int) -> bool:
-    """Return whether a column holds numbers alone; it is then set flush right."""
+    """Return whether a column's cells are texts and all filled ones numbers, set flush right; False if none is filled."""
     cells = [row[column] for row in table.rows if column < len(row)]
     texts = [text_of(cell) for cell in cells if isinstance(cell, Cell | str)]
     filled = [text for text in texts if text]

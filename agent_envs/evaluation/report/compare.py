@@ -57,7 +57,7 @@ class Contrast:
     metrics: dict[str, MetricContrast] = field(default_factory=dict)
 
     def verdict(self, first: str = "", second: str = "") -> str:
-        """Return the verdict in words, of the two by their own names or by others."""
+        """Return "not distinguishable" from an adjusted p of 0.05 on, else which is better, by its name or the given one."""
         if self.adjusted >= 0.05:
             return "not distinguishable"
         return f"{second or self.second if self.paired.difference > 0 else first or self.first} is better"

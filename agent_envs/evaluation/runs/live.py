@@ -29,7 +29,7 @@ MOST_REPLIES, MOST_CHARACTERS = 3, 400
 def meet_servers(
     suite: Suite, actor: Policy, prices: RunPrices, tell: Tell | None, needed: Callable[[], bool] = lambda: True
 ) -> None:
-    """Check that every chat model that plays, advises, judges or is a user answers, where any is still `needed`.
+    """Check that every chat model that plays, advises or is an argument answers, if `needed`; EnvFault or UsageError if not.
 
     Where an environment has native tools and the agent's server leaves them out of its prompts, they are sent as text. That
     takes two calls of a token, and is not asked of a model with a price: its provider takes tools.
@@ -139,7 +139,7 @@ class CountedPolicy:
         return getattr(self._policy, name)
 
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        """Ask the agent."""
+        """Ask the agent and return its replies, counting the call and each reply's turn and tokens."""
         self._count(calls=1)
         replies = self._policy.act(requests)
         rows = (

@@ -341,7 +341,7 @@ class NumbersCache:
         return [EpisodeNumbers(**row) for row in values]
 
     def keep(self, numbers: list[EpisodeNumbers], measures: Measures) -> None:
-        """Store the numbers of a run whose episodes are all complete, if the journal has not changed since it was read."""
+        """Store a run's numbers if all are complete, no measure is missing, and the journal is as it was when it was read."""
         complete = self._path is not None and not measures.notes and all(item.complete for item in numbers)
         if self._path is not None and complete and sha256_file(self._journal) == self._content:
             save_rows(self._path, [[getattr(item, name) for name in _NAMES] for item in numbers])

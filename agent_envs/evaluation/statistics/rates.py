@@ -133,7 +133,7 @@ def pass_rate(
     clusters: Sequence[str] | None = None,
     level: float = 0.95,
 ) -> Rate:
-    """Return pass^k or pass@k with its interval: the mean of `estimate` over tasks; UsageError for values but 0 and 1."""
+    """Return pass^k or pass@k, the mean of `estimate` over tasks, with its interval; UsageError for values but 0 and 1."""
     numbers, home = _by_task(values, tasks, level, clusters)
     if not np.isin(numbers, (0.0, 1.0)).all():
         raise UsageError("pass^k and pass@k: every value is 1 (success) or 0")
@@ -174,7 +174,7 @@ def number_names(names: Sequence[str]) -> NDArray[np.intp]:
 
 
 def _numbers(values: Sequence[float], level: float = 0.95, **labels: Sequence[Any]) -> NDArray[np.float64]:
-    """Convert values to an array after checks: finite, at least one, as many as each label has, a level in (0, 1)."""
+    """Return values as an array; UsageError unless finite, at least one, as many as each label, and level in (0, 1)."""
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1 or not numbers.size:
         raise UsageError("statistics: give at least one value")
@@ -191,7 +191,7 @@ def _numbers(values: Sequence[float], level: float = 0.95, **labels: Sequence[An
 def _by_task(
     values: Sequence[float], tasks: Sequence[str], level: float, clusters: Sequence[str] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Return the checked numbers, and the task of each."""
+    """Return the numbers and each one's task as a number; UsageError outside [0, 1] or where lengths differ."""
     numbers = _numbers(values, level, tasks=tasks, clusters=tasks if clusters is None else clusters)
     if numbers.min() < 0 or numbers.max() > 1:
         raise UsageError("success_rate: every value lies in [0, 1]; mean_interval takes unbounded ones")
@@ -218,7 +218,7 @@ def _rate(means: NDArray[np.float64], clusters: Sequence[str], level: float, tri
 
 
 def _effective(value: float, variance: float, clusters: int, most: int) -> float:
-    """Return the effective sample size: the number of independent trials that would give this standard error."""
+    """Return the independent trials that would give this standard error, 1 to `most`; the clusters where it is nearly 0."""
     if variance < FLAT_VARIANCE or value in (0.0, 1.0):
         return float(clusters)
     return min(max(value * (1 - value) / variance, 1.0), float(most))

@@ -220,7 +220,7 @@ class ShardWriter:
         self._rows = self._bytes = 0
 
     def write(self, line: str) -> tuple[Path, int]:
-        """Write a line and return its file and number; raises UsageError where it is longer than any reader accepts."""
+        """Write a line and return its file and its number there, from 1; UsageError for one longer than any reader accepts."""
         data = line.encode() + b"\n"
         if len(data) > min(MOST_LINE_BYTES, self._most_bytes):
             raise UsageError(f"a row of {len(data):,} bytes; the format takes {MOST_LINE_BYTES:,}")

@@ -155,7 +155,7 @@ def _last_day(run: Run) -> str:
 
 
 def _git(*arguments: str) -> str:
-    """Run git in the working directory and return its output; "" where there is no git or no repository."""
+    """Run git in the working directory and return its output; "" where it is missing, fails or takes over 10 seconds."""
     try:
         ran = subprocess.run(
             ["git", *arguments], capture_output=True, text=True, timeout=_GIT_SECONDS, check=False

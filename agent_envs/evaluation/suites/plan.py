@@ -75,7 +75,7 @@ def _entries(choice: Choice) -> Iterator[Entry]:
 
 
 def allowed_limits(core: TurnEnv, turn_limits: tuple[int, ...]) -> tuple[int, ...]:
-    """Return turn limits as an environment can grant them, each once; 0 is refused where no answer can be forced."""
+    """Return turn limits cut to the most that an environment grants, each once; UsageError for 0 if no answer can be forced."""
     forces = bool(core.answer_tags[0])
     if not forces and 0 in turn_limits:
         raise UsageError(f"{core.env_id} has no answer to force: give turn limits >= 1")
@@ -113,7 +113,7 @@ def choose_split(choice: Choice, splits: tuple[str, ...]) -> str:
 
 
 def tasks_of(core: TurnEnv, split: str, limit: int | None) -> tuple[tuple[str, str, str], ...]:
-    """Return (id, digest, cluster) of the first `limit` tasks of a split, or of all."""
+    """Return (id, digest, cluster) of the first `limit` tasks, or all, each id once; tells progress on stderr after 2 s."""
     size = core.source.size(split)
     most, tell, start = size if limit is None else min(limit, size), stage_lines(core.env_id), time.monotonic()
     rows: dict[str, tuple[str, str, str]] = {}
@@ -127,7 +127,7 @@ def tasks_of(core: TurnEnv, split: str, limit: int | None) -> tuple[tuple[str, s
 
 
 def ceiling_note(env: gym.Env[Any, Any], split: str, tasks: Sequence[str] | None = None) -> str:
-    """Return a note on the tasks of a split that cannot succeed under the environment's arguments; "" where all can.
+    """Return a note on tasks of a split that cannot succeed, or that this is not known as a companion fails; "" if all can.
 
     `tasks` are the ids of those that are played; None for all of the split.
     """
@@ -143,7 +143,7 @@ def ceiling_note(env: gym.Env[Any, Any], split: str, tasks: Sequence[str] | None
 
 
 def gold_note(env: gym.Env[Any, Any]) -> str:
-    """Return a note on the way in which an environment's arguments show the gold; "" where they do not."""
+    """Return a note that an environment's arguments show the gold, or that this is not known; "" where they do not."""
     try:
         reason = _call_companion(env, "shows_gold", "")
     except UsageError as error:

@@ -105,7 +105,7 @@ class Entry(Strict):
         return row if self.feedback is not None else {name: row[name] for name in row if name != "feedback"}
 
     def solved(self, trajectory: Trajectory) -> bool:
-        """Return whether an episode counts as a success: none does that ended because the context was full."""
+        """Return whether an episode succeeds, by its own word or by its return; never one that ended in a full context."""
         if trajectory.turns and trajectory.last.finish_reason.startswith(CONTEXT_FULL):
             return False
         if self.success == "success":
@@ -268,7 +268,7 @@ def changes(old: Any, new: Any, place: str = "") -> list[str]:
 
 
 def describe_changes(old: Any, new: Any) -> str:
-    """Return the first differences as one text."""
+    """Return the first three differences as one text, and how many more there are; an empty text if equal."""
     differences = changes(old, new)
     more = f" and {len(differences) - 3} more" if len(differences) > 3 else ""
     return ", ".join(differences[:3]) + more

@@ -79,7 +79,7 @@ def _brave_rows(answer: Mapping[str, Any]) -> Any:
 
 
 def _searxng_rows(answer: Mapping[str, Any]) -> Any:
-    """Return SearXNG's results; EnvFault where there are none and an engine did not answer."""
+    """Return SearXNG's results as its answer has them; EnvFault where they are [] and an engine did not answer."""
     rows = answer.get("results")
     if rows == [] and answer.get("unresponsive_engines"):
         raise EnvFault("none of its engines answered")

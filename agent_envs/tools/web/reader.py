@@ -64,7 +64,7 @@ _PASSING_FAILURES = {
 
 
 def page_of(body: bytes, content_type: str, url: str) -> WebPage:
-    """Return the page that an answer holds; raises Unopenable where it is of no kind of text."""
+    """Return the page of an answer: HTML read, other text bounded; Unopenable for other types and bytes that are no text."""
     kind = content_type.partition(";")[0].strip().lower()
     if not kind:
         kind = "text/html" if body.lstrip()[:1] == b"<" else "text/plain"
