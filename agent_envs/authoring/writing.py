@@ -42,7 +42,7 @@ LIST_OF_FAMILIES = ("Modules, in reading order:", '\n"""\n')
 def write_environment(
     name: str, out: Path | None = None, family: Path | None = None, expanded: bool = False
 ) -> list[str]:
-    """Write an environment with its tests, and return what was written and what remains to be done.
+    """Write an environment with its tests; return what was written and what remains; UsageError for a name or place taken.
 
     Args:
         name: of the class, in CamelCase: NumberGuess.
@@ -61,7 +61,7 @@ def write_environment(
 
 
 def write_for_hub(hub: str, env_id: str, out: Path, arguments: Mapping[str, Any]) -> list[str]:
-    """Write the package that a hub of environments installs, and return what was written.
+    """Write the package that a hub installs and return what was written; UsageError for a name or file that is taken.
 
     Args:
         hub: `verifiers`, whose package the Environments Hub takes, or `openenv`.

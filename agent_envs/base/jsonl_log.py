@@ -48,7 +48,7 @@ class Journal(contextlib.AbstractContextManager["Journal"]):
             raise
 
     def append(self, row: Any) -> int:
-        """Write one row, hand it to the operating system, and return the byte at which its line begins.
+        """Write one row, hand it to the system, and return the byte at which its line begins; AgentEnvsError for a full disk.
 
         Raises:
             AgentEnvsError: it cannot be written (a full disk); the rows before it are kept.
@@ -100,7 +100,7 @@ def _check_kind(path: Path) -> None:
 
 
 def try_lock(file: IO[bytes]) -> bool:
-    """Take the advisory lock of an open file for its lifetime; False if another process holds it. Windows has none."""
+    """Take an open file's advisory lock for its lifetime; False if another process holds it; True on Windows, unlocked."""
     if sys.platform == "win32":
         return True
     import fcntl
@@ -140,7 +140,7 @@ def read_row(file: IO[bytes], start: int) -> Any:
 
 
 def _rows(path: Path, read: Callable[[bytes], tuple[Any] | None] | None = None) -> Iterator[tuple[Any, int]]:
-    """Yield (row, end byte) a line, by `read` all but the last; a torn last one is left out, an earlier one is UsageError."""
+    """Yield (row, end byte) a line, parsed by `read` if not the last; a torn last is left out, an earlier one is UsageError."""
     if not path.exists():
         return
     _check_kind(path)

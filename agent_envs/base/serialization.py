@@ -65,7 +65,7 @@ def digest(value: Any) -> str:
 
 
 def state_type(cls: T) -> T:
-    """Register a frozen dataclass for stored state under its class name; ValueError if another class has the name."""
+    """Register a frozen dataclass for stored state by its class name, and return it; ValueError if another has the name."""
     other = _TYPES.setdefault(cls.__name__, cls)
     if other is not cls and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
         raise ValueError(f"two state types are named {cls.__name__}: {other.__module__} and {cls.__module__}")
@@ -90,7 +90,7 @@ def _make_quickly(cls: Any) -> None:
 
 
 def encode_state(value: Any) -> Any:
-    """Return the JSON form of a state made of None, bool, int, float, str, tuples, string-keyed dicts and state types.
+    """Return the JSON form of a state of plain values, tuples, text-keyed dicts and state types; TypeError for other parts.
 
     Raises:
         TypeError: some part is of another type; the message names it.
@@ -162,7 +162,7 @@ def cached_text(value: Any, write: Callable[[Any], bytes] = stored_text) -> tupl
 
 
 def decode_state(value: Any, texts: Sequence[str] = ()) -> Any:
-    """Return the state of its JSON form, lean or not; `texts` is what the lean form refers to.
+    """Return the state of its JSON form, lean or not (`texts` is what it refers to); ValueError where it is malformed.
 
     Raises:
         ValueError: a type name that is not registered, a field of another type than annotated, or a malformed mark.

@@ -177,7 +177,7 @@ def stage_lines(title: str) -> Callable[[str, float], None]:
     report = _lines(lambda percent, _, stage: f"{title}: {stage} {percent} %", seconds=2.0)
 
     def tell(stage: str, fraction: float) -> None:
-        """Report a stage's progress: in place on a terminal, else a line now and then."""
+        """Report a stage's progress: in place on a terminal, its line ended at 1.0, else a line each 2 seconds at most."""
         if sys.stderr.isatty():
             print(
                 f"\r{title}: {stage} {100 * fraction:.0f} %\x1b[K", end="\n" if fraction >= 1 else "", file=sys.stderr
@@ -189,7 +189,7 @@ def stage_lines(title: str) -> Callable[[str, float], None]:
 
 
 def _lines(words: Callable[..., str], seconds: float = LINE_SECONDS) -> Callable[..., None]:
-    """Return a reporter that prints a line at most every so many seconds, and one at the end."""
+    """Return a reporter that prints a line on stderr at most every so many seconds, the first after as many, and at the end."""
     last = time.monotonic()
 
     def report(finished: int, planned: int, *more: Any) -> None:

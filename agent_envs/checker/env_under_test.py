@@ -192,7 +192,7 @@ class EnvUnderTest:
     def lasting_step(
         self, env: gym.Env[Any, Any], rng: random.Random
     ) -> tuple[gym.Env[Any, Any], Any, tuple[Any, ...]]:
-        """Step with a random legal action that does not terminate the episode, or "" where sixteen draws all do.
+        """Step a fork by a random legal action that ends no episode, or `env` by "" if 16 all do; return env, action, result.
 
         Returns:
             The environment that goes on, which may be a fork; the action; and what the step returned.

@@ -30,7 +30,7 @@ def hostile_id(count: int, rng: random.Random) -> Any:
 
 
 def check_expanded_actions(subject: EnvUnderTest) -> str:
-    """Illegal ids never raise and never change the state; legal ones are never refused; 0 is `end`, then come routes."""
+    """Return a note if illegal ids change nothing and are explained, legal ones taken, texts move nothing; else CheckFailed."""
     env = subject.make()
     core = core_of(env)
     count = takes_ids(core)

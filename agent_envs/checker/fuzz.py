@@ -46,7 +46,7 @@ def hostile_strings(count: int, own_tags: Iterable[str] = ()) -> Iterator[str]:
 
 
 def check_hostile_text(subject: EnvUnderTest) -> str:
-    """Hostile strings (and ids) never raise or take over 30 s; each gives UTF-8 text and a bounded reward, or it fails."""
+    """Return a note if hostile strings (and ids) all give UTF-8 text and bounded rewards, within 30 s; else CheckFailed."""
     env = subject.make()
     over, kinds, rng = True, Counter[str](), random.Random("splice")
     core = core_of(env)

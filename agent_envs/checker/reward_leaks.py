@@ -31,7 +31,7 @@ GoOn = Callable[[gym.Env[Any, Any]], tuple[Any, ...]]
 
 
 def check_solver(subject: EnvUnderTest) -> str:
-    """The solver succeeds on every task, and its mean return is no less than random's or heuristic's and above silence."""
+    """Return a note if the solver succeeds always, and earns no less than other agents, more than silence; else CheckFailed."""
     env = subject.make()
     if companion(env, "solver") is None:
         raise CheckSkipped("no solver: register_companions(cls, solver=...) gives one")
@@ -60,7 +60,7 @@ def _mean_return(subject: EnvUnderTest, env: gym.Env[Any, Any], policy: Policy, 
 
 
 def check_planting(subject: EnvUnderTest) -> str:
-    """Gold (or, without, the solver's first action) planted behind all shown changes no return of random play."""
+    """Return a note if gold (else the solver's first action) behind all shown moves no random return; else CheckFailed."""
     env = subject.make()
     core = core_of(env)
     bait_count = 0
@@ -110,7 +110,7 @@ def planting(core: TurnEnv, bait: str) -> Iterator[None]:
 
 
 def check_telling(subject: EnvUnderTest) -> str:
-    """Telling all shown and every number earns no more than one wrong number (or 0), also in the solver's own turns."""
+    """Return a note if telling all shown and every number earns no more than one wrong number (or 0); else CheckFailed."""
     env = subject.make()
     core = core_of(env)
     marks = (("", ""), core.answer_tags, (str(getattr(core.written, "mark", "")), ""), ("\\boxed{", "}"))
@@ -172,7 +172,7 @@ class TellingPolicy:
 
 
 def check_hidden_gold(subject: EnvUnderTest) -> str:
-    """Gold and scenario, as a canary text or number, show in no step but the last: at random, on the solver's path."""
+    """Return a note if gold and scenario, as canaries, show in no step but the last; CheckFailed, or CheckSkipped for none."""
     env = subject.make()
     steps = 0
     for task in range(subject.tasks):

@@ -353,7 +353,7 @@ def wrapper_usage(env: gym.Env[Any, Any]) -> dict[str, int]:
 
 
 def spec_json(env: gym.Env[Any, Any]) -> str:
-    """Return the JSON text that makes this very stack again: `gymnasium.make(EnvSpec.from_json(text))`.
+    """Return the JSON text that makes this very stack again, by `EnvSpec.from_json`; UsageError where it cannot travel.
 
     Raises:
         UsageError: it was not made by `gymnasium.make`, or an argument cannot travel; the message names it.

@@ -186,7 +186,7 @@ def canonical_action(text: str | int, calls: Calls) -> str | int:
 def task_rows(
     env_id: str, n: int, split: str = "train", seed: int = 0, repeats: int = 1, **arguments: Any
 ) -> list[dict[str, Any]]:
-    """Return `n` different tasks of a split as rows, each `repeats` times in a row with a seed of its own.
+    """Return `n` different random tasks of a split as rows, each `repeats` times with own seeds; UsageError for too few.
 
     A row is plain JSON and the same in every process: `prompt` (chat messages), `task_id`, `task` (its index), `split`, `seed`,
     `env_id` and `env_kwargs`. A rollout begins, in any process, with

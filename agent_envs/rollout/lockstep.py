@@ -66,7 +66,7 @@ class Lane:
         return self.item.key if self.walk is None else self.walk.origin
 
     def result(self) -> EpisodeResult:
-        """Return an ended episode's record; one ended by a fault or error has no turns and status `fault`, or `budget`."""
+        """Return an ended episode's record; without turns after a fault (status `fault`) or any error (status `budget`)."""
         if self.walk is not None and not self.fault and self.error is None:
             result = self.walk.result()
         else:

@@ -216,7 +216,7 @@ def replies_of(policy: Policy, requests: Sequence[Request]) -> list[Reply]:
 
 
 def check_replies(name: str, replies: Any, count: int) -> list[Reply]:
-    """Check the replies of `act` and return them as a list, numpy's integers made plain.
+    """Return the replies of `act` as a list, numpy's integers made plain; UsageError unless one sound Reply a request.
 
     Raises UsageError: it is not one Reply a request, or a Reply holds what cannot be kept; the message names the agent.
     """
@@ -278,7 +278,7 @@ class CompanionPolicy:
         return [Reply(self._action(request)) for request in requests]
 
     def _action(self, request: Request) -> str | int:
-        """Choose an action: the solver reads the environment, `random` draws by seed, the heuristic reads messages only."""
+        """Choose an action: the solver reads the environment, `random` draws by seed, the heuristic reads all but feedback."""
         if self.name == "solver":
             return self._function(self._env)
         if self.name == "random":

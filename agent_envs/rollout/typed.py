@@ -125,7 +125,7 @@ def _is_open(lines: Sequence[str]) -> bool:
 
 
 def _parse_expanded(text: str, ids: dict[str, int]) -> list[str | int]:
-    """Return typed lines as actions: expanded ones of a line that begins with a /name; none where a name is not known.
+    """Return typed lines as actions: expanded ones of lines with /names, a text of others in a row; [] for an unknown name.
 
     A name goes before an id (`/7` may be a button), and a word may spell names, as `12+3=`. Other lines in a row are one text.
     """

@@ -114,7 +114,7 @@ def _verdict(text: str) -> bool | None:
 
 
 def _read_prompt(prompt: str | Path) -> tuple[str, Template]:
-    """Read a judge's prompt by name or from a file NAME-VERSION.md; UsageError lists the names."""
+    """Return NAME@VERSION and template of a prompt, by name or from a file NAME-VERSION.md; UsageError for no such one."""
     folder = files(__package__).joinpath("judge_prompts")
     if isinstance(prompt, Path):
         name, dash, version = prompt.stem.rpartition("-")

@@ -195,7 +195,7 @@ def make_feedback_model(
     limits: SpendingLimits,
     prices: str = "",
 ) -> FeedbackModel:
-    """Make the feedback model of an environment: a scripted one by its quality, or a chat model, named or as an object.
+    """Make a scripted feedback model by its quality, or a chat model, named or an object; UsageError for anything else.
 
     Raises UsageError: there is no such voice; the message says which there are.
     """
@@ -268,7 +268,7 @@ def feedback_limits(max_calls: int, max_cost: float) -> SpendingLimits:
 
 
 def feedback_budget(model: str, limits: SpendingLimits, prices: str) -> Budget:
-    """Return a new budget for a model; `prices` is the path of a table, "" for the package's.
+    """Return a new budget for a model by the table at `prices`, "" for ours; UsageError for dollars without a price.
 
     Raises UsageError: dollars are limited and no price is known for the model.
     """

@@ -71,7 +71,7 @@ class Templates:
 
 
 def read_templates(source: str | Mapping[str, str]) -> Templates:
-    """Return the templates in a folder's explore.md and exploit.md, or the texts by these names; ours for "".
+    """Return templates of a folder's explore.md and exploit.md, or texts by these names; "" gives ours; UsageError if unfit.
 
     Raises:
         UsageError: one is missing, is no text, has no slot for the instructions or the conversation, or has another slot.
@@ -133,7 +133,7 @@ def split_instructions(talk: Sequence[Message]) -> tuple[Sequence[Message], Sequ
 
 
 def newest_lines(messages: Sequence[Message], most: int) -> list[str]:
-    """Return messages as JSON objects, a line each, of at most `most` characters together; in linear time.
+    """Return messages as JSON lines of `most` characters in all: long ones cut, then the oldest but the first left out.
 
     Where they are longer, texts are cut, in this order and no more than is needed: old observations, the policy's turns, the
     first message (which asks for something) to a quarter of `most`, the newest observation to half of it. Then the oldest

@@ -62,7 +62,7 @@ class FeedbackWordings:
 def scripted(
     wordings: FeedbackWordings, advise: Advise, messages: Sequence[Message], mode: str, quality: str, rng: random.Random
 ) -> str:
-    """Return a message of feedback, of at most 600 characters, whatever the conversation holds.
+    """Return feedback of at most 600 characters, whatever the conversation holds; UsageError for an unknown mode or quality.
 
     Args:
         wordings: the family's texts.

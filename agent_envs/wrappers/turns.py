@@ -82,7 +82,7 @@ class TurnLimit(TurnWrapper):
         return self.state[1]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Reset and count from 0."""
+        """Reset, count turns from 0 and set info's `turns_left`; a reset that fails leaves the episode over."""
         self.state = (0, True)  # until all of the reset has worked
         observation, info = self.env.reset(seed=seed, options=options)
         observation, info = self._first_observation(observation, info)

@@ -124,7 +124,7 @@ class Page:
 
 
 def write_page(path: Path, page: Page) -> None:
-    """Write a page as one HTML file.
+    """Write a page as one HTML file; UsageError for a malformed anchor or link, or an unwritable file, the older one kept.
 
     Raises:
         UsageError: an anchor or a link is malformed, or the file cannot be written; then an older one is as it was.
@@ -152,7 +152,7 @@ def render(page: Page) -> bytes:
 
 
 def draw(item: Transcript, most_bytes: int | None = None) -> RenderedTranscript:
-    """Return a transcript as HTML; where it would be larger than `most_bytes`, its texts and its turns are cut, and it says so.
+    """Return a transcript as HTML, texts and turns cut to fit `most_bytes`, pictures in the room left; UsageError for anchors.
 
     Pictures take the room that the texts leave.
 
@@ -303,7 +303,7 @@ class LinkedPages:
         self._marker.write_text("", encoding="ascii")
 
     def write(self, name: str, page: Page) -> Path:
-        """Write a page under a name like `index.html` or `pages/0001.html` and return its path.
+        """Write a page under a name like `pages/0001.html`, and list it; return its path; UsageError for a bad or taken name.
 
         Raises:
             UsageError: the name is malformed or taken, by a file that is not ours too; or as `page.render`.

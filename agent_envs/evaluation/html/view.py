@@ -63,7 +63,7 @@ class ViewRow:
 
 
 def write_view(folder: Path, target: Path, *, most: int | None = None, progress: Progress | None = None) -> Path:
-    """Write the pages of a run and return the path of the first, `index.html`.
+    """Write a run's pages and return the path of `index.html`; UsageError without a run or for a target that is not fit.
 
     Args:
         folder: of the run; it may be unfinished.

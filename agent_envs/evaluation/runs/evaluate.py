@@ -120,7 +120,7 @@ def evaluate(
     progress: Progress | None = None,
     tell: Tell | None = None,
 ) -> Result:
-    """Play a suite and return its numbers.
+    """Play a suite and return its numbers; UsageError for another run in the folder, EnvFault if a model does not answer.
 
     Args:
         suite: what is played.
@@ -327,7 +327,7 @@ def _cost(row: EpisodeNumbers, price: Price | None, feedback: float | None) -> f
 
 
 def make_agent(name: str, /, *, recording: Recording | None = None, **options: Any) -> Policy:
-    """Return the policy of a name.
+    """Return the policy of a name: built in, chat model, `module:Class` or a checkout's; UsageError for none, a wrong option.
 
     Args:
         name: `random`, `heuristic`, `solver` or `null`; a chat model as `openai:MODEL`, `openai:MODEL@URL` (any server of that

@@ -113,7 +113,7 @@ class SignsOfLife:
             self._tell(f"{head} ({reason}): {text}")
 
     def _tell_while_idle(self) -> None:
-        """Tell the counts where no episode has ended for a while, ever more seldom."""
+        """Tell the counts once no episode has ended for 10 s, then 20, 40, ..., from 10 s again when one ends."""
         ended, since, pause = len(self._keys), time.monotonic(), FIRST_SECONDS
         while self._tell is not None and not self._over.wait(max(since + pause - time.monotonic(), 0.0)):
             if len(self._keys) != ended:

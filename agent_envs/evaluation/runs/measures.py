@@ -185,7 +185,7 @@ class Measures:
         self._entries: dict[str, _EntryMeasures | None] = {}
 
     def annotate(self, entry: Entry, numbers: EpisodeNumbers, trajectory: Trajectory | None = None) -> EpisodeNumbers:
-        """Return an episode's numbers with its labels, and where it came to its end with its metrics.
+        """Return an episode's numbers with labels and, if it ended, metrics; RuntimeError where a companion fails.
 
         A companion that fails, or returns something else than it should, is a RuntimeError that names the environment.
         """

@@ -143,7 +143,7 @@ class Run:
         return RunLog(self.folder / "journal.jsonl", {"identity": self.config.identity.model_dump(mode="json")})
 
     def rows(self) -> Iterator[RunEpisode]:
-        """Yield the finished episodes in the order of the journal, then those that only a fault or the budget ended.
+        """Yield finished episodes in the journal's order, then those a fault or budget ended; UsageError for unplanned rows.
 
         Raises:
             UsageError: the journal belongs to another configuration, or holds what was not planned.

@@ -90,7 +90,7 @@ def weighted_rate(rates: Sequence[Rate], weights: Sequence[float]) -> Rate:
 
 
 def rerun_interval(values: Sequence[float], tasks: Sequence[str], level: float = 0.95) -> tuple[float, float]:
-    """Return the interval of the rate on these very tasks, were they run again: noise of trials alone.
+    """Return the interval of the rate on these very tasks, run again: noise of trials; UsageError for a task with one trial.
 
     Its squared error is the mean over tasks of (variance of the trials / trials) over the number of tasks; Wilson's
     interval at the effective sample size. It reaches at least 1 - (1 - level)^(1 / trials) to each side: that much may
@@ -148,7 +148,7 @@ def pass_rate(
 
 
 def pass_hat_k(successes: int, trials: int, k: int) -> float:
-    """Return the unbiased estimate of pass^k of a task, C(c, k) / C(n, k): the chance that k new trials all succeed."""
+    """Return the unbiased pass^k of a task, C(c, k) / C(n, k): that k new trials all succeed; UsageError where none can be."""
     if not 0 <= successes <= trials or not 1 <= k <= trials:
         raise UsageError(
             f"pass^k and pass@k: 0 <= successes <= trials and 1 <= k <= trials, not {successes}, {trials}, {k}"

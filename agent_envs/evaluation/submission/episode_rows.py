@@ -100,7 +100,7 @@ class EpisodeRow(Strict):
 
     @model_validator(mode="after")
     def _check_turns(self) -> "EpisodeRow":
-        """Check that turns are numbered, that only the last one ends the episode, and that status and result fit them."""
+        """Return the row; ValueError unless turns are numbered, only the last ends it, and status and result fit them."""
         ended = self.status in ("terminated", "truncated")
         if [turn.t for turn in self.turns] != list(range(1, len(self.turns) + 1)):
             raise ValueError("turns are numbered from 1")

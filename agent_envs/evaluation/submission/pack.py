@@ -45,7 +45,7 @@ def pack_run(
     allow: Sequence[str] = (),
     replay: bool = True,
 ) -> str:
-    """Write the submission of a run and return its id, the sha256 of its manifest.
+    """Write a run's submission and return its id, the manifest's sha256; UsageError, nothing left, if it cannot be packed.
 
     Args:
         folder: of the run.

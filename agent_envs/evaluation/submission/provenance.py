@@ -69,7 +69,7 @@ def unanswered(packed: Path) -> list[str]:
 
 
 def submission_of(run: Run, about: About, *, reference: bool) -> schema.Submission:
-    """Return `submission.json` of a run. Nothing in it comes from results.
+    """Return a run's `submission.json`, nothing of it from results; UsageError where a name does not fit the format.
 
     Raises:
         UsageError: a name of the run does not fit the format; the message says what to put into --about.

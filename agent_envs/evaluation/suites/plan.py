@@ -39,7 +39,7 @@ class Choice:
 
 
 def adhoc_suite(choice: Choice) -> Suite:
-    """Return the suite of a choice, unscored with several entries, as their mean says nothing; UsageError for odd numbers."""
+    """Return a choice's suite, unscored with several entries; UsageError for limit or trials below 1, or a turn limit twice."""
     if (choice.limit is not None and choice.limit < 1) or choice.trials < 1:
         raise UsageError(f"limit={choice.limit} and trials={choice.trials}: give numbers >= 1")
     if len(set(choice.turn_limits)) < len(choice.turn_limits):
@@ -152,7 +152,7 @@ def gold_note(env: gym.Env[Any, Any]) -> str:
 
 
 def _call_companion(env: gym.Env[Any, Any], kind: str, nothing: Any, *more: Any) -> Any:
-    """Call a companion and return its text, or texts by name; `nothing`, which is of its type, where there is none.
+    """Return a companion's text or texts by name, `nothing` without one; UsageError where it fails or gives another type.
 
     Raises:
         UsageError: it failed or told something else; a stranger's companion ends no run.
@@ -194,7 +194,7 @@ def notes_on(suite: Suite) -> Notes:
 
 
 def plan_of(suite: Suite) -> list[Planned]:
-    """Return the planned episodes of a suite, once each environment and task is checked to be the suite's.
+    """Return a suite's planned episodes; UsageError where an environment or a task is another one here than in the suite.
 
     Raises:
         UsageError: an environment or a task is another one here than where the suite was written.

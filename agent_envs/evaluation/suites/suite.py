@@ -55,7 +55,7 @@ class Feedback(Strict):
 
     @model_validator(mode="after")
     def _refuse_key(self) -> "Feedback":
-        """Refuse options that name the variable of a key: the suite of a stranger must not choose it."""
+        """Return the feedback; ValueError for options that name a key's variable, which no stranger's suite may choose."""
         if "api_key_env" in self.options:
             # A suite may be a stranger's, and names the server too.
             raise ValueError("options name no key: it comes from OPENAI_API_KEY or ANTHROPIC_API_KEY")
@@ -151,7 +151,7 @@ class Suite(Strict):
 
     @model_validator(mode="after")
     def _unique(self) -> "Suite":
-        """Check that labels, averages and the tasks of an entry are unique, and that averages weigh entries alone."""
+        """Return the suite; ValueError where labels, averages or an entry's tasks repeat, or an average weighs no entry."""
         labels = [entry.label for entry in self.entries]
         if len(set(labels)) < len(labels):
             raise ValueError("entries share a label")
@@ -222,7 +222,7 @@ def suite_names() -> list[str]:
 
 
 def load_suite(name: str) -> Suite:
-    """Return a suite by name (`core`, or `core@1` or `core@1.1` to insist on a version) or by the path of its file.
+    """Return a suite by name (`core`, or `core@1.1` to insist on a version) or file; UsageError for none, another version.
 
     Raises:
         UsageError: there is none, or it has another version.

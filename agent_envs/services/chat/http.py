@@ -106,7 +106,7 @@ class HttpChat(Uncopied):
         return self.provider == "openai" and not self._official and self.options.tools is None
 
     def greet(self, seconds: float = 10.0) -> "Listing":
-        """Ask the service for its list of models, which costs nothing, and return it: no run begins where nobody answers.
+        """Return a service's models and context, at no cost; EnvFault for no answer or a refused key, UsageError if not listed.
 
         Raises:
             EnvFault: there is no answer, or the key is refused; any other answer will do, as some servers have no list.
@@ -142,7 +142,7 @@ class HttpChat(Uncopied):
         return next((size for size in sizes if size is not None and size > 0), None)
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
-        """Return the reply of one attempt; its fault never shows the key, and none follows where a quota is spent.
+        """Return the reply of one attempt, prefill included; EnvFault, the key hidden, if it fails; UsageError without key.
 
         Raises:
             EnvFault: the service failed, or its answer has no such form.
@@ -221,7 +221,7 @@ class HttpChat(Uncopied):
         return token_counts(member(answer, "usage", dict), self.token_places)
 
     def malformed(self, what: str, answer: Any) -> EnvFault:
-        """Return the fault of an answer that is JSON of another form; some servers put an error there."""
+        """Return the fault of an answer of another form: `what` is wrong, and its `error` less the key, 200 characters."""
         error = answer.get("error") if isinstance(answer, dict) else None
         # Hidden before it is cut, because a key that is cut would not be found.
         text = str(error).replace(self._key, "(key)") if self._key else str(error)
@@ -284,7 +284,7 @@ def token_counts(usage: Any, places: Mapping[str, tuple[str, ...]]) -> dict[str,
 
 
 def base_url(url: str, endings: tuple[str, ...], model: str) -> str:
-    """Return an http(s) URL without the given endings and without a slash at its end.
+    """Return an http(s) URL less these endings and a final slash; UsageError for another, a password, query or fragment.
 
     Raises UsageError: it is no such URL, or it holds a password or a query, which names and recordings would show.
     """

@@ -28,7 +28,7 @@ def is_chat_model(value: Any) -> bool:
 
 
 def judge_model(owner: str, judge: Any, argument: str = "judge") -> ChatModel | None:
-    """Return the model of an environment's argument that names a judge or another helper, None for "" and None.
+    """Return the chat model that an argument names or is; None for "" and None, UsageError for anything else.
 
     Raises:
         UsageError: it is neither a name nor a model.
@@ -42,7 +42,7 @@ def judge_model(owner: str, judge: Any, argument: str = "judge") -> ChatModel | 
 
 
 def make_chat_model(name: str, **options: Any) -> HttpChat:
-    """Make the chat model of a name, with its options.
+    """Make the chat model of a name, with its options; UsageError for another form, or an unknown or wrong option.
 
     Args:
         name: `openai:MODEL` (OpenAI), `openai:MODEL@URL` (any server of that format), `anthropic:MODEL[@URL]`, or a base model

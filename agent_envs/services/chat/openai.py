@@ -37,7 +37,7 @@ class OpenAIChat(HttpChat):
     }
 
     def base(self, url: str, name: str) -> str:
-        """Return the URL up to `/v1`, which is added where there is no path.
+        """Return the URL up to `/v1`, added where there is no path; UsageError for no URL, or that of another format.
 
         Raises UsageError: it is none, or that of another format.
         """

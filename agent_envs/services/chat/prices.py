@@ -73,7 +73,7 @@ def cost_of(price: Price, usage: Mapping[str, int]) -> float:
 
 
 def check_limit(most_usd: float, price: Price | None, agent: str) -> Price:
-    """Return the price of an agent whose cost is to be limited.
+    """Return the price of an agent whose cost is to be limited; UsageError for a limit not above 0, or without a price.
 
     Raises UsageError: the limit is no number above 0, or no price is known.
     """

@@ -69,7 +69,7 @@ class HttpClient(Uncopied):
     def send(
         self, method: str, url: str, *, seconds: float, headers: Mapping[str, str] | None = None, json: Any = None
     ) -> HttpReply:
-        """Return the answer, whatever its status; redirects are not followed.
+        """Return the answer, whatever its status, redirects not followed; TransportFault without a whole one in time.
 
         Args:
             method: GET, POST, ...
@@ -102,7 +102,7 @@ class HttpClient(Uncopied):
     def json(
         self, method: str, url: str, *, seconds: float, headers: Mapping[str, str] | None = None, json: Any = None
     ) -> Any:
-        """Return the JSON value of an answer with status 200 to 299; the arguments are those of `send`.
+        """Return the JSON value of a 2xx answer to `send`; EnvFault for another status, unsound JSON or no whole answer.
 
         Raises:
             EnvFault: as in `send`, or another status, or a body that is not sound JSON.
@@ -313,7 +313,7 @@ def http_parts(url: str) -> SplitResult | None:
 
 
 def endpoint_of(owner: str, url: str, path: str, secret: str = "") -> str:
-    """Return the normal form of the URL of `OWNER@URL`; one without a path gets `path`.
+    """Return a URL's normal form, with `path` if it has none; UsageError for no http(s) one, or user, query or fragment.
 
     Raises UsageError: it is no http(s) URL, or holds a password, a query or a fragment; `secret` says where a secret belongs.
     """

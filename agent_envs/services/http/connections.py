@@ -36,7 +36,7 @@ class Connections:
 
     @contextmanager
     def lend(self, scheme: str, host: str, seconds: float) -> "Iterator[httpcore.ConnectionPool]":
-        """Lend the pool for a host once a connection is free.
+        """Lend the pool for a host once a connection is free; TimeoutError where none is within `seconds`.
 
         The pool itself has no limit: one that makes callers wait may keep a connection for a caller who gave up.
 

@@ -105,7 +105,7 @@ def _seconds_left(ends: float, late: type[Exception]) -> float:
 
 
 def resolve(host: str, port: int, seconds: float) -> list[str]:
-    """Return the addresses of a host, each once; an address is its own, a name is looked up in a thread.
+    """Return a host's addresses, each once, of an address itself; names are looked up in a thread: NameTimeout or OSError.
 
     Raises:
         NameTimeout: the resolver did not answer in time.

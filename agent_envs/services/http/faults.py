@@ -153,7 +153,7 @@ def sign_of(error: BaseException) -> BaseException | None:
 
 
 def parse_json(body: bytes) -> Any:
-    """Return the value of a JSON text.
+    """Return the value of a JSON text; ValueError for no JSON or UTF-8, NaN or over 100 levels, RecursionError for very many.
 
     Raises:
         ValueError: it is no JSON, not UTF-8, or holds NaN, an infinity or more than MAX_DEPTH levels.

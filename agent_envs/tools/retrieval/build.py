@@ -183,7 +183,7 @@ def make_retriever(
     progress: Progress | None = None,
     recording: Recording | None = None,
 ) -> Retriever:
-    """Return a retriever by its name: outside, empty, random, over an index, dense, or a hybrid of two.
+    """Return a retriever by its name: outside, empty, random, over an index, dense or a hybrid; UsageError for none.
 
     Args:
         name: one of `RETRIEVERS`, `search_r1@URL` or `skyrl@URL` for a server that speaks like theirs, or a search of the

@@ -224,7 +224,7 @@ class RetrieverServer:
         return {"result": [[wire_document(hit.passage) for hit in hits] for hits in results]}, len(results)
 
     def _check_sender(self, request: Request) -> None:
-        """Refuse a request with a wrong Host, the Origin of another site, or a wrong token (400, 403, 401)."""
+        """Raise HTTPException for not one or a wrong Host, another site's Origin, or a wrong token (400, 403, 403, 401)."""
         hosts = request.headers.getlist("host")
         if len(hosts) != 1:
             raise HTTPException(400, "one Host header is needed")

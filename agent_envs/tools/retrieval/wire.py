@@ -80,7 +80,7 @@ def wire_document(passage: Passage) -> dict[str, str]:
 
 
 def read_hits(answer: Any, top_k: int, name: str) -> tuple[Hit, ...]:
-    """Return the first `top_k` hits of a server's answer to one query.
+    """Return the first `top_k` hits of a server's answer to one query; EnvFault where the answer has another form.
 
     Raises EnvFault: the answer has another form; the message names the server and what was wrong.
     """

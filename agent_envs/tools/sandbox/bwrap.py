@@ -127,7 +127,7 @@ class BwrapInterpreter:
         )  # fmt: skip
 
     def _end_status(self, watch: Watch) -> tuple[str, str]:
-        """Return status and error of a cell that gave no answer.
+        """Return (status, error) of a cell without an answer: a limit, memory or killed; EnvFault if killed from outside.
 
         Raises:
             EnvFault: the process was killed from outside; code in it has no way to send that signal, not even to itself. It can

@@ -280,7 +280,7 @@ class _OutputStream(io.TextIOWrapper):
 
 
 def _error_line(error: BaseException) -> str:
-    """Return type and message, as the last line of a traceback has them."""
+    """Return an error's type and message in a line, cut at 8,192 characters, as a traceback's last line has them."""
     kind = type(error)
     name = (
         kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"

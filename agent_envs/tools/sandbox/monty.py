@@ -39,7 +39,7 @@ _library = ""
 
 
 def monty_package() -> Any:
-    """Return the package, in a forked child a new copy of it.
+    """Return the package, in a forked child a new copy; MissingExtra if not installed, EnvFault if it cannot be copied.
 
     Raises:
         MissingExtra: it is not installed.
@@ -58,7 +58,7 @@ def monty_package() -> Any:
 
 
 def monty_version() -> str:
-    """Return name and version of the backend.
+    """Return name and version of the backend; MissingExtra if it is not installed, UsageError for another version.
 
     Raises:
         MissingExtra: pydantic-monty is not installed.
@@ -284,7 +284,7 @@ class _OutputBuffer:
 
 
 def _crash_status(watch: Watch, why: str, short_of_memory: int) -> tuple[str, str]:
-    """Return status and error of a cell whose worker died.
+    """Return (status, error) of a cell whose worker died: a limit, memory or killed; EnvFault if killed from outside.
 
     Args:
         watch: over the cell.

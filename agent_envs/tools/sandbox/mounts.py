@@ -37,7 +37,7 @@ _ENVIRONMENT = {
 
 @lru_cache(maxsize=8)
 def bwrap_version(packages: tuple[str, ...] = ()) -> str:
-    """Return the versions of all that makes up the backend, and of a spec's further packages; cached.
+    """Return the versions of the backend's parts and further packages, cached; UsageError or MissingExtra if it lacks one.
 
     Raises:
         UsageError: not Linux, a machine without a list of system calls, or no bubblewrap.

@@ -168,7 +168,7 @@ class SessionSnapshot:
         return cls(spec, cells, _snapshot_digest(spec, cells))
 
     def check(self) -> None:
-        """Refuse a snapshot that is not whole, before anything of it is run.
+        """Raise UsageError for a snapshot that does not match its digest, before anything of it is run.
 
         Raises UsageError: it does not match its digest.
         """

@@ -148,7 +148,7 @@ class Watch:
         self.process.send(KILL)
 
     def explain(self) -> tuple[str, str]:
-        """Return the status and the error of a run that was ended."""
+        """Return (status, error) of an ended run: output_limit, timeout by processor time, else (any verdict) by wall time."""
         if self.verdict == "output":
             return "output_limit", f"OutputLimit: more than {self._limits.output_bytes} bytes were printed"
         if self.verdict == "cpu":
