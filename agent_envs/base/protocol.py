@@ -275,6 +275,6 @@ def no_constant(name: str) -> None:
 
 
 def _depth(text: str) -> int:
-    """Count how deep brackets stand within one another in a JSON text, those inside its strings left out."""
+    """Count how many brackets at most are open at once in a JSON text, those inside its strings left out."""
     steps = ((match[0] in "[{") - (match[0] in "]}") for match in _BRACKETS.finditer(text))
     return max(accumulate(steps, initial=0))

@@ -26,7 +26,7 @@ def misfit(cls: type, values: dict[str, Any]) -> str:
 
 
 def attribute_fits(cls: type, name: str, value: Any) -> bool:
-    """Return whether a value fits what a class annotates an attribute with."""
+    """Return whether a value fits what a class annotates an attribute with; True where no annotation can be checked."""
     fits = _attribute_check(cls, name)
     return fits is None or fits(value)
 

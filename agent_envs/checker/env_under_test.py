@@ -52,7 +52,7 @@ class Report:
         return all(check.status != "failed" for check in self.checks)
 
     def text(self) -> str:
-        """Return one line a check."""
+        """Return the environment's id, and below it one line a check: status, name and detail."""
         lines = [f"{check.status:8}{check.name:30}{check.detail}" for check in self.checks]
         return "\n".join([self.env_id, *lines])
 
@@ -87,7 +87,7 @@ class ForkPoint:
         return self.turn or -len(self.script.actions)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON from which a fresh process makes the environment."""
+        """Return script, start, snapshot and pickle (as hex) as JSON, which a fresh process goes on from."""
         text = self.snapshot.to_bytes().decode("utf-8", "surrogatepass")
         return {"script": asdict(self.script), "start": self.start, "snapshot": text, "pickle": self.pickled.hex()}
 

@@ -125,7 +125,7 @@ def _keys() -> Iterator[Row]:
 
 
 def _sandboxes() -> Iterator[Row]:
-    """Yield whether each sandbox computes one and one, with the reason if not; one that cannot be opened does not."""
+    """Yield a row a sandbox: whether it prints one and one, or why it cannot be opened; close all of them at the end."""
     from agent_envs.tools.sandbox import SandboxSpec, close_sandboxes, open_sandbox
 
     for backend in ("monty", "bwrap"):

@@ -26,7 +26,7 @@ class TurnForm:
     thoughts, strict = THOUGHTS[0], False  # how turns are read
 
     def take_form(self, examples: int, thoughts: str, strict: bool) -> None:
-        """Take the arguments that every id has: how many worked turns a prompt holds, and how the policy's turns are read.
+        """Set the arguments that every id has: worked turns in a prompt, and how turns are read; UsageError out of range.
 
         Args:
             examples: worked turns before the task, 0 to 2.

@@ -108,7 +108,7 @@ class ModelJudge:
 
 
 def _verdict(text: str) -> bool | None:
-    """Return the verdict in the last line of a judge's reply that has text; None if that is no verdict's word."""
+    """Return True for YES, False for NO in the last line of a reply that has text; None for any other word or no text."""
     lines = [line.strip(" \t*_`.\"'") for line in text.splitlines() if line.strip()]
     return _WORDS.get(lines[-1].upper()) if lines else None
 

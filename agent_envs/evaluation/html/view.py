@@ -143,7 +143,7 @@ def _sort_rows(episodes: list[ViewRow]) -> list[ViewRow]:
 
 
 def _rows_with_transcripts(episodes: list[ViewRow], most: int | None) -> list[ViewRow]:
-    """Choose at most `most` rows for transcripts: the first of each entry, equally many from each."""
+    """Return the rows that get transcripts: all for None, else `most`, the first of each entry, equally many from each."""
     if most is None or most >= len(episodes):
         return episodes
     counts: Counter[int] = Counter()

@@ -47,7 +47,7 @@ class Forest:
 
     @classmethod
     def over(cls, items: Sequence[Any]) -> "Forest":
-        """Return the smallest scale on which all of these and their intervals have room."""
+        """Return the least of the scales, 0.05 to 1, on which all of these and their intervals have room; 1 where none has."""
         widest = max((abs(end) for item in items for end in (item.low, item.high)), default=1.0)
         return cls(next((scale for scale in SCALES if widest <= scale), 1.0))
 

@@ -318,7 +318,7 @@ def _costs(suite: Suite, numbers: Sequence[EpisodeNumbers], prices: RunPrices) -
 
 
 def _cost(row: EpisodeNumbers, price: Price | None, feedback: float | None) -> float | None:
-    """Return the cost of an episode, the agent and its feedback together; None where a price is not known."""
+    """Return the cost of an episode, the agent and its feedback together; None without a price or a count of tokens."""
     if feedback is None or row.usage.get(UNCOUNTED):
         return None
     if price is not None:

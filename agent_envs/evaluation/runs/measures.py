@@ -106,7 +106,7 @@ def numbers_of(entry: Entry, cluster: str, trial: int, result: EpisodeResult) ->
 
 
 def reply_counts(turns: Sequence[Turn]) -> dict[str, int]:
-    """Count the replies with a finish reason, by kind; nothing where no reply has one.
+    """Count the replies with a finish reason, and a full context, by kind; {} where no turn has a reason.
 
     `all` of them; `cut` by a limit on their tokens, `cut_invalid` those of them without a valid action and `thought` those that
     came to no text beside thoughts; `full` where the context was, with its `prompt_tokens` and `context_tokens`.
@@ -139,7 +139,7 @@ def valid_turn(turn: Turn) -> bool:
 
 
 def outcome_of(result: EpisodeResult, success: bool) -> str:
-    """Classify the end of an episode by a key of `FAILURES`: unplayed, solved, unreadable, out of turns or a failure's."""
+    """Return the key of `FAILURES` for an end: the status if unplayed, solved, context full, a limit's or the last action's."""
     if result.status in UNPLAYED:
         return result.status
     turns = result.trajectory.turns

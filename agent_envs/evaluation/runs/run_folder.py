@@ -177,7 +177,7 @@ class Run:
         yield from unfinished.values()
 
     def sound_rows(self) -> Iterator[RunEpisode]:
-        """Yield the rows as `rows` does, for results and packing; refuses rewards that are not the sums of their terms."""
+        """Yield rows as `rows` does, for results and packing; UsageError for a reward that is not the sum of its terms."""
         for episode in self.rows():
             _check_sums(episode.result, self.folder / "journal.jsonl")
             yield episode

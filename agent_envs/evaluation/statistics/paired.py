@@ -201,7 +201,7 @@ def sign_flips(sums: NDArray[np.float64], alpha: float) -> tuple[float, str, flo
 
 
 def _flipped_sums(values: NDArray[np.float64]) -> NDArray[Any]:
-    """Return the sums' distances from 0, under every flip or FLIPS of them."""
+    """Return the distances from 0 of the values' sums under every flip of signs; of over 14, under 20,000 drawn flips."""
     count = len(values)
     if count <= EXACT_SIGNS:
         return np.abs(np.where(np.arange(2**count)[:, None] >> np.arange(count) & 1, -1.0, 1.0) @ values)

@@ -208,7 +208,7 @@ def _cluster_of_task(task_of: NDArray[np.intp], clusters: Sequence[str]) -> list
 
 
 def _rate(means: NDArray[np.float64], clusters: Sequence[str], level: float, trials: int, most: int) -> Rate:
-    """Return the rate over tasks; `most` bounds its effective sample size, so that luck cannot make trials out of nothing."""
+    """Return the rate over tasks with Wilson's interval, 0 to 1 for one cluster; `most` bounds its effective sample size."""
     value = min(max(float(means.mean()), 0.0), 1.0)
     variance, count = clustered_variance(means, number_names(clusters))
     low, high = 0.0, 1.0

@@ -233,7 +233,7 @@ class ShardWriter:
         return self._path, self._rows
 
     def close(self) -> None:
-        """Finish the last file, if one is open; one that is packed too tightly is stored uncompressed."""
+        """Finish the last file, if one is open; one that shrank more than 200 times is stored uncompressed instead."""
         if self._gzip is None or self._file is None:
             return
         self._gzip.close()

@@ -116,7 +116,7 @@ class Ledger(Checks):
         self._checks = {row["line"]: Checked(**row["checked"], findings=tuple(row["findings"])) for row in rows}
 
     def close(self, *, finished: bool = False) -> None:
-        """Release the file, and remove it when nothing is left to go on with."""
+        """Release the file, and remove it where all is `finished`, as nothing is left to go on with."""
         self._journal.close()
         if finished:
             self.path.unlink(missing_ok=True)

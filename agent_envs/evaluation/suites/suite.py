@@ -166,7 +166,7 @@ class Suite(Strict):
         return self
 
     def part(self, entries: tuple[Entry, ...]) -> "Suite":
-        """Return the suite with these of its entries, and with the averages over them."""
+        """Return the suite with these of its entries, and with those of its averages that weigh no other entry."""
         labels = {entry.label for entry in entries}
         averages = tuple(item for item in self.averages if set(item.weights) <= labels)
         return self.model_copy(update={"entries": entries, "averages": averages})

@@ -37,7 +37,7 @@ class AnthropicChat(HttpChat):
     }
 
     def require_key(self) -> None:
-        """Raise where the service cannot be asked, for want of a key or of the SDK; a replay needs neither.
+        """Raise UsageError without a key that the service needs, MissingExtra without the SDK; a replay needs neither.
 
         Raises:
             UsageError: names the environment variable.
@@ -132,7 +132,7 @@ class AnthropicChat(HttpChat):
         return ChatReply(clean(text), tuple(calls), self.usage(answer), reason)
 
     def usage(self, answer: Any) -> dict[str, int]:
-        """Return the tokens that an answer counts, by name; its input is without those that a cache has to do with."""
+        """Return an answer's tokens by name; its own count of input leaves cached ones out, so these are added."""
         usage = super().usage(answer)
         names = ("input", "cached", "cache_write")
         return usage | {"input": sum(usage[name] for name in names)} if "input" in usage else usage

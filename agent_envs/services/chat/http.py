@@ -93,7 +93,7 @@ class HttpChat(Uncopied):
         return f"{type(self).__name__}({self.name!r})"
 
     def require_key(self) -> None:
-        """Raise where the service cannot be asked without a key and there is none.
+        """Raise UsageError, which names the variable, where the service needs a key and there is none.
 
         Raises UsageError: names the environment variable.
         """
@@ -265,13 +265,13 @@ def _first_number(patterns: list[str], text: str) -> int:
 
 
 def member(value: Any, name: str, kind: type[T]) -> T | None:
-    """Return a field of a JSON object if it is there and of the kind."""
+    """Return a field of a JSON object if it is there and of the kind; None otherwise, as for what is no object."""
     field = value.get(name) if isinstance(value, dict) else None
     return field if isinstance(field, kind) else None
 
 
 def token_counts(usage: Any, places: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
-    """Return counts by name, calls 1, missing ones 0; only calls and `uncounted` 1 if input, output or one is no count."""
+    """Return counts by name, absent ones 0, and calls 1; without input, output or a sound count only calls and `uncounted`."""
     counts, sound = {}, True
     for name, path in places.items():
         value = usage

@@ -69,7 +69,7 @@ def make_chat_model(name: str, **options: Any) -> HttpChat:
 
 
 def hide_password(name: str) -> str:
-    """Return a name without what may be a password in its URL."""
+    """Return a name with "..." for what stands between :// and @ in its URL; unchanged where there is no @."""
     head, at, tail = name.partition("://")
     return f"{head}{at}...@{tail.rpartition('@')[2]}" if "@" in tail else name
 

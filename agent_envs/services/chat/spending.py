@@ -132,7 +132,7 @@ class Metered:
         return getattr(self._model, name)
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
-        """Ask the model in one attempt, and pay for it; raises BudgetSpent, and UsageError, as the budget does."""
+        """Return the model's reply of one attempt, paid for as faults are; BudgetSpent if nothing is left, or UsageError."""
         self._budget.begin(self.name)
         try:
             reply = self._model.complete(request, seconds)

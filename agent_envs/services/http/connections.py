@@ -119,7 +119,7 @@ def tls_context() -> ssl.SSLContext:
 
 
 def basic_authorization(user: str, password: str) -> str:
-    """Return the value of an `Authorization` header."""
+    """Return the value of an `Authorization` header for Basic, from a percent-encoded user and password."""
     pair = f"{urllib.parse.unquote(user)}:{urllib.parse.unquote(password)}"
     return "Basic " + base64.b64encode(pair.encode()).decode()
 

@@ -61,7 +61,7 @@ def pinned_files(package: str, version: str, sha256: Mapping[str, str], extra: s
 
 
 def passage_text(corpus: Corpus, row: int) -> str:
-    """Return the text of a passage that is embedded: its title and its text."""
+    """Return the text of a passage that is embedded: title and text on lines of their own, or the text alone."""
     passage = corpus[row]
     return f"{passage.title}\n{passage.text}" if passage.title else passage.text
 

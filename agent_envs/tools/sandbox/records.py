@@ -54,7 +54,7 @@ def recorded_cell(
 def lasting_cell(
     spec: port.SandboxSpec, code: str, limits: port.Limits, result: port.ExecResult
 ) -> port.SandboxCell | None:
-    """Return the record of a cell that ran; None if it left the session as it was."""
+    """Return the record of a cell that ended `ok` or `error`; None for others, which left the session as it was."""
     if result.status not in port.LASTING:
         return None
     return port.SandboxCell(code, limits if limits != spec.limits else None, result.digest)

@@ -103,7 +103,7 @@ def url_policy_for(private_hosts: Iterable[str]) -> UrlPolicy:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an IP address is one of the public internet; IPv4 addresses inside IPv6 ones count as themselves."""
+    """Return whether a text is an IP address of the public internet; IPv4 addresses inside IPv6 ones count as themselves."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
