@@ -110,7 +110,7 @@ class EnvUnderTest:
     def of(
         cls, env: str | gym.Env[Any, Any], arguments: dict[str, Any], *, tasks: int, hostile: int, split: str | None
     ) -> "EnvUnderTest":
-        """Make an id or check an environment, and find how to make it again, its split and hooks; UsageError for a lack."""
+        """Return the subject of an id or environment: how to make it again, split, tasks, hooks; UsageError where one lacks."""
         if isinstance(env, str):
             env = gym.make(env, **arguments)
         elif arguments:

@@ -329,7 +329,7 @@ def turn_wrappers(env: gym.Env[Any, Any]) -> list[TurnWrapper]:
 
 
 def shown_messages(env: gym.Env[Any, Any], info: dict[str, Any]) -> tuple[Message, ...]:
-    """Return info's messages, authors as environment or wrappers gave them, else `policy` for assistants, `environment`."""
+    """Return info's messages, authors as environment or wrappers gave them, else `policy` (assistants) or `environment`."""
     episode = core_of(env).episode
     turns = episode.turns if info["context"] == "replace" else episode.turns[-1:]
     prompt = () if turns and info["context"] == "append" else episode.prompt

@@ -72,7 +72,7 @@ class Session:
         return self._record_reset(self._reset(self._take_env(), {**(row or {}), **options}))
 
     def act(self, action: str | int, calls: Calls = ()) -> list[Row]:
-        """Take a turn, its whole text (or a number, where actions are expanded), and return the messages that answer it."""
+        """Take a turn, a whole text (or an action's number), and return the messages in answer; UsageError before `begin`."""
         action = canonical_action(action, calls)
         return self._record_step(action, self.env.step(action))
 

@@ -130,7 +130,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
                 drop(lane.origin)
 
     def step(self, lanes: Sequence[Lane]) -> None:
-        """Give each lane not over a turn, due retries a reset; sleep if all wait. Errors are raised, faults stay in lanes."""
+        """Let each lane that is not over take a turn, due retries reset; sleep if all wait. Errors are raised, faults kept."""
         going = sorted((lane for lane in lanes if not lane.over), key=lambda lane: lane.origin)
         if self._traits.needs_env and len(going) > 1:
             raise UsageError(f"agent {self._policy.name} needs_env: its lanes step one at a time, not {len(going)}")
