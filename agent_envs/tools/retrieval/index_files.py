@@ -143,7 +143,7 @@ def building_alone(folder: Path, waiting: Callable[[], object] = lambda: None) -
 def opened_or_built(
     folder: Path, opened: Callable[[], T | None], build: Callable[[], T | None], progress: Progress | None
 ) -> T:
-    """Return what `opened` gives, else what `build` makes under a lock; OSError where that is None.
+    """Return the index that `opened` gives, else the one that `build` makes under a lock; OSError where that is None.
 
     Raises UsageError: the cache cannot be written.
     """
