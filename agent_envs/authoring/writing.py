@@ -42,7 +42,7 @@ LIST_OF_FAMILIES = ("Modules, in reading order:", '\n"""\n')
 def write_environment(
     name: str, out: Path | None = None, family: Path | None = None, expanded: bool = False
 ) -> list[str]:
-    """Write an environment with its tests, and return what was written and what remains to be done.
+    """Write an environment with its tests; return what was written and what remains; UsageError for a name or place taken.
 
     Args:
         name: of the class, in CamelCase: NumberGuess.
@@ -61,7 +61,7 @@ def write_environment(
 
 
 def write_for_hub(hub: str, env_id: str, out: Path, arguments: Mapping[str, Any]) -> list[str]:
-    """Write the package that a hub of environments installs, and return what was written.
+    """Write the package that a hub installs and return what was written; UsageError for a name or file that is taken.
 
     Args:
         hub: `verifiers`, whose package the Environments Hub takes, or `openenv`.
@@ -118,7 +118,7 @@ def _write_package(name: str, out: Path | None, kind: str) -> list[str]:
 
 
 def _write_family(name: str, family: Path) -> list[str]:
-    """Write a new family into a checkout and enter it in the registry; UsageError for a name that is taken."""
+    """Write a new family into a checkout and enter it in the registry; return what is done and remains; else UsageError."""
     snake, place = _snake(name), family.absolute()
     root, package = place.parents[2] if len(place.parents) > 2 else place, place.name
     registry, listed = (root / "agent_envs" / part for part in ("core/registry.py", "envs/__init__.py"))
@@ -183,7 +183,7 @@ def _parts(folder: Path, words: Mapping[str, str], templates: Sequence[str]) -> 
 
 
 def _insert_line(path: Path, text: str, ends: tuple[str, str], line: str) -> str:
-    """Insert a line at the end of a list of a source text; UsageError where the list is not found."""
+    """Return a source text with a line inserted at the end of its list; UsageError where the list is not found."""
     place = text.find(ends[1], text.find(ends[0])) if ends[0] in text else -1
     if place < 0:
         raise UsageError(f"{path}: no place for the new entry was found, the end of {ends[0]!r}")

@@ -11,7 +11,7 @@ MOST = sys.float_info.max
 
 
 def display_value(value: Any) -> str:
-    """Return a wrong argument as a message shows it: never long, and for every value."""
+    """Return a wrong argument's repr for a message, cut after 80 characters; of an integer from 10**40 on its bit length."""
     if isinstance(value, int) and abs(value) >= 10**40:
         return f"an integer of {value.bit_length()} bits"
     text = repr(value)
@@ -21,7 +21,7 @@ def display_value(value: Any) -> str:
 def whole_number(
     owner: str, argument: str, value: Any, low: int = 1, high: int | None = None, *, otherwise: str = ""
 ) -> int:
-    """Return a whole number from low to high (None: any above).
+    """Return a whole number from low to high (None: no upper limit) as an int; UsageError for others, True and 1.0 too.
 
     Args:
         owner: the environment or the class whose argument it is.
@@ -47,7 +47,7 @@ def whole_numbers(owner: str, **limits: tuple[Any, int, int | None]) -> None:
 
 
 def number(owner: str, argument: str, value: Any, low: float, high: float = math.inf, *, above: bool = False) -> float:
-    """Return a finite number from low, or from above it, to high; raises UsageError where it is none; True is none."""
+    """Return a finite number from `low` (`above`: greater than it) to `high` as a float; UsageError for others, True too."""
     if not _is_number(value, int | float) or not low <= value <= min(high, MOST) or (above and value == low):
         span = f"above {low:g}, at most {high:g}" if above else f"from {low:g} to {high:g}"
         span = span if high < math.inf else f">= {low:g}"
@@ -61,7 +61,7 @@ def portion(owner: str, argument: str, value: Any) -> float:
 
 
 def choice(owner: str, argument: str, value: Any, choices: Iterable[str]) -> str:
-    """Return one of the choices; raises UsageError where it is none of them."""
+    """Return the value where it is one of the choices; UsageError where it is none of them or no text."""
     names = tuple(choices)
     if not isinstance(value, str) or value not in names:
         raise UsageError(f"{owner}: {argument}={display_value(value)}; give one of {', '.join(names)}")

@@ -33,7 +33,7 @@ _CACHES_LOCK = threading.Lock()
 
 
 def shared(cache: SharedCache[Value], key: Hashable, build: Callable[[], Value], most: int | None = None) -> Value:
-    """Return the cache's value of a key, made where there is none; beyond `most` the longest unused are forgotten.
+    """Return a key's cached value, built where there is none (or None); beyond `most` keys the longest unused are dropped.
 
     Where `build` raises, nothing is kept, and the next that waits makes its own attempt.
     """
@@ -76,7 +76,7 @@ def cache_dir() -> Path:
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file so that a reader, or a second writer, sees the old bytes or the new ones and never a part."""
+    """Write a file, its folder made, by renaming a temporary one: readers see the old bytes or all the new, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)
     try:
@@ -97,7 +97,7 @@ def place_of(folder: str, *sources: Any) -> Path:
 
 
 def save_rows(path: Path, rows: Sequence[Any]) -> None:
-    """Save plain rows in the cache and remove the oldest files; nothing is saved where the cache is read-only."""
+    """Save JSON rows in a cache file, and delete all but its folder's 32 newest .json files; an OSError is swallowed."""
     text = _seal(path, json.dumps(rows).encode())
     with contextlib.suppress(OSError):  # then it is computed each time
         write_atomically(path, lambda file: file.write(text))
@@ -107,7 +107,7 @@ def save_rows(path: Path, rows: Sequence[Any]) -> None:
 
 
 def load_rows(path: Path) -> list[Any]:
-    """Load the rows saved under this name; none where the file is missing or damaged."""
+    """Load the rows saved under this name; [] where the file is missing or damaged, or holds no list."""
     try:
         data = path.read_bytes()
     except OSError:

@@ -43,7 +43,7 @@ _EDGE = re.compile(r"[\s*_`\"'“”‘’.!,;:()\[\]<>]+")
 
 
 def thoughts_of(text: str) -> tuple[list[tuple[int, int]], bool]:
-    """Return the spans of the thoughts in a text, and whether the last of them was left open.
+    """Return (start, end) of each thought, tags included, and whether the last is open, which runs to the text's end.
 
     A closing tag without an opening one ends a thought that the prompt began, as some chat templates do.
     """
@@ -61,7 +61,7 @@ def thoughts_of(text: str) -> tuple[list[tuple[int, int]], bool]:
 
 
 def outside_thoughts(text: str) -> tuple[str, bool]:
-    """Return a text without its thoughts, a blank between what they kept apart, and whether the last of them was left open."""
+    """Return a text less its thoughts, a blank where no space parts what was around one, and whether the last is open."""
     spans, is_open = thoughts_of(text)
     if not spans:
         return text, False
@@ -82,7 +82,7 @@ def masked_thoughts(text: str) -> str:
 
 
 def action_name(line: str, names: Iterable[str]) -> str | None:
-    """Return the longest name with which a line begins; None for none, or where another joins it (`left or right`)."""
+    """Return the longest name that begins a line, marks and case ignored; None for none, or where `or`, `,` joins another."""
     names = list(names)
     plain = _EDGE.sub(" ", f" {line[:400].lower().replace('_', ' ')} ")
     starting = [name for name in names if plain.startswith(f" {name.lower()} ")]
@@ -96,7 +96,7 @@ def action_name(line: str, names: Iterable[str]) -> str | None:
 
 
 def without_placeholders(text: str, tags: Iterable[str]) -> str:
-    """Take tags away whose body is the placeholder of an instruction (`<search>...</search>`, `<search> and </search>`)."""
+    """Return a text with a blank for each of these tags that holds a mere placeholder (`<search>...</search>`)."""
     if _PLACEHOLDER.search(text) is None:
         return text
     names = frozenset(tags)
@@ -119,7 +119,7 @@ def may_be_call(body: str, tools: Iterable[str]) -> bool:
 
 
 def canonical_calls(text: str, tools: Sequence[Mapping[str, Any]] = ()) -> tuple[str, tuple[str, ...]]:
-    """Rewrite tool calls in the dialects of models to the canonical text; return an event for each.
+    """Return a text with calls in models' dialects made canonical, an event for each; unchanged with () for none or too many.
 
     Arguments may be a JSON text, encoded once or twice, or stand under `parameters`; a call may stand under `function`, several
     in a list or one a line, or without tags where nothing else is written; a comma may trail; a call may be written as
@@ -186,7 +186,7 @@ def _typed(value: str, kind: Any) -> Any:
 
 
 def _untagged(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return a text that is nothing but JSON calls as tagged calls; any other as it stands."""
+    """Return the tagged calls of a text that is nothing but JSON calls, fenced or not, and events; any other as is with ()."""
     body = text.strip()
     fence = _FENCE.fullmatch(body)
     body = fence[1].strip() if fence else body
@@ -202,7 +202,7 @@ def _tagged(call: str) -> str:
 
 
 def _calls_in(body: str) -> tuple[list[str], tuple[str, ...]]:
-    """Return the calls in a body as JSON texts, and an event for what was tolerated; both empty where one is no call."""
+    """Return a body's calls as JSON texts, and one event that names all that was tolerated; both empty where one is no call."""
     try:
         values, notes = _json_values(body)
         rows = values[0] if len(values) == 1 and isinstance(values[0], list) else values
@@ -215,7 +215,7 @@ def _calls_in(body: str) -> tuple[list[str], tuple[str, ...]]:
 
 
 def _json_values(body: str) -> tuple[list[Any], set[str]]:
-    """Return the JSON values in a text, and how it departs from one sound value; raises ValueError where it is no JSON."""
+    """Return a text's one JSON value, or one a line, and departures from sound JSON; ValueError if too long or no JSON."""
     if len(body) > MAX_CALL_CHARACTERS:
         raise ValueError("too long")
     for text, notes in (

@@ -105,6 +105,6 @@ class IndexRetriever(Uncopied):
     index: RowIndex
 
     def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
-        """Return the passages that score highest; `support` and `seed` are not read."""
+        """Return the `top_k` passages that score highest, best first; `support` and `seed` are not read."""
         rows, scores = self.index.top(query, top_k)
         return tuple(Hit(self.corpus[row], score) for row, score in zip(rows, scores, strict=True))

@@ -32,7 +32,7 @@ class MissingExtra(AgentEnvsError, ImportError):
 
 
 def install_line(extra: str) -> str:
-    """Return the command that installs an extra; torch comes first and by name, as pip would take the largest build."""
+    """Return the pip command that installs an extra; for one with torch, words to install torch by its index first."""
     line, torch = f'pip install "agent-envs[{extra}]"', extra in {"dense", "discrete", "train", "trl"}
     return f"pip install torch, from the index of your machine (CPU or GPU); then {line}" if torch else line
 

@@ -48,7 +48,7 @@ class Journal(contextlib.AbstractContextManager["Journal"]):
             raise
 
     def append(self, row: Any) -> int:
-        """Write one row, hand it to the operating system, and return the byte at which its line begins.
+        """Write one row, hand it to the system, and return the byte at which its line begins; AgentEnvsError for a full disk.
 
         Raises:
             AgentEnvsError: it cannot be written (a full disk); the rows before it are kept.
@@ -61,7 +61,7 @@ class Journal(contextlib.AbstractContextManager["Journal"]):
             return self._file.tell() - len(line)
 
     def close(self) -> None:
-        """Sync everything to disk and release the file."""
+        """Sync all rows to disk and release the file; AgentEnvsError where the disk fails; a closed journal is left alone."""
         if not self._file.closed:
             with self._disk_faults(), self._file:
                 self._file.flush()
@@ -93,14 +93,14 @@ def _open_journal(path: Path) -> IO[bytes]:
 
 
 def _check_kind(path: Path) -> None:
-    """Refuse a folder, pipe or device in a journal's place: opening one may never return."""
+    """Raise UsageError for a folder, pipe or device in a journal's place, for opening one may never return."""
     if path.exists() and not path.is_file():
         kind = "a folder" if path.is_dir() else "no file"
         raise UsageError(f"{path} is {kind}, where a journal belongs; name another place")
 
 
 def try_lock(file: IO[bytes]) -> bool:
-    """Take the advisory lock of an open file for its lifetime; False if another process holds it. Windows has none."""
+    """Take an open file's advisory lock for its lifetime; False if another process holds it; True on Windows, unlocked."""
     if sys.platform == "win32":
         return True
     import fcntl
@@ -113,7 +113,7 @@ def try_lock(file: IO[bytes]) -> bool:
 
 
 def read_journal(path: Path) -> Iterator[Any]:
-    """Yield the rows of a journal; a torn or damaged last line is left out.
+    """Yield the rows of a journal, none where there is no file; a torn or damaged last line is left out.
 
     Raises:
         UsageError: a line before the last is damaged.
@@ -140,7 +140,7 @@ def read_row(file: IO[bytes], start: int) -> Any:
 
 
 def _rows(path: Path, read: Callable[[bytes], tuple[Any] | None] | None = None) -> Iterator[tuple[Any, int]]:
-    """Yield (row, byte behind its line); a torn last line is left out, an earlier damaged one raises UsageError."""
+    """Yield (row, end byte) a line, parsed by `read` if not the last; a torn last is left out, an earlier one is UsageError."""
     if not path.exists():
         return
     _check_kind(path)
@@ -157,7 +157,7 @@ def _rows(path: Path, read: Callable[[bytes], tuple[Any] | None] | None = None) 
 
 
 def _verify_line(line: bytes) -> tuple[bytes] | None:
-    """Return the text of a row whose digest fits as it stands, so that nothing is serialised again."""
+    """Return a row's bytes in a tuple where its digest fits as it stands, without parsing; None where it does not."""
     whole = _LINE.fullmatch(line)
     return (whole[1],) if whole and sha256(whole[1]).hexdigest()[:16].encode() == whole[2] else None
 

@@ -118,7 +118,7 @@ class MarkedAnswerProtocol:
         return tuple(f"</{name}>" for name in self.tools)
 
     def parse(self, text: str) -> Parsed:
-        """Return the first complete call, else the last answer, else the last unclosed call, else Malformed."""
+        """Return the first complete call before any answer, else the last answer, else the last open call, else Malformed."""
         tag = _first_tag(text, self._tags)
         place, answer = marked_answer(text, self.mark)
         if tag is not None and (place < 0 or (tag[3] and tag[0] < place)):
@@ -159,7 +159,7 @@ def _tags(*names: str) -> tuple[_Tag, ...]:
 
 
 def _first_tag(text: str, tags: tuple[_Tag, ...]) -> tuple[int, str, str, bool] | None:
-    """Return the place of the first complete tag, else of the last unclosed one; its name, body, and whether it is complete."""
+    """Return place, name, body and completeness of the first complete tag, else of the last unclosed one; None for none."""
     best = opened = None
     for name, opening, closing in tags:
         # If the first opening tag has no closing tag after it, no later one has: one search a name is enough.
@@ -229,7 +229,7 @@ class LabelProtocol:
     stop: tuple[str, ...] = ()
 
     def parse(self, text: str) -> Parsed:
-        """Return Say with the first line after the last label, or Malformed."""
+        """Return Say with the first line after the last label; Malformed without a label, or with nothing after it."""
         places = self.places(text)
         if not places:
             return Malformed(f'no line begins with "{self.label}"')
@@ -248,7 +248,7 @@ def _label_pattern(label: str) -> re.Pattern[str]:
 
 
 def read_call(body: str, call_id: str) -> ToolCall | Malformed:
-    """Return the call in a JSON text, or why there is none. Bounded, and safe on hostile nesting and numbers."""
+    """Return a JSON text's call, {} for absent arguments; Malformed with the reason if too long, too deep or no such JSON."""
     if len(body) > MAX_CALL_CHARACTERS:
         return Malformed(f"the tool call is longer than {MAX_CALL_CHARACTERS} characters")
     if _depth(body) > MAX_CALL_DEPTH:  # how deep Python's own reader goes depends on its version
@@ -270,11 +270,11 @@ def read_call(body: str, call_id: str) -> ToolCall | Malformed:
 
 
 def no_constant(name: str) -> None:
-    """Refuse NaN and the infinities, which Python's reader of JSON takes."""
+    """Raise ValueError for NaN and the infinities, which Python's reader of JSON takes."""
     raise ValueError(f"{name} is not JSON")
 
 
 def _depth(text: str) -> int:
-    """Count how deep brackets stand within one another in a JSON text, those inside its strings left out."""
+    """Count how many brackets at most are open at once in a JSON text, those inside its strings left out."""
     steps = ((match[0] in "[{") - (match[0] in "]}") for match in _BRACKETS.finditer(text))
     return max(accumulate(steps, initial=0))

@@ -38,7 +38,7 @@ T = TypeVar("T", bound=type)
 
 
 def canonical_json(value: Any) -> str:
-    """Return the one JSON text of a JSON-able value.
+    """Return the one JSON text of a JSON-able value: keys sorted, no blanks, non-ASCII characters as they are.
 
     Raises:
         TypeError: the value holds something that JSON has no form for.
@@ -65,7 +65,7 @@ def digest(value: Any) -> str:
 
 
 def state_type(cls: T) -> T:
-    """Register a frozen dataclass for stored state under its class name; ValueError if another class has the name."""
+    """Register a frozen dataclass for stored state by its class name, and return it; ValueError if another has the name."""
     other = _TYPES.setdefault(cls.__name__, cls)
     if other is not cls and (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
         raise ValueError(f"two state types are named {cls.__name__}: {other.__module__} and {cls.__module__}")
@@ -75,7 +75,7 @@ def state_type(cls: T) -> T:
 
 
 def _make_quickly(cls: Any) -> None:
-    """Give a plain frozen slots dataclass a faster `__init__` than the generated one, which looks up a setter a field."""
+    """Give a plain frozen slots dataclass a faster `__init__` than the generated one; any other class is left unchanged."""
     original, fields = cls.__init__, dataclasses.fields(cls)
     names, code = tuple(field.name for field in fields), getattr(cls.__init__, "__code__", None)
     generated = code and code.co_filename == "<string>" and code.co_varnames[: code.co_argcount] == ("self", *names)
@@ -90,7 +90,7 @@ def _make_quickly(cls: Any) -> None:
 
 
 def encode_state(value: Any) -> Any:
-    """Return the JSON form of a state made of None, bool, int, float, str, tuples, string-keyed dicts and state types.
+    """Return the JSON form of a state of plain values, tuples, text-keyed dicts and state types; TypeError for other parts.
 
     Raises:
         TypeError: some part is of another type; the message names it.
@@ -118,7 +118,7 @@ def encode_state(value: Any) -> Any:
 
 
 def lean_state(value: Any, texts: Mapping[str, int]) -> Any:
-    """Return the lean form of a state: as `encode_state`, with references to `texts` for the `content` of dataclasses."""
+    """Return a state's form as `encode_state` does, less fields at their defaults, `content` found in `texts` by its number."""
     kind = type(value)
     if kind is tuple:
         return {"$tuple": [item if type(item) in _PLAIN else lean_state(item, texts) for item in value]}
@@ -162,7 +162,7 @@ def cached_text(value: Any, write: Callable[[Any], bytes] = stored_text) -> tupl
 
 
 def decode_state(value: Any, texts: Sequence[str] = ()) -> Any:
-    """Return the state of its JSON form, lean or not; `texts` is what the lean form refers to.
+    """Return the state of its JSON form, lean or not (`texts` is what it refers to); ValueError where it is malformed.
 
     Raises:
         ValueError: a type name that is not registered, a field of another type than annotated, or a malformed mark.
@@ -216,7 +216,7 @@ def _text_key(value: Any) -> str:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a constructor argument as JSON; an object stands as the name of its class, and cannot travel."""
+    """Return an argument as JSON: tuples as lists, keys as texts, an object (cannot travel) as {"object": "module:Class"}."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):

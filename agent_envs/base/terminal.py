@@ -29,14 +29,14 @@ LINE_SECONDS = 10.0
 
 
 def visible(text: str) -> str:
-    """Return a text as it may be shown: bounded, without control characters, with characters that hide text named."""
+    """Return a text cut after 200,000 characters, control ones dropped, hiding ones named ⟨U+...⟩, surrogates replaced."""
     if len(text) > MAX_CHARACTERS:
         text = f"{text[:MAX_CHARACTERS]} [cut here: {len(text):,} characters in all, {MAX_CHARACTERS:,} shown]"
     return text.translate(_replacements()) if _ODD.search(text) else text
 
 
 def escaped(text: str, most: int) -> str:
-    """Return a text in one line as it was written, but for its end beyond `most` characters: what cannot be seen is escaped."""
+    """Return a text's first `most` characters in one line, unprintable ones escaped; where it was cut, its length follows."""
     line = "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text[:most])
     return f"{line} [{len(text):,} characters in all]" if len(text) > most else line
 
@@ -54,7 +54,7 @@ def _code_points(ranges: tuple[tuple[int, int], ...]) -> Iterator[int]:
 
 
 def safe_text(text: str) -> str:
-    """Return a text that misleads no reader of a page or a terminal; for `AfterValidator`.
+    """Return a text unchanged, for `AfterValidator`; ValueError for hidden or control characters, or a form other than NFC.
 
     Raises:
         ValueError: it holds a control, bidirectional or invisible character, or has another spelling.
@@ -80,7 +80,7 @@ def show(text: str, file: IO[str] | None = None) -> None:
 
 
 def print_result(value: Any, as_json: bool, text: Callable[[], None]) -> None:
-    """Print a value as JSON, or call what prints it as text."""
+    """Print a value as indented JSON; without `as_json` call `text`, which prints it, instead."""
     if as_json:
         print(json.dumps(value, indent=2))
     else:
@@ -88,7 +88,7 @@ def print_result(value: Any, as_json: bool, text: Callable[[], None]) -> None:
 
 
 def print_table(title: str, heads: list[str], rows: list[list[str]]) -> None:
-    """Print a table; cells are text, never markup. A row alone, or too wide for its words to be whole, is a list of cells."""
+    """Print a table of plain text; one row of over 3 columns, or one too wide for whole words, as a list of (head, cell)."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -111,7 +111,7 @@ def print_table(title: str, heads: list[str], rows: list[list[str]]) -> None:
 
 
 def _widths(cells: list[list[str]], room: int) -> list[int]:
-    """Return widths for columns side by side in so much room, so that no word is broken; none where that cannot be."""
+    """Return the columns' widths that fit in so much room and break no word; [] where that cannot be."""
     from rich.cells import cell_len
 
     columns = list(itertools.zip_longest(*cells, fillvalue=""))
@@ -125,7 +125,7 @@ def _widths(cells: list[list[str]], room: int) -> list[int]:
 
 @contextlib.contextmanager
 def progress_bar(title: str, quiet: bool = False) -> Iterator[Callable[..., None] | None]:
-    """Yield a callback for (finished, planned, successes so far, what else there is to say), or None when quiet."""
+    """Yield a callback for (finished, planned, successes, more text): a bar, or lines off a terminal; None when quiet."""
     if quiet:
         yield None
         return
@@ -158,7 +158,7 @@ def progress_bar(title: str, quiet: bool = False) -> Iterator[Callable[..., None
 
 @contextlib.contextmanager
 def byte_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a callback for (bytes so far, bytes in all or -1): a bar in a terminal, lines elsewhere."""
+    """Yield a callback for (bytes so far, bytes in all or -1): a bar on stderr, off a terminal a line every 10 seconds."""
     if not sys.stderr.isatty():
         report = _lines(lambda so_far, total, _: f"{title}: {so_far:,} bytes" + (f" of {total:,}" if total > 0 else ""))
         yield lambda so_far, total: report(so_far, total, 0)
@@ -173,11 +173,11 @@ def byte_bar(title: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def stage_lines(title: str) -> Callable[[str, float], None]:
-    """Return a callback for (stage, fraction of it): a line that is rewritten on a terminal, plain lines elsewhere."""
+    """Return a callback for (stage, fraction): a stderr line rewritten in a terminal, else one at most every 2 seconds."""
     report = _lines(lambda percent, _, stage: f"{title}: {stage} {percent} %", seconds=2.0)
 
     def tell(stage: str, fraction: float) -> None:
-        """Report a stage's progress: in place on a terminal, else a line now and then."""
+        """Report a stage's progress: in place on a terminal, its line ended at 1.0, else a line each 2 seconds at most."""
         if sys.stderr.isatty():
             print(
                 f"\r{title}: {stage} {100 * fraction:.0f} %\x1b[K", end="\n" if fraction >= 1 else "", file=sys.stderr
@@ -189,7 +189,7 @@ def stage_lines(title: str) -> Callable[[str, float], None]:
 
 
 def _lines(words: Callable[..., str], seconds: float = LINE_SECONDS) -> Callable[..., None]:
-    """Return a reporter that prints a line at most every so many seconds, and one at the end."""
+    """Return a reporter that prints a line on stderr at most every so many seconds, the first after as many, and at the end."""
     last = time.monotonic()
 
     def report(finished: int, planned: int, *more: Any) -> None:

@@ -135,7 +135,7 @@ def _check(schema: dict[str, Any], arguments: dict[str, Any]) -> str:
 
 
 def _fits(value: Any, schema: dict[str, Any]) -> bool:
-    """Check a value against a schema's type; a bool is no number, and an int is one."""
+    """Return whether a value is of a schema's type, a list's items too; a bool is no number, and an int is one."""
     kind = schema["type"]
     if isinstance(value, bool):
         return bool(kind == "boolean")

@@ -17,7 +17,7 @@ _MOST = sys.float_info.max
 
 
 def misfit(cls: type, values: dict[str, Any]) -> str:
-    """Return the fault of the first of a class's fields that does not fit its annotation, "" where all do."""
+    """Return words on the first value that does not fit its field's annotation, "" where all do; unchecked names pass."""
     checks = _checks(cls)
     for name, value in values.items():
         if (check := checks.get(name)) is not None and type(value) not in check[0] and not check[1](value):
@@ -26,7 +26,7 @@ def misfit(cls: type, values: dict[str, Any]) -> str:
 
 
 def attribute_fits(cls: type, name: str, value: Any) -> bool:
-    """Return whether a value fits what a class annotates an attribute with."""
+    """Return whether a value fits what a class annotates an attribute with; True where no annotation can be checked."""
     fits = _attribute_check(cls, name)
     return fits is None or fits(value)
 
@@ -70,7 +70,7 @@ def _exact_types(hint: Any) -> frozenset[type]:
 
 
 def _fits(hint: Any) -> Fits | None:
-    """Return the test of an annotation, None where everything passes."""
+    """Return the test of an annotation; None where every value passes, as for annotations that it does not know."""
     origin, parts = get_origin(hint), get_args(hint)
     if hint in (None, NoneType):
         return lambda value: value is None

@@ -86,7 +86,7 @@ def check_turn_env(
 
 
 def _place(error: BaseException, subject: EnvUnderTest) -> str:
-    """Return the place of an error: the hook, and the last line in the author's package, " (in the solver, file:line)"."""
+    """Return " (in the solver, file:line)": the hook, and the last line in the author's package, else of all frames."""
     module = subject.recipe["module"]
     package = "agent_envs.envs" if module.startswith("agent_envs.") else module.partition(".")[0]
     frames = list(traceback.walk_tb(error.__traceback__))

@@ -24,7 +24,7 @@ MOST_TURNS = 32
 
 
 def check_spaces(subject: EnvUnderTest) -> str:
-    """Gymnasium's own checker passes without a warning."""
+    """Return a note if gymnasium's own checker gives no warning; CheckFailed for one, what it raises is raised."""
     env = subject.make().unwrapped
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -35,7 +35,7 @@ def check_spaces(subject: EnvUnderTest) -> str:
 
 
 def check_determinism(subject: EnvUnderTest) -> str:
-    """Equal starts and actions give equal results, in one environment and in two."""
+    """Return a note if equal starts and actions give equal results, in one environment and in two; else CheckFailed."""
     one, two = subject.make(), subject.make()
     for script in subject.scripts():
         first = play(one, script)
@@ -45,7 +45,7 @@ def check_determinism(subject: EnvUnderTest) -> str:
 
 
 def check_processes(subject: EnvUnderTest) -> str:
-    """In fresh processes with two PYTHONHASHSEEDs scripts and snapshots go on as here, and the built-in agents act alike."""
+    """Return a note if scripts, snapshots, pickles and agents go as here under two PYTHONHASHSEEDs; else CheckFailed."""
     scripts, moments = subject.scripts(), subject.moments()
     env = subject.make()
     kinds = [kind for kind in ("solver", "heuristic") if companion(env, kind) is not None]
@@ -65,7 +65,7 @@ def check_processes(subject: EnvUnderTest) -> str:
 
 
 def check_tasks(subject: EnvUnderTest) -> str:
-    """Tasks come by index and by id alike, ids are unique, and a recorded episode replays by its task's id."""
+    """Return a note if tasks come by index and id alike, with unique ids, and replay; else CheckFailed or ReplayMismatch."""
     env = subject.make()
     source = core_of(env).source
     tasks = [source.get(subject.split, place) for place in range(subject.tasks)]
@@ -81,7 +81,7 @@ def check_tasks(subject: EnvUnderTest) -> str:
 
 
 def check_info(subject: EnvUnderTest) -> str:
-    """Info has the documented keys with their types, `success` at the end only, and fresh messages."""
+    """Return a note if info has its documented keys and types, `success` at the end only, fresh messages; else CheckFailed."""
     env = subject.make()
     count = 0
     for script in subject.scripts():
@@ -100,7 +100,7 @@ def check_info(subject: EnvUnderTest) -> str:
 
 
 def _check_info(observation: Any, info: dict[str, Any], moment: str) -> None:
-    """Check that observation, info and messages have the documented keys and types of this moment."""
+    """Raise CheckFailed unless observation, info and messages have the documented keys and types of this moment."""
     if not isinstance(observation, str):
         raise CheckFailed(f"the observation at {moment} is a {type(observation).__name__}, not a str")
     moments = {"reset": ("always", "reset"), "step": ("always", "step"), "end": ("always", "step", "end")}[moment]
@@ -119,7 +119,7 @@ def _check_info(observation: Any, info: dict[str, Any], moment: str) -> None:
 
 
 def check_rewards(subject: EnvUnderTest) -> str:
-    """Rewards lie in the declared bounds, equal the sum of the declared terms, and so do returns."""
+    """Return a note if rewards and returns lie in their bounds, and rewards sum the declared terms; else CheckFailed."""
     env = subject.make()
     spec = core_of(env).reward_spec
     for script in subject.scripts():
@@ -140,7 +140,7 @@ def check_rewards(subject: EnvUnderTest) -> str:
 
 
 def check_refusals(subject: EnvUnderTest) -> str:
-    """A step before reset or after the end, and unknown options, raise an error that names the environment."""
+    """Return a note if steps before reset and after the end, and wrong options, raise UsageError; else CheckFailed."""
     env = subject.make()
     core = core_of(env)
     script = subject.scripts()[0]
@@ -167,7 +167,7 @@ def _check_refusal(call: Callable[[], Any], env_id: str, what: str) -> None:
 
 
 def check_global_state(subject: EnvUnderTest) -> str:
-    """The global generators of `random` and numpy are untouched."""
+    """Return a note if playing leaves the global generators of `random` and numpy untouched; else CheckFailed."""
     scripts = subject.scripts()
     python_state, numpy_state = random.getstate(), np.random.get_state(legacy=False)
     env = subject.make()
@@ -179,7 +179,7 @@ def check_global_state(subject: EnvUnderTest) -> str:
 
 
 def check_interleaving(subject: EnvUnderTest) -> str:
-    """Interleaved and threaded environments give what serial ones give."""
+    """Return a note if up to four environments, woven and in threads, give what each gives alone; else CheckFailed."""
     scripts = subject.scripts()[:4]
     serial = [play(subject.make(), script) for script in scripts]
     envs = [subject.make() for _ in scripts]
@@ -202,7 +202,7 @@ def _first_turns(script: Any, turns: int) -> Any:
 
 
 def _check_same(one: list[str], two: list[str], where: str) -> None:
-    """Raise CheckFailed with the first turn at which two records differ, if they do."""
+    """Raise CheckFailed, naming the first step at which two lists of digests differ, if they do."""
     if one != two:
         turn = next((n for n, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
         raise CheckFailed(f"{where}: differs at turn {turn}")
@@ -216,7 +216,7 @@ CONTRACT_CHECKS: dict[str, Callable[[EnvUnderTest], str]] = {
 
 
 def check_forks(subject: EnvUnderTest) -> str:
-    """At every turn (at most 32 a task), a fork repeats the original's future, and its run leaves the original alone."""
+    """Return a note if forks at up to 32 turns a task repeat the original's future and leave it alone; else CheckFailed."""
     env = subject.make()
     count = 0
     for script in subject.scripts():
@@ -239,7 +239,7 @@ def check_forks(subject: EnvUnderTest) -> str:
 
 
 def check_restore(subject: EnvUnderTest) -> str:
-    """A snapshot restores in its own environment and in another one, and is the same when it is read back from bytes."""
+    """Return a note if snapshots restore in their own and another environment, and read back the same; else CheckFailed."""
     env, other = subject.make(), subject.make()
     for moment in subject.moments():
         data = moment.snapshot.to_bytes()
@@ -253,7 +253,7 @@ def check_restore(subject: EnvUnderTest) -> str:
 
 
 def check_pickle(subject: EnvUnderTest) -> str:
-    """An environment that is pickled before its first reset, in an episode and after the end goes on as it would have."""
+    """Return a note if environments pickled before reset, at a random turn and the end go on alike; else CheckFailed."""
     for moment in subject.moments():
         env = _pickle_copy(subject.make())
         play(env, _first_turns(moment.script, moment.turn))
@@ -265,7 +265,7 @@ def check_pickle(subject: EnvUnderTest) -> str:
 
 
 def _pickle_copy(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
-    """Return a copy through pickle; CheckFailed if its snapshot is not the original's."""
+    """Return an environment's copy through pickle; CheckFailed if its snapshot is not the original's."""
     copy: gym.Env[Any, Any] = pickle.loads(pickle.dumps(env))
     if snapshot(copy).to_bytes() != snapshot(env).to_bytes():
         raise CheckFailed("a pickled copy is not where the environment was")

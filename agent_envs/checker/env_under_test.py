@@ -52,7 +52,7 @@ class Report:
         return all(check.status != "failed" for check in self.checks)
 
     def text(self) -> str:
-        """Return one line a check."""
+        """Return the environment's id, and below it one line a check: status, name and detail."""
         lines = [f"{check.status:8}{check.name:30}{check.detail}" for check in self.checks]
         return "\n".join([self.env_id, *lines])
 
@@ -87,7 +87,7 @@ class ForkPoint:
         return self.turn or -len(self.script.actions)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON from which a fresh process makes the environment."""
+        """Return script, start, snapshot and pickle (as hex) as JSON, which a fresh process goes on from."""
         text = self.snapshot.to_bytes().decode("utf-8", "surrogatepass")
         return {"script": asdict(self.script), "start": self.start, "snapshot": text, "pickle": self.pickled.hex()}
 
@@ -110,7 +110,7 @@ class EnvUnderTest:
     def of(
         cls, env: str | gym.Env[Any, Any], arguments: dict[str, Any], *, tasks: int, hostile: int, split: str | None
     ) -> "EnvUnderTest":
-        """Build the subject with the recipe that makes its environment again; UsageError where there is none."""
+        """Return the subject of an id or environment: how to make it again, split, tasks, hooks; UsageError where one lacks."""
         if isinstance(env, str):
             env = gym.make(env, **arguments)
         elif arguments:
@@ -155,7 +155,7 @@ class EnvUnderTest:
         return env.reset(seed=seed, options={"task": task, "split": self.split})
 
     def scripts(self) -> list[Script]:
-        """Return recorded episodes of the random sampler, one a task; made once."""
+        """Return the random sampler's episode of each task, recorded at the first call."""
         if not self._scripts:
             env = self.make()
             for task in range(self.tasks):
@@ -170,7 +170,7 @@ class EnvUnderTest:
         return self._scripts
 
     def moments(self) -> list[ForkPoint]:
-        """Return a moment of each script; made once."""
+        """Return a snapshot and pickle at a random turn of each script, and the digests after it; made at the first call."""
         if not self._moments:
             env = self.make()
             for script in self.scripts():
@@ -192,7 +192,7 @@ class EnvUnderTest:
     def lasting_step(
         self, env: gym.Env[Any, Any], rng: random.Random
     ) -> tuple[gym.Env[Any, Any], Any, tuple[Any, ...]]:
-        """Step with a random legal action that does not terminate the episode, or "" where sixteen draws all do.
+        """Step a fork by a random legal action that ends no episode, or `env` by "" if 16 all do; return env, action, result.
 
         Returns:
             The environment that goes on, which may be a fork; the action; and what the step returned.
@@ -222,7 +222,7 @@ def step_digest(result: Sequence[Any]) -> str:
 
 
 def play(env: gym.Env[Any, Any], script: Script, start: int = 0) -> list[str]:
-    """Return the digests of every step of a script (of the reset too, when it starts there)."""
+    """Return digests of a script's steps from `start` on (negative: from its end); at 0 of its reset too, else none is made."""
     digests = []
     if start == 0:
         digests.append(step_digest(env.reset(seed=script.seed, options={"task": script.task, "split": script.split})))
@@ -231,7 +231,7 @@ def play(env: gym.Env[Any, Any], script: Script, start: int = 0) -> list[str]:
 
 
 def _jsonable(value: Any) -> Any:
-    """Convert numpy values for JSON; TypeError for anything else that JSON has no form for."""
+    """Return numpy arrays as lists and scalars as plain values for JSON; TypeError for anything else."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.generic):

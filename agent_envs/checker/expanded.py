@@ -30,7 +30,7 @@ def hostile_id(count: int, rng: random.Random) -> Any:
 
 
 def check_expanded_actions(subject: EnvUnderTest) -> str:
-    """Illegal ids never raise and never change the state; legal ones are never refused; 0 is `end`, then come routes."""
+    """Return a note if illegal ids change nothing and are explained, legal ones taken, texts move nothing; else CheckFailed."""
     env = subject.make()
     core = core_of(env)
     count = takes_ids(core)
@@ -58,7 +58,7 @@ def check_expanded_actions(subject: EnvUnderTest) -> str:
 
 
 def _check_table(core: TurnEnv, count: int) -> None:
-    """Check that expanded actions are numbered from 0, ordered `end`, `route`, `act`, and named differently."""
+    """Raise CheckFailed unless expanded actions are numbered from 0, ordered `end`, `route`, `act`, with unique names."""
     table = getattr(core, "expanded_actions", ())
     if [action.id for action in table] != list(range(count)):
         raise CheckFailed(
@@ -73,7 +73,7 @@ def _check_table(core: TurnEnv, count: int) -> None:
 
 
 def _mask(info: dict[str, Any], count: int) -> Any:
-    """Return the action mask after a check of its shape and type; at least one action must be legal."""
+    """Return info's action mask; CheckFailed unless it is `count` bools, one legal at least, and `active` is a text."""
     mask = info.get("action_mask")
     if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (count,) or not mask.any():
         raise CheckFailed(f"info['action_mask'] is {mask!r}: a bool array of {count}, with something legal, was due")
@@ -83,13 +83,13 @@ def _mask(info: dict[str, Any], count: int) -> Any:
 
 
 def _moment(env: Any) -> Any:
-    """Return the state that an illegal action must leave alone, without counters that it may keep."""
+    """Return the state that an illegal action must leave alone: (active, latent) where it has both, else all of it."""
     state = core_of(env).episode.state
     return (state.active, state.latent) if hasattr(state, "active") and hasattr(state, "latent") else state
 
 
 def _refusals(env: Any, numbers: list[Any]) -> int:
-    """Check in forks that illegal actions are explained and change no state; return how many were checked."""
+    """Return the count of ids; CheckFailed if one, in a fork, changes the state, ends it, or gives no words or event."""
     for number in numbers:
         twin = fork(env)
         observation, _, terminated, _, info = twin.step(number)
@@ -101,7 +101,7 @@ def _refusals(env: Any, numbers: list[Any]) -> int:
 
 
 def _check_text(env: Any, active: str) -> None:
-    """Text never moves an environment, and never ends an episode."""
+    """Raise CheckFailed if a text, written in a fork, changes the state or terminates the episode."""
     twin = fork(env)
     if twin.step(" a text")[2] or _moment(twin) != _moment(env):
         raise CheckFailed(f"text written in {active} changed the state, or ended the episode")

@@ -46,7 +46,7 @@ def hostile_strings(count: int, own_tags: Iterable[str] = ()) -> Iterator[str]:
 
 
 def check_hostile_text(subject: EnvUnderTest) -> str:
-    """10,000 hostile strings (and ids, where there are expanded actions): each step returns text and a bounded reward."""
+    """Return a note if hostile strings (and ids) all give UTF-8 text and bounded rewards, within 30 s; else CheckFailed."""
     env = subject.make()
     over, kinds, rng = True, Counter[str](), random.Random("splice")
     core = core_of(env)
@@ -82,7 +82,7 @@ def check_hostile_text(subject: EnvUnderTest) -> str:
 
 
 def _splice(action: Any, text: str, rng: random.Random) -> str:
-    """Return a legal action with a hostile text inside: what reaches the tools behind a parser."""
+    """Return a legal action's text with up to 200 of a hostile text's first characters at a random place inside."""
     legal = str(action)
     place = rng.randrange(len(legal) + 1)
     return legal[:place] + text[: rng.choice((1, 3, 8, 200))] + legal[place:]
@@ -90,7 +90,7 @@ def _splice(action: Any, text: str, rng: random.Random) -> str:
 
 @contextlib.contextmanager
 def _deadlines() -> Iterator[Callable[[str], None]]:
-    """Give a function that begins the time of a step, by what it is, and ends it for "", where this thread gets signals."""
+    """Yield a function: a name starts a step's 30 s, then CheckFailed, "" stops it; no limit but in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield lambda what: None
         return

@@ -33,7 +33,7 @@ SECONDS = 600
 
 
 def run_child(subject: EnvUnderTest, job: dict[str, Any], hash_seed: str) -> dict[str, Any]:
-    """Run a job (`play`, `agents`, `restore`) in a fresh process; CheckFailed if it fails, CheckSkipped if none can import."""
+    """Return a job's results from a fresh process (Linux: a fork); CheckFailed if it fails, CheckSkipped for __main__."""
     if not subject.importable:
         raise CheckSkipped("the class is defined in __main__, which a fresh process cannot import")
     around = {"path": sys.path, "folder": os.getcwd(), "variables": dict(os.environ)}
@@ -51,7 +51,7 @@ def run_child(subject: EnvUnderTest, job: dict[str, Any], hash_seed: str) -> dic
 
 
 def run_fresh(text: str, hash_seed: str) -> str:
-    """Run a job in a new process and return the line that it writes."""
+    """Run a job in a new process for at most 600 s and return the line that it writes, "" where it died."""
     child = subprocess.run(
         COMMAND, input=text, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=_variables_with(hash_seed),
         timeout=SECONDS, check=False,
@@ -72,7 +72,7 @@ class _ForkServer:
         atexit.register(self.close)
 
     def ask(self, text: str) -> str:
-        """Return the line that a fork writes for a job, "" if the server died."""
+        """Return the line that a fork of the server writes for a job; "" if the server died."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None
         with self._lock:
@@ -102,7 +102,7 @@ def _variables_with(hash_seed: str) -> dict[str, str]:
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
-    """Run a job of `run_child` on a new environment: return digests of play, of the agents, and after restoring."""
+    """Run a job on a new environment: return digests of `play`, of `agents`, and of `restore`: by snapshot, then pickle."""
     env = make_again(job["recipe"])
     digests = [play(env, _script_of_row(row)) for row in job.get("play", [])]
     restored = []
@@ -114,7 +114,7 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def agents_play(env: gym.Env[Any, Any], places: Sequence[Sequence[Any]]) -> list[str]:
-    """Play each place (agent, split, task) with the built-in agent; return a digest of the actions and rewards of each."""
+    """Play each (agent, split, task) with the built-in agent; return a digest of each one's actions and rewards."""
     digests = []
     for kind, split, task in places:
         result = run_episode(env, CompanionPolicy(kind), seed=task, task=task, split=split, episode_key=f"check:{task}")
@@ -128,7 +128,7 @@ def _script_of_row(row: dict[str, Any]) -> Script:
 
 
 def _answer_line(text: str, answers: IO[str]) -> None:
-    """Run one job, and write its line: the result, or the error that was raised."""
+    """Run a job and write its JSON line: the result, or {"error": ...} for any exception."""
     try:
         job = json.loads(text)
         _adopt_caller_settings(job)
@@ -149,7 +149,7 @@ def _adopt_caller_settings(job: dict[str, Any]) -> None:
 
 
 def _make_tasks(job: dict[str, Any]) -> None:
-    """Make the tasks of a job in the server, for this and all later forks; errors are left to the job itself.
+    """Make the tasks of a job's scripts in the server, for this and later forks; errors are dropped, at most 600 s.
 
     So a task of ours that came out differently from process to process is seen once a server, of which each hash seed has one.
     """
@@ -165,7 +165,7 @@ def _make_tasks(job: dict[str, Any]) -> None:
 
 
 def _answer_in_fork(text: str, answers: IO[str]) -> None:
-    """Run one job in a fork, with a line for it however that ends."""
+    """Run one job in a fork, which writes its line; where it exits with another code than 0, write an error line."""
     job = json.loads(text)
     module = job["recipe"]["module"]
     if module.startswith("agent_envs."):
@@ -183,7 +183,7 @@ def _answer_in_fork(text: str, answers: IO[str]) -> None:
 
 
 def _serve() -> None:
-    """Answer the jobs on standard input, a line each; what an environment prints is discarded."""
+    """Answer the jobs on standard input, a line each, in forks where argv says `fork`; environments' prints are discarded."""
     answers = os.fdopen(os.dup(1), "w")
     jobs = os.fdopen(os.dup(0))
     nothing = os.open(os.devnull, os.O_RDWR)

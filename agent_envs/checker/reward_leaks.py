@@ -31,7 +31,7 @@ GoOn = Callable[[gym.Env[Any, Any]], tuple[Any, ...]]
 
 
 def check_solver(subject: EnvUnderTest) -> str:
-    """The solver succeeds on every task; its mean return is at least every built-in policy's and above silence."""
+    """Return a note if the solver succeeds always, and earns no less than other agents, more than silence; else CheckFailed."""
     env = subject.make()
     if companion(env, "solver") is None:
         raise CheckSkipped("no solver: register_companions(cls, solver=...) gives one")
@@ -49,7 +49,7 @@ def check_solver(subject: EnvUnderTest) -> str:
 
 
 def _mean_return(subject: EnvUnderTest, env: gym.Env[Any, Any], policy: Policy, must_succeed: bool = False) -> float:
-    """Play every task and return the mean return; with `must_succeed`, CheckFailed names a task that fails."""
+    """Play every task and return the mean return, 0 without tasks; with `must_succeed`, CheckFailed at a failed one."""
     total = 0.0
     for task in range(subject.tasks):
         result = run_episode(env, policy, seed=task, task=task, split=subject.split)
@@ -60,7 +60,7 @@ def _mean_return(subject: EnvUnderTest, env: gym.Env[Any, Any], policy: Policy, 
 
 
 def check_planting(subject: EnvUnderTest) -> str:
-    """The answer (or, without gold, the solver's words) planted in all that is shown changes no return of random play."""
+    """Return a note if gold (else the solver's first action) behind all shown moves no random return; else CheckFailed."""
     env = subject.make()
     core = core_of(env)
     bait_count = 0
@@ -110,7 +110,7 @@ def planting(core: TurnEnv, bait: str) -> Iterator[None]:
 
 
 def check_telling(subject: EnvUnderTest) -> str:
-    """Who tells all that was shown and every number earns what one wrong number earns, also beside the solver's deeds."""
+    """Return a note if telling all shown and every number earns no more than one wrong number (or 0); else CheckFailed."""
     env = subject.make()
     core = core_of(env)
     marks = (("", ""), core.answer_tags, (str(getattr(core.written, "mark", "")), ""), ("\\boxed{", "}"))
@@ -140,7 +140,7 @@ def check_telling(subject: EnvUnderTest) -> str:
 
 
 def _paid_by_turn(env: gym.Env[Any, Any], path: list[Any], words: str) -> Iterator[float]:
-    """Yield the rewards of a solver's path whose turns that call no tool hold other words for their numbers."""
+    """Yield the rewards of a solver's path; turns that call no tool get `words` for their numbers; ends with the episode."""
     for action in path:
         if isinstance(action, str):
             twin = fork(env)
@@ -172,7 +172,7 @@ class TellingPolicy:
 
 
 def check_hidden_gold(subject: EnvUnderTest) -> str:
-    """The gold and the scenario, replaced by a canary, never show before the end: at random, and on the solver's path."""
+    """Return a note if gold and scenario, as canaries, show in no step but the last; CheckFailed, or CheckSkipped for none."""
     env = subject.make()
     steps = 0
     for task in range(subject.tasks):
@@ -195,7 +195,7 @@ def check_hidden_gold(subject: EnvUnderTest) -> str:
 
 
 def _play_through(subject: EnvUnderTest, env: gym.Env[Any, Any], bait: Any, go_on: GoOn) -> int:
-    """Play until the episode ends and return how many results were searched for the canary."""
+    """Play to the end; return how many results (reset and steps, not the last) were searched; CheckFailed for the canary."""
     _check_hidden(subject.reset(env, bait), "reset")
     steps = 1
     while True:
@@ -214,7 +214,7 @@ def _check_hidden(result: tuple[Any, ...], where: str) -> None:
 
 
 def _replace_values(value: Any, kind: type) -> Any:
-    """Return a scenario whose texts (kind str) or whole numbers (kind int) are the canary."""
+    """Return a scenario with all texts (kind str) or whole numbers (int) as the canary; keys and other values stay."""
     if isinstance(value, kind) and not isinstance(value, bool):
         return CANARY if kind is str else NUMBER
     if isinstance(value, tuple):

@@ -46,7 +46,7 @@ def doctor(server: Server = "", model: Model = "", as_json: Json = False) -> Non
 
 
 def _requirements() -> dict[str, dict[str, str]]:
-    """Return extra ("" for none) -> package -> the one system that it is for, as the installed package says."""
+    """Return {extra, "" for none: {package: the one system it is for, or ""}}; {"": {}} where we are not installed."""
     requirements: dict[str, dict[str, str]] = {"": {}}
     lines = (
         requires("agent-envs") if _version("agent-envs") else None
@@ -125,7 +125,7 @@ def _keys() -> Iterator[Row]:
 
 
 def _sandboxes() -> Iterator[Row]:
-    """Yield whether each sandbox computes one and one, with the reason if not; one that cannot be opened does not."""
+    """Yield a row a sandbox: whether it prints one and one, or why it cannot be opened; close all of them at the end."""
     from agent_envs.tools.sandbox import SandboxSpec, close_sandboxes, open_sandbox
 
     for backend in ("monty", "bwrap"):

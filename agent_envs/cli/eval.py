@@ -156,7 +156,7 @@ def _tell_notes(notes: "Notes | None") -> None:
 
 
 def _check_pack(pack: Path | None, limit: int | None) -> None:
-    """Refuse `--pack` for a smoke run and for a folder that is not empty."""
+    """Raise UsageError for `--pack` with a smoke run, or with a folder that is not empty."""
     if pack is not None and limit is not None:
         raise UsageError("--pack: a run with -n is a smoke run and cannot be packed; leave -n out")
     if pack is not None and pack.exists() and any(pack.iterdir()):
@@ -164,7 +164,7 @@ def _check_pack(pack: Path | None, limit: int | None) -> None:
 
 
 def _check_out(out: Path | None) -> None:
-    """Refuse an output folder that holds other files than a run's; hidden files do not count."""
+    """Raise UsageError for an output folder that has no run and holds files that are neither hidden nor a killed run's."""
     if out is not None and out.is_dir() and not (out / "config.json").exists():
         for path in out.iterdir():
             if not path.name.startswith((".", "suite.json", "journal.jsonl")):  # those of a run that was killed early
@@ -233,7 +233,7 @@ def _tell_limits(text: str | None, suite: "Suite") -> None:
 
 
 def _refuse_other_options(context: typer.Context) -> None:
-    """Refuse anything beside --resume: a run goes on as it was begun."""
+    """Raise UsageError for any option beside --resume and --json: a run goes on as it was begun."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
     names = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
     more = [param.opts[0] for param in context.command.params if param.name in {*names} - {"resume", "as_json"}]
@@ -243,7 +243,7 @@ def _refuse_other_options(context: typer.Context) -> None:
 
 
 def _finish(play: Callable[[Any], "Result"], folder: Path, title: str, as_json: bool) -> None:
-    """Play under a progress bar and print the result; exit with 3 if it was stopped or is incomplete, else pack it."""
+    """Play under a progress bar, print the result, and pack it; exit 3 if incomplete or stopped, with how to go on."""
     from agent_envs.base.terminal import progress_bar
 
     finished = False
@@ -266,7 +266,7 @@ def _finish(play: Callable[[Any], "Result"], folder: Path, title: str, as_json: 
 
 
 def _pack_result(result: "Result", folder: Path) -> None:
-    """Pack a finished run where the settings say so; a folder that is there already stays."""
+    """Pack a finished run where its settings say so; a folder that is not empty stays, with a note."""
     if not result.settings.pack:
         return
     from agent_envs.evaluation.submission.pack import pack_run
@@ -320,7 +320,7 @@ def _tell(result: "Result", folder: Path) -> None:
 
 
 def _new_folder(name: str, feedback: str, agent: str) -> Path:
-    """Return a folder under runs/ that no earlier run has."""
+    """Return a path under runs/ of the time, the name and the agent, numbered from 2 where it exists; it is not made."""
     parts = (name, "-feedback" if feedback else "", "-", agent.partition("@")[0].replace(":", "."))
     name = "".join(parts).replace("/", ".")
     stem = Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{name[:80]}"

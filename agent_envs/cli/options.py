@@ -58,7 +58,7 @@ def named_values(pairs: list[str] | None, option: str) -> dict[str, Any]:
 
 
 def make_env(env_id: str, arguments: list[str] | None) -> Any:
-    """Return the environment of an id, which may be of a module in the working directory."""
+    """Make the environment of an id, of a module in the working directory too, with --arg values; UsageError for none."""
     import gymnasium as gym
 
     from agent_envs.core.registry import full_id
@@ -68,7 +68,7 @@ def make_env(env_id: str, arguments: list[str] | None) -> Any:
 
 
 def print_pack_notes(target: Path, name: str) -> None:
-    """Print on standard error the packed folder, and the answers that only a person can add."""
+    """Print on standard error the packed folder, its submission's id, and the answers that only a person can add."""
     from agent_envs.evaluation.submission.provenance import unanswered
 
     tell(f"packed: {target}, submission {name}")
@@ -79,7 +79,7 @@ def print_pack_notes(target: Path, name: str) -> None:
 
 @contextlib.contextmanager
 def two_interrupts(running: str) -> Iterator[None]:
-    """Finish the work called `running` ("running episodes") on the first Ctrl-C, with a note; leave at once on the second."""
+    """Raise KeyboardInterrupt on the first Ctrl-C, noting that what is `running` finishes first; exit 130 on the second."""
 
     def interrupted(number: int, frame: Any) -> None:
         """Raise KeyboardInterrupt on the first Ctrl-C, after arming the second to end the process."""

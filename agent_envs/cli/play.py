@@ -46,7 +46,7 @@ def play(
 
 
 def _play_episode(env: Any, options: dict[str, Any]) -> None:
-    """Play one episode in the terminal: print observations, read lines and take their actions, then print the summary."""
+    """Play an episode in the terminal from typed lines, and print its end; EOFError where a person leaves or input ends."""
     from agent_envs.integrations import tool_view
     from agent_envs.rollout.typed import TypedActions
 
@@ -122,7 +122,7 @@ def _tell_end(core: Any, how: str) -> None:
 
 
 def fold_text(text: str, columns: int = 0) -> str:
-    """Wrap a text for a terminal: words whole, lists indented, JSON wider than the terminal over several lines.
+    """Wrap a text for a terminal: words whole, lists indented, wide JSON laid out; unchanged if piped without `columns`.
 
     What is piped stays as it is, unless `columns` says how wide a line may be.
     """

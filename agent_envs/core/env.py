@@ -257,7 +257,7 @@ class TurnWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
 
 def _check_options(env: TurnEnv, options: dict[str, Any]) -> dict[str, Any]:
-    """Check the options of a reset: known names, and an episode key that is a text."""
+    """Return a reset's options unchanged; UsageError for an unknown name, or an episode key that is empty or no text."""
     for name in options:
         if name not in RESET_OPTIONS:
             env._refuse(f"unknown reset option {name!r}", f"the options are {', '.join(RESET_OPTIONS)}")
@@ -268,7 +268,7 @@ def _check_options(env: TurnEnv, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _copy(value: Any) -> Any:
-    """Copy plain data that the caller may change, many times faster than `copy.deepcopy`."""
+    """Return plain data with its lists, tuples and mappings (as dicts) copied; all other values are the same objects."""
     if isinstance(value, (list, tuple)):
         return type(value)(map(_copy, value))
     return {key: _copy(item) for key, item in value.items()} if isinstance(value, Mapping) else value
@@ -329,7 +329,7 @@ def turn_wrappers(env: gym.Env[Any, Any]) -> list[TurnWrapper]:
 
 
 def shown_messages(env: gym.Env[Any, Any], info: dict[str, Any]) -> tuple[Message, ...]:
-    """Return the messages of `info`, with authors where the environment or a wrapper wrote them as they stand."""
+    """Return info's messages, authors as environment or wrappers gave them, else `policy` (assistants) or `environment`."""
     episode = core_of(env).episode
     turns = episode.turns if info["context"] == "replace" else episode.turns[-1:]
     prompt = () if turns and info["context"] == "append" else episode.prompt
@@ -353,7 +353,7 @@ def wrapper_usage(env: gym.Env[Any, Any]) -> dict[str, int]:
 
 
 def spec_json(env: gym.Env[Any, Any]) -> str:
-    """Return the JSON text that makes this very stack again: `gymnasium.make(EnvSpec.from_json(text))`.
+    """Return the JSON text that makes this very stack again, by `EnvSpec.from_json`; UsageError where it cannot travel.
 
     Raises:
         UsageError: it was not made by `gymnasium.make`, or an argument cannot travel; the message names it.

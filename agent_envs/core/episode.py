@@ -129,7 +129,7 @@ class Outcome:
 def extend_episode(
     episode: Episode, action: Any, outcome: Outcome, spec: RewardSpec, max_turns: int, notes: tuple[str, ...]
 ) -> Episode:
-    """Return the episode with one more turn, rewarded; truncated when it was the last of `max_turns`."""
+    """Return the episode with one more turn, rewarded; unless terminated, `max_turns` or the outcome may truncate it."""
     index, ended = len(episode.turns) + 1, outcome.terminated
     cut = not ended and (outcome.truncated or index >= max_turns)
     turn = Turn(

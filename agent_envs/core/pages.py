@@ -16,7 +16,7 @@ _SLOT = re.compile(r"(^ +)?\$([a-z]+)\b", re.M)
 
 @cache
 def sections(package: str, name: str) -> dict[str, Template]:
-    """Return the parts of a package's file by their headings, cached; what stands before the first heading is for readers."""
+    """Return the parts of a package's file as {heading: Template}, cached, less what stands before the first heading."""
     text = files(package).joinpath(name).read_text(encoding="utf-8")
     parts = re.split(r"^## (.+)$", text, flags=re.M)[1:]
     return {head.strip(): Template(body.strip()) for head, body in zip(parts[::2], parts[1::2], strict=True)}

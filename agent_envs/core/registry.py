@@ -249,7 +249,7 @@ def env_ids(kind: str = "turns") -> list[str]:
 
 
 def row_of(env_id: str) -> Row:
-    """Return the row of an id, with or without namespace and version, in capitals or not.
+    """Return the row of an id, with or without namespace and version, in any case; UsageError, with hints, for none.
 
     Raises:
         UsageError: there is none; the message names the nearest, and lists the ids, or the same tasks as text.
@@ -266,7 +266,7 @@ def row_of(env_id: str) -> Row:
 
 
 def full_id(name: str) -> str:
-    """Resolve a name to the id that `gymnasium.make` takes: a short name of ours, or anyone's registered id.
+    """Return the id that `gymnasium.make` takes for a short name of ours or anyone's `module:id`; UsageError for none.
 
     Args:
         name: `SearchQA`, a full id, or `module:namespace/Name-v0`, whose module is imported and registers it.
@@ -297,7 +297,7 @@ def register_all() -> None:
 
 
 def make_vec(env_id: str, num_envs: int = 1, vectorization_mode: str = "sync", **kwargs: Any) -> Any:
-    """Make a vector environment, as `gymnasium.make_vec`, with shared memory off where strings could not travel in it.
+    """Make a vector environment, as `gymnasium.make_vec`; `async` has no shared memory unless `vector_kwargs` say so.
 
     Args:
         env_id: an id of ours.
@@ -312,7 +312,7 @@ def make_vec(env_id: str, num_envs: int = 1, vectorization_mode: str = "sync", *
 
 
 def register_companions(env_class: str | type, **companions: Companion) -> None:
-    """Name the companions of an environment class, each a callable or "module:name" (imported at use).
+    """Register an environment class's companions, each a callable or "module:name" (imported at use); UsageError for others.
 
     Args:
         env_class: the class or "module:Class".
@@ -341,7 +341,7 @@ def register_companions(env_class: str | type, **companions: Companion) -> None:
 
 
 def companion(env: gym.Env[Any, Any], kind: str) -> Callable[..., Any] | None:
-    """Return the companion of an environment's class or of its nearest ancestor that has one."""
+    """Return the companion of an environment's class or of its nearest ancestor that has one; None if none has."""
     return companion_of(type(env.unwrapped), kind)
 
 

@@ -146,7 +146,7 @@ def register_snapshot(wrapper: type[gym.Wrapper[Any, Any, Any, Any]], get: Get, 
 
 
 def snapshot(env: gym.Env[Any, Any]) -> Snapshot:
-    """Return the present moment of a wrapper stack.
+    """Return the present moment of a wrapper stack; TypeError for a wrapper that is neither ours nor registered.
 
     Raises:
         TypeError: a wrapper is neither ours nor registered; the message names it.
@@ -161,7 +161,7 @@ def snapshot(env: gym.Env[Any, Any]) -> Snapshot:
 
 
 def restore(env: gym.Env[Any, Any], moment: Snapshot) -> None:
-    """Put an environment, made with the same arguments and wrappers, back to a moment.
+    """Put an environment, made with the same arguments and wrappers, back to a moment; UsageError if it does not fit.
 
     Raises:
         UsageError: the snapshot is of another environment or another stack of wrappers, or holds what they never kept.
@@ -191,7 +191,7 @@ def restore(env: gym.Env[Any, Any], moment: Snapshot) -> None:
 
 
 def fork(env: E, branch: str = "") -> E:
-    """Return an independent copy of the whole stack: same future for the same actions.
+    """Return an independent copy of the whole stack: same future for the same actions; with a `branch`, samples of its own.
 
     Args:
         env: the environment; it is not changed.

@@ -229,7 +229,7 @@ class TrajectoryTree:
         self._newest: tuple[Turn, ...] = ()  # the path that was added last, all of which is held
 
     def add(self, trajectory: Trajectory) -> None:
-        """Merge a trajectory: shared turns are held once, its end becomes a leaf.
+        """Merge a trajectory, shared turns held once, its end a leaf; UsageError if its root or a node's turn is another.
 
         Raises:
             UsageError: it starts elsewhere, or reuses a node id for another turn (fork with `branch=` to avoid that).
@@ -263,7 +263,7 @@ class TrajectoryTree:
         return [name for name, item in self.nodes.items() if item.parent == node]
 
     def paths(self) -> Iterator[Trajectory]:
-        """Yield every trajectory that was added, in order."""
+        """Yield each leaf's trajectory, without its task, in the order of adding; of one end, the one added last."""
         for leaf, (header, prompt, success) in self._leaves.items():
             turns, name = list[Turn](), leaf
             while name:

@@ -34,7 +34,7 @@ class TurnForm:
     thoughts, strict = THOUGHTS[0], False  # how turns are read
 
     def take_form(self, examples: int, thoughts: str, strict: bool) -> None:
-        """Take the arguments that every id has: how many worked turns a prompt holds, and how the policy's turns are read.
+        """Set the arguments that every id has: worked turns in a prompt, and how turns are read; UsageError out of range.
 
         Args:
             examples: worked turns before the task, 0 to 2.
@@ -70,7 +70,7 @@ class TurnForm:
         return "\n".join(filter(None, (f"Your turn held no action: {reason}.", example, self.restate(episode))))
 
     def _with_examples(self, episode: Episode) -> tuple[Message, ...]:
-        """Put worked turns between the instructions and the task, and the form once more behind the task."""
+        """Return the prompt with worked turns before the task and a reminder of the form behind it; set `example_messages`."""
         worked = worked_turns(self, self.examples)
         instructions = [message for message in episode.prompt if message.role == "system"]
         words = "The example ends here, and your task begins."
@@ -107,7 +107,7 @@ class TurnForm:
         return rf"</tool_call>|\\(?:boxed|fbox)\b|{open_answer}" if self.tools else open_answer
 
     def _tolerate(self, episode: Episode, text: str) -> tuple[str, tuple[str, ...]]:
-        """Rewrite a turn in a dialect of this protocol to the form of the prompt; return an event for each rewriting."""
+        """Return native calls made canonical, an event each, or a tag protocol's text less placeholders; others unchanged."""
         if self.tools:
             return canonical_calls(text, self.tools)
         tags = (*self.written.tools, self.answer_tags[0][1:-1]) if isinstance(self.written, TagProtocol) else ()
@@ -119,7 +119,7 @@ class TurnForm:
 
 
 def _not_closed(outcome: Outcome, reason: str) -> Outcome:
-    """Name the open thought as the cause wherever an outcome names the missing action."""
+    """Put the open thought for the missing action in an outcome's parsed, first observation and events; return it, changed."""
     first, *others = outcome.observation or (Message("user", f"Your turn held no action: {reason}.", "environment"),)
     outcome.parsed = Malformed(NOT_CLOSED)
     outcome.observation = (replace(first, content=first.content.replace(reason, NOT_CLOSED)), *others)

@@ -38,7 +38,7 @@ class _Sight:
 
 
 def _play(env: Any, count: int) -> tuple[Message, ...]:
-    """Play tasks to `count` turns (with expanded actions, whole tasks as text); UsageError where no solver is registered."""
+    """Play up to 12 tasks for `count` turns (expanded: tasks), skipping ones that show no form; UsageError without a solver."""
     twin = _example_env(env)
     agent = companion(twin, env.example_agent)
     if agent is None:
@@ -97,7 +97,7 @@ def opened(episode: Any, words: str, restated: str) -> list[Message]:
 
 
 def _example_env(env: Any) -> Any:
-    """Make an environment of the same form for examples, or one inside (no outside arguments) where its tasks are outside."""
+    """Make an environment of the same form for examples; without outside arguments where it is live or lacks such tasks."""
     arguments = {**env.arguments, "examples": 0}
     inside = {name: value for name, value in arguments.items() if name not in env.outside_arguments}
     twin = type(env)(**arguments)

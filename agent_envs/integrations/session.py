@@ -63,7 +63,7 @@ class Session:
         return self._keyed_env[1]
 
     def begin(self, row: Mapping[str, Any] | None = None, **options: Any) -> list[Row]:
-        """Reset, and return the prompt as chat messages.
+        """Reset, and return the prompt as chat messages; UsageError for no such environment or task, EnvFault from outside.
 
         A row of `task_rows` names the episode and its environment (`env_kwargs` may be JSON text); `options` wins over it.
         UsageError: no environment is named, it has no such task, or the row's index is of another one here. EnvFault: an
@@ -72,7 +72,7 @@ class Session:
         return self._record_reset(self._reset(self._take_env(), {**(row or {}), **options}))
 
     def act(self, action: str | int, calls: Calls = ()) -> list[Row]:
-        """Take a turn, its whole text (or a number, where actions are expanded), and return the messages that answer it."""
+        """Take a turn, a whole text (or an action's number), and return the messages in answer; UsageError before `begin`."""
         action = canonical_action(action, calls)
         return self._record_step(action, self.env.step(action))
 
@@ -109,7 +109,7 @@ class Session:
         return keyed_env
 
     def _env_of(self, keyed_env: KeyedEnv | None, row: Mapping[str, Any]) -> KeyedEnv:
-        """Return the environment that a row names, with its key: the last one if they are the same, else a new one."""
+        """Return (key, environment) of a row: the last if equal, else a new one, the last closed; UsageError without a name."""
         if not (name := row.get("env_id") or self.env_id):
             raise UsageError("Session: no environment; give Session(env_id), or a row of task_rows")
         kwargs = row.get("env_kwargs")
@@ -186,7 +186,7 @@ def canonical_action(text: str | int, calls: Calls) -> str | int:
 def task_rows(
     env_id: str, n: int, split: str = "train", seed: int = 0, repeats: int = 1, **arguments: Any
 ) -> list[dict[str, Any]]:
-    """Return `n` different tasks of a split as rows, each `repeats` times in a row with a seed of its own.
+    """Return `n` different random tasks of a split as rows, each `repeats` times with own seeds; UsageError for too few.
 
     A row is plain JSON and the same in every process: `prompt` (chat messages), `task_id`, `task` (its index), `split`, `seed`,
     `env_id` and `env_kwargs`. A rollout begins, in any process, with
@@ -247,7 +247,7 @@ class TokenRecord:
         self.logprobs: list[float] = []
 
     def add_sampled(self, ids: Sequence[int], logprobs: Sequence[float] | None = None) -> str:
-        """Add the policy's tokens, up to the first stop string, and return their text."""
+        """Add the policy's tokens up to the first stop string, logprobs 0.0 if none; return their text less a final EOS."""
         tokens = self._until_stop(list(ids))
         self.completion_ids += tokens
         self.mask += [1] * len(tokens)
@@ -276,7 +276,7 @@ class TokenRecord:
         self.logprobs += [0.0] * len(ids)
 
     def _until_stop(self, ids: list[int]) -> list[int]:
-        """Cut tokens behind the first stop text."""
+        """Return tokens up to the one with which the text first holds a stop text; all where it holds none."""
 
         def has_stop(length: int) -> bool:  # a longer beginning holds what a shorter one holds
             """Return whether the text of the first `length` tokens holds a stop text."""

@@ -55,7 +55,7 @@ class ToolView:
 
 
 def tool_view(env: gym.Env[Any, Any]) -> tuple[ToolView, ...]:
-    """Return the tools of an environment as schemas, each with the text that calls it; no reset is needed.
+    """Return an environment's tools as schemas, with what calls each, no reset needed; UsageError if actions are no texts.
 
     Native tools are as `info["tools"]` has them, and tags are tools of one argument. Where the environment takes an answer,
     `answer(text)` gives it, unless a native tool does; a conversation has `say(text)`, and a text game `act(text)`.

@@ -26,7 +26,7 @@ def environment(env_id: str, **arguments: Any) -> type:
 
 
 def last_reply(completions: Sequence[Any], environments: Sequence[Any], **others: Any) -> list[None]:
-    """Hand each rollout's last message, which called no tool, to its environment; a reward function that gives no reward."""
+    """Play each rollout's last assistant message, which called no tool, if its episode goes on; return None for each."""
     for completion, player in zip(completions, environments, strict=True):
         if completion and completion[-1]["role"] == "assistant" and not player._session.end:
             player._act(completion[-1].get("content") or "")

@@ -23,7 +23,7 @@ def rollout(rows: Sequence[Mapping[str, Any]], generate: Generate | None = None)
     sessions: list[Session] = []
 
     def rollout_func(prompts: Sequence[Any], trainer: Any) -> dict[str, Any]:
-        """Play an episode for each prompt, and return tokens, logprobs, masks and rewards; equal prompts take turns at rows."""
+        """Play an episode a prompt, equal ones by turns at rows; return tokens, logprobs, masks and rewards; UsageError."""
         sessions.extend(Session(prefills=True) for _ in range(len(prompts) - len(sessions)))
         counts, records = Counter[str](), []
         for session, prompt in zip(sessions, prompts, strict=False):

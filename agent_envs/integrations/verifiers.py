@@ -9,7 +9,7 @@ __all__ = ["TurnEnv", "TurnTaskset"]  # noqa: F822 (built below)
 
 
 async def _run(self: Any, task: Any, agents: Any) -> None:
-    """Play an episode as the user of the run: it opens it, answers each turn, and ends it. A fault fails it."""
+    """Play an episode as the run's user, to its end or the agent's; record reward, success, truncation; faults fail it."""
     session = Session()
     messages = await session.begin_async(task.data.row)
     async with agents.player.interaction(task) as interaction:

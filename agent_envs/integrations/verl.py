@@ -17,7 +17,7 @@ class _AgentLoop:
     """The episode that a row, or its `extra_info`, names; verl's own functions keep the tokens. A fault stops the step."""
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> Any:
-        """Play an episode turn by turn over verl's server, until it ends or the response is full."""
+        """Play an episode turn by turn over verl's server until it ends or the response is full; return verl's output."""
         loop: Any = self  # verl's class gives what is used of it
         session, name = Session(), uuid4().hex
         await session.begin_async({**row, **(row.get("extra_info") or {})})

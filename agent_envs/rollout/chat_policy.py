@@ -62,7 +62,7 @@ class ChatPolicy:
         )
 
     def charged(self, budget: Budget) -> "ChatPolicy":
-        """Return this agent with every attempt at a call paid from a budget."""
+        """Return a copy of this agent with every attempt at a call paid from a budget."""
         policy = copy(self)
         policy._port = self._port.charged(budget)
         return policy
@@ -72,7 +72,7 @@ class ChatPolicy:
         return [self._reply(request) for request in requests]
 
     def _reply(self, request: Request) -> Reply:
-        """Send the context to the chat model and return its reply as an action."""
+        """Return the model's reply to the context, gone on with where a stop string met in a thought; usage is of all calls."""
         chat_request = replace(
             self._sampling, messages=request.messages, tools=request.tools, stop=request.stop, prefill=request.prefill,
             seed=request.seed,

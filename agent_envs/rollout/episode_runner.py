@@ -150,7 +150,7 @@ class EpisodeWalk:
         )
 
     def take(self, reply: Reply) -> Turn:
-        """Step what the policy replied, and return the turn as it was recorded.
+        """Step what the policy replied and return the turn as recorded; UsageError after the end or for what is no Reply.
 
         Raises:
             UsageError: the episode is over, or this is no Reply.
@@ -194,7 +194,7 @@ class EpisodeWalk:
 
     @classmethod
     def from_json(cls, env: gym.Env[Any, Any], row: Mapping[str, Any]) -> "EpisodeWalk":
-        """Return the walk of `to_json`, in an environment that was made as its own was.
+        """Return the walk of `to_json`, in an environment made as its own was, which is restored; UsageError if unfit.
 
         Raises UsageError: the environment is another one, or the row is damaged.
         """
@@ -209,7 +209,7 @@ class EpisodeWalk:
         return walk
 
     def fork(self, branch: str) -> "EpisodeWalk":
-        """Return a walk that goes on from this moment by itself, with samples of its own; this one is not changed.
+        """Return a walk on from this moment, with samples of its own, this one unchanged; UsageError if over or unnamed.
 
         Args:
             branch: a name, of letters, digits, - and _. Requests of the same branch have the same seeds.
@@ -233,7 +233,7 @@ class EpisodeWalk:
 
 
 def _policy_text(turn: Turn, expanded: bool) -> str:
-    """Return the policy's part of the context. What an expanded action says is what it appends; refused text is no part."""
+    """Return a turn's action as text; with expanded actions "" for all but a text that was parsed as Say."""
     if expanded and not (isinstance(turn.action, str) and isinstance(turn.parsed, Say)):
         return ""
     return str(turn.action)
@@ -248,7 +248,7 @@ def run_episode(
     split: str | None = None,
     episode_key: str | None = None,
 ) -> EpisodeResult:
-    """Play one episode from a reset to its end and return the record of what the policy saw and did.
+    """Play one episode from a reset to its end and return the record of what the policy saw and did; faults are raised.
 
     Raises EnvFault: an outside service failed; what was played is lost, and the episode may be tried again.
     """
@@ -267,7 +267,7 @@ def turn_seed(name: str, turn: int) -> int:
 
 
 def record_turn(env: gym.Env[Any, Any], step: tuple[Any, ...], reply: Reply | None = None) -> Turn:
-    """Return the turn that a step just took, as the policy lived it: for loops of your own.
+    """Return the turn that a step just took, as wrappers showed it, with the reply's tokens; a full context truncates it.
 
     Args:
         env: the stack that was stepped; wrappers may have changed what was shown or where the episode ended.
@@ -287,7 +287,7 @@ def record_turn(env: gym.Env[Any, Any], step: tuple[Any, ...], reply: Reply | No
 
 
 def replay(env: gym.Env[Any, Any], trajectory: Trajectory) -> Trajectory:
-    """Step a recorded trajectory's actions again and return the new record.
+    """Reset, step a recorded trajectory's actions again and return the new record; ReplayMismatch where anything differs.
 
     Raises ReplayMismatch: something differs; the message names the turn and the field.
     """
@@ -321,7 +321,7 @@ def _check_equal(where: str, name: str, old: Any, new: Any) -> None:
 
 
 def solve(env: gym.Env[Any, Any]) -> list[str | int]:
-    """Return actions that solve the episode as it stands, or the best still reachable. The environment is not stepped.
+    """Return actions, tried in a fork, that solve the episode or gain what can be; Unsolvable if it is over or gains nothing.
 
     Raises:
         Unsolvable: the episode is over, or the solver gains nothing any more.

@@ -66,7 +66,7 @@ class Lane:
         return self.item.key if self.walk is None else self.walk.origin
 
     def result(self) -> EpisodeResult:
-        """Return the record of an episode that is over; one that a fault or a spent budget ended has no turns in it."""
+        """Return an ended episode's record; without turns after a fault (status `fault`) or any error (status `budget`)."""
         if self.walk is not None and not self.fault and self.error is None:
             result = self.walk.result()
         else:
@@ -109,7 +109,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
         self._pool.shutdown()
 
     def begin(self, plan: Sequence[Planned]) -> list[Lane]:
-        """Return a new lane for each planned episode, at its first turn."""
+        """Reset an environment for each planned episode and return its lane; a fault stays in its lane, an error is raised."""
         lanes = [Lane(item, self.environment(item.spec)) for item in plan]
         self._call_each(lanes, self._reset)
         return lanes
@@ -130,7 +130,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
                 drop(lane.origin)
 
     def step(self, lanes: Sequence[Lane]) -> None:
-        """Let every lane take a turn that is not over and does not wait. BudgetSpent where nothing may be paid any more."""
+        """Let each lane that is not over take a turn, due retries reset; sleep if all wait. Errors are raised, faults kept."""
         going = sorted((lane for lane in lanes if not lane.over), key=lambda lane: lane.origin)
         if self._traits.needs_env and len(going) > 1:
             raise UsageError(f"agent {self._policy.name} needs_env: its lanes step one at a time, not {len(going)}")
@@ -178,7 +178,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
         return replies
 
     def _call_each(self, lanes: Sequence[Lane], call: Callable[..., object], *columns: Sequence[Any]) -> None:
-        """Call for each lane, of several in threads, wait for all, and raise the first error in their order."""
+        """Call for each lane, several in threads, and wait for all; raise the first lane's error unless errors are kept."""
         each = map if len(lanes) == 1 else self._pool.map
         list(each(self._attempt, repeat(call), lanes, *columns))
         for lane in lanes if not self._keep_errors else ():
@@ -186,7 +186,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
                 raise lane.error
 
     def _attempt(self, call: Callable[..., object], lane: Lane, *arguments: Any) -> None:
-        """Call with a lane; an exception ends that lane, which keeps it, and the others go on."""
+        """Call with a lane; an exception goes to `_end`, which ends the lane or has it begin again; nothing is raised."""
         try:
             call(lane, *arguments)
         except Exception as error:  # noqa: BLE001 - its lane keeps it, and it is raised once all lanes are there
@@ -200,7 +200,7 @@ class Lockstep(AbstractContextManager["Lockstep"]):
             lane.actor = self._policy.begin(lane.env)  # type: ignore[attr-defined]
 
     def _end(self, lane: Lane, error: Exception) -> None:
-        """End an episode; after an outside fault it is played again, but for a fork, which has no beginning of its own."""
+        """Keep an error or fault in its lane; a retryable fault with attempts left, not of a fork, has it reset later."""
         count = len(lane.attempts) + 1
         if not isinstance(error, EnvFault):
             lane.error = error

@@ -202,7 +202,7 @@ def traits_of(policy: Policy) -> PolicyTraits:
 
 
 def replies_of(policy: Policy, requests: Sequence[Request]) -> list[Reply]:
-    """Ask a policy and return its replies, checked.
+    """Ask a policy and return its checked replies; ContextFull on a single request becomes an empty reply that truncates.
 
     A context that is full is the agent's own limit: the reply to its request is empty, and its turn truncates the episode.
     """
@@ -216,7 +216,7 @@ def replies_of(policy: Policy, requests: Sequence[Request]) -> list[Reply]:
 
 
 def check_replies(name: str, replies: Any, count: int) -> list[Reply]:
-    """Check the replies of `act` and return them as a list, numpy's integers made plain.
+    """Return the replies of `act` as a list, numpy's integers made plain; UsageError unless one sound Reply a request.
 
     Raises UsageError: it is not one Reply a request, or a Reply holds what cannot be kept; the message names the agent.
     """
@@ -242,7 +242,7 @@ def check_replies(name: str, replies: Any, count: int) -> list[Reply]:
 
 
 def check_actions(policy: Policy, core: TurnEnv) -> None:
-    """Refuse a policy that only writes text where expanded actions are needed.
+    """Raise UsageError for a policy that only writes text where expanded actions are needed.
 
     Raises UsageError: the message names the environment, and the same tasks as text where they have an id.
     """
@@ -278,7 +278,7 @@ class CompanionPolicy:
         return [Reply(self._action(request)) for request in requests]
 
     def _action(self, request: Request) -> str | int:
-        """Choose an action: the solver reads the environment, `random` draws by seed, the heuristic reads messages."""
+        """Choose an action: the solver reads the environment, `random` draws by seed, the heuristic reads all but feedback."""
         if self.name == "solver":
             return self._function(self._env)
         if self.name == "random":

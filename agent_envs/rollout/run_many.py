@@ -69,7 +69,7 @@ class RunJournal:
         self._places: dict[bytes, tuple[int, int]] = {}  # of the latest texts, by their sha256
 
     def finished(self) -> Iterator[tuple[str, EpisodeResult]]:
-        """Yield (key, result) of what is finished, read as it is needed: a long run's transcripts are not held.
+        """Yield (key, result) of what is finished, noting other keys; an empty journal gets its head; UsageError for another's.
 
         Raises UsageError: the journal belongs to another configuration, or a row is malformed.
         """
@@ -116,7 +116,7 @@ class RunJournal:
 
 
 def read_rows(path: Path) -> Iterator[Any]:
-    """Yield the rows of a run's journal, texts in place of references to them; otherwise as `read_journal`.
+    """Yield the rows of a run's journal, texts in place of references; UsageError for a wrong one or a damaged earlier row.
 
     Raises UsageError: a row before the last is damaged, or refers to what is no text of an earlier row.
     """
@@ -179,7 +179,7 @@ def _numbers(result: EpisodeResult) -> Iterator[float]:
 
 
 def _list_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the settings that differ as "name (old -> new)", in nested tables by dotted name."""
+    """Yield "name (old -> new)" for each setting of `new` that differs, nested by dotted name; not for ones of `old` alone."""
     for name, value in new.items():
         before = old.get(name)
         if isinstance(value, dict) and isinstance(before, dict):
@@ -297,7 +297,7 @@ class _Players:
         self._room.release(sum(self._sizes))
 
     def _play(self, size: int) -> None:
-        """Play up to so many episodes at a time until none is left."""
+        """Play up to `size` episodes at a time until none is left; queue an error that is raised, and None at the end."""
         lanes: list[Lane] = []
         try:
             while True:
@@ -316,7 +316,7 @@ class _Players:
         self._ended.put(None)
 
     def _begin(self, items: Sequence[Planned]) -> list[Lane]:
-        """Begin lanes for the items; an error stops the other threads, goes to the reader, and leaves none."""
+        """Return lanes begun for the items; [] after an error, which stops the other threads and goes to the reader."""
         try:
             return self._lockstep.begin(items)
         except Exception as error:  # noqa: BLE001 - the reader raises it, and what is being played is played to its end
@@ -325,7 +325,7 @@ class _Players:
             return []
 
     def _end(self, lane: Lane) -> None:
-        """Write an ended lane to the journal and to the reader; one not begun is dropped, an error stops the other threads."""
+        """Keep and queue a lane's record; an error stops new episodes: a bug is queued, a budget lane without usage dropped."""
         if lane.error is not None:
             self._stop()
             if not isinstance(lane.error, BudgetSpent):

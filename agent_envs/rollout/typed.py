@@ -42,7 +42,7 @@ class TypedActions:
         self.about += [f"/{action.name}: {action.kind}, in {', '.join(action.environments)}" for action in actions]
 
     def actions(self, line: str, read: Read) -> list[str | int]:
-        """Return the actions of a line and of those that it takes beside it; none where there is none to take."""
+        """Return the actions of a typed line, `read` asked for more lines or arguments; [] if it is empty or names none."""
         words = line.strip()
         if not words:
             return []
@@ -71,7 +71,7 @@ class TypedActions:
         return None if number is None else str(self._core.say(number, head.removeprefix("THINK:").strip()))
 
     def _read_call(self, view: Any, rest: str, read: Read) -> list[str | int]:
-        """Return the call of a tool, asking for missing arguments; none where they are not given."""
+        """Return the call of a tool in a list, its missing arguments asked for; [] where they are not given."""
         parameters = view.schema["function"]["parameters"]
         if rest and (len(parameters["properties"]) == 1 or rest.startswith("{")):
             return [view.render(rest if rest.startswith("{") else dict.fromkeys(parameters["properties"], rest))]
@@ -99,7 +99,7 @@ def _about(view: Any) -> str:
 
 
 def _turn(line: str, read: Read, ends: Callable[[str], Any] = lambda line: False, prompt: str = TEXT_PROMPT) -> str:
-    """Return a turn that begins with a line, up to an empty one or to one that `ends` it.
+    """Return the turn that a line begins, read up to an empty line, one that `ends` it, or EOFError (raised if it has args).
 
     While a tag that begins a line is open, a program's, an empty line is a line of it; three in a row end the turn.
     """
@@ -125,7 +125,7 @@ def _is_open(lines: Sequence[str]) -> bool:
 
 
 def _parse_expanded(text: str, ids: dict[str, int]) -> list[str | int]:
-    """Return typed lines as actions: expanded ones of a line that begins with a /name; none where a name is not known.
+    """Return typed lines as actions: expanded ones of lines with /names, a text of others in a row; [] for an unknown name.
 
     A name goes before an id (`/7` may be a button), and a word may spell names, as `12+3=`. Other lines in a row are one text.
     """

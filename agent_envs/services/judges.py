@@ -108,13 +108,13 @@ class ModelJudge:
 
 
 def _verdict(text: str) -> bool | None:
-    """Return the verdict in the last line of a judge's reply that has text; None if that is no verdict's word."""
+    """Return True for YES, False for NO in the last line of a reply that has text; None for any other word or no text."""
     lines = [line.strip(" \t*_`.\"'") for line in text.splitlines() if line.strip()]
     return _WORDS.get(lines[-1].upper()) if lines else None
 
 
 def _read_prompt(prompt: str | Path) -> tuple[str, Template]:
-    """Read a judge's prompt by name or from a file NAME-VERSION.md; UsageError lists the names."""
+    """Return NAME@VERSION and template of a prompt, by name or from a file NAME-VERSION.md; UsageError for no such one."""
     folder = files(__package__).joinpath("judge_prompts")
     if isinstance(prompt, Path):
         name, dash, version = prompt.stem.rpartition("-")

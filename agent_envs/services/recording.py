@@ -76,7 +76,7 @@ class Recording(Uncopied):
             return key in self._places
 
     def find(self, key: str, request: tuple[str, Any] | None = None) -> Any | None:
-        """Return a fresh copy of the answer that is recorded under this key, or None.
+        """Return a copy of the answer recorded under a key, None for none; NotRecorded if another request is beside it.
 
         Raises NotRecorded: it stands beside another (port, request) than `request`; a stranger's recording may say anything.
         """
@@ -182,7 +182,7 @@ class ExternalPort:
         return digest([self.name, digest(request), *place])
 
     def call(self, request: Any, site: CallSite) -> Any:
-        """Return the service's response: the recorded one where there is one.
+        """Return the recorded response, else the service's, recorded; NotRecorded if a replay lacks it, EnvFault if it fails.
 
         Raises:
             EnvFault: the service failed for good, or its answer was too large.
@@ -214,7 +214,7 @@ class ExternalPort:
             close()
 
     def _attempt(self, request: Any, key: str) -> Any:
-        """Call the backend until it answers, with growing pauses; EnvFault after the last attempt or the deadline."""
+        """Return the backend's answer, slept between at most 5 attempts; EnvFault for the last, a lasting one, the deadline."""
         if self._backend is None:
             raise UsageError(f"ExternalPort({self.name!r}) was made for replay and has no backend to call")
         jitter = random.Random(key)

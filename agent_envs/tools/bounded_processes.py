@@ -50,7 +50,7 @@ class BoundedProcesses:
         self._workers: list[_Worker] = []
 
     def run(self, items: Iterable[Item]) -> Iterator[tuple[int, Any]]:
-        """Yield (number of the item from 0, its result or `Lost`) as they come, until all are done."""
+        """Yield (number of the item from 0, its result or `Lost`) as they come, until all are done; processes stay."""
         waiting, again = _batches(items), deque[Batch]()
         while True:
             for worker in [item for item in self._workers if not item.batch]:
@@ -88,7 +88,7 @@ class BoundedProcesses:
             worker.connection.send(batch)
 
     def _receive(self, worker: _Worker, again: deque[Batch]) -> Iterator[tuple[int, Any]]:
-        """Yield the results that a process has ready; a late or dead one is ended and loses its item, the rest is requeued."""
+        """Yield a process's ready results; a late or dead one is killed: its item is `Lost`, what follows goes to `again`."""
         alive = True
         try:
             while worker.batch and worker.connection.poll():
@@ -130,7 +130,7 @@ def _batches(items: Iterable[Item]) -> Iterator[Batch]:
 
 
 def _serve(connection: Connection, make: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    """Serve requests until the pipe is closed."""
+    """Answer items from the pipe, one result each after a first None, memory bounded and no network, until it closes."""
     bound()
     with make(*arguments) as work, contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
         connection.send(None)
@@ -140,14 +140,14 @@ def _serve(connection: Connection, make: Callable[..., Any], arguments: tuple[An
 
 
 def bound() -> None:
-    """Bound this process's memory, and refuse every call to the network for as long as it lives."""
+    """Bound this process's data memory to 2 GB where it can, and raise PermissionError for network calls from now on."""
     with contextlib.suppress(ImportError, ValueError, OSError):  # Windows has no such limits
         import resource
 
         resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
 
     def look(event: str, arguments: tuple[Any, ...]) -> None:
-        """Raise PermissionError for audit events that reach beyond this machine (a hook for sys.addaudithook)."""
+        """Raise PermissionError for name look-ups, connects and sends beyond this machine (a hook for sys.addaudithook)."""
         outward = event in ("socket.getaddrinfo", "socket.gethostbyname")
         if event in ("socket.connect", "socket.sendto"):
             outward = isinstance(arguments[1], tuple)  # addresses of this machine's own sockets are texts

@@ -9,7 +9,7 @@ Ask = Callable[[str, str], str]  # (name of the argument, what it has to be) -> 
 
 
 def filled(parameters: Mapping[str, Any], ask: Ask, place: str = "") -> dict[str, Any] | None:
-    """Return the arguments that a person gives for the `parameters` of a tool's schema; None if one that is needed is left out.
+    """Return the arguments that a person gives for a tool's `parameters`; None if a needed one is left out.
 
     An empty line leaves an argument out. A list of objects is asked for object by object, until one is left out; other lists
     are one line with commas. What does not read as its type is asked for again. What JSON Schema says beside types, as
@@ -32,7 +32,7 @@ def filled(parameters: Mapping[str, Any], ask: Ask, place: str = "") -> dict[str
 
 
 def _ask_argument(name: str, schema: Any, needed: bool, ask: Ask) -> Any:
-    """Return the value of one argument, None where it is left out."""
+    """Return one argument's value, asked for again until it reads as its type; None where it is left out."""
     schema = schema if isinstance(schema, Mapping) else {}
     kind, items = str(schema.get("type", "")), schema.get("items", {})
     if kind == "object" and schema.get("properties"):
@@ -61,7 +61,7 @@ def _ask_argument(name: str, schema: Any, needed: bool, ask: Ask) -> Any:
 
 
 def _number(text: str) -> int | float:
-    """Parse a number, as an int where it is all digits; ValueError for text, NaN and infinity."""
+    """Return a finite number, an int where it is all digits with a sign at most; ValueError for text, NaN, infinity."""
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(text)
@@ -69,7 +69,7 @@ def _number(text: str) -> int | float:
 
 
 def _yes_or_no(text: str) -> bool:
-    """Parse yes or no, y or n, true or false in any case; ValueError for another word."""
+    """Return True for yes, y or true, False for no, n or false, in any case; ValueError for another word."""
     words = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
     if text.lower() not in words:
         raise ValueError(text)
@@ -77,7 +77,7 @@ def _yes_or_no(text: str) -> bool:
 
 
 def _list(text: str) -> list[Any]:
-    """Parse a JSON list; other text is parted at its commas."""
+    """Return a JSON list's items; other text is parted at its commas, each part a stripped text."""
     value = json_or_text(text) if text.startswith("[") else None
     return value if isinstance(value, list) else [part.strip() for part in text.split(",")]
 

@@ -31,7 +31,7 @@ class NativeTags:
         return tuple(text_tool(*tool) for tool in (*tools, ANSWER))
 
     def parse(self, text: str) -> protocol.Parsed:
-        """Return the calls of a turn, the first of them with its one argument; the answer; or Malformed."""
+        """Return an answer in tags before any call, else the first call as Answer or Call with its argument, or Malformed."""
         spoken, opening, _ = text.partition("<tool_call>")
         if isinstance(parsed := self.tags.parse(spoken), protocol.Answer):
             return parsed
@@ -53,7 +53,7 @@ class NativeTags:
         return protocol.Call((ToolCall(call.id, call.name, canonical_json({argument: value.strip()})), *more))
 
     def write(self, text: str) -> str:
-        """Return a turn that is written in tags as the call that it stands for: what scripted agents say."""
+        """Return a text in tags as the native call it stands for, answers as `answer`; a text without a tag unchanged."""
         parsed = self.tags.parse(text)
         if isinstance(parsed, protocol.Answer):
             return _CALLS.render([ToolCall("call_0", ANSWER[0], canonical_json({ANSWER[1]: parsed.text}))])
@@ -74,14 +74,14 @@ def native_call(schemas: Iterable[Mapping[str, Any]], name: str, text: str) -> s
 
 
 def replied(call: protocol.Call, content: str) -> tuple[Message, ...]:
-    """Return the messages that answer the calls of a turn, whose first one brought `content`."""
+    """Return a turn's tool messages: `content` for the first call, "Not carried out" for others, 20 calls at most."""
     first, *more = call.calls[:_MOST_READ]
     rest = (Message("tool", "Not carried out: one call a turn.", "tool", (), one.id) for one in more)
     return (Message("tool", content, "tool", (), first.id), *rest)
 
 
 def in_tags(conversation: Iterable[tuple[str, str]], around: str) -> list[str]:
-    """Return the texts of a conversation, (role, text) a message, as they would read in tags; `around` is that of results."""
+    """Return a conversation's texts: unchanged without tool results; else those within `around`, native calls as tags."""
     rows = list(conversation)
     if all(role != "tool" for role, _ in rows):
         return [text for _, text in rows]
@@ -89,7 +89,7 @@ def in_tags(conversation: Iterable[tuple[str, str]], around: str) -> list[str]:
 
 
 def _to_tags(text: str) -> str:
-    """Convert a native call of one text to its tag; any other text stays."""
+    """Return the first native call of a text as a tag of its first argument; any other text unchanged."""
     parsed = _CALLS.parse(text)
     if not isinstance(parsed, protocol.Call):
         return text

@@ -118,13 +118,13 @@ class VerbalFeedback(TurnWrapper):
         self._most_turns = turns if self._most_turns is None else min(turns, self._most_turns)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Reset, and speak before the first turn."""
+        """Reset, and give the first feedback: a message behind the prompt, in observation, messages and `info["feedback"]`."""
         self.state = FeedbackState()
         observation, info = self.env.reset(seed=seed, options=options)
         return self._add_feedback(observation, info, shown_messages(self.env, info))
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take a turn, and speak before the next one, unless the episode is over or the turn expects none.
+        """Take a turn, and give feedback before the next, `info["feedback"]` "" without; UsageError before a reset.
 
         Raises:
             EnvFault: the feedback model failed; the turn is as if it had not been taken. Where a wrapper of somebody else's
@@ -155,14 +155,14 @@ class VerbalFeedback(TurnWrapper):
         return observation, reward, terminated, truncated, info
 
     def _moment(self) -> Snapshot | None:
-        """Return a snapshot of the environment, if the stack can be put back."""
+        """Return a snapshot of the environment; None where a wrapper of somebody else's cannot be put back."""
         try:
             return snapshot(self.env)
         except TypeError:  # a wrapper of somebody else's
             return None
 
     def _expects_feedback(self, turn: Turn, info: dict[str, Any]) -> bool:
-        """Return whether the policy is about to write a turn."""
+        """Return whether feedback is due: no lookahead, not the last turn, with expanded actions only after a hand-back."""
         if self.is_lookahead or (self._most_turns is not None and info["turn"] >= self._most_turns):
             return False
         # With expanded actions: when an action has handed its result back to language, and not within a call or a text.
@@ -182,7 +182,7 @@ class VerbalFeedback(TurnWrapper):
     def _add_feedback(
         self, observation: Any, info: dict[str, Any], talk: tuple[Message, ...]
     ) -> tuple[Any, dict[str, Any]]:
-        """Return the observation and info with feedback, and remember the conversation; UsageError if no text is observed."""
+        """Return observation and info with the feedback added, and keep it in the state; UsageError for no text observed."""
         core = self.turn_env()
         if not isinstance(observation, str):
             kind = type(observation).__name__

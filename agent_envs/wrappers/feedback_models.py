@@ -149,7 +149,7 @@ class ChatFeedback(Uncopied):
         self._replies: SharedCache[FeedbackReply] = OrderedDict()
 
     def speak(self, moment: Moment) -> FeedbackReply:
-        """Return the model's message, cached without a recording; an empty one is asked for once more."""
+        """Return the model's message, asked once more if empty; without a recording, the cached one of an equal call."""
         port = self._port_now(moment)
         head = moment.header
         site = CallSite(head.episode_key, head.branch, 2 * moment.turn)
@@ -162,7 +162,7 @@ class ChatFeedback(Uncopied):
         return shared(self._replies, key, lambda: self._ask_model(port, request, site), REMEMBERED)
 
     def _ask_model(self, port: ChatPort, request: ChatRequest, site: CallSite) -> FeedbackReply:
-        """Ask the model for feedback, twice if the first reply is empty, and return text and usage; EnvFault after two."""
+        """Return the model's feedback, asked again where the reply is empty, and the usage of both; EnvFault after two."""
         reply = ask(port, request, site)
         text, usage = readable(reply.text), _count_call(reply)
         if not text:
@@ -195,7 +195,7 @@ def make_feedback_model(
     limits: SpendingLimits,
     prices: str = "",
 ) -> FeedbackModel:
-    """Make the feedback model of an environment: a scripted one by its quality, or a chat model, named or as an object.
+    """Make a scripted feedback model by its quality, or a chat model, named or an object; UsageError for anything else.
 
     Raises UsageError: there is no such voice; the message says which there are.
     """
@@ -235,7 +235,7 @@ def chance_key(header: Header, turn: int, what: str) -> str:
 
 
 def readable(text: str) -> str:
-    """Return a reply as one paragraph of plain words: without thoughts, tags and control marks, of bounded length."""
+    """Return a reply as one paragraph: no thoughts, tags or control marks, cut at a sentence within 1,200 characters."""
     text = clean(text).rpartition("</think>")[2][: 8 * MOST_CHARACTERS]
     while (shorter := _TAG.sub("", text)) != text:  # what a removed tag leaves may be one again
         text = shorter
@@ -268,7 +268,7 @@ def feedback_limits(max_calls: int, max_cost: float) -> SpendingLimits:
 
 
 def feedback_budget(model: str, limits: SpendingLimits, prices: str) -> Budget:
-    """Return a new budget for a model; `prices` is the path of a table, "" for the package's.
+    """Return a new budget for a model by the table at `prices`, "" for ours; UsageError for dollars without a price.
 
     Raises UsageError: dollars are limited and no price is known for the model.
     """

@@ -42,7 +42,7 @@ class Templates:
         return digest(self.texts)[:12]
 
     def messages(self, mode: str, talk: Sequence[Message], tools: Sequence[Any], prefill: str) -> list[dict[str, Any]]:
-        """Return the request's messages: what does not change in an episode as a system message, then the rest.
+        """Return a system message (all before the conversation's slot), if any, and a user message with the conversation.
 
         Args:
             mode: `explore` or `exploit`.
@@ -71,7 +71,7 @@ class Templates:
 
 
 def read_templates(source: str | Mapping[str, str]) -> Templates:
-    """Return the templates of a folder with explore.md and exploit.md, or the texts themselves by these names; ours for "".
+    """Return templates of a folder's explore.md and exploit.md, or texts by these names; "" gives ours; UsageError if unfit.
 
     Raises:
         UsageError: one is missing, is no text, has no slot for the instructions or the conversation, or has another slot.
@@ -121,19 +121,19 @@ def _check_texts(texts: Mapping[str, Any], where: str) -> Templates:
 
 
 def _place(text: str) -> int:
-    """Return the place of the first slot of the conversation; after `$$` there is none."""
+    """Return the place of the first slot of the conversation, escaped `$$` apart; StopIteration without one."""
     slots = Template.pattern.finditer(text)
     return next(slot.start() for slot in slots if "conversation" in (slot["named"], slot["braced"]))
 
 
 def split_instructions(talk: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Message]]:
-    """Return a conversation in two: the task's instructions (what the system says, else the first message), and the rest."""
+    """Return a conversation in two: the leading system messages, else the first message, as instructions, and the rest."""
     count = next((place for place, message in enumerate(talk) if message.role != "system"), len(talk))
     return talk[: count or 1], talk[count or 1 :]
 
 
 def newest_lines(messages: Sequence[Message], most: int) -> list[str]:
-    """Return messages as JSON objects, a line each, of at most `most` characters together; in linear time.
+    """Return messages as JSON lines of `most` characters in all: long ones cut, then the oldest but the first left out.
 
     Where they are longer, texts are cut, in this order and no more than is needed: old observations, the policy's turns, the
     first message (which asks for something) to a quarter of `most`, the newest observation to half of it. Then the oldest
@@ -163,7 +163,7 @@ def newest_lines(messages: Sequence[Message], most: int) -> list[str]:
 
 
 def _cuts(messages: Sequence[Message], most: int) -> Iterator[tuple[int, int]]:
-    """Yield (place, least characters) of the messages to cut, in the order in which to cut them."""
+    """Yield (place, least characters) of messages to cut, in order: old observations, policy's turns, first, newest."""
     others = [place for place, message in enumerate(messages) if message.author != "policy"]
     own = (place for place, message in enumerate(messages) if message.author == "policy" and place)
     yield from ((place, MOST_CUT) for place in others[:-1] if place)
@@ -183,7 +183,7 @@ def _omission_note(count: int) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """Return a text cut so that its JSON has at most `most` characters, with a note of how many are left out."""
+    """Return a text whose JSON has at most `most` characters, unchanged if it fits; else a note of how many are cut follows."""
     if len(text) <= most and len(canonical_json(text)) - 2 <= most:
         return text
     # No character's JSON is shorter than itself, and that of a longer beginning never shorter.

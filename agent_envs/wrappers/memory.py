@@ -43,7 +43,7 @@ class Memory(TurnWrapper):
         self.state = ((), ())
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Reset and forget all but the standing messages, the first of the episode."""
+        """Reset, and keep the standing messages as opening and those behind them as the first observation to forget."""
         observation, info = self.env.reset(seed=seed, options=options)
         pairs = _role_content_pairs(info["messages"])
         # Feedback is news too: it is not what a task stands on.
@@ -55,7 +55,7 @@ class Memory(TurnWrapper):
         return observation, self._rebuild(info)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take a turn and rebuild the context."""
+        """Take a turn, keep it with its answers, and put opening and last turns in info's messages, context `replace`."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         opening, exchanges = self.state
         turn = self.turn_env().episode.turns[-1]
@@ -70,13 +70,13 @@ class Memory(TurnWrapper):
         return observation, reward, terminated, truncated, self._rebuild(info)
 
     def hear(self, message: Message) -> None:
-        """Keep a message that a wrapper further out added, as long as the observation before it."""
+        """Add a message of an outer wrapper to the newest exchange in the state, forgotten with it; info stays."""
         opening, exchanges = self.state
         *older, newest = exchanges or ((_NOBODY,),)
         self.state = (opening, (*older, (*newest, (message.role, message.content))))
 
     def _rebuild(self, info: dict[str, Any]) -> dict[str, Any]:
-        """Put the opening and the last turns in place of the messages; of one turn more only the observation."""
+        """Put opening and last turns in info's messages, context `replace`; return info. Of a turn too many, no action."""
         opening, exchanges = self.state
         recent = list(exchanges)
         if len(recent) > self.turns:
@@ -99,7 +99,7 @@ def acting_tags(core: TurnEnv) -> tuple[str, ...]:
 
 
 def acting_text(turn: Turn, tags: tuple[str, ...] = ()) -> str:
-    """Return the acting part of a turn's text, by what was parsed from it; the whole text where no part of it acts.
+    """Return a turn's acting text: a label and its action, the tag that acts, or what an open tag begins; else all of it.
 
     Args:
         turn: of the policy.
@@ -112,7 +112,7 @@ def acting_text(turn: Turn, tags: tuple[str, ...] = ()) -> str:
 
 
 def acting_span(turn: Turn, tags: tuple[str, ...] = ()) -> tuple[int, int]:
-    """Return the span of a turn's text that acts: a labelled action, the closed tags' first, or what follows an open tag."""
+    """Return the (start, end) that acts: a label's line, the first closed tag, from an open tag on, or all without action."""
     text, parsed = masked_thoughts(str(turn.action)), turn.parsed
     if isinstance(parsed, Say) and _is_labelled(turn, text):
         start, line = _LABELLED.places(text)[-1], _LABELLED.parse(text)

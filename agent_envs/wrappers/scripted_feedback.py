@@ -62,7 +62,7 @@ class FeedbackWordings:
 def scripted(
     wordings: FeedbackWordings, advise: Advise, messages: Sequence[Message], mode: str, quality: str, rng: random.Random
 ) -> str:
-    """Return a message of feedback, of at most 600 characters, whatever the conversation holds.
+    """Return feedback of at most 600 characters, whatever the conversation holds; UsageError for an unknown mode or quality.
 
     Args:
         wordings: the family's texts.
@@ -94,7 +94,7 @@ def scripted(
 
 
 def _choose_texts(texts: Sequence[str], slots: Mapping[str, str], mode: str, rng: random.Random) -> list[str]:
-    """Return one or two of the texts whose slots can be filled; of hints that exploit one of those that say most."""
+    """Return texts whose slots can be filled: to explore two at random, to exploit one of those of most slots; [] for none."""
     fitting = [text for text in texts if set(_SLOT.findall(text)) <= slots.keys()]
     if mode == "explore" or not fitting:
         return rng.sample(fitting, min(2, len(fitting)))

@@ -27,7 +27,7 @@ from agent_envs.core.registry import companion
 
 
 def allowance(env: gym.Env[Any, Any]) -> tuple[int, str]:
-    """Return the turns left in a stack and the prefill of the coming one, as info has them, for a solver."""
+    """Return a stack's least turns left by all limits, and the answer tag as prefill if the forced answer is next, or ""."""
     left, prefill = 0, ""
     limits = []
     bound = math.inf
@@ -66,7 +66,7 @@ class TurnLimit(TurnWrapper):
         return whole_number(type(self).__name__, name, value, least)
 
     def _allow(self, turns: int) -> None:
-        """Set the limit, tell it to the wrappers inside, and require a reset before the next step."""
+        """Set the limit, tell it to our wrappers inside, and require a reset; UsageError without a TurnEnv at the core."""
         self.turn_env()
         self.turns = turns
         self.state = (0, True)
@@ -82,7 +82,7 @@ class TurnLimit(TurnWrapper):
         return self.state[1]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Reset and count from 0."""
+        """Reset, count turns from 0 and set info's `turns_left`; a reset that fails leaves the episode over."""
         self.state = (0, True)  # until all of the reset has worked
         observation, info = self.env.reset(seed=seed, options=options)
         observation, info = self._first_observation(observation, info)
@@ -138,7 +138,7 @@ class ForcedAnswer(TurnLimit):
             raise UsageError(f"ForcedAnswer: {self.turn_env().env_id} has no answer tag to force; use TurnLimit")
 
     def _first_observation(self, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Append the passages of a first look where the first turn must already be the answer."""
+        """Add the first look's messages to prompt, info and observation if the first turn must answer; else no change."""
         look = companion(self, "first_look")
         if look is None or min(info["turns_left"], self.turns) > 1:
             return observation, info
@@ -149,7 +149,7 @@ class ForcedAnswer(TurnLimit):
         return "\n\n".join(filter(None, (observation, text_of(passages)))), info
 
     def _prepare(self, action: Any) -> Any:
-        """Put the last turn's text into answer tags: text before an opening tag is dropped, missing tags are added."""
+        """Return the last turn's text in answer tags, less what precedes the opening one; earlier turns and ids unchanged."""
         opening, closing = self.turn_env().answer_tags
         if allowance(self)[0] > 1 or not isinstance(action, str):
             return action
@@ -158,7 +158,7 @@ class ForcedAnswer(TurnLimit):
         return text if closing in text else text + closing
 
     def _mark(self, info: dict[str, Any]) -> dict[str, Any]:
-        """Mark the last turn's info: the answer tag is the prefill, and no tools are offered."""
+        """Set info's turns left; on the last turn the answer tag becomes its prefill and `tools`, if there, is []."""
         info = super()._mark(info)
         if info["turns_left"] == 1:
             info["prefill"] = self.turn_env().answer_tags[0]

@@ -99,7 +99,7 @@ def group_turns(play: Trajectory, cut: int, left_out: int) -> list[list[tuple[in
 
 
 def _turn_pieces(turn: Turn, most: int, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return the pieces that a turn adds: the policy's text, what the action appended, results and refusals, each of a kind."""
+    """Return the pieces that a turn adds, cut after `most` characters: policy's text, appended text, results, refusals."""
     text = "".join(message.content for message in turn.observation)
     kind = "event" if isinstance(turn.parsed, Malformed) else "call"
     pieces: list[tuple[str, str]] = []

@@ -124,7 +124,7 @@ class Page:
 
 
 def write_page(path: Path, page: Page) -> None:
-    """Write a page as one HTML file.
+    """Write a page as one HTML file; UsageError for a malformed anchor or link, or an unwritable file, the older one kept.
 
     Raises:
         UsageError: an anchor or a link is malformed, or the file cannot be written; then an older one is as it was.
@@ -152,7 +152,7 @@ def render(page: Page) -> bytes:
 
 
 def draw(item: Transcript, most_bytes: int | None = None) -> RenderedTranscript:
-    """Return a transcript as HTML; where it would be larger than `most_bytes`, its texts and its turns are cut, and it says so.
+    """Return a transcript as HTML, texts and turns cut to fit `most_bytes`, pictures in the room left; UsageError for anchors.
 
     Pictures take the room that the texts leave.
 
@@ -207,7 +207,7 @@ def _links(page: Page) -> list[Cell]:
 
 
 def _check(page: Page) -> None:
-    """Refuse malformed anchors and links out of the site, since a stranger's run may hold any."""
+    """Raise UsageError for a table's malformed anchor, or a link out of the site, since a stranger's run may hold any."""
     for table in page.tables:
         if isinstance(table, Table) and table.anchor and not _ANCHOR.fullmatch(table.anchor):
             raise UsageError(f"page: anchor {table.anchor[:80]!r} is no name of letters, digits, '.', '_' and '-'")
@@ -265,7 +265,7 @@ def _outcome(item: Transcript) -> Cell:
 
 
 def _numeric(table: Table, column: int) -> bool:
-    """Return whether a column holds numbers alone; it is then set flush right."""
+    """Return whether a column's cells are texts and all filled ones numbers, set flush right; False if none is filled."""
     cells = [row[column] for row in table.rows if column < len(row)]
     texts = [text_of(cell) for cell in cells if isinstance(cell, Cell | str)]
     filled = [text for text in texts if text]
@@ -303,7 +303,7 @@ class LinkedPages:
         self._marker.write_text("", encoding="ascii")
 
     def write(self, name: str, page: Page) -> Path:
-        """Write a page under a name like `index.html` or `pages/0001.html` and return its path.
+        """Write a page under a name like `pages/0001.html`, and list it; return its path; UsageError for a bad or taken name.
 
         Raises:
             UsageError: the name is malformed or taken, by a file that is not ours too; or as `page.render`.

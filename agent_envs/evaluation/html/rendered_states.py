@@ -37,7 +37,7 @@ class Painter(TurnWrapper):
         return start
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take a turn."""
+        """Take a turn, and draw the state after it."""
         transition = self.env.step(action)
         self._draw()
         return transition
@@ -65,7 +65,7 @@ def data_url(svg: str) -> Markup:
 
 
 def fit_pictures(pictures: Sequence[str], turns: Sequence[int], room: int) -> tuple[dict[int, Markup], int]:
-    """Return turn -> URL of the pictures that fit into `room` bytes, from both ends, and the number of turns without one."""
+    """Return {turn: URL} of pictures that fit into `room` bytes, from both ends, and the number of turns without one."""
     room = min(room, MOST_BYTES)
     urls: dict[int, Markup] = {}
     candidates = [turn for turn in turns if turn < len(pictures)]

@@ -63,7 +63,7 @@ class ViewRow:
 
 
 def write_view(folder: Path, target: Path, *, most: int | None = None, progress: Progress | None = None) -> Path:
-    """Write the pages of a run and return the path of the first, `index.html`.
+    """Write a run's pages and return the path of `index.html`; UsageError without a run or for a target that is not fit.
 
     Args:
         folder: of the run; it may be unfinished.
@@ -143,7 +143,7 @@ def _sort_rows(episodes: list[ViewRow]) -> list[ViewRow]:
 
 
 def _rows_with_transcripts(episodes: list[ViewRow], most: int | None) -> list[ViewRow]:
-    """Choose at most `most` rows for transcripts: the first of each entry, equally many from each."""
+    """Return the rows that get transcripts: all for None, else `most`, the first of each entry, equally many from each."""
     if most is None or most >= len(episodes):
         return episodes
     counts: Counter[int] = Counter()
@@ -242,7 +242,7 @@ def _page_links(number: int, last: bool) -> tuple[Cell, ...]:
 def _write_index(
     run: Run, site: LinkedPages, rows: list[ViewRow], numbers: list[EpisodeNumbers], notes: list[str]
 ) -> Path:
-    """Write the index; the rows of many episodes go to pages of their own, `episodes/0001.html` and so on."""
+    """Write the index and return its path; the rows of over 500 episodes go to pages `episodes/0001.html` and so on."""
     suite, title = run.suite, title_of(run)
     result = result_from(suite, run.config.settings(), numbers, run.config.prices)
     tables, places = episode_tables(suite, rows), {row.entry: f"#entry-{row.entry + 1}" for row in rows}
@@ -319,7 +319,7 @@ def usage_text(usage: Mapping[str, int]) -> str:
 
 
 def run_notes(result: Result, more: Iterable[str]) -> tuple[str, ...]:
-    """Return the notes that stand beside the numbers, at most `MOST_NOTES` of them."""
+    """Return the notes beside the numbers, at most 40, and behind them a line on how many are left out."""
     lines = [*result.notes, *result_notes(result), *more]
     left = len(lines) - MOST_NOTES
     return tuple(lines[:MOST_NOTES]) + ((f"{left} more notes are left out.",) if left > 0 else ())

@@ -47,7 +47,7 @@ class Forest:
 
     @classmethod
     def over(cls, items: Sequence[Any]) -> "Forest":
-        """Return the smallest scale on which all of these and their intervals have room."""
+        """Return the least of the scales, 0.05 to 1, on which all of these and their intervals have room; 1 where none has."""
         widest = max((abs(end) for item in items for end in (item.low, item.high)), default=1.0)
         return cls(next((scale for scale in SCALES if widest <= scale), 1.0))
 
@@ -90,7 +90,7 @@ class Curve:
 
 
 def histogram(caption: str, x_label: str, groups: Mapping[str, Sequence[float]], step: float = 0.0) -> Curve | None:
-    """Return a histogram of each group's values, as stairs over intervals of one width; None without values.
+    """Return each group's values as stairs of shares in %, over intervals of one width; None without values below 1e150.
 
     `step`: the width is a multiple of it.
     """
@@ -114,7 +114,7 @@ def histogram(caption: str, x_label: str, groups: Mapping[str, Sequence[float]],
 
 
 def bar_svg(bar: Bar) -> str:
-    """Return a point and its interval on an axis with its ends and its middle marked."""
+    """Draw a point and its interval as SVG, on an axis with ends and middle marked; the axis alone if one is not finite."""
     middle = BAR_HEIGHT // 2
     ends = [_bar_position(bar, at) for at in (bar.least, (bar.least + bar.most) / 2, bar.most)]
     parts = [f'<line class="grid" x1="{ends[0]}" y1="{middle}" x2="{ends[2]}" y2="{middle}"/>']
@@ -130,7 +130,7 @@ def bar_svg(bar: Bar) -> str:
 
 
 def stack_svg(stack: StackedBar) -> str:
-    """Return shares beside each other on one line."""
+    """Draw shares beside each other on one line as SVG."""
     parts, at = [], 0.0
     for colour, share in stack.parts:
         place = f'x="{_coordinate(at)}" y="4" width="{_coordinate(BAR_WIDTH * share)}" height="{BAR_HEIGHT - 8}"'
@@ -142,7 +142,7 @@ def stack_svg(stack: StackedBar) -> str:
 
 
 def curve_svg(curve: Curve) -> str:
-    """Draw a curve as SVG: axes with ticks, and for each series its band, its line and, where points are few, its dots."""
+    """Draw a curve as SVG: axes with ticks, each series' band, line and, where points are few, dots; huge points left out."""
     series = [[point for point in points if all(value is None or abs(value) < GREATEST for value in point)]
               for _, points in curve.series]  # fmt: skip
     xs = [point[0] for points in series for point in points]

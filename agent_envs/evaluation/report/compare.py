@@ -57,7 +57,7 @@ class Contrast:
     metrics: dict[str, MetricContrast] = field(default_factory=dict)
 
     def verdict(self, first: str = "", second: str = "") -> str:
-        """Return the verdict in words, of the two by their own names or by others."""
+        """Return "not distinguishable" from an adjusted p of 0.05 on, else which is better, by its name or the given one."""
         if self.adjusted >= 0.05:
             return "not distinguishable"
         return f"{second or self.second if self.paired.difference > 0 else first or self.first} is better"
@@ -75,7 +75,7 @@ class Contrast:
 
 
 def compare_runs(first: Run, second: Run) -> tuple[list[Contrast], list[str]]:
-    """Return the paired comparison of each entry, and notes. Raises UsageError: the runs share no tasks."""
+    """Return the paired comparison of each entry, and notes; UsageError where tasks differ or none was ended by both."""
     names = (first.agent, second.agent)
     if names[0] == names[1]:
         names = (f"{names[0]} ({first.folder.name})", f"{names[1]} ({second.folder.name})")
@@ -95,7 +95,7 @@ def compare_runs(first: Run, second: Run) -> tuple[list[Contrast], list[str]]:
 
 
 def compare_entries(run: Run) -> tuple[list[Contrast], list[str]]:
-    """Return the comparison of each entry of a sweep with the first.
+    """Return the comparison of each other entry of a sweep with the first, and notes; UsageError for one, or other tasks.
 
     Raises:
         UsageError: the run has one entry only, or the entries' tasks differ.

@@ -147,7 +147,7 @@ def tables_of(result: Result, numbers: Sequence[EpisodeNumbers]) -> tuple[Table,
 
 
 def curves_of(summaries: Sequence[Summary], numbers: Sequence[EpisodeNumbers]) -> tuple[Curve, ...]:
-    """Return pass^k, if there are several trials, and histograms of turns and returns; many entries are pooled."""
+    """Return pass^k, if there are several trials, and histograms of turns and returns; over 6 entries only these, pooled."""
     groups = {
         summary.entry: [row for row in numbers if row.entry == summary.entry and row.complete] for summary in summaries
     }

@@ -49,7 +49,7 @@ class LimitRow:
 
 
 def limit_rows(runs: Iterable[tuple[str, Suite, Sequence[EpisodeNumbers]]]) -> list[LimitRow]:
-    """Return a row for every entry with a turn limit, by subject, series and limit; none where limits are not varied.
+    """Return a row for every entry with a turn limit, by subject, series and limit; [] where limits are not varied.
 
     A run is who played, what, and the numbers of every planned episode.
     """

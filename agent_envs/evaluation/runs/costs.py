@@ -36,7 +36,7 @@ EPISODES = 3  # where a suite has one entry; of several one each, and more where
 def parse_feedback(
     names: str, epsilon: float | None, templates: str, options: Mapping[str, Any]
 ) -> tuple[Feedback | None, ...]:
-    """Return the feedback that `--feedback` names: one, or several that are compared, `none` among them for none.
+    """Return the feedback that `--feedback` names, None for `none`: one, several to compare, or (None,) without a name.
 
     `epsilon` is how often it is to explore, None for the paper's default. Of chat models are `templates`, a folder with
     explore.md and exploit.md, "" for ours, and `options`.
@@ -107,7 +107,7 @@ def prices_of(suite: Suite, settings: Settings) -> RunPrices:
 
 
 def check_priced(suite: Suite, prices: Mapping[str, Price]) -> None:
-    """Refuse a limit in dollars on a suite where a model that gives feedback has no price."""
+    """Raise UsageError where a model that gives feedback in a suite has no price, as a limit in dollars cannot hold."""
     if missing := sorted(feedback_models(suite).keys() - prices.keys()):
         raise UsageError(
             f"--max-cost: no price is known for the feedback that --feedback {','.join(missing)} asks for; give a table with "
@@ -116,7 +116,7 @@ def check_priced(suite: Suite, prices: Mapping[str, Price]) -> None:
 
 
 def feedback_cost(usage: Mapping[str, int], feedback: Feedback | None, prices: Mapping[str, Price]) -> float | None:
-    """Return US dollars for the feedback of an episode; None where it took tokens of a model without a price."""
+    """Return US dollars for an episode's feedback, 0.0 where it took none; None without a price or a count of tokens."""
     if feedback is None or not (part := feedback_usage(usage)):
         return 0.0
     price = prices.get(feedback.model)

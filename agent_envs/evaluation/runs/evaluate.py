@@ -120,7 +120,7 @@ def evaluate(
     progress: Progress | None = None,
     tell: Tell | None = None,
 ) -> Result:
-    """Play a suite and return its numbers.
+    """Play a suite and return its numbers; UsageError for another run in the folder, EnvFault if a model does not answer.
 
     Args:
         suite: what is played.
@@ -149,7 +149,7 @@ def evaluate(
 
 
 def resume(folder: Path, progress: Progress | None = None, tell: Tell | None = None) -> Result:
-    """Resume the run of a folder; a UsageError names changes since in files and code that it depends on.
+    """Resume a folder's run, or return its cached numbers if complete; UsageError for changes in files or code since.
 
     `progress` and `tell` are those of `evaluate`; there is no pilot.
     """
@@ -177,7 +177,7 @@ class _EvaluationSetup:
 
 
 def _set_up(suite: Suite, settings: Settings, policy: Policy | None, prices: RunPrices) -> _EvaluationSetup:
-    """Make the agent and check that a cost limit can hold: every chat model has a price."""
+    """Make the agent or take `policy`, and check that a cost limit can hold; UsageError where a model has no price."""
     most = settings.max_cost_usd
     if most is not None:
         check_priced(suite, prices.feedback)
@@ -190,7 +190,7 @@ def _set_up(suite: Suite, settings: Settings, policy: Policy | None, prices: Run
 
 
 def _with_budget(setup: _EvaluationSetup, suite: Suite, run: Run | None) -> tuple[Policy, Services]:
-    """Return the agent, and the services with its feedback models, under one limit in dollars, if there is one."""
+    """Return agent and services under one limit in dollars, feedback models included; both without one if none is set."""
     actor, most, price = setup.actor, setup.settings.max_cost_usd, setup.prices.agent
     if most is None:
         return actor, Services()
@@ -259,7 +259,7 @@ def _play(
 def _watch(
     suite: Suite, episodes: Episodes, measures: Measures, progress: Progress | None
 ) -> tuple[dict[str, EpisodeNumbers], bool]:
-    """Return the numbers of episodes as they end, and whether the same fault ended too many of them in a row."""
+    """Play episodes to the end and return their numbers by key, and whether it stopped as 8 in a row had the same fault."""
     places = {key: (entry, cluster, trial) for key, entry, _, cluster, trial in suite.episodes()}
     by_key: dict[str, EpisodeNumbers] = {}
     wins, faults = 0, list[str]()
@@ -318,7 +318,7 @@ def _costs(suite: Suite, numbers: Sequence[EpisodeNumbers], prices: RunPrices) -
 
 
 def _cost(row: EpisodeNumbers, price: Price | None, feedback: float | None) -> float | None:
-    """Return the cost of an episode, the agent and its feedback together; None where a price is not known."""
+    """Return the cost of an episode, the agent and its feedback together; None without a price or a count of tokens."""
     if feedback is None or row.usage.get(UNCOUNTED):
         return None
     if price is not None:
@@ -327,7 +327,7 @@ def _cost(row: EpisodeNumbers, price: Price | None, feedback: float | None) -> f
 
 
 def make_agent(name: str, /, *, recording: Recording | None = None, **options: Any) -> Policy:
-    """Return the policy of a name.
+    """Return the policy of a name: built in, chat model, `module:Class` or a checkout's; UsageError for none, a wrong option.
 
     Args:
         name: `random`, `heuristic`, `solver` or `null`; a chat model as `openai:MODEL`, `openai:MODEL@URL` (any server of that

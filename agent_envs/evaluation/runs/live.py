@@ -29,7 +29,7 @@ MOST_REPLIES, MOST_CHARACTERS = 3, 400
 def meet_servers(
     suite: Suite, actor: Policy, prices: RunPrices, tell: Tell | None, needed: Callable[[], bool] = lambda: True
 ) -> None:
-    """Check that every chat model that plays, advises, judges or is a user answers, where any is still `needed`.
+    """Check that every chat model that plays, advises or is an argument answers, if `needed`; EnvFault or UsageError if not.
 
     Where an environment has native tools and the agent's server leaves them out of its prompts, they are sent as text. That
     takes two calls of a token, and is not asked of a model with a price: its provider takes tools.
@@ -113,7 +113,7 @@ class SignsOfLife:
             self._tell(f"{head} ({reason}): {text}")
 
     def _tell_while_idle(self) -> None:
-        """Tell the counts where no episode has ended for a while, ever more seldom."""
+        """Tell the counts once no episode has ended for 10 s, then 20, 40, ..., from 10 s again when one ends."""
         ended, since, pause = len(self._keys), time.monotonic(), FIRST_SECONDS
         while self._tell is not None and not self._over.wait(max(since + pause - time.monotonic(), 0.0)):
             if len(self._keys) != ended:
@@ -139,7 +139,7 @@ class CountedPolicy:
         return getattr(self._policy, name)
 
     def act(self, requests: Sequence[Request]) -> Sequence[Reply]:
-        """Ask the agent."""
+        """Ask the agent and return its replies, counting the call and each reply's turn and tokens."""
         self._count(calls=1)
         replies = self._policy.act(requests)
         rows = (

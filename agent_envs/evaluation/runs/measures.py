@@ -106,7 +106,7 @@ def numbers_of(entry: Entry, cluster: str, trial: int, result: EpisodeResult) ->
 
 
 def reply_counts(turns: Sequence[Turn]) -> dict[str, int]:
-    """Count the replies with a finish reason, by kind; nothing where no reply has one.
+    """Count the replies with a finish reason, and a full context, by kind; {} where no turn has a reason.
 
     `all` of them; `cut` by a limit on their tokens, `cut_invalid` those of them without a valid action and `thought` those that
     came to no text beside thoughts; `full` where the context was, with its `prompt_tokens` and `context_tokens`.
@@ -139,7 +139,7 @@ def valid_turn(turn: Turn) -> bool:
 
 
 def outcome_of(result: EpisodeResult, success: bool) -> str:
-    """Classify the end of an episode by a key of `FAILURES`: unplayed, solved, unreadable, out of turns or a failure's."""
+    """Return the key of `FAILURES` for an end: the status if unplayed, solved, context full, a limit's or the last action's."""
     if result.status in UNPLAYED:
         return result.status
     turns = result.trajectory.turns
@@ -185,7 +185,7 @@ class Measures:
         self._entries: dict[str, _EntryMeasures | None] = {}
 
     def annotate(self, entry: Entry, numbers: EpisodeNumbers, trajectory: Trajectory | None = None) -> EpisodeNumbers:
-        """Return an episode's numbers with its labels, and where it came to its end with its metrics.
+        """Return an episode's numbers with labels and, if it ended, metrics; RuntimeError where a companion fails.
 
         A companion that fails, or returns something else than it should, is a RuntimeError that names the environment.
         """
@@ -341,7 +341,7 @@ class NumbersCache:
         return [EpisodeNumbers(**row) for row in values]
 
     def keep(self, numbers: list[EpisodeNumbers], measures: Measures) -> None:
-        """Store the numbers of a run whose episodes are all complete, if the journal has not changed since it was read."""
+        """Store a run's numbers if all are complete, no measure is missing, and the journal is as it was when it was read."""
         complete = self._path is not None and not measures.notes and all(item.complete for item in numbers)
         if self._path is not None and complete and sha256_file(self._journal) == self._content:
             save_rows(self._path, [[getattr(item, name) for name in _NAMES] for item in numbers])

@@ -143,7 +143,7 @@ class Run:
         return RunLog(self.folder / "journal.jsonl", {"identity": self.config.identity.model_dump(mode="json")})
 
     def rows(self) -> Iterator[RunEpisode]:
-        """Yield the finished episodes in the order of the journal, then those that only a fault or the budget ended.
+        """Yield finished episodes in the journal's order, then those a fault or budget ended; UsageError for unplanned rows.
 
         Raises:
             UsageError: the journal belongs to another configuration, or holds what was not planned.
@@ -177,13 +177,13 @@ class Run:
         yield from unfinished.values()
 
     def sound_rows(self) -> Iterator[RunEpisode]:
-        """Yield the rows as `rows` does, for results and packing; refuses rewards that are not the sums of their terms."""
+        """Yield rows as `rows` does, for results and packing; UsageError for a reward that is not the sum of its terms."""
         for episode in self.rows():
             _check_sums(episode.result, self.folder / "journal.jsonl")
             yield episode
 
     def numbers(self, measures: Measures | None = None) -> list[EpisodeNumbers]:
-        """Return the numbers of every planned episode, in the order of the suite, unplayed ones included."""
+        """Return the numbers of every planned episode in the suite's order, unplayed ones too: cached, else computed, kept."""
         measures, cache = measures or Measures(), self.numbers_cache()
         numbers = cache.load()
         if numbers is None:
@@ -218,7 +218,7 @@ class Spool:
 
 
 def _check_sums(result: EpisodeResult, path: Path) -> None:
-    """Refuse an episode whose rewards do not equal the sums of their terms, as after an edit by hand."""
+    """Raise UsageError where a turn's reward is not the sum of its terms, as after an edit by hand."""
     for turn in result.trajectory.turns:
         if abs(turn.reward - math.fsum(dict(turn.terms).values())) > CLOSE * max(1.0, abs(turn.reward)):
             raise UsageError(
@@ -269,7 +269,7 @@ def agent_code(name: str) -> str:
 
 
 def claim(folder: Path, suite: suites.Suite, settings: Settings, prices: RunPrices) -> Run:
-    """Create or open the run of a folder.
+    """Create the run of a folder, or open one of the same configuration, whose config.json is written anew.
 
     Raises:
         UsageError: the folder cannot be made, or holds a run of another configuration; the message names what differs.
@@ -320,7 +320,7 @@ def open_run(folder: Path) -> Run:
 
 
 def same_identity(run: Run) -> None:
-    """Refuse to go on with a run whose agent or package is another one now."""
+    """Raise UsageError for a run whose agent, its code, or package is another one now than when it began."""
     now = identity_of(run.suite, run.config.settings())
     what = suites.describe_changes(run.config.identity.model_dump(mode="json"), now.model_dump(mode="json"))
     if what:

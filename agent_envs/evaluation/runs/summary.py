@@ -94,7 +94,7 @@ def rates_by_label(numbers: Sequence[EpisodeNumbers]) -> dict[str, tuple[LabelRa
 
 
 def metrics_of(numbers: Sequence[EpisodeNumbers]) -> dict[str, Metric]:
-    """Return each metric over all complete episodes that have it."""
+    """Return each metric by name, over the episodes that have it and over those of them that were solved."""
     return {
         name: Metric(spread_of(name, numbers), spread_of(name, [row for row in numbers if row.success]))
         for name in metric_names(numbers)

@@ -117,7 +117,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def minimum_detectable(
     values: Sequence[float], tasks: Sequence[str], clusters: Sequence[str] | None = None, level: float = 0.95
 ) -> float:
-    """Return the minimum detectable difference to another agent, at 80 % power.
+    """Return the least detectable difference to another agent at 80 % power, by this one's spread; 1.0 where there is none.
 
     A plan from one run: the other agent is taken to vary between tasks as this one does, and the task means of the two not to
     correlate, which is cautious, as tasks that are hard for one agent are mostly hard for others; the paired comparison
@@ -201,7 +201,7 @@ def sign_flips(sums: NDArray[np.float64], alpha: float) -> tuple[float, str, flo
 
 
 def _flipped_sums(values: NDArray[np.float64]) -> NDArray[Any]:
-    """Return the sums' distances from 0, under every flip or FLIPS of them."""
+    """Return the distances from 0 of the values' sums under every flip of signs; of over 14, under 20,000 drawn flips."""
     count = len(values)
     if count <= EXACT_SIGNS:
         return np.abs(np.where(np.arange(2**count)[:, None] >> np.arange(count) & 1, -1.0, 1.0) @ values)
@@ -213,7 +213,7 @@ def _flipped_sums(values: NDArray[np.float64]) -> NDArray[Any]:
 
 
 def _detectable_difference(error: float, critical: float, clusters: int, needed: int, few: bool) -> float:
-    """Return (critical value + t_0.8) times the standard error, the usual approximation, between its floor and 1."""
+    """Return (critical value + t_0.8) times the standard error, from a floor if `few` to 1; 1.0 where no test finds any."""
     if clusters < needed or math.isinf(critical):
         return 1.0
     usual = (critical + t_quantile(POWER, clusters - 1)) * error

@@ -90,7 +90,7 @@ def weighted_rate(rates: Sequence[Rate], weights: Sequence[float]) -> Rate:
 
 
 def rerun_interval(values: Sequence[float], tasks: Sequence[str], level: float = 0.95) -> tuple[float, float]:
-    """Return the interval of the rate on these very tasks, were they run again: noise of trials alone.
+    """Return the interval of the rate on these very tasks, run again: noise of trials; UsageError for a task with one trial.
 
     Its squared error is the mean over tasks of (variance of the trials / trials) over the number of tasks; Wilson's
     interval at the effective sample size. It reaches at least 1 - (1 - level)^(1 / trials) to each side: that much may
@@ -133,7 +133,7 @@ def pass_rate(
     clusters: Sequence[str] | None = None,
     level: float = 0.95,
 ) -> Rate:
-    """Return pass^k or pass@k with its interval: the mean of `estimate` over tasks; UsageError for values but 0 and 1."""
+    """Return pass^k or pass@k, the mean of `estimate` over tasks, with its interval; UsageError for values but 0 and 1."""
     numbers, home = _by_task(values, tasks, level, clusters)
     if not np.isin(numbers, (0.0, 1.0)).all():
         raise UsageError("pass^k and pass@k: every value is 1 (success) or 0")
@@ -148,7 +148,7 @@ def pass_rate(
 
 
 def pass_hat_k(successes: int, trials: int, k: int) -> float:
-    """Return the unbiased estimate of pass^k of a task, C(c, k) / C(n, k): the chance that k new trials all succeed."""
+    """Return the unbiased pass^k of a task, C(c, k) / C(n, k): that k new trials all succeed; UsageError where none can be."""
     if not 0 <= successes <= trials or not 1 <= k <= trials:
         raise UsageError(
             f"pass^k and pass@k: 0 <= successes <= trials and 1 <= k <= trials, not {successes}, {trials}, {k}"
@@ -174,7 +174,7 @@ def number_names(names: Sequence[str]) -> NDArray[np.intp]:
 
 
 def _numbers(values: Sequence[float], level: float = 0.95, **labels: Sequence[Any]) -> NDArray[np.float64]:
-    """Convert values to an array after checks: finite, at least one, as many as each label has, a level in (0, 1)."""
+    """Return values as an array; UsageError unless finite, at least one, as many as each label, and level in (0, 1)."""
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1 or not numbers.size:
         raise UsageError("statistics: give at least one value")
@@ -191,7 +191,7 @@ def _numbers(values: Sequence[float], level: float = 0.95, **labels: Sequence[An
 def _by_task(
     values: Sequence[float], tasks: Sequence[str], level: float, clusters: Sequence[str] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-    """Return the checked numbers, and the task of each."""
+    """Return the numbers and each one's task as a number; UsageError outside [0, 1] or where lengths differ."""
     numbers = _numbers(values, level, tasks=tasks, clusters=tasks if clusters is None else clusters)
     if numbers.min() < 0 or numbers.max() > 1:
         raise UsageError("success_rate: every value lies in [0, 1]; mean_interval takes unbounded ones")
@@ -208,7 +208,7 @@ def _cluster_of_task(task_of: NDArray[np.intp], clusters: Sequence[str]) -> list
 
 
 def _rate(means: NDArray[np.float64], clusters: Sequence[str], level: float, trials: int, most: int) -> Rate:
-    """Return the rate over tasks; `most` bounds its effective sample size, so that luck cannot make trials out of nothing."""
+    """Return the rate over tasks with Wilson's interval, 0 to 1 for one cluster; `most` bounds its effective sample size."""
     value = min(max(float(means.mean()), 0.0), 1.0)
     variance, count = clustered_variance(means, number_names(clusters))
     low, high = 0.0, 1.0
@@ -218,7 +218,7 @@ def _rate(means: NDArray[np.float64], clusters: Sequence[str], level: float, tri
 
 
 def _effective(value: float, variance: float, clusters: int, most: int) -> float:
-    """Return the effective sample size: the number of independent trials that would give this standard error."""
+    """Return the independent trials that would give this standard error, 1 to `most`; the clusters where it is nearly 0."""
     if variance < FLAT_VARIANCE or value in (0.0, 1.0):
         return float(clusters)
     return min(max(value * (1 - value) / variance, 1.0), float(most))

@@ -100,7 +100,7 @@ class EpisodeRow(Strict):
 
     @model_validator(mode="after")
     def _check_turns(self) -> "EpisodeRow":
-        """Check that turns are numbered, that only the last one ends the episode, and that status and result fit them."""
+        """Return the row; ValueError unless turns are numbered, only the last ends it, and status and result fit them."""
         ended = self.status in ("terminated", "truncated")
         if [turn.t for turn in self.turns] != list(range(1, len(self.turns) + 1)):
             raise ValueError("turns are numbered from 1")
@@ -220,7 +220,7 @@ class ShardWriter:
         self._rows = self._bytes = 0
 
     def write(self, line: str) -> tuple[Path, int]:
-        """Write a line and return its file and number; raises UsageError where it is longer than any reader accepts."""
+        """Write a line and return its file and its number there, from 1; UsageError for one longer than any reader accepts."""
         data = line.encode() + b"\n"
         if len(data) > min(MOST_LINE_BYTES, self._most_bytes):
             raise UsageError(f"a row of {len(data):,} bytes; the format takes {MOST_LINE_BYTES:,}")
@@ -233,7 +233,7 @@ class ShardWriter:
         return self._path, self._rows
 
     def close(self) -> None:
-        """Finish the last file, if one is open; one that is packed too tightly is stored uncompressed."""
+        """Finish the last file, if one is open; one that shrank more than 200 times is stored uncompressed instead."""
         if self._gzip is None or self._file is None:
             return
         self._gzip.close()

@@ -159,7 +159,7 @@ class Manifest(Strict):
 
     @model_validator(mode="after")
     def _check_order(self) -> "Manifest":
-        """Refuse a manifest whose paths are not sorted, not unique, or name the manifest itself."""
+        """Return the manifest; ValueError where its paths are not sorted, not unique, or name the manifest itself."""
         paths = [row.path for row in self.files]
         if paths != sorted(set(paths)) or "manifest.json" in paths:
             raise ValueError("files are sorted by path, each once, without manifest.json")

@@ -45,7 +45,7 @@ def pack_run(
     allow: Sequence[str] = (),
     replay: bool = True,
 ) -> str:
-    """Write the submission of a run and return its id, the sha256 of its manifest.
+    """Write a run's submission and return its id, the manifest's sha256; UsageError, nothing left, if it cannot be packed.
 
     Args:
         folder: of the run.
@@ -102,7 +102,7 @@ class _Packing:
         self._bytes = 0
 
     def take_episodes(self) -> None:
-        """Read the journal once and spool a row for every episode that is in it; UsageError for an episode twice."""
+        """Read the journal once and spool a row an episode; UsageError for one twice, not as planned or beyond the format."""
         plan = dict(places_of(self._run.suite))
         for episode in self._run.sound_rows():
             if episode.key in self._episodes.places:
@@ -112,7 +112,7 @@ class _Packing:
         self._outcomes["missing"] = len(plan) - self._outcomes.total()
 
     def refuse_incomplete(self) -> None:
-        """Raise where planned episodes were not played to their end."""
+        """Raise UsageError, with their counts, where planned episodes were not played to their end."""
         counts = {name: self._outcomes[name] for name in ("fault", "budget", "missing") if self._outcomes[name]}
         if not counts:
             return
@@ -158,7 +158,7 @@ class _Packing:
             self._write_text("report.md", report)
 
     def write_episodes(self) -> None:
-        """Write one row for every planned episode, in the order of the suite."""
+        """Write one row for every planned episode in the suite's order; those that the journal lacks as `missing`."""
         folders = models.entry_folders(self._run.suite)
         for label, places in itertools.groupby(places_of(self._run.suite), lambda item: item[1].entry.label):
             with closing(ShardWriter(self._draft / folders[label])) as writer:
@@ -169,7 +169,7 @@ class _Packing:
                     self._write_line(writer, self._episodes.get(key))
 
     def write_attempts(self) -> None:
-        """Write every attempt at every episode, in the order of the suite."""
+        """Write every attempt at every episode in the suite's order, causes cut to 2,000 characters, scanned for secrets."""
         attempts: dict[str, list[tuple[str, str]]] = {}
         journal = read_journal(self._run.log().path)
         next(journal, None)
@@ -240,7 +240,7 @@ def _gold_leak(run: Run) -> str:
 
 
 def _check_header(episode: RunEpisode, planned: Header) -> RunEpisode:
-    """Check that an episode's header is the planned one; an unplayed episode, which has none, gets it."""
+    """Return an episode if its header is the planned one, which one without turns is given; UsageError if it differs."""
     trajectory = episode.result.trajectory
     if not trajectory.turns:
         return replace(episode, result=replace(episode.result, trajectory=replace(trajectory, header=planned)))
@@ -259,7 +259,7 @@ def _row(episode: RunEpisode) -> str:
 
 
 def _check_target(target: Path) -> Path:
-    """Check that a directory is new or empty and has a parent, and return its absolute path."""
+    """Return a directory's absolute path and make its parent; UsageError unless it is new or empty, and no link."""
     target = Path(os.path.abspath(target))
     try:
         if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):

@@ -69,7 +69,7 @@ def unanswered(packed: Path) -> list[str]:
 
 
 def submission_of(run: Run, about: About, *, reference: bool) -> schema.Submission:
-    """Return `submission.json` of a run. Nothing in it comes from results.
+    """Return a run's `submission.json`, nothing of it from results; UsageError where a name does not fit the format.
 
     Raises:
         UsageError: a name of the run does not fit the format; the message says what to put into --about.
@@ -155,7 +155,7 @@ def _last_day(run: Run) -> str:
 
 
 def _git(*arguments: str) -> str:
-    """Run git in the working directory and return its output; "" where there is no git or no repository."""
+    """Run git in the working directory and return its output; "" where it is missing, fails or takes over 10 seconds."""
     try:
         ran = subprocess.run(
             ["git", *arguments], capture_output=True, text=True, timeout=_GIT_SECONDS, check=False

@@ -44,7 +44,7 @@ class Replaying:
 
 
 def check_lines(lines: Iterable[Line], how: Replaying) -> Iterator[tuple[int, Checked]]:
-    """Replay lines, in processes or here, and yield (number from 0, result) in the order in which they are checked."""
+    """Replay lines, in `how.jobs` processes or here; yield (number from 0, result) as they are checked, lost ones unknown."""
     if how.jobs:
         work = (suite_text(how.suite), how.externals, how.flags)
         with contextlib.closing(BoundedProcesses(how.jobs, how.seconds, _checker, *work)) as processes:
@@ -67,7 +67,7 @@ class Checks:
         self._checks: dict[str, Checked] = {}
 
     def check(self, lines: Iterable[Line], how: Replaying) -> Iterator[tuple[int, Checked]]:
-        """Yield as `check_lines` does, without replaying again what is known."""
+        """Yield (number, result) of each line, known results last and not replayed again; new ones are kept unless unknown."""
         pending: list[tuple[int, str]] = []
         hits: deque[tuple[int, Checked]] = deque()
 
@@ -116,7 +116,7 @@ class Ledger(Checks):
         self._checks = {row["line"]: Checked(**row["checked"], findings=tuple(row["findings"])) for row in rows}
 
     def close(self, *, finished: bool = False) -> None:
-        """Release the file, and remove it when nothing is left to go on with."""
+        """Release the file, and remove it where all is `finished`, as nothing is left to go on with."""
         self._journal.close()
         if finished:
             self.path.unlink(missing_ok=True)

@@ -137,7 +137,7 @@ class RowReplayer:
         return again, by_solver, bool(again.turns) and place.entry.solved(result.trajectory)
 
     def play(self, row: EpisodeRow, place: Place) -> tuple[EpisodeResult, bool]:
-        """Replay a row's actions and return the episode, and whether they are the solver's; raises if it cannot."""
+        """Return a row's replayed episode, and if the solver acts alike; `_RowFault`, `_ReplayUnavailable` if it fails."""
         where, served = "reset", self._served_count()
         try:
             env = self._env(place.entry)

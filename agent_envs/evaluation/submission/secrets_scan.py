@@ -69,7 +69,7 @@ class SecretScan:
         self._places: list[str] = []
 
     def scan_line(self, place: str, line: int, text: str) -> None:
-        """Search one line of JSON or plain text that is to be published."""
+        """Search a line of JSON or plain text that is to be published, and note each kind found that is not allowed."""
         for kind in kinds_in(unescape(text)):
             if kind not in self._allow:
                 self._counts[kind] += 1

@@ -39,7 +39,7 @@ class Choice:
 
 
 def adhoc_suite(choice: Choice) -> Suite:
-    """Return the suite of a choice, unscored with several entries, as their mean says nothing; UsageError for odd numbers."""
+    """Return a choice's suite, unscored with several entries; UsageError for limit or trials below 1, or a turn limit twice."""
     if (choice.limit is not None and choice.limit < 1) or choice.trials < 1:
         raise UsageError(f"limit={choice.limit} and trials={choice.trials}: give numbers >= 1")
     if len(set(choice.turn_limits)) < len(choice.turn_limits):
@@ -75,7 +75,7 @@ def _entries(choice: Choice) -> Iterator[Entry]:
 
 
 def allowed_limits(core: TurnEnv, turn_limits: tuple[int, ...]) -> tuple[int, ...]:
-    """Return turn limits as an environment can grant them, each once; 0 is refused where no answer can be forced."""
+    """Return turn limits cut to the most that an environment grants, each once; UsageError for 0 if no answer can be forced."""
     forces = bool(core.answer_tags[0])
     if not forces and 0 in turn_limits:
         raise UsageError(f"{core.env_id} has no answer to force: give turn limits >= 1")
@@ -113,7 +113,7 @@ def choose_split(choice: Choice, splits: tuple[str, ...]) -> str:
 
 
 def tasks_of(core: TurnEnv, split: str, limit: int | None) -> tuple[tuple[str, str, str], ...]:
-    """Return (id, digest, cluster) of the first `limit` tasks of a split, or of all."""
+    """Return (id, digest, cluster) of the first `limit` tasks, or all, each id once; tells progress on stderr after 2 s."""
     size = core.source.size(split)
     most, tell, start = size if limit is None else min(limit, size), stage_lines(core.env_id), time.monotonic()
     rows: dict[str, tuple[str, str, str]] = {}
@@ -127,7 +127,7 @@ def tasks_of(core: TurnEnv, split: str, limit: int | None) -> tuple[tuple[str, s
 
 
 def ceiling_note(env: gym.Env[Any, Any], split: str, tasks: Sequence[str] | None = None) -> str:
-    """Return a note on the tasks of a split that cannot succeed under the environment's arguments; "" where all can.
+    """Return a note on tasks of a split that cannot succeed, or that this is not known as a companion fails; "" if all can.
 
     `tasks` are the ids of those that are played; None for all of the split.
     """
@@ -143,7 +143,7 @@ def ceiling_note(env: gym.Env[Any, Any], split: str, tasks: Sequence[str] | None
 
 
 def gold_note(env: gym.Env[Any, Any]) -> str:
-    """Return a note on the way in which an environment's arguments show the gold; "" where they do not."""
+    """Return a note that an environment's arguments show the gold, or that this is not known; "" where they do not."""
     try:
         reason = _call_companion(env, "shows_gold", "")
     except UsageError as error:
@@ -152,7 +152,7 @@ def gold_note(env: gym.Env[Any, Any]) -> str:
 
 
 def _call_companion(env: gym.Env[Any, Any], kind: str, nothing: Any, *more: Any) -> Any:
-    """Call a companion and return its text, or texts by name; `nothing`, which is of its type, where there is none.
+    """Return a companion's text or texts by name, `nothing` without one; UsageError where it fails or gives another type.
 
     Raises:
         UsageError: it failed or told something else; a stranger's companion ends no run.
@@ -194,7 +194,7 @@ def notes_on(suite: Suite) -> Notes:
 
 
 def plan_of(suite: Suite) -> list[Planned]:
-    """Return the planned episodes of a suite, once each environment and task is checked to be the suite's.
+    """Return a suite's planned episodes; UsageError where an environment or a task is another one here than in the suite.
 
     Raises:
         UsageError: an environment or a task is another one here than where the suite was written.

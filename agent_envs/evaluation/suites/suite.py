@@ -55,7 +55,7 @@ class Feedback(Strict):
 
     @model_validator(mode="after")
     def _refuse_key(self) -> "Feedback":
-        """Refuse options that name the variable of a key: the suite of a stranger must not choose it."""
+        """Return the feedback; ValueError for options that name a key's variable, which no stranger's suite may choose."""
         if "api_key_env" in self.options:
             # A suite may be a stranger's, and names the server too.
             raise ValueError("options name no key: it comes from OPENAI_API_KEY or ANTHROPIC_API_KEY")
@@ -105,7 +105,7 @@ class Entry(Strict):
         return row if self.feedback is not None else {name: row[name] for name in row if name != "feedback"}
 
     def solved(self, trajectory: Trajectory) -> bool:
-        """Return whether an episode counts as a success: none does that ended because the context was full."""
+        """Return whether an episode succeeds, by its own word or by its return; never one that ended in a full context."""
         if trajectory.turns and trajectory.last.finish_reason.startswith(CONTEXT_FULL):
             return False
         if self.success == "success":
@@ -151,7 +151,7 @@ class Suite(Strict):
 
     @model_validator(mode="after")
     def _unique(self) -> "Suite":
-        """Check that labels, averages and the tasks of an entry are unique, and that averages weigh entries alone."""
+        """Return the suite; ValueError where labels, averages or an entry's tasks repeat, or an average weighs no entry."""
         labels = [entry.label for entry in self.entries]
         if len(set(labels)) < len(labels):
             raise ValueError("entries share a label")
@@ -166,7 +166,7 @@ class Suite(Strict):
         return self
 
     def part(self, entries: tuple[Entry, ...]) -> "Suite":
-        """Return the suite with these of its entries, and with the averages over them."""
+        """Return the suite with these of its entries, and with those of its averages that weigh no other entry."""
         labels = {entry.label for entry in entries}
         averages = tuple(item for item in self.averages if set(item.weights) <= labels)
         return self.model_copy(update={"entries": entries, "averages": averages})
@@ -222,7 +222,7 @@ def suite_names() -> list[str]:
 
 
 def load_suite(name: str) -> Suite:
-    """Return a suite by name (`core`, or `core@1` or `core@1.1` to insist on a version) or by the path of its file.
+    """Return a suite by name (`core`, or `core@1.1` to insist on a version) or file; UsageError for none, another version.
 
     Raises:
         UsageError: there is none, or it has another version.
@@ -268,7 +268,7 @@ def changes(old: Any, new: Any, place: str = "") -> list[str]:
 
 
 def describe_changes(old: Any, new: Any) -> str:
-    """Return the first differences as one text."""
+    """Return the first three differences as one text, and how many more there are; an empty text if equal."""
     differences = changes(old, new)
     more = f" and {len(differences) - 3} more" if len(differences) > 3 else ""
     return ", ".join(differences[:3]) + more

@@ -37,7 +37,7 @@ class AnthropicChat(HttpChat):
     }
 
     def require_key(self) -> None:
-        """Raise where the service cannot be asked, for want of a key or of the SDK; a replay needs neither.
+        """Raise UsageError without a key that the service needs, MissingExtra without the SDK; a replay needs neither.
 
         Raises:
             UsageError: names the environment variable.
@@ -47,7 +47,7 @@ class AnthropicChat(HttpChat):
         _sdk(self.name)
 
     def headers(self) -> dict[str, str]:
-        """Return the key in the header where some servers of this format look for it; the SDK sends it in its own."""
+        """Return the key as X-Api-Key for servers other than Anthropic's; {} for its own, as the SDK sends it, or no key."""
         return {} if self._official or not self._key else {"X-Api-Key": self._key}
 
     def greeting_headers(self) -> dict[str, str]:
@@ -56,7 +56,7 @@ class AnthropicChat(HttpChat):
         return {"anthropic-version": SAMPLING_VERSION, **({"X-Api-Key": self._key} if self._key else {}), **bearer}
 
     def post(self, body: dict[str, Any], seconds: float) -> Any:
-        """Let the SDK build the request and our client carry it; it raises as every client does."""
+        """Return the service's JSON answer to one attempt: the SDK builds the request, our client sends it and raises."""
         sdk, httpx2 = _sdk(self.name)
         client = sdk.Anthropic(
             api_key=self._key,
@@ -81,7 +81,7 @@ class AnthropicChat(HttpChat):
         return answer.http_response.json()
 
     def _carry(self, request: Any) -> Any:
-        """Return the answer to a request of the SDK; one that is no good is raised as everywhere, and the SDK sees none."""
+        """Return the answer to a request of the SDK as status 200; a fault is raised as by `HttpClient.json`."""
         headers = {name: value for name, value in request.headers.items() if name not in _OF_THE_CONNECTION}
         seconds = request.extensions["timeout"]["read"]
         sent = json.loads(request.content)
@@ -89,7 +89,7 @@ class AnthropicChat(HttpChat):
         return _sdk(self.name)[1].Response(200, content=json.dumps(answer).encode())
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
-        """Return the JSON body of a request."""
+        """Return the JSON body of a request, None for unset fields; system messages alone go as the user's."""
         turns = conversation(request, prefill=self.native_prefill)
         system_turns = [turn for turn in turns if turn.role == "system" and turn.text]
         system, messages = _system(system_turns), _messages(turns)
@@ -105,7 +105,7 @@ class AnthropicChat(HttpChat):
         }  # fmt: skip
 
     def read(self, answer: Any, request: ChatRequest) -> ChatReply:
-        """Return the reply that the blocks hold; blocks of other kinds than text and calls are left out.
+        """Return the reply of text and call blocks; other kinds are left out, calls of no form and a met stop are text.
 
         Raises EnvFault: there is no list of blocks.
         """
@@ -132,7 +132,7 @@ class AnthropicChat(HttpChat):
         return ChatReply(clean(text), tuple(calls), self.usage(answer), reason)
 
     def usage(self, answer: Any) -> dict[str, int]:
-        """Return the tokens that an answer counts, by name; its input is without those that a cache has to do with."""
+        """Return an answer's tokens by name; its own count of input leaves cached ones out, so these are added."""
         usage = super().usage(answer)
         names = ("input", "cached", "cache_write")
         return usage | {"input": sum(usage[name] for name in names)} if "input" in usage else usage
@@ -162,7 +162,7 @@ def _system(turns: list[ChatTurn]) -> str | list[dict[str, Any]]:
 
 
 def _messages(turns: list[ChatTurn]) -> list[dict[str, Any]]:
-    """Return messages of alternating roles; the format refuses texts without anything in them."""
+    """Return the messages but system ones, those of one role in a row joined; turns without text or calls are left out."""
     messages: list[dict[str, Any]] = []
     for turn in turns:
         if turn.role == "system":

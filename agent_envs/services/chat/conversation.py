@@ -34,7 +34,7 @@ class ChatTurn:
 
 
 def conversation(request: ChatRequest, *, prefill: bool = False) -> list[ChatTurn]:
-    """Return the messages of a request with native calls and results in pairs, under ids that are unique in it.
+    """Return a request's messages: native calls paired with results under new ids; calls or results without pair as text.
 
     `prefill`: the request's prefill is the last message, which the model goes on from, and no instruction to it.
     """

@@ -93,7 +93,7 @@ class HttpChat(Uncopied):
         return f"{type(self).__name__}({self.name!r})"
 
     def require_key(self) -> None:
-        """Raise where the service cannot be asked without a key and there is none.
+        """Raise UsageError, which names the variable, where the service needs a key and there is none.
 
         Raises UsageError: names the environment variable.
         """
@@ -106,7 +106,7 @@ class HttpChat(Uncopied):
         return self.provider == "openai" and not self._official and self.options.tools is None
 
     def greet(self, seconds: float = 10.0) -> "Listing":
-        """Ask the service for its list of models, which costs nothing, and return it: no run begins where nobody answers.
+        """Return a service's models and context, at no cost; EnvFault for no answer or a refused key, UsageError if not listed.
 
         Raises:
             EnvFault: there is no answer, or the key is refused; any other answer will do, as some servers have no list.
@@ -142,7 +142,7 @@ class HttpChat(Uncopied):
         return next((size for size in sizes if size is not None and size > 0), None)
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
-        """Return the reply of one attempt; its fault never shows the key, and none follows where a quota is spent.
+        """Return the reply of one attempt, prefill included; EnvFault, the key hidden, if it fails; UsageError without key.
 
         Raises:
             EnvFault: the service failed, or its answer has no such form.
@@ -164,7 +164,7 @@ class HttpChat(Uncopied):
         return replace(reply, text=text if text.startswith(request.prefill) else f"{request.prefill}{reply.text}")
 
     def _explained(self, fault: EnvFault) -> EnvFault:
-        """Return a fault without the key, which a server may quote, and as what its words say that it is."""
+        """Return a fault less the key: ContextFull for too long a prompt, lasting for a spent quota; else the same one."""
         quoted = bool(self._key) and self._key in fault.cause
         lasting = fault.retryable and any(code in fault.cause for code in _QUOTA_CODES)
         cause = fault.cause.replace(self._key, "(key)") if quoted else fault.cause
@@ -176,14 +176,14 @@ class HttpChat(Uncopied):
         return explained
 
     def _hide_key(self, reply: ChatReply) -> ChatReply:
-        """Return a reply without the key, which a server may echo: replies are recorded, shown and packed."""
+        """Return a reply with the key as "(key)" in its text and arguments; unchanged if the key has under 8 characters."""
         if len(self._key) < LEAST_SECRET:
             return reply
         calls = tuple(replace(call, arguments=call.arguments.replace(self._key, "(key)")) for call in reply.tool_calls)
         return replace(reply, text=reply.text.replace(self._key, "(key)"), tool_calls=calls)
 
     def _read(self, answer: Any, request: ChatRequest) -> ChatReply:
-        """Read an answer; the fault of a useless one carries the usage that it cost, and is raised."""
+        """Read an answer; an EnvFault is given the usage that the answer counts, or one call, and is raised again."""
         try:
             return self.read(answer, request)
         except EnvFault as fault:
@@ -221,7 +221,7 @@ class HttpChat(Uncopied):
         return token_counts(member(answer, "usage", dict), self.token_places)
 
     def malformed(self, what: str, answer: Any) -> EnvFault:
-        """Return the fault of an answer that is JSON of another form; some servers put an error there."""
+        """Return the fault of an answer of another form: `what` is wrong, and its `error` less the key, 200 characters."""
         error = answer.get("error") if isinstance(answer, dict) else None
         # Hidden before it is cut, because a key that is cut would not be found.
         text = str(error).replace(self._key, "(key)") if self._key else str(error)
@@ -268,13 +268,13 @@ def _first_number(patterns: list[str], text: str) -> int:
 
 
 def member(value: Any, name: str, kind: type[T]) -> T | None:
-    """Return a field of a JSON object if it is there and of the kind."""
+    """Return a field of a JSON object if it is there and of the kind; None otherwise, as for what is no object."""
     field = value.get(name) if isinstance(value, dict) else None
     return field if isinstance(field, kind) else None
 
 
 def token_counts(usage: Any, places: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
-    """Return the counts at their places in a service's usage; those of input and output have to be there, others are 0 else."""
+    """Return counts by name, absent ones 0, and calls 1; without input, output or a sound count only calls and `uncounted`."""
     counts, sound = {}, True
     for name, path in places.items():
         value = usage
@@ -287,7 +287,7 @@ def token_counts(usage: Any, places: Mapping[str, tuple[str, ...]]) -> dict[str,
 
 
 def base_url(url: str, endings: tuple[str, ...], model: str) -> str:
-    """Return an http(s) URL without the given endings and without a slash at its end.
+    """Return an http(s) URL less these endings and a final slash; UsageError for another, a password, query or fragment.
 
     Raises UsageError: it is no such URL, or it holds a password or a query, which names and recordings would show.
     """

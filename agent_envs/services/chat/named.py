@@ -28,7 +28,7 @@ def is_chat_model(value: Any) -> bool:
 
 
 def judge_model(owner: str, judge: Any, argument: str = "judge") -> ChatModel | None:
-    """Return the model of an environment's argument that names a judge or another helper, None for "" and None.
+    """Return the chat model that an argument names or is; None for "" and None, UsageError for anything else.
 
     Raises:
         UsageError: it is neither a name nor a model.
@@ -42,7 +42,7 @@ def judge_model(owner: str, judge: Any, argument: str = "judge") -> ChatModel | 
 
 
 def make_chat_model(name: str, **options: Any) -> HttpChat:
-    """Make the chat model of a name, with its options.
+    """Make the chat model of a name, with its options; UsageError for another form, or an unknown or wrong option.
 
     Args:
         name: `openai:MODEL` (OpenAI), `openai:MODEL@URL` (any server of that format), `anthropic:MODEL[@URL]`, or a base model
@@ -69,7 +69,7 @@ def make_chat_model(name: str, **options: Any) -> HttpChat:
 
 
 def hide_password(name: str) -> str:
-    """Return a name without what may be a password in its URL."""
+    """Return a name with "..." for what stands between :// and @ in its URL; unchanged where there is no @."""
     head, at, tail = name.partition("://")
     return f"{head}{at}...@{tail.rpartition('@')[2]}" if "@" in tail else name
 

@@ -37,7 +37,7 @@ class OpenAIChat(HttpChat):
     }
 
     def base(self, url: str, name: str) -> str:
-        """Return the URL up to `/v1`, which is added where there is no path.
+        """Return the URL up to `/v1`, added where there is no path; UsageError for no URL, or that of another format.
 
         Raises UsageError: it is none, or that of another format.
         """
@@ -48,7 +48,7 @@ class OpenAIChat(HttpChat):
         return base if urlsplit(base).path not in ("", "/") else f"{base}/v1"
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
-        """Return the JSON body of a request."""
+        """Return the JSON body of a request, None for unset fields; OpenAI's own gets 4 stops and `max_completion_tokens`."""
         limit = "max_completion_tokens" if self._official else "max_tokens"
         stop = [text for text in request.stop if text]
         prefill = self.native_prefill and bool(request.prefill)
@@ -68,7 +68,7 @@ class OpenAIChat(HttpChat):
         }
 
     def read(self, answer: Any, request: ChatRequest) -> ChatReply:
-        """Return the reply in the first choice; raises EnvFault where there is no choice or no message in it."""
+        """Return the first choice's reply, unreadable calls as text, a cut stop put back; EnvFault without message."""
         choices = member(answer, "choices", list)
         message = member(choices[0], "message", dict) if choices else None
         if not choices or message is None:
@@ -89,7 +89,7 @@ class OpenAIChat(HttpChat):
         return ChatReply(clean(text), tuple(calls), self.usage(answer), member(choices[0], "finish_reason", str) or "")
 
     def _text(self, message: dict[str, Any], answer: Any) -> str:
-        """Return the text of a message, or its refusal; content that is no text is malformed."""
+        """Return a message's text, its parts joined, or its refusal, "" for neither; EnvFault for content of another type."""
         content = message.get("content")
         if isinstance(content, list):
             return "".join(member(part, "text", str) or member(part, "refusal", str) or "" for part in content)

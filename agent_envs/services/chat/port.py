@@ -19,7 +19,7 @@ class ChatPort(ExternalPort):
     takes_temperature = True
 
     def charged(self, budget: Budget) -> "ChatPort":
-        """Return this port with every attempt paid from a budget, where it asks a model at all."""
+        """Return a copy of this port with every attempt paid from a budget; one whose backend is no model pays nothing."""
         port = copy(self)
         if isinstance(self._backend, _Backend):
             port._backend = _Backend(Metered(self._backend.model, budget))
@@ -54,7 +54,7 @@ def chat_port(
     attempt_seconds: float = 180.0,
     wait: Callable[[float], None] = time.sleep,
 ) -> ChatPort:
-    """Return the port to a model, under the model's name and a digest of its settings where it has any.
+    """Return the port to a model, named by it and a digest of its settings; UsageError without a key, but in a replay.
 
     The limits are wide because nothing is streamed: a model that reasons answers after minutes.
 
@@ -90,7 +90,7 @@ def chat_port(
 def ask(
     port: ExternalPort, request: ChatRequest, site: CallSite, usable: Callable[[ChatReply], bool] | None = None
 ) -> ChatReply:
-    """Return the reply to a request through a `chat_port`; one that is not `usable` is asked for again in a later run.
+    """Return the reply to a request through a `chat_port`; one not `usable` too, though a later run asks for it again.
 
     Args:
         port: the port.

@@ -36,7 +36,7 @@ class PriceTable(Strict):
     models: dict[str, Price]
 
     def price(self, agent: str) -> Price | None:
-        """Return the price of an agent: by its whole name, or by its model in `openai:MODEL@URL` and `anthropic:MODEL`.
+        """Return an agent's price by its whole name, its model's, or that without a date; None where the table has none.
 
         A snapshot's date at the end of a model's name may be missing in the table.
         """
@@ -73,7 +73,7 @@ def cost_of(price: Price, usage: Mapping[str, int]) -> float:
 
 
 def check_limit(most_usd: float, price: Price | None, agent: str) -> Price:
-    """Return the price of an agent whose cost is to be limited.
+    """Return the price of an agent whose cost is to be limited; UsageError for a limit not above 0, or without a price.
 
     Raises UsageError: the limit is no number above 0, or no price is known.
     """

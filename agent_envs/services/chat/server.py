@@ -26,7 +26,7 @@ def prompt_tokens(model: HttpChat, request: ChatRequest = HELLO) -> int | None:
 
 
 def shows_tools(model: HttpChat) -> bool | None:
-    """Return whether tools reach the prompt; they do not where the server refuses them. None where nobody can tell."""
+    """Return whether tools lengthen the prompt; False where the server refuses them, None where it fails or counts none."""
     try:
         plain = prompt_tokens(model)
     except EnvFault:
@@ -39,7 +39,7 @@ def shows_tools(model: HttpChat) -> bool | None:
 
 
 def takes_prefill(model: HttpChat) -> bool | None:
-    """Return whether the model goes on from the beginning of a reply, None where nobody can tell."""
+    """Return whether a prefill adds at most 3 tokens, so is gone on from; False where the server fails, None if uncounted."""
     eager = copy(model)
     eager.native_prefill = True
     try:

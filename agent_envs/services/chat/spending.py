@@ -67,7 +67,7 @@ class Budget(Uncopied):
             return {name: Counter(counts) for name, counts in self._counts.items()}
 
     def begin(self, name: str) -> None:
-        """Count an attempt that begins; those that are under way may still go over a limit in dollars by their own cost.
+        """Count an attempt that begins; BudgetSpent once calls or dollars are at their limit, which ones under way may pass.
 
         Raises BudgetSpent: a limit is reached.
         """
@@ -81,7 +81,7 @@ class Budget(Uncopied):
             self._keep()
 
     def pay(self, name: str, usage: Mapping[str, int], *, failed: bool = False) -> None:
-        """Count the tokens of an attempt; a `failed` one may have counted none, and is not taken to be billed then.
+        """Count an attempt's tokens; UsageError if a limit in dollars cannot hold as they are not counted, failed ones apart.
 
         Raises UsageError: a limit in dollars cannot hold, as the tokens are not counted, or not as whole numbers.
         """
@@ -132,7 +132,7 @@ class Metered:
         return getattr(self._model, name)
 
     def complete(self, request: ChatRequest, seconds: float = 60.0) -> ChatReply:
-        """Ask the model in one attempt, and pay for it; raises BudgetSpent, and UsageError, as the budget does."""
+        """Return the model's reply of one attempt, paid for as faults are; BudgetSpent if nothing is left, or UsageError."""
         self._budget.begin(self.name)
         try:
             reply = self._model.complete(request, seconds)

@@ -69,7 +69,7 @@ class HttpClient(Uncopied):
     def send(
         self, method: str, url: str, *, seconds: float, headers: Mapping[str, str] | None = None, json: Any = None
     ) -> HttpReply:
-        """Return the answer, whatever its status; redirects are not followed.
+        """Return the answer, whatever its status, redirects not followed; TransportFault without a whole one in time.
 
         Args:
             method: GET, POST, ...
@@ -102,7 +102,7 @@ class HttpClient(Uncopied):
     def json(
         self, method: str, url: str, *, seconds: float, headers: Mapping[str, str] | None = None, json: Any = None
     ) -> Any:
-        """Return the JSON value of an answer with status 200 to 299; the arguments are those of `send`.
+        """Return the JSON value of a 2xx answer to `send`; EnvFault for another status, unsound JSON or no whole answer.
 
         Raises:
             EnvFault: as in `send`, or another status, or a body that is not sound JSON.
@@ -148,7 +148,7 @@ class _Exchange:
         self._connected = self._answered = self._proxied = False
 
     def run(self, pool: "httpcore.ConnectionPool", request: "httpcore.Request") -> HttpReply:
-        """Send a request and return its reply, again where a kept connection had gone stale; TransportFault if that fails."""
+        """Send a request, again if a kept connection was stale, and return the reply; TransportFault or UsageError if not."""
         import httpcore
 
         errors = (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError)
@@ -164,7 +164,7 @@ class _Exchange:
             raise transport_fault(error, self._place, self._answered, self._proxied) from None
 
     def kind(self, error: Exception) -> Kind:
-        """Classify a timeout: of the proxy, the resolver or the exchange itself."""
+        """Return a timeout's kind: `proxy` while connecting through one, `resolver` for a name, `time` for all others."""
         import httpcore
 
         from agent_envs.services.http.deadline import NameTimeout
@@ -181,7 +181,7 @@ class _Exchange:
         return lost and not self._connected and not self._answered
 
     def _note(self, event: str, info: dict[str, Any]) -> None:
-        """Note from an event of httpcore that the connection is open, or that the answer's headers are there."""
+        """Note from an event of httpcore that a new connection is begun, or that the answer's headers are there."""
         if event.endswith("connect_tcp.started"):
             self._connected = True
         elif event == "http11.receive_response_headers.complete":
@@ -313,7 +313,7 @@ def http_parts(url: str) -> SplitResult | None:
 
 
 def endpoint_of(owner: str, url: str, path: str, secret: str = "") -> str:
-    """Return the normal form of the URL of `OWNER@URL`; one without a path gets `path`.
+    """Return a URL's normal form, with `path` if it has none; UsageError for no http(s) one, or user, query or fragment.
 
     Raises UsageError: it is no http(s) URL, or holds a password, a query or a fragment; `secret` says where a secret belongs.
     """

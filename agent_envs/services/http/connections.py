@@ -36,7 +36,7 @@ class Connections:
 
     @contextmanager
     def lend(self, scheme: str, host: str, seconds: float) -> "Iterator[httpcore.ConnectionPool]":
-        """Lend the pool for a host once a connection is free.
+        """Lend the pool for a host once a connection is free; TimeoutError where none is within `seconds`.
 
         The pool itself has no limit: one that makes callers wait may keep a connection for a caller who gave up.
 
@@ -119,13 +119,13 @@ def tls_context() -> ssl.SSLContext:
 
 
 def basic_authorization(user: str, password: str) -> str:
-    """Return the value of an `Authorization` header."""
+    """Return the value of an `Authorization` header for Basic, from a percent-encoded user and password."""
     pair = f"{urllib.parse.unquote(user)}:{urllib.parse.unquote(password)}"
     return "Basic " + base64.b64encode(pair.encode()).decode()
 
 
 def _proxy(name: str, proxy: str) -> tuple[str, list[tuple[str, str]]]:
-    """Parse a proxy's address into its URL and authorization header; UsageError if it is not of http."""
+    """Parse a proxy's address into its URL and authorization headers, [] without a user; UsageError if not http(s)."""
     parts = urllib.parse.urlsplit(proxy if "://" in proxy else f"http://{proxy}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"{name}: the proxy of the environment is not of the form http://HOST:PORT")

@@ -40,7 +40,7 @@ class DeadlineBackend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to the first address that answers, each with an equal share of the time; the last failure if none does."""
+        """Connect to the first address that answers, each with an equal share of time; the most telling failure if none."""
         ends = _deadline_of(timeout)
         try:
             addresses = resolve(host, port, _seconds_left(ends, httpcore.ConnectTimeout))
@@ -105,7 +105,7 @@ def _seconds_left(ends: float, late: type[Exception]) -> float:
 
 
 def resolve(host: str, port: int, seconds: float) -> list[str]:
-    """Return the addresses of a host, each once; an address is its own, a name is looked up in a thread.
+    """Return a host's addresses, each once, of an address itself; names are looked up in a thread: NameTimeout or OSError.
 
     Raises:
         NameTimeout: the resolver did not answer in time.

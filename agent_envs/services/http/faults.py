@@ -62,7 +62,7 @@ def one_line(text: str) -> str:
 
 
 def refusal(status: int, headers: Mapping[str, str], body: bytes, place: str, url: str, secrets: list[str]) -> EnvFault:
-    """Return the fault of an answer whose status is not 200 to 299; `secrets` are hidden where the body repeats them."""
+    """Return the fault of a status other than 2xx: a redirect's target, or a 4xx body's quote less `secrets`; 5xx may retry."""
     if 300 <= status < 400:
         return EnvFault(f"{place}: answered {status}{_target(url, headers.get('location', ''))}", retryable=False)
     quote = ""
@@ -89,7 +89,7 @@ def wait_seconds_of(headers: Mapping[str, str]) -> float:
 
 
 def secrets_of(url: str, headers: Mapping[str, str]) -> list[str]:
-    """Return the parts of a request that may be keys, longest first."""
+    """Return query values, user, password and headers' values of 6 or more characters, longest first, as possible keys."""
     parts = urlsplit(url)
     values = [value for _, value in parse_qsl(parts.query)] + [parts.query, parts.username or "", parts.password or ""]
     for name, value in headers.items():
@@ -99,7 +99,7 @@ def secrets_of(url: str, headers: Mapping[str, str]) -> list[str]:
 
 
 def transport_fault(error: Exception, place: str, answered: bool, proxied: bool = False) -> Exception:
-    """Return the caller's error for an exchange that came to no answer."""
+    """Return UsageError for an illegal request, else the TransportFault, with its kind, of an exchange without whole answer."""
     import httpcore
 
     sign = sign_of(error)
@@ -153,7 +153,7 @@ def sign_of(error: BaseException) -> BaseException | None:
 
 
 def parse_json(body: bytes) -> Any:
-    """Return the value of a JSON text.
+    """Return the value of a JSON text; ValueError for no JSON or UTF-8, NaN or over 100 levels, RecursionError for very many.
 
     Raises:
         ValueError: it is no JSON, not UTF-8, or holds NaN, an infinity or more than MAX_DEPTH levels.

@@ -28,7 +28,7 @@ EPSILON = 0.25  # rank-bm25's default: a negative idf becomes this much of the m
 
 
 def okapi_idf(frequencies: Sequence[int], documents: int) -> list[float]:
-    """Return the idf of terms by the number of documents that hold each: Robertson's, negative ones floored.
+    """Return Robertson's idf of each term from its document count; negative ones become a quarter of the mean.
 
     The floor is itself negative where the mean is, as in corpora of one or two documents.
     """
@@ -38,7 +38,7 @@ def okapi_idf(frequencies: Sequence[int], documents: int) -> list[float]:
 
 
 def reweigh(matrix: dict[str, Any], documents: int) -> None:
-    """Replace Lucene's idf, which is never 0, by rank-bm25's Okapi idf in the columns of an atire matrix."""
+    """Replace Lucene's idf by rank-bm25's Okapi idf in an atire matrix's data, in place."""
     frequencies = np.diff(matrix["indptr"])
     counted = frequencies.tolist()
     present = [math.log(1 + (documents - frequency + 0.5) / (frequency + 0.5)) for frequency in counted]
@@ -95,7 +95,7 @@ def tokenize(text: str, stop_words: Sequence[str] | frozenset[str] = STOP_WORDS)
 
 
 def _folded(text: str) -> str:
-    """Fold the case of a text, where it is not ASCII with composed accents, narrow letters and `İ` as `i`."""
+    """Return a text case-folded; if not ASCII also with accents composed, full-width letters narrow, `İ` as `i`."""
     if text.isascii():
         return text.lower()
     composed = unicodedata.normalize("NFC", text.translate(_WIDE)).casefold()
@@ -103,7 +103,7 @@ def _folded(text: str) -> str:
 
 
 def query_terms(query: str, stop_words: Sequence[str] | frozenset[str] = STOP_WORDS) -> dict[str, int]:
-    """Return the terms of a query that count, in order of appearance, and how often each occurs."""
+    """Return {term: count} of a query's first 16,384 characters and 512 words, stop words dropped, in order of appearance."""
     counts: dict[str, int] = {}
     for term in tokenize(query[:MAX_QUERY_CHARACTERS], stop_words)[:MAX_QUERY_TERMS]:
         counts[term] = counts.get(term, 0) + 1
@@ -131,7 +131,7 @@ class BM25Index:
         return query_terms(query, self._stop)
 
     def top(self, query: str, top_k: int) -> tuple[list[int], list[float]]:
-        """Return the rows and scores of the best documents, by falling score and then rising row; none without a known word.
+        """Return rows and rounded scores above 0, by falling score, then rising row; fewer than `top_k` or none can be.
 
         Documents whose rounded score is 0 are left out, so that there may be fewer than `top_k`. Where okapi's idf
         puts none above 0, as in a corpus of one passage, all that hold a term are there, by the size of their scores.
@@ -190,7 +190,7 @@ def best_rows(scores: Scores, top_k: int, bar: float = 0.0) -> tuple[list[int], 
 
 
 def build_files(corpus: Corpus, settings: BM25Settings, progress: Progress | None = None) -> IndexFiles:
-    """Tokenize a corpus (title and text of each passage) and let bm25s score it; UsageError for one too large for memory."""
+    """Return the bm25s scores of a corpus (title and text); UsageError for more than 3,000,000 passages."""
     if len(corpus) > MOST_PASSAGES:
         raise UsageError(
             f"a BM25 index of {len(corpus):,} passages needs about {len(corpus) * 5e-6:.0f} GB of memory to build; "
@@ -250,7 +250,7 @@ def get_index(
     cache_dir: Path | None = None,
     progress: Progress | None = None,
 ) -> BM25Index:
-    """Return this process's one index of a corpus: from memory, else from the cache folder, else built.
+    """Return this process's shared index of a corpus: from memory, else the cache folder (over 2,000 passages), else built.
 
     Corpora of more than 2,000 passages are built once and kept in `cache_dir` (None: only in memory). A folder is named
     by the corpus, the settings and our format; a damaged one is built again.
@@ -267,7 +267,7 @@ def get_index(
 
 
 def _files(corpus: Corpus, settings: BM25Settings, cache_dir: Path | None, progress: Progress | None) -> IndexFiles:
-    """Load the index files from the cache or build them; small corpora are built each time and not cached."""
+    """Load the index files from the cache, or build and save them; up to 2,000 passages are built each time, not saved."""
     if cache_dir is None or len(corpus) <= SMALL_CORPUS:
         return build_files(corpus, settings, progress)
     name = digest({"corpus": corpus.digest, "settings": asdict(settings), "format": FORMAT})

@@ -35,7 +35,7 @@ REMOTE_FORMS = ("search_r1@URL", "skyrl@URL")
 
 
 def split_hybrid(name: str) -> tuple[str, tuple[float, float]] | None:
-    """Return the semantic engine and the weights of `hybrid`, `hybrid:ENGINE` and `hybrid[:ENGINE]=KEYWORD,SEMANTIC`.
+    """Return the semantic engine and (bm25, semantic) weights of a `hybrid[:ENGINE][=W,W]`, by default static, 1 and 1.
 
     None where a name has another form.
 
@@ -101,7 +101,7 @@ class HybridRetriever(Uncopied):
         self._rank_constant, self._depth = rank_constant, depth
 
     def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
-        """Return the passages that the retrievers together rank highest; `support` and `seed` are handed on.
+        """Return the `top_k` of highest fused score, ties by rising row; `support` and `seed` are handed on.
 
         Raises EnvFault: one of the retrievers is outside, and failed.
         """
@@ -126,7 +126,7 @@ class RandomRetriever(Uncopied):
         self.corpus = corpus
 
     def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
-        """Return `top_k` distinct passages with score 0; `support` is not read."""
+        """Return `top_k` distinct random passages (all if fewer) with score 0, by `seed` and query; `support` is not read."""
         # hashed, as random.Random takes no text with lone surrogates
         rng = random.Random(sha256_text(f"{seed}|{query}"))
         size = len(self.corpus)
@@ -159,7 +159,7 @@ class OracleRetriever(Uncopied):
         self.wrapped = wrapped
 
     def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
-        """Return the supporting passages that the corpus has, scored above all others, then the wrapped hits beside them."""
+        """Return the supporting passages that the corpus has, scored above all, then other hits, `top_k` in all."""
         others = self.wrapped.search(query, top_k, seed=seed)
         rows = {key: row for key in support if (row := self._row(key)) is not None}
         best = others[0].score if others else 0.0
@@ -183,7 +183,7 @@ def make_retriever(
     progress: Progress | None = None,
     recording: Recording | None = None,
 ) -> Retriever:
-    """Return a retriever by its name: outside, empty, random, over an index, dense, or a hybrid of two.
+    """Return a retriever by its name: outside, empty, random, over an index, dense or a hybrid; UsageError for none.
 
     Args:
         name: one of `RETRIEVERS`, `search_r1@URL` or `skyrl@URL` for a server that speaks like theirs, or a search of the
@@ -233,7 +233,7 @@ class Built(NamedTuple):
 
 
 def built_over(built: Built | None, name: str, corpus: Corpus | None, recording: Recording | None) -> Built:
-    """Return an environment's retriever if it is over this corpus and recording, else build one.
+    """Return `built` if it is over this corpus and recording, else a new one; progress on stderr beyond 5,000 passages.
 
     It is for the environment to rebind as a whole, so that a fork, which shares it until then, is never touched. The build of
     an index that takes seconds says so on standard error.
@@ -246,7 +246,7 @@ def built_over(built: Built | None, name: str, corpus: Corpus | None, recording:
 
 
 def is_retriever(name: object) -> bool:
-    """Return whether `make_retriever` knows a name, those of `is_outside` apart; nothing is built and no package asked for.
+    """Return whether `make_retriever` knows a name, outside ones apart; no hybrid of oracle, empty, random or a hybrid.
 
     Raises UsageError: the name's form is known, and what it says has no meaning.
     """
@@ -280,7 +280,7 @@ def _outside(name: str, recording: Recording | None) -> Retriever | None:
 
 
 def _index_retriever(name: str, corpus: Corpus, folder: Path, progress: Progress | None) -> Retriever:
-    """Make a retriever over a corpus's index by name; BM25 for any other name."""
+    """Make rank_bm25, static, tantivy, bm25_okapi or oracle (over BM25) by name; BM25 for any other name."""
     if name == "rank_bm25":
         return RankBM25Retriever(corpus, progress=progress)
     if name == "static":

@@ -50,7 +50,7 @@ RECALL_QUERIES, RECALL_WORDS = 200, 10
 
 
 def split_dense(name: str) -> tuple[str, str] | None:
-    """Return the model and the kind of index of `dense`, `minilm-faiss`, `dense:MODEL`, each with or without `/KIND`.
+    """Return the model and the index kind of `dense`, `minilm-faiss` or `dense:MODEL`, each with or without `/KIND`.
 
     None where a name has another form.
 
@@ -131,7 +131,7 @@ def require_packages() -> None:
 
 
 def _load(name: str, device: str) -> SentenceEncoder:
-    """Load a sentence encoder; MiniLM comes from pinned local files. UsageError if it cannot be loaded."""
+    """Load a sentence encoder; MiniLM from pinned local files, others from the hub or a folder; UsageError if it fails."""
     place = str(_minilm_folder()) if name == MINILM else name
     from sentence_transformers import SentenceTransformer
 
@@ -182,7 +182,7 @@ _INDEXES: SharedCache[DenseIndex] = OrderedDict()
 def get_dense_index(
     corpus: Corpus, model: str, kind: str, cache_dir: Path | None, progress: Progress | None = None
 ) -> DenseIndex:
-    """Return this process's one index of a corpus: from memory, else from the cache folder, else computed."""
+    """Return this process's one index of a corpus under a model: from memory, else the cache folder, else computed."""
     encoder = sentence_encoder(model)
 
     def build() -> DenseIndex:
@@ -196,7 +196,7 @@ def get_dense_index(
 
 
 def _sample_queries(corpus: Corpus, encoder: Encoder) -> Vectors:
-    """Return the vectors of ten words each of some passages."""
+    """Return the vectors of up to ten random words each of up to 200 passages, drawn by the corpus's digest."""
     rng = random.Random(f"recall {corpus.digest}")
     rows = sorted(rng.sample(range(len(corpus)), min(RECALL_QUERIES, len(corpus))))
     words = [passage_text(corpus, row).split() for row in rows]
@@ -245,7 +245,7 @@ class DenseRetriever(Uncopied):
         self._port = ExternalPort(self.name, backend, recording=recording, deterministic=True)
 
     def search(self, query: str, top_k: int, *, support: Sequence[str] = (), seed: str = "") -> tuple[Hit, ...]:
-        """Return the passages whose vectors are nearest to the query's, () for none; `support` and `seed` are not read.
+        """Return the `top_k` passages nearest to the query, () where it is below 1; `support` and `seed` are not read.
 
         Raises EnvFault: a replay has no such query, or the recording names passages that this corpus has not.
         """

@@ -40,7 +40,7 @@ class Encoder(Protocol):
 
 
 def pinned_files(package: str, version: str, sha256: Mapping[str, str], extra: str, purpose: str) -> dict[str, Path]:
-    """Return the paths of an installed package's files, each of which was held against its pinned sha256.
+    """Return the paths of an installed package's files by name; UsageError where one's sha256 is not the pinned one.
 
     Raises:
         MissingExtra: the package is not installed.
@@ -61,7 +61,7 @@ def pinned_files(package: str, version: str, sha256: Mapping[str, str], extra: s
 
 
 def passage_text(corpus: Corpus, row: int) -> str:
-    """Return the text of a passage that is embedded: its title and its text."""
+    """Return the text of a passage that is embedded: title and text on lines of their own, or the text alone."""
     passage = corpus[row]
     return f"{passage.title}\n{passage.text}" if passage.title else passage.text
 
@@ -95,7 +95,7 @@ def vectors_folder(corpus: Corpus, encoder: Encoder, cache_dir: Path) -> Path:
 
 
 def _compute(corpus: Corpus, encoder: Encoder, folder: Path, progress: Progress | None) -> Vectors | None:
-    """Compute and install a corpus's vectors, going on after a kill; None where the installed folder does not open."""
+    """Compute a corpus's vectors, on from a killed build's blocks, and install them; None if they do not open then."""
     unfinished = folder.parent / f".{folder.name}.blocks"
     try:
         with unfinished.open("a+b") as file:
@@ -142,7 +142,7 @@ def _blocks(corpus: Corpus, encoder: Encoder, start: int, progress: Progress | N
 
 
 def _stored_blocks(file: IO[bytes], encoder: Encoder, rows: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the first row and the bytes of each sound block, until one is torn or damaged."""
+    """Yield the first row and the bytes of each stored block, up to the first that is torn or damaged, or the end."""
     file.seek(0)
     for start in range(0, rows, encoder.block):
         size = (min(start + encoder.block, rows) - start) * encoder.width * np.dtype(encoder.dtype).itemsize

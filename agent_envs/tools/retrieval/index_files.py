@@ -56,7 +56,7 @@ def load_index(folder: Path) -> IndexFiles | None:
 
 
 def save_index(files: IndexFiles, folder: Path) -> IndexFiles:
-    """Write an index to a folder, whatever other processes do at once, and return it as read from there.
+    """Write an index to a folder, or leave another process's good one; return it as read from there, else as given.
 
     Raises UsageError: the folder cannot be written.
     """
@@ -75,7 +75,7 @@ def save_index(files: IndexFiles, folder: Path) -> IndexFiles:
 def read_manifest(
     folder: Path, about: Mapping[str, Any] | None = None, needed: Iterable[str] = ()
 ) -> dict[str, Any] | None:
-    """Return the manifest of a folder if every file is as it says; None where one is missing or damaged.
+    """Return a folder's manifest if its files, `about` and `needed` are as it says; None otherwise.
 
     Args:
         folder: the folder.
@@ -123,7 +123,7 @@ def install_folder(folder: Path, write: Callable[[Path], dict[str, Any]], good: 
 
 @contextlib.contextmanager
 def building_alone(folder: Path, waiting: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Keep other processes from building the same folder meanwhile; `waiting` is called once if one does already.
+    """Hold the folder's lock, waiting as long as another process has it; `waiting` is called once if so.
 
     Raises UsageError: the cache cannot be written.
     """
@@ -143,7 +143,7 @@ def building_alone(folder: Path, waiting: Callable[[], object] = lambda: None) -
 def opened_or_built(
     folder: Path, opened: Callable[[], T | None], build: Callable[[], T | None], progress: Progress | None
 ) -> T:
-    """Open the index of a folder, or build it while other processes wait.
+    """Return the index that `opened` gives, else the one that `build` makes under a lock; OSError where that is None.
 
     Raises UsageError: the cache cannot be written.
     """
@@ -168,7 +168,7 @@ def unwritable(place: Path, error: OSError) -> UsageError:
 
 
 def _sweep(parent: Path) -> None:
-    """Remove what builds that were killed left behind."""
+    """Remove unfinished builds' folders that are older than a day; an OSError is swallowed."""
     for path in parent.glob(f"{BUILDING}*"):
         with contextlib.suppress(OSError):  # another process sweeps, too
             if time.time() - path.stat().st_mtime > STALE_SECONDS:
@@ -176,7 +176,7 @@ def _sweep(parent: Path) -> None:
 
 
 def _install(temporary: Path, folder: Path, good: Callable[[Path], bool]) -> None:
-    """Move a complete folder into its place; a good one that another process put there first stays."""
+    """Move a complete folder into place; a good one there stays, a damaged one is replaced, failures of that are dropped."""
     try:
         os.rename(temporary, folder)
     except OSError:

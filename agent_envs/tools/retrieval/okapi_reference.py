@@ -37,7 +37,7 @@ class OkapiReference:
         self._engine: Any = BM25Okapi(documents, k1=settings.k1, b=settings.b) if any(documents) else None
 
     def top(self, query: str, top_k: int) -> tuple[list[int], list[float]]:
-        """Return the rows and scores of the best documents whose score is above 0."""
+        """Return rows and rounded scores of the best documents above 0, ties by rising row; [], [] without a query word."""
         counts = query_terms(query, self._stop)
         if self._engine is None or not counts:
             return [], []

@@ -22,7 +22,7 @@ MAX_BYTES = 16_000_000
 
 
 def split_name(name: str) -> tuple[str, str] | None:
-    """Return the style and the endpoint of `search_r1@URL` or `skyrl@URL`, or None where a name names no server.
+    """Return style and endpoint of `search_r1@URL` or `skyrl@URL`; None for another name, UsageError for a wrong URL.
 
     A URL without a path gets `/retrieve`.
 

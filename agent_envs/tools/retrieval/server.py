@@ -40,7 +40,7 @@ METHODS = {"/retrieve": "POST", "/health": "GET"}
 
 
 def check_access(host: str, token: str | None) -> None:
-    """Raise where a server may not be started.
+    """Raise UsageError where others reach the host without a token, or the token is under 32 characters or not ASCII.
 
     Raises UsageError: others reach the host and there is no token, or the token is too short.
     """
@@ -62,7 +62,7 @@ class _Connection(H11Protocol):
         return self.cycle is not None and not (self.cycle.response_complete or self.cycle.more_body)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the clock; with too many connections the longest waiting one is closed."""
+        """Start the clock of 11 s; beyond 512 connections close the one that has waited longest, perhaps this one."""
         super().connection_made(transport)
         self._since = time.monotonic()
         self._close_in(REQUEST_SECONDS + LINGER_SECONDS)
@@ -79,12 +79,12 @@ class _Connection(H11Protocol):
             self._close_in(REQUEST_SECONDS + LINGER_SECONDS)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Keep a half-closed connection open until its answer is sent."""
+        """Note that the client half closed; return True, which keeps the connection open, while its answer is due."""
         self._half_closed = True
         return self._at_work
 
     def on_response_complete(self) -> None:
-        """Close a connection that its client half closed; bound the time of a request or answer still on its way."""
+        """Close a connection that its client half closed; else allow 1 s for the request's rest, 10 s for an unread answer."""
         super().on_response_complete()
         self._since = time.monotonic()
         if self._half_closed:
@@ -224,7 +224,7 @@ class RetrieverServer:
         return {"result": [[wire_document(hit.passage) for hit in hits] for hits in results]}, len(results)
 
     def _check_sender(self, request: Request) -> None:
-        """Refuse a request with a wrong Host, the Origin of another site, or a wrong token (400, 403, 401)."""
+        """Raise HTTPException for not one or a wrong Host, another site's Origin, or a wrong token (400, 403, 403, 401)."""
         hosts = request.headers.getlist("host")
         if len(hosts) != 1:
             raise HTTPException(400, "one Host header is needed")
@@ -264,7 +264,7 @@ class RetrieverServer:
             self._tell(f"{status}, {queries} queries, {1000 * seconds:.1f} ms")
 
     async def log_counts(self) -> None:
-        """Log the last minute's counts; uvicorn calls it once a minute."""
+        """Log the counts since the last call, if there was a request, and begin anew; uvicorn calls it once a minute."""
         with self._lock:
             (requests, searched, refused), self._counts = self._counts, (0, 0, 0)
         if requests:

@@ -103,7 +103,7 @@ class StaticEncoder:
         self._subwords = subwords
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return one vector a text; a text without a word has zeros."""
+        """Return one int8 vector a text, the sum over its pieces scaled to 127; zeros for a text without a word."""
         vectors = np.zeros((len(texts), WIDTH), dtype=np.int8)
         for row, text in enumerate(texts):
             pieces = self._subwords.encode(text)
@@ -125,7 +125,7 @@ class StaticIndex:
         self._worded = self._lengths > 0
 
     def top(self, query: str, top_k: int) -> tuple[list[int], list[float]]:
-        """Return the rows and scores of the most similar passages; none for a query without a word."""
+        """Return rows and rounded scores of the `top_k` most similar passages with words; [], [] for a query without."""
         vector = self._encoder.encode([query[:MAX_QUERY_CHARACTERS]])[0].astype(np.int32)
         length = float(np.sqrt(np.dot(vector, vector)))
         if top_k < 1 or length == 0 or not len(self._vectors):
@@ -137,7 +137,7 @@ class StaticIndex:
 
 
 def best_similar(scores: NDArray[np.float64], top_k: int) -> tuple[list[int], list[float]]:
-    """Return the rows and rounded scores of the best, ties by rising row; a score of -inf is no hit."""
+    """Return the rows and rounded scores of the `top_k` best, ties by rising row; a score of -inf is left out."""
     ranks = np.rint(scores * 10**DECIMALS)
     rows = np.arange(len(ranks))
     if top_k < len(ranks):

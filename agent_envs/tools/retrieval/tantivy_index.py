@@ -45,7 +45,7 @@ class TantivyIndex:
         self.documents: int = self._searcher.num_docs
 
     def top(self, query: str, top_k: int) -> tuple[list[int], list[float]]:
-        """Return the rows and scores of the best documents, by falling score and then rising row; none without words."""
+        """Return rows and rounded scores of the `top_k` best documents, ties by rising row; [], [] without words."""
         counts = query_terms(query, _STOP)
         most = min(top_k + MOST_TIED, self.documents)
         if not counts or top_k < 1 or most < 1:
@@ -122,7 +122,7 @@ def get_tantivy_index(corpus: Corpus, cache_dir: Path | None = None, progress: P
 
 
 def _from_folder(corpus: Corpus, parent: Path, progress: Progress | None) -> TantivyIndex:
-    """Open the corpus's index in its folder, which names corpus, settings and index format; build it where it is missing."""
+    """Open the corpus's index in its folder, which names corpus, settings and format; build it where missing or damaged."""
     version = str(_package().__version__)
     kind = re.search(r"index_format v\d+", version)  # releases that share it read each other's files
     tantivy = kind[0] if kind else version

@@ -39,7 +39,7 @@ class SearchRequest:
 
 
 def read_request(body: bytes) -> SearchRequest:
-    """Parse the body of a request; raises BadRequest where it is not that form, or beyond the limits."""
+    """Parse a request's body, by default 3 passages and no scores; BadRequest for another form or beyond the limits."""
     try:
         value = json.loads(body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -68,7 +68,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def wire_hit(hit: Hit) -> dict[str, Any]:
-    """Return a hit as Search-R1's server sends it."""
+    """Return a hit as Search-R1's server sends it; a score that is not finite becomes 0.0."""
     score = float(hit.score)
     return {"document": wire_document(hit.passage), "score": score if math.isfinite(score) else 0.0}
 
@@ -80,7 +80,7 @@ def wire_document(passage: Passage) -> dict[str, str]:
 
 
 def read_hits(answer: Any, top_k: int, name: str) -> tuple[Hit, ...]:
-    """Return the first `top_k` hits of a server's answer to one query.
+    """Return the first `top_k` hits of a server's answer to one query; EnvFault where the answer has another form.
 
     Raises EnvFault: the answer has another form; the message names the server and what was wrong.
     """
@@ -97,7 +97,7 @@ def read_hits(answer: Any, top_k: int, name: str) -> tuple[Hit, ...]:
 
 
 def _hit(row: Any, where: str, name: str) -> Hit:
-    """Read a hit in either form, with `title` and `text` or with `contents`; a malformed or too long one raises."""
+    """Read a hit with `title` and `text` or with `contents`, its score 0.0 if none; EnvFault if malformed or too long."""
     if not isinstance(row, dict):
         raise _malformed(name, f"{where} is no object")
     document = row.get("document", row)
@@ -117,7 +117,7 @@ def _hit(row: Any, where: str, name: str) -> Hit:
 
 
 def _identity(document: dict[str, Any], title: str, text: str, where: str, name: str) -> str:
-    """Return a document's id, or a digest of its title and text where it has none; a malformed id raises."""
+    """Return a document's id as text, or a digest of title and text where it has none; EnvFault for a malformed id."""
     identity = document.get("id")
     if identity is None:
         return sha256_text(f'"{title}"\n{text}')[:16]

@@ -47,7 +47,7 @@ _LOCK = threading.Lock()
 
 
 def sandbox_version(backend: str, packages: tuple[str, ...] = ()) -> str:
-    """Return the version of a backend as it is installed, with a spec's `packages`: part of every trajectory that used it.
+    """Return a backend's installed version, with a spec's `packages`; UsageError or MissingExtra where it cannot run.
 
     Raises:
         UsageError: no such backend or packages, or it cannot run on this machine.
@@ -58,7 +58,7 @@ def sandbox_version(backend: str, packages: tuple[str, ...] = ()) -> str:
 
 
 def open_sandbox(spec: SandboxSpec = SandboxSpec()) -> Session:  # noqa: B008 - frozen
-    """Return a session with no names in it. Its interpreter is made at once, so that what is missing shows here.
+    """Return a session with no names, its interpreter made at once; UsageError, MissingExtra or EnvFault if it cannot be.
 
     Raises:
         UsageError: no such backend, another version than the spec names, or this system refuses it.
@@ -71,7 +71,7 @@ def open_sandbox(spec: SandboxSpec = SandboxSpec()) -> Session:  # noqa: B008 - 
 
 
 def restore_session(snapshot: SessionSnapshot) -> Session:
-    """Return a session as it was when the snapshot was taken.
+    """Return a session as it was when the snapshot was taken; UsageError if that is damaged or of another version.
 
     Its cells run again with the first new one, unless this process took the snapshot and still has the memory.
 

@@ -108,7 +108,7 @@ class BwrapInterpreter:
         return self._fork_server.alive() and self.process.alive()
 
     def run(self, code: str, limits: Limits) -> ExecResult:
-        """Run a cell (see `Interpreter`); one without the harness's answer ends with the reason of its end."""
+        """Run a cell (see `Interpreter`); without an answer the result says how it ended, EnvFault if killed from outside."""
         self._short_of_memory = out_of_memory_kills()
         watch = Watch(self.process, limits)
         exchange = _CellExchange(self._child, code, limits)
@@ -127,7 +127,7 @@ class BwrapInterpreter:
         )  # fmt: skip
 
     def _end_status(self, watch: Watch) -> tuple[str, str]:
-        """Return status and error of a cell that gave no answer.
+        """Return (status, error) of a cell without an answer: a limit, memory or killed; EnvFault if killed from outside.
 
         Raises:
             EnvFault: the process was killed from outside; code in it has no way to send that signal, not even to itself. It can

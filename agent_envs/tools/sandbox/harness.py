@@ -40,7 +40,7 @@ LATE = (
 
 
 def main() -> None:
-    """Serve until the host closes the socket."""
+    """Stop clocks, import preloads, say ready; then fork or reap as the host orders, and exit when it closes the socket."""
     control = socket.socket(fileno=CONTROL)
     settings = json.loads(control.recv(1 << 16))
     sys.path[:] = [path for path in sys.path if "harness" not in path] + [settings["packages"]]
@@ -164,7 +164,7 @@ def _class_in_front(real: Any, methods: dict[str, Any]) -> Any:
 
 
 def _seed_entropy(seed: int) -> None:
-    """Make the system's entropy a sequence of the seed, wherever Python asks for it."""
+    """Make the system's entropy a sequence of the seed wherever Python asks for it, and seed `random` and loaded numpy."""
     stream = random.Random(f"entropy:{seed}")
     os.urandom = stream.randbytes
     random._urandom = stream.randbytes  # type: ignore[attr-defined]
@@ -242,7 +242,7 @@ class CellSession:
         _write(frame)
 
     def _run(self, code: str, most: int) -> dict[str, str]:
-        """Execute a cell and return status, the value of its last expression, and the error it raised."""
+        """Execute a cell; return status (ok, error, memory), the last expression's cut repr ("" for None), and error line."""
         value = ""
         try:
             tree = ast.parse(code, "<cell>")
@@ -280,7 +280,7 @@ class _OutputStream(io.TextIOWrapper):
 
 
 def _error_line(error: BaseException) -> str:
-    """Return type and message, as the last line of a traceback has them."""
+    """Return an error's type and message in a line, cut at 8,192 characters, as a traceback's last line has them."""
     kind = type(error)
     name = (
         kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"

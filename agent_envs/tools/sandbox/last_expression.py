@@ -123,7 +123,7 @@ def _formatted_end(code: str, at: int, quote: str) -> int | None:
 
 
 def _in_text(code: str, at: int, inside: list[str]) -> int | None:
-    """Take one step in the text of a formatted string, or in the format of a field; return where it leads."""
+    """Take one step in a formatted string's text or a field's format; return where it leads, None for a wrong line break."""
     char = code[at]
     if inside[-1] == "format":
         if char == "}":
@@ -143,7 +143,7 @@ def _in_text(code: str, at: int, inside: list[str]) -> int | None:
 
 
 def _in_field(code: str, at: int, inside: list[str]) -> int | None:
-    """Take one token of the code in a field, pushing a nested formatted string; return where it leads, None for unknown."""
+    """Take one token of a field's code, pushing a nested formatted string; return its end, None for a wrong bracket."""
     token = _TOKEN.match(code, at)
     assert token is not None
     text, end = token.group(), token.end()

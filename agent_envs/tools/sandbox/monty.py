@@ -39,7 +39,7 @@ _library = ""
 
 
 def monty_package() -> Any:
-    """Return the package, in a forked child a new copy of it.
+    """Return the package, in a forked child a new copy; MissingExtra if not installed, EnvFault if it cannot be copied.
 
     Raises:
         MissingExtra: it is not installed.
@@ -58,7 +58,7 @@ def monty_package() -> Any:
 
 
 def monty_version() -> str:
-    """Return name and version of the backend.
+    """Return name and version of the backend; MissingExtra if it is not installed, UsageError for another version.
 
     Raises:
         MissingExtra: pydantic-monty is not installed.
@@ -161,7 +161,7 @@ class MontyBackend:
             raise EnvFault(f"sandbox monty: no worker: {error}") from error
 
     def _workers(self, package: Any) -> Any:
-        """Open the pool of workers at first use; EnvFault if they do not start."""
+        """Return the pool of workers, opened at first use; EnvFault if they do not start."""
         with self._lock:
             if self._pool is None:
                 try:
@@ -229,7 +229,7 @@ class MontyInterpreter:
         return ExecResult(status, printed.text(), value, error, printed.full, cpu_ms)
 
     def _feed(self, code: str, limits: Limits, printed: "_OutputBuffer") -> str:
-        """Run a cell and return the value of its last expression; where that does not parse apart, the cell runs as a whole."""
+        """Run a cell and return its last expression's value as text; "" for None, or where it only parses as a whole."""
         split = split_last(code)
         if split is not None:
             before, last = split
@@ -284,7 +284,7 @@ class _OutputBuffer:
 
 
 def _crash_status(watch: Watch, why: str, short_of_memory: int) -> tuple[str, str]:
-    """Return status and error of a cell whose worker died.
+    """Return (status, error) of a cell whose worker died: a limit, memory or killed; EnvFault if killed from outside.
 
     Args:
         watch: over the cell.

@@ -37,7 +37,7 @@ _ENVIRONMENT = {
 
 @lru_cache(maxsize=8)
 def bwrap_version(packages: tuple[str, ...] = ()) -> str:
-    """Return the versions of all that makes up the backend, and of a spec's further packages; cached.
+    """Return the versions of the backend's parts and further packages, cached; UsageError or MissingExtra if it lacks one.
 
     Raises:
         UsageError: not Linux, a machine without a list of system calls, or no bubblewrap.
@@ -96,7 +96,7 @@ def bwrap_command(packages: tuple[str, ...] = ()) -> tuple[str, ...]:
 
 
 def _standard_library() -> dict[str, str]:
-    """Return the folders of the standard library, each behind its place inside."""
+    """Return {place inside: folder} of the standard library, and of its compiled modules where they lie elsewhere."""
     source = sysconfig.get_path("stdlib")
     place = f"{ROOT}/{sys.platlibdir}/{os.path.basename(source)}"
     folders = {place: source}
@@ -118,7 +118,7 @@ def _emptied_places(mounts: dict[str, str]) -> list[str]:
 
 
 def _packages(more: tuple[str, ...]) -> dict[str, str]:
-    """Return the packages' folders, and those of libraries that come with them, each behind its place inside.
+    """Return {place inside: folder or file} of the packages and their libraries, and of further packages' metadata.
 
     Further packages may ask for the versions of each other, so that their metadata is there, too.
     """
@@ -134,7 +134,7 @@ def _packages(more: tuple[str, ...]) -> dict[str, str]:
 
 
 def _folders(name: str, extra: str) -> dict[str, str]:
-    """Map a package's place in the sandbox to its folder here, with its `.libs`; MissingExtra if it is not installed."""
+    """Return {place inside: folder} of a package, and of its `.libs` if there; MissingExtra if it is not installed."""
     spec = find_spec(name)
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtra(name, extra, "the sandbox bwrap")
@@ -144,7 +144,7 @@ def _folders(name: str, extra: str) -> dict[str, str]:
 
 
 def _libraries(python: str, sources: list[str]) -> dict[str, str]:
-    """Return the shared libraries that this Python and its compiled modules load, each behind its place inside.
+    """Return {place inside: file} of the shared libraries that this Python and its compiled modules load.
 
     The system's loader is asked: it lists what a program would load, without running it, where LD_TRACE_LOADED_OBJECTS is set.
     Lines are `name => path (address)`; the loader itself has a path only, and must stand where programs look for it.

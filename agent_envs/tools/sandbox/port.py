@@ -168,7 +168,7 @@ class SessionSnapshot:
         return cls(spec, cells, _snapshot_digest(spec, cells))
 
     def check(self) -> None:
-        """Refuse a snapshot that is not whole, before anything of it is run.
+        """Raise UsageError for a snapshot that does not match its digest, before anything of it is run.
 
         Raises UsageError: it does not match its digest.
         """
@@ -193,7 +193,7 @@ def _snapshot_digest(spec: SandboxSpec, cells: tuple[SandboxCell, ...]) -> str:
 
 
 def refused(code: str, limits: Limits) -> ExecResult | None:
-    """Return the result of a cell that is not run at all, or None: any text is legal, but not any text is code."""
+    """Return an `error` result for a cell that is too long or holds null bytes or lone surrogates; None if it may run."""
     if len(code) > limits.code_characters:
         return ExecResult("error", error=f"SyntaxError: the code is longer than {limits.code_characters} characters")
     if "\0" in code:

@@ -43,7 +43,7 @@ class Process:
         return not self.ended(0.0)
 
     def ended(self, seconds: float) -> bool:
-        """Wait for its end and return whether it came; a released process counts as ended."""
+        """Wait up to so many seconds for its end (off Linux: none); return whether it came; a released one has ended."""
         if LINUX:
             if self._fd < 0:
                 return True
@@ -143,12 +143,12 @@ class Watch:
             self.end("cpu" if self.cpu_seconds_used() >= self._limits.cpu_seconds else "wall")
 
     def end(self, verdict: str) -> None:
-        """Kill the process for this reason."""
+        """Kill the process and keep the verdict; the first one stays."""
         self.verdict = self.verdict or verdict
         self.process.send(KILL)
 
     def explain(self) -> tuple[str, str]:
-        """Return the status and the error of a run that was ended."""
+        """Return (status, error) of an ended run: output_limit, timeout by processor time, else (any verdict) by wall time."""
         if self.verdict == "output":
             return "output_limit", f"OutputLimit: more than {self._limits.output_bytes} bytes were printed"
         if self.verdict == "cpu":
@@ -167,7 +167,7 @@ class Watchdog:
 
     @contextlib.contextmanager
     def over(self, process: Process, limits: Limits) -> Iterator[Watch]:
-        """Watch a process for as long as the block runs."""
+        """Yield a watch over the process, which is killed at a limit for as long as the block runs."""
         watch = Watch(process, limits)
         entry = (time.monotonic() + watch.pause(), watch)
         with self._changed:

@@ -38,7 +38,7 @@ def record_of(spec: port.SandboxSpec, cells: tuple[port.SandboxCell, ...] = ()) 
 def recorded_cell(
     record: port.SessionSnapshot, code: str, result: port.ExecResult, limits: port.Limits | None = None
 ) -> port.SessionSnapshot:
-    """Return the record as `run_cell(record, code, limits)` leaves it when it gives this result. Runs nothing.
+    """Return the record as `run_cell` leaves it after this result: with the cell, unchanged, or empty if lost; runs nothing.
 
     Raises UsageError: the limits have another memory or recursion than the session.
     """
@@ -54,14 +54,14 @@ def recorded_cell(
 def lasting_cell(
     spec: port.SandboxSpec, code: str, limits: port.Limits, result: port.ExecResult
 ) -> port.SandboxCell | None:
-    """Return the record of a cell that ran; None if it left the session as it was."""
+    """Return the record of a cell that ended `ok` or `error`; None for others, which left the session as it was."""
     if result.status not in port.LASTING:
         return None
     return port.SandboxCell(code, limits if limits != spec.limits else None, result.digest)
 
 
 def cell_limits(spec: port.SandboxSpec, limits: port.Limits | None) -> port.Limits:
-    """Return the limits of one cell: the session's, where none are given.
+    """Return a cell's limits: the session's if None, else those given; UsageError for another memory or recursion.
 
     Raises UsageError: they have another memory or recursion than the session.
     """
@@ -78,7 +78,7 @@ def cell_limits(spec: port.SandboxSpec, limits: port.Limits | None) -> port.Limi
 
 
 def filled(spec: port.SandboxSpec, version: str) -> port.SandboxSpec:
-    """Return a spec with a version and with the backend's memory limit, if it names none.
+    """Return a spec with a version, and the backend's memory limit if it names none; UsageError for a wrong backend or seed.
 
     Raises UsageError: no such backend or packages, or the seed is no whole number.
     """
@@ -90,7 +90,7 @@ def filled(spec: port.SandboxSpec, version: str) -> port.SandboxSpec:
 
 
 def known_backend(name: str, packages: tuple[str, ...] = ()) -> None:
-    """Check the name of a backend, and the packages for it.
+    """Raise UsageError for the name of no backend, or for packages that it cannot have.
 
     Raises UsageError: it is none, or it cannot have them.
     """

@@ -56,7 +56,7 @@ def knows_machine(machine: str | None = None) -> bool:
 
 
 def filter_program(machine: str | None = None) -> bytes:
-    """Return the filter as an array of the kernel's `struct sock_filter`, 8 bytes an instruction.
+    """Return a machine's filter as `struct sock_filter`s, 8 bytes an instruction; KeyError for one without a list.
 
     Raises KeyError: there is no list for this machine.
     """

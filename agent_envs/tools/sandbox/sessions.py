@@ -99,7 +99,7 @@ class Session:
             self._interpreter()
 
     def run(self, code: str, limits: port.Limits | None = None) -> port.ExecResult:
-        """Run a cell; a refused one, and any in a lost session, is answered without being run.
+        """Run a cell; a refused one, and one that finds the session lost, is answered without being run.
 
         Raises EnvFault: the sandbox itself failed; the session is as it was before the cell, and may be asked again.
         """

@@ -137,7 +137,7 @@ def page_of_html(source: str, url: str) -> WebPage:
 
 
 def plain_text(fragment: str, most: int) -> str:
-    """Return the words of a piece of HTML in one line."""
+    """Return the words in the first characters (8 times `most`) of a piece of HTML, one line of `most` at most."""
     reading = _PageReading("")
     reading.read(fragment[: 8 * most])
     return one_line(reading.page().text, most)

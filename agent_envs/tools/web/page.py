@@ -45,7 +45,7 @@ class WebPage:
 
     @classmethod
     def from_json(cls, value: Any) -> "WebPage":
-        """Return the page of a JSON form, which may come from a stranger.
+        """Return the page of a JSON form, which may come from a stranger; ValueError where it is none.
 
         Raises ValueError: it is none; the message says where.
         """

@@ -79,7 +79,7 @@ def _brave_rows(answer: Mapping[str, Any]) -> Any:
 
 
 def _searxng_rows(answer: Mapping[str, Any]) -> Any:
-    """Return SearXNG's results; EnvFault where there are none and an engine did not answer."""
+    """Return SearXNG's results as its answer has them; EnvFault where they are [] and an engine did not answer."""
     rows = answer.get("results")
     if rows == [] and answer.get("unresponsive_engines"):
         raise EnvFault("none of its engines answered")
@@ -107,7 +107,7 @@ def query_as_sent(query: str) -> str:
 
 
 def read_answer(provider: Provider, answer: Any, top_k: int, name: str) -> tuple[Hit, ...]:
-    """Return the first results of an engine's answer whose URL is http(s), each URL once.
+    """Return the first `top_k` results with an http(s) URL, each URL once; EnvFault where the answer has another form.
 
     Raises EnvFault: the answer has another form; the message says where.
     """

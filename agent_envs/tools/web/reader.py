@@ -64,7 +64,7 @@ _PASSING_FAILURES = {
 
 
 def page_of(body: bytes, content_type: str, url: str) -> WebPage:
-    """Return the page that an answer holds; raises Unopenable where it is of no kind of text."""
+    """Return the page of an answer: HTML read, other text bounded; Unopenable for other types and bytes that are no text."""
     kind = content_type.partition(";")[0].strip().lower()
     if not kind:
         kind = "text/html" if body.lstrip()[:1] == b"<" else "text/plain"
@@ -75,7 +75,7 @@ def page_of(body: bytes, content_type: str, url: str) -> WebPage:
 
 
 def decoded(body: bytes, content_type: str, kind: str) -> str:
-    """Return a body as text: by its byte order mark, its header, what it says itself, else UTF-8 or windows-1252.
+    """Return a body as text by byte order mark, header or its own word, else UTF-8 or windows-1252; Unopenable if no text.
 
     Raises Unopenable: its bytes are no text.
     """
@@ -163,7 +163,7 @@ class PageReader(Uncopied):
         )
 
     def read(self, url: str) -> WebPage:
-        """Return a page, or why it could not be opened.
+        """Return a page, or one whose `error` says why it cannot be opened; EnvFault if our own way or recording fails.
 
         Raises EnvFault: our own way into the web failed, or a recording holds no page here.
         """

@@ -109,7 +109,7 @@ class _Engine:
 
 
 def _recorded_hits(answer: Any, top_k: int, name: str) -> tuple[Hit, ...]:
-    """Check recorded results and return them as hits; a malformed recording raises."""
+    """Return recorded results as hits; EnvFault where they are malformed or more than `top_k`."""
     rows = answer.get("results") if isinstance(answer, dict) else None
     if not isinstance(rows, list) or len(rows) > top_k:
         raise providers.malformed(name, "the recording holds no list of results")
@@ -128,7 +128,7 @@ def _recorded_hits(answer: Any, top_k: int, name: str) -> tuple[Hit, ...]:
 
 
 def _split(name: str) -> tuple[str, str] | None:
-    """Return the engine and the endpoint that a name stands for, or None."""
+    """Return an engine and its endpoint, its home without a URL; None for another name, UsageError for a wrong URL."""
     style, at, url = name.partition("@")
     if style not in providers.PROVIDERS:
         return None

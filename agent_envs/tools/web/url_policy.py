@@ -43,7 +43,7 @@ class UrlPolicy:
     private: tuple[tuple[str, int], ...] = ()
 
     def place(self, url: str) -> str:
-        """Return a URL in its normal form, if it may be opened; exempt hosts skip the checks of port and private name.
+        """Return a URL in normal form; Unopenable for its form, a secret, or (exempt hosts apart) a port or private name.
 
         Raises Unopenable: it is none that may be opened, whatever its host resolves to.
         """
@@ -83,7 +83,7 @@ class UrlPolicy:
 
 
 def url_policy_for(private_hosts: Iterable[str]) -> UrlPolicy:
-    """Return the policy that lets some hosts pass.
+    """Return the policy that lets these hosts pass; UsageError for what is neither a host nor host:port.
 
     Args:
         private_hosts: `host` for all of its ports, or `host:port`; an IPv6 address with a port in brackets.
@@ -103,7 +103,7 @@ def url_policy_for(private_hosts: Iterable[str]) -> UrlPolicy:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an IP address is one of the public internet; IPv4 addresses inside IPv6 ones count as themselves."""
+    """Return whether a text is an IP address of the public internet; IPv4 addresses inside IPv6 ones count as themselves."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
