@@ -67,7 +67,7 @@ class _Parser:
         self.place = 0
 
     def sum_of(self, rank: int = 1) -> Tree:
-        """Read operands joined by operators of this rank."""
+        """Read operands joined by operators of this rank or above (1: + and -, 2: * and /), grouped from the left."""
         tree = self.sum_of(2) if rank == 1 else self.atom()
         while _RANK.get(self.tokens[self.place]) == rank:
             operator = self.tokens[self.place]
@@ -112,7 +112,7 @@ def substitute(tree: Tree, places: Sequence[int]) -> Tree:
 
 
 def values(tree: Tree, operands: Sequence[Fraction], results: list[Fraction]) -> Fraction:
-    """Return a tree's value, and append the value of each calculation in it to `results`, its own last.
+    """Return a tree's value; append each calculation's value to `results`, its own last. ZeroDivisionError for x/0.
 
     Raises:
         ZeroDivisionError: a division by zero.
@@ -133,7 +133,7 @@ def values(tree: Tree, operands: Sequence[Fraction], results: list[Fraction]) ->
 
 
 def render(tree: Tree, operands: Sequence[str], outer: int = 0) -> str:
-    """Return a tree as text, with the brackets that it needs and no others."""
+    """Return a tree as text, with only the brackets that it needs: around all of it where its rank is below `outer`."""
     if isinstance(tree, int):
         return operands[tree]
     rank = _RANK[tree[0]]
@@ -148,7 +148,7 @@ def leaves(tree: Tree) -> list[int]:
 
 
 def divisors(tree: Tree, operands: Sequence[Fraction]) -> list[Fraction]:
-    """Return the values that the tree divides by, in order; [] of a leaf."""
+    """Return the values that the tree divides by, operands' divisors first; [] of a leaf; ZeroDivisionError at x/0."""
     if isinstance(tree, int):
         return []
     divided_by = divisors(tree[1], operands) + divisors(tree[2], operands)
@@ -212,7 +212,7 @@ class _Scaling:
         self.top = max(10**digits - 1, *self.numbers)
 
     def grow(self) -> None:
-        """Multiply some of the numbers by one factor; nothing where none may grow."""
+        """Multiply some numbers above 1, drawn at random, by one factor, if order and signs stay; else change nothing."""
         movable = [place for place in self.order if self.numbers[place] > 1]
         if not movable:
             return
@@ -223,7 +223,7 @@ class _Scaling:
             self._accept([n * factor if place in places else n for place, n in enumerate(self.numbers)])
 
     def vary(self) -> None:
-        """Replace one number after the other, the largest first, by another one between its neighbours in size."""
+        """Replace each number, the largest first, by a drawn one between its neighbours; one that finds none stays."""
         for rank in reversed(range(len(self.order))):
             place = self.order[rank]
             number = self.numbers[place]

@@ -30,7 +30,7 @@ class DataRow:
         return UsageError(f"{self.where}: {state}")
 
     def text(self, field: str) -> str:
-        """Return a text, stripped (a whole number counts as one); missing or empty is an error."""
+        """Return a text, stripped (a whole number counts as one); UsageError where it is missing, empty or anything else."""
         value = self.fields.get(field)
         if isinstance(value, str) and value.strip():
             return value.strip()
@@ -43,7 +43,7 @@ class DataRow:
         return self.text(field) if self.fields.get(field) not in (None, "") else ""
 
     def texts(self, field: str, needed: bool = True) -> list[str]:
-        """Return a list of texts (a bare text counts as one); a missing field is an error where it is needed."""
+        """Return a list of texts (a bare text counts as one); [] where it is missing and not `needed`, else UsageError."""
         value = self.fields.get(field)
         if value is None and not needed:
             return []
@@ -108,7 +108,7 @@ def json_list(path: Path) -> Iterator[DataRow]:
 
 
 def table(path: Path) -> Iterator[DataRow]:
-    """Yield the rows of a TSV or CSV file, as its header line decides; UsageError where a line cannot be read."""
+    """Yield the rows of a TSV or CSV file (tabs in the header line decide); UsageError where a line cannot be read."""
     lines = _lines(path)
     # PopQA publishes tabs and Bamboogle commas, each also found under the other ending: the header line decides.
     header = next(lines, "")

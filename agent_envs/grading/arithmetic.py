@@ -56,7 +56,7 @@ class _Sum:
         self.divides = False
 
     def take(self, above: int, below: int) -> None:
-        """Multiply the product by an operand, or divide it; ExpressionError for a division by zero."""
+        """Multiply the open product by above/below, or divide it where a `/` came before; ExpressionError if by zero."""
         if not self.divides:
             self.term *= above
             self.term_below *= below
@@ -68,7 +68,7 @@ class _Sum:
             raise ExpressionError("division_by_zero", "division by zero")
 
     def add(self, sign: int = 1) -> None:
-        """Add the finished product to the total and begin the next one."""
+        """Add the finished product to the total and begin the next one, with the given sign."""
         if self.below == self.term_below:
             self.total += self.term
         else:
@@ -78,7 +78,7 @@ class _Sum:
 
 
 def evaluate(text: str) -> Fraction:
-    """Return the exact value of an expression; raises ExpressionError where it has none; the first reason from the left."""
+    """Return an expression's exact value; ExpressionError where it has none, with the first reason from the left."""
     tokens = _tokens(text)
     outer: list[_Sum] = []
     here = _Sum()
@@ -158,7 +158,7 @@ def _number(token: str) -> tuple[int, int]:
 
 
 def _after_operand(here: _Sum, outer: list[_Sum], tokens: list[str], place: int) -> tuple[_Sum, bool]:
-    """Take the token after an operand; return the sum that goes on and whether an operand must follow."""
+    """Take the token after an operand: return the sum that goes on, and whether an operand must follow; or ExpressionError."""
     token = tokens[place]
     if token == "+":
         here.add()
@@ -180,7 +180,7 @@ def _after_operand(here: _Sum, outer: list[_Sum], tokens: list[str], place: int)
 
 
 def _misplaced_error(tokens: list[str], place: int) -> ExpressionError:
-    """Return the error of a token that cannot stand at its place."""
+    """Return the ExpressionError of a token that cannot stand at its place: `syntax` for a known token, else `bad_token`."""
     token = tokens[place]
     if token[0] in _NUMBER or token == "(":
         return ExpressionError("syntax", f"an operator is missing before {_quote(token)}")

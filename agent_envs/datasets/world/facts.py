@@ -70,7 +70,7 @@ class Facts:
         self._draw_works()
 
     def _make_entity(self, kind: str, row: int) -> Entity:
-        """Make an entity of a kind with a new name; trades of people and companies take turns."""
+        """Make an entity of a kind with a new name; people's and companies' trades go by `row`, other kinds have one noun."""
         namer, rng = self._namer, self.rng
         if kind == "person":
             return Entity(kind, namer.person(), TRADES[row % len(TRADES)])
@@ -87,7 +87,7 @@ class Facts:
         return Entity(kind, namer.organisation(rng.choice(suffixes)), kind)
 
     def _draw_any(self, kind: str, noun: str = "") -> Entity:
-        """Return an entity of a kind, of the wanted noun where there is one."""
+        """Return a random entity of a kind, of the wanted noun where the kind has one, else of any."""
         pool = self.entities[kind]
         if noun:
             pool = [entity for entity in pool if entity.noun == noun] or pool
@@ -122,7 +122,7 @@ class Facts:
             region.facts["governor"] = self._draw_any("person", _LEADERS["region"])
 
     def _seat(self, name: str) -> Entity:
-        """Return a city that an organisation's name does not give away."""
+        """Draw a city with whose name the organisation's does not begin."""
         while True:
             city = self._draw_any("city")
             if not name.startswith(city.name):
@@ -160,7 +160,7 @@ class Facts:
             film.facts["source"] = novels[row % len(novels)]
 
     def hide(self) -> None:
-        """Replace one relation of a third of the entities, 80 at most, by an entity that nothing else mentions."""
+        """Hide a relation of each of a third of the entities, 80 at most: a new entity, mentioned nowhere, is its value."""
         pool = [entity for rows in self.entities.values() for entity in rows]
         for entity in self.rng.sample(pool, min(_MOST_HIDDEN, len(pool) // 3)):
             chained = [row for row in kinds()[entity.kind].chained if row.name in entity.facts and row.name != "spouse"]
@@ -188,7 +188,7 @@ class Teller:
         self._paraphrase = paraphrase
 
     def tell(self, facts: Facts) -> tuple[Passage, ...]:
-        """Return all passages in random order, and note in every entity which of them states what."""
+        """Return all passages in random order, and note in each entity its relations' passages, the hidden one's, too."""
         entities = [entity for rows in facts.entities.values() for entity in rows]
         titles = Counter(entity.name for entity in entities if entity.kind in WORKS)
         drafts: list[tuple[Entity, str, tuple[Relation, ...]]] = []
@@ -213,7 +213,7 @@ class Teller:
         return wordings[int(self._rng.random() * len(wordings))] if self._paraphrase else wordings[0]
 
     def _stated_relations(self, entity: Entity, relations: tuple[Relation, ...]) -> list[Relation]:
-        """Return the relations that an entity's text states: those it has, but for the hidden one; shuffled in paraphrases."""
+        """Return the relations that a text states: those the entity has, but for the hidden one; shuffled with paraphrase."""
         stated = [row for row in relations if row.name in entity.facts and row.name != entity.hidden]
         if self._paraphrase:
             self._rng.shuffle(stated)

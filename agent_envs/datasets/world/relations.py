@@ -86,7 +86,7 @@ def leading_to(kind: str) -> tuple[tuple[str, Relation], ...]:
 
 
 def template_words(more: Iterable[str]) -> list[str]:
-    """Return every word and mark of every wording and of `more`, placeholders left out."""
+    """Return every word and mark of every wording and of `more`, repeats kept, placeholders left out."""
     texts = list(more)
     for kind in kinds().values():
         texts += [*kind.leads, *kind.fillers]

@@ -54,7 +54,7 @@ class EpisodeLimits:
 
 
 def make_reward(name: str, limits: EpisodeLimits, weights: Mapping[str, float] | None = None) -> RewardSpec:
-    """Return the reward of a name.
+    """Return the reward of a name; UsageError for an unknown name or weight, a weight beyond 0 to 10, or any with `art_e`.
 
     Args:
         name: `segmented` or `art_e`.
@@ -105,7 +105,7 @@ def _spec(
     bounds: Mapping[str, tuple[float, float, str]],
     episode: tuple[float, float],
 ) -> RewardSpec:
-    """Return a reward whose terms are read from `values`, which is computed once for each turn."""
+    """Return a reward with a term for each bound, read from `values` (0.0 if absent), computed once for each trajectory."""
     latest: tuple[Trajectory | None, dict[str, float]] = (None, {})  # all terms of a turn come from one reckoning
 
     def value(trajectory: Trajectory, key: str) -> float:
@@ -121,7 +121,7 @@ def _spec(
 
 
 def segmented(trajectory: Trajectory, limits: EpisodeLimits, weights: Mapping[str, float]) -> dict[str, float]:
-    """Return the terms of `segmented` for the newest turn; none while the episode lasts."""
+    """Return the terms of `segmented` for the newest turn; {} unless it ended the episode."""
     ended = ended_of(trajectory)
     if not ended.outcome:
         return {}
@@ -134,7 +134,7 @@ def segmented(trajectory: Trajectory, limits: EpisodeLimits, weights: Mapping[st
 
 
 def _shares(trajectory: Trajectory, ended: Ended, scenario: LegalScenario, limits: EpisodeLimits) -> dict[str, float]:
-    """Return the measures by which an ended episode is paid, shares from 0 to 1; `near_format` goes up to 2."""
+    """Return the measures that pay an ended episode, from 0 to 1, `near_format` up to 2; without gold sections shares are 0."""
     evidence = Evidence.of(trajectory)
     gold = scenario.gold_sections
     retrieved = evidence.hit_ids | evidence.read
@@ -161,7 +161,7 @@ _ART_E_TERMS = {
 
 
 def _art_e(trajectory: Trajectory, limits: EpisodeLimits) -> dict[str, float]:
-    """Return the terms of `art_e` at the end, {} before; the right document is any section that holds the answer."""
+    """Return the terms of `art_e` at the end, {} before: outcome and what adds to it, or a fault's floor and progress."""
     ended = ended_of(trajectory)
     if not ended.outcome:
         return {}

@@ -27,7 +27,7 @@ _DRESSING = frozenset(("overline", "vec", "hat", "bar", "widehat", "overrightarr
 
 
 def related(parts: list[list[Token]], signs: list[str], read: Read, budget: StepBudget) -> tuple[str, MathValue]:
-    """Return the name that a relation gives something, "" if none, and its value.
+    """Read relations by their signs: (the name that gets a value, "" if none; the value); Unreadable where they have none.
 
     Raises:
         Unreadable: it is no relation that has a value here.
@@ -57,7 +57,7 @@ def name_of(tokens: list[Token]) -> str:
 
 
 def _without_subscripts(tokens: list[Token]) -> list[Token]:
-    """Remove subscripts, with all in their braces."""
+    """Return the tokens without subscripts: each `_` and the token or braces behind it."""
     rest: list[Token] = []
     level, skips = 0, False
     for token in tokens:

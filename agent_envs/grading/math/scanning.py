@@ -64,7 +64,7 @@ _MAX_POWER = MAX_DIGITS
 
 
 def scan(text: str) -> list[Token]:
-    """Return the tokens of a text of bounded length."""
+    """Return the tokens of a text; its length is not checked here. Raised and lowered characters become ^{...} and _{...}."""
     plain = _RAISED.sub(lambda run: f"^{{{run.group().translate(vocabulary.RAISED)}}}", text)
     plain = _LOWERED.sub(lambda run: f"_{{{run.group().translate(vocabulary.LOWERED)}}}", plain).translate(
         vocabulary.SIGNS

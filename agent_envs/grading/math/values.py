@@ -155,7 +155,7 @@ def same(left: MathValue, right: MathValue, budget: StepBudget) -> bool:
 
 
 def distinct(items: list[MathValue], budget: StepBudget) -> tuple[MathValue, ...]:
-    """Return the items without those that equal an earlier one."""
+    """Return the items without those that equal an earlier one, in their order."""
     representatives: list[MathValue] = []
     for item in items:
         if not any(same(item, other, budget) for other in representatives):
@@ -178,7 +178,7 @@ def _same_rows(left: tuple[MathValue, ...], right: tuple[MathValue, ...], budget
 
 
 def _same_bags(left: tuple[MathValue, ...], right: tuple[MathValue, ...], budget: StepBudget) -> bool:
-    """Return whether two bags are equal, pairing each value with any equal one, as equality is transitive."""
+    """Return whether two bags are equal in any order, pairing each value with any equal one, as equality is transitive."""
     if len(left) != len(right):
         return False
     rest = list(right)

@@ -48,7 +48,7 @@ def _arrange_as(target: tuple[int, ...]) -> Moves:
 
 
 def optimal(n: int) -> Moves:
-    """Compare along the decision tree with the fewest comparisons in the mean (n <= 5), then swap as little as possible."""
+    """Compare by the plan of fewest comparisons in the mean (n <= 5; beyond, the most even splits), then swap least."""
     pairs: set[knowledge.Pair] = set()
     while (pair := knowledge.next_comparison(n, frozenset(pairs))) is not None:
         yield from _learn(*pair, pairs)
@@ -86,7 +86,7 @@ def merge(n: int) -> Moves:
 
 
 def _merge_sort(items: list[int]) -> Generator[Move, bool | None, list[int]]:
-    """Sort items by merging, yielding each comparison; return them in order."""
+    """Sort items by merging, yielding each comparison; return them in order, as a new list unless fewer than two."""
     if len(items) < 2:
         return items
     left = yield from _merge_sort(items[: len(items) // 2])
@@ -99,7 +99,7 @@ def _merge_sort(items: list[int]) -> Generator[Move, bool | None, list[int]]:
 
 
 def selection(n: int) -> Moves:
-    """Find the first of the items that are left and swap it to the front of them, if it is not there."""
+    """Find the first of the items from each place on, by comparing all, and swap it to that place unless it is there."""
     order = list(range(n))
     for start in range(n - 1):
         best = start
@@ -132,7 +132,7 @@ def network_4(n: int) -> Moves:
 
 
 def earl_star(n: int) -> Moves:
-    """Run EARL*: compare AB, AC, AD, ..., BC, BD, ... but what already follows, then swap as little as possible."""
+    """Run EARL*: compare AB, AC, ..., BC, BD, ... but for what already follows, then swap as little as possible."""
     pairs: set[knowledge.Pair] = set()
     for one, other in combinations(range(n), 2):
         if not {(one, other), (other, one)} & knowledge.closure(pairs):
@@ -141,7 +141,7 @@ def earl_star(n: int) -> Moves:
 
 
 def earl_star_as_printed(n: int) -> Moves:
-    """Run Algorithm 2 as printed (n = 4): a pair of B, C and D is left out only if A lies between the two."""
+    """Run Algorithm 2 as printed (n = 4): a pair of B, C, D is compared only if both are before or both behind A; then swap."""
     pairs: set[knowledge.Pair] = set()
     for other in range(1, n):
         yield from _learn(0, other, pairs)

@@ -18,7 +18,7 @@ MAX_GENERATIONS = 40  # text face: at most 12 and 27
 
 
 def sort_problem(env: str, source: SortingSource, action_space: str, *, reward: str, env_prompt: bool) -> Problem:
-    """Return a sorting problem over a source, whose items each have an action.
+    """Return a sorting problem over a source in an action space's words; UsageError for a bad `env_prompt` or reward.
 
     Args:
         env: name for messages.
@@ -64,7 +64,7 @@ class SortingExpanded(ExpandedActionEnv):
 
 
 def _system(data: SortData, action_space: str, env_prompt: bool) -> str:
-    """Return the system prompt, and where `env_prompt` is set the tools of the kind of task, for an action space."""
+    """Return the system prompt; where `env_prompt` is set with the tools of the task's kind in an action space's words."""
     parts = sections("prompt.md")
     text = parts["system"].template
     if not env_prompt:
