@@ -30,7 +30,7 @@ def flown(statuses: Collection[str]) -> bool:
 
 
 def may_cancel(reservation: Mapping[str, Any], statuses: Collection[str], reason: str = "") -> bool:
-    """Return whether a reservation may be cancelled.
+    """Return whether a reservation may be cancelled: not once flown; else if new, insured for it, business or grounded.
 
     Args:
         reservation: its record.

@@ -110,7 +110,7 @@ def recording_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:
 
 
 def calls_of(rows: Sequence[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
-    """Return calls, numbered, of rows with `name` and `arguments`."""
+    """Return rows with `name` and perhaps `arguments` as calls, numbered call_0, call_1, ..."""
     return tuple(
         ToolCall(f"call_{place}", row["name"], canonical_json(thawed(row.get("arguments", {}))))
         for place, row in enumerate(rows)

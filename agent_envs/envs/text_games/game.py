@@ -163,7 +163,7 @@ class TextGame(TurnEnv):
     def play_game(
         self, game: Game, source: TaskSource, *, max_turns: int | None, reward: str, on_invalid: str, prompt_role: str
     ) -> None:
-        """Set up the rules, the tasks, and the arguments that all games have (see `TextAdapter`); no episode begins yet."""
+        """Set up rules, tasks and the arguments of all games (see `TextAdapter`); UsageError for bad ones; begins nothing."""
         name = type(self).__name__
         self.game, self.source = game, source
         self._limit = 0 if max_turns is None else whole_number(name, "max_turns", max_turns, high=1_000_000)

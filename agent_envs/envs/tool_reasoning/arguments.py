@@ -25,7 +25,7 @@ def check_names(**names: str) -> None:
 
 
 def offered_tools(tools: Sequence[str] | str, searchable: bool) -> tuple[str, ...]:
-    """Return the tools that are offered, in their fixed order; UsageError for an unknown one.
+    """Return the tools offered, in their fixed order (`auto`: python alone unless searchable); UsageError for unknown ones.
 
     Args:
         tools: their names; `auto` leaves search and browse out where there is nothing to search.
@@ -61,7 +61,7 @@ def hosts(value: Any) -> tuple[str, ...]:
 
 
 def check_retriever(name: str) -> None:
-    """Refuse what is neither a retriever nor a search of the web."""
+    """Raise UsageError for what is neither a retriever, nor a server, nor a search of the web."""
     if is_outside(name) or is_retriever(name):
         return
     forms = ", ".join((*RETRIEVERS, *MODEL_FORMS, *REMOTE_FORMS, *WEB_FORMS))
@@ -69,7 +69,7 @@ def check_retriever(name: str) -> None:
 
 
 def where_to_browse(browse: str, offered: tuple[str, ...], retriever: str, here: bool) -> str:
-    """Resolve the argument `browse`: `corpus`, `web`, or "" where it is not offered.
+    """Resolve `browse`: "corpus", "web", or "" where it is not offered; UsageError where search or browse find nothing.
 
     Args:
         browse: the argument.

@@ -207,7 +207,7 @@ class ToolReasoning(TurnEnv):
         self._toolbox: tuple[str, Recording | None, Toolbox] | None = None
 
     def _fill_prompt(self, protocol: str, sandbox: str) -> tuple[str, str]:
-        """Return the prompt before and after the question: lines that begin with @TOOL stand where it is offered."""
+        """Return the prompt before and after the question; a line marked @TOOL stays only where that tool is offered."""
         lines = []
         for line in _PROMPTS[protocol].strip().splitlines():
             tool, _, rest = line.partition(" ")
@@ -264,7 +264,7 @@ class ToolReasoning(TurnEnv):
 
     @property
     def live_service(self) -> str:
-        """The outside service that the next turn may call; "" where all is on this machine, or replayed."""
+        """The outside service that the next turn may call: a search first, then web or reader; "" for none, or in a replay."""
         if self.services.replayed:
             return ""
         settings = self._settings
@@ -287,7 +287,7 @@ class ToolReasoning(TurnEnv):
 
 
 def first_look(env: TurnEnv) -> tuple[Message, ...]:
-    """Return the hits for the question itself, where search is offered, for a policy without a free turn."""
+    """Return a message with the hits for the question itself, for a policy without a free turn; () without search."""
     core = env.unwrapped
     assert isinstance(core, ToolReasoning)
     if SEARCH not in core.offered:

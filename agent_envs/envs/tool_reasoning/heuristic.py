@@ -32,7 +32,7 @@ _WORD = re.compile(r"[a-z]{4}")  # how words begin, so that "found" and "founded
 
 
 def search_and_guess(request: Request) -> str:
-    """Return a program, a search for the next name, or the answer."""
+    """Return a program, a search for the next name, or (and with a prefill) the answer: the output or a guess."""
     talk = FeedbackContext([
         Message(row["role"], str(row["content"]), "policy" if row["role"] == "assistant" else "tool")
         for row in request.messages
@@ -54,7 +54,7 @@ def _program(question: str) -> str:
 
 
 def _guess(talk: FeedbackContext) -> str:
-    """Return a number from the sentence that shares most with the question."""
+    """Return the first number (year, if one is asked for) of the page sentence nearest to the question; UNKNOWN for none."""
     pattern = _YEAR if re.search(r"\byear\b|^When\b", talk.question) else _AMOUNT
     question_words, best, guess = set(_WORD.findall(talk.question.lower())), 0, UNKNOWN
     for sentence in (sentence for _, text in talk.pages for sentence in text.split(". ")):

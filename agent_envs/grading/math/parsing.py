@@ -151,7 +151,7 @@ class _ExpressionParser(TokenReader):
         return negative(value) if sign < 0 else value
 
     def _takes_degree(self) -> bool:
-        r"""Step over `^\circ`, in braces or not, and return True; False, and no step, where it does not stand here."""
+        r"""Step over a degree sign, ^ and \circ, in braces or not, and return True; False, and no step, where there is none."""
         for shape in (["^", "circ"], ["^", "{", "circ", "}"]):
             if [token.text for token in self.tokens[self.place : self.place + len(shape)]] == shape:
                 self.place += len(shape)
@@ -194,7 +194,7 @@ class _ExpressionParser(TokenReader):
         return value
 
     def _proper_fraction(self) -> Quotient:
-        """Read the proper fraction of a mixed number, spaced a/b or \frac; zero, and nothing read, where none stands here."""
+        """Read the proper fraction behind a mixed number's whole part; zero, and nothing read, where none stands here."""
         ahead = self.tokens[self.place : self.place + 7]
         shape = tuple("N" if token.kind == "number" and token.text.isdigit() else token.text for token in ahead)
         length = next((len(proper) for proper in _PROPER if shape[: len(proper)] == proper), 0)

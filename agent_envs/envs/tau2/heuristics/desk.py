@@ -78,7 +78,7 @@ class Desk:
         self.serve(self.kind)
 
     def serve(self, kind: str) -> None:
-        """Take the next step of a wish by its plan; refuse it if the plan is a reason, ask what is wanted without a kind."""
+        """Take the next step of a wish by its plan; refuse if the plan is a reason; ask what is wanted if `kind` is ""."""
         if not kind:
             self.ask("What exactly would you like me to do?")
         plan = self.plans[kind][1]
@@ -95,7 +95,7 @@ class Desk:
         return calls[-1] if calls else None
 
     def say(self, words: str) -> NoReturn:
-        """End the turn with words by raising DeskTurn, after the outcome of a change that was just made."""
+        """End the turn with words by raising DeskTurn; before them the outcome, done or failed, of a change just made."""
         change = self.changed()
         if change and change.failed:
             words = f"{SORRY} that cannot be done: {change.content.removeprefix('Error: ')}. {words}"
@@ -120,7 +120,7 @@ class Desk:
         self.say(question)
 
     def look(self, name: str, *queries: Row, fresh: bool = True) -> list[Any]:
-        """Return a tool's results for the queries, failures left out; raise Act with the calls that are not made yet."""
+        """Return a tool's results for the queries, failures left out; raise Act with the calls (30 at most) not made yet."""
         calls = [self._last_look(name, one, fresh) for one in queries]
         missing = [(name, one) for one, call in zip(queries, calls, strict=True) if call is None]
         if missing:
@@ -128,7 +128,7 @@ class Desk:
         return [call.value for call in calls if call is not None and not call.failed]
 
     def _last_look(self, name: str, query: Row, fresh: bool) -> Called | None:
-        """Return the last call of a tool with just these arguments; None behind a change of the same, if `fresh`."""
+        """Return a tool's last call with just these arguments; None without one or, if `fresh`, after a change of the same."""
         for call in reversed(self.calls):
             if call.name == name and call.arguments == query:
                 return call
@@ -138,7 +138,7 @@ class Desk:
         return None
 
     def propose(self, act: str, name: str, **arguments: Any) -> NoReturn:
-        """Propose a change and end the turn; once the user says yes to just that, raise Act with its call, or close on a no."""
+        """Propose a change, ending the turn; on a yes to just that, or solo, raise Act with its call; on a no, close."""
         proposal = f"{act} {GO_AHEAD}"
         put = bool(self.own) and proposal in self.own[-1][0] and self.own[-1][1] < len(self.user)
         reply = answer(self.user[-1]) if put else None

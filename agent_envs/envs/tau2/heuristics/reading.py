@@ -47,7 +47,7 @@ class Called:
 
 
 def read(request: Request) -> tuple[list[str], list[tuple[str, int]], list[Called]]:
-    """Split a conversation into the user's words, the agent's (each with the count of the former before it), and the calls."""
+    """Split a conversation into the user's words, the agent's (each with the user's count before it), and answered calls."""
     names = frozenset(tool["function"]["name"] for tool in request.tools)
     user, own, calls, waiting = list[str](), list[tuple[str, int]](), list[Called](), list[ToolCall]()
     rows = [row for row in request.messages if row["role"] != "system"]
@@ -111,7 +111,7 @@ def names(text: str) -> list[tuple[str, str]]:
 
 
 def methods_in(text: str, methods: Sequence[Row]) -> list[Row]:
-    """Return the payment methods that a text names, by their last digits or their kind, in its order."""
+    """Return the payment methods that a text names, by last digits or by a kind of which there is one, in the text's order."""
     places = []
     for method in methods:
         alike = sum(one["source"] == method["source"] for one in methods)
