@@ -28,7 +28,7 @@ from agent_envs.envs.tau2.toolkit import World
 
 
 def _settle(world: World, flip: Callable[[World], str], field: str, goal: bool) -> str:
-    """Flip once, and once more if that was the wrong way; return the phone's answer, less its status bar."""
+    """Flip once, and once more if that was the wrong way; return the last answer's first line."""
     text = flip(world)
     if phone(world)[field] != goal:
         text = flip(world)

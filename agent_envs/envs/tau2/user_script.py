@@ -117,7 +117,7 @@ class UserScript:
 
 
 def read_script(row: Mapping[str, Any], where: str = "user_script") -> UserScript:
-    """Read the script in a task's member `user_script`; UsageError for another form, too many entries or no want."""
+    """Read a task's `user_script`; UsageError, naming `where`, for another form, too many entries or no want."""
     try:
         spec = shaped(thawed(row), _SCRIPT, where)
     except SchemaError as error:
@@ -149,7 +149,7 @@ def _facts(rows: Any) -> tuple[Fact, ...]:
 
 
 def _want(row: Mapping[str, Any]) -> Want:
-    """Return a row as a `Want`, with its facts and its check typed."""
+    """Return a row as a `Want`, its facts typed, its check typed or None."""
     check = row["check"]
     if check is not None:
         check = Check(check["tool"], canonical_json(thawed(check["arguments"])), check["passes"])

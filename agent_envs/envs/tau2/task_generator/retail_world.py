@@ -69,7 +69,7 @@ def products(rng: Random) -> dict[str, Record]:
 
 
 def _variants(rng: Random, row: Record, ids: list[str]) -> Record:
-    """Draw a product's variants by item id; the first three are always available."""
+    """Draw a product's 6 or more variants by item id, at different prices; the first three are always available."""
     low, high = row["prices"]
     combinations = list(product(*row["options"].values()))
     sample = rng.sample(combinations, min(len(combinations), rng.randrange(6, _MOST_VARIANTS + 1)))
@@ -86,7 +86,7 @@ def _variants(rng: Random, row: Record, ids: list[str]) -> Record:
 
 
 def _user(rng: Random, person: Person, code: str) -> Record:
-    """Draw a customer with one or two cards, and perhaps a PayPal account and a gift card."""
+    """Draw a customer with one or two cards, and perhaps a PayPal account and a gift card; no orders yet."""
     methods = [_card(rng) for _ in range(rng.choice((1, 1, 2)))]
     if rng.random() < 0.5:
         methods.append({"source": "paypal", "id": f"paypal_{digits(rng, 7)}"})
@@ -110,7 +110,7 @@ def _card(rng: Random) -> Record:
 
 
 def _order(rng: Random, order_id: str, user: Record, goods: dict[str, Record]) -> Record:
-    """Draw an order as it is placed: one to five products, its status, and one payment for all."""
+    """Draw an order as it is placed: one to five products, status, address (mostly the user's), and one payment for all."""
     names, weights = zip(*_STATUSES, strict=True)
     bought = [goods[product_id] for product_id in rng.sample(list(goods), rng.choice((1, 2, 2, 3, 3, 4, 5)))]
     items = [_item(product, rng.choice(list(product["variants"].values()))) for product in bought]
@@ -150,7 +150,7 @@ def _ship(order: Record, tracking_id: str) -> None:
 
 
 def _finish(rng: Random, order: Record, user: Record, goods: dict[str, Record]) -> None:
-    """Add the members that an order has by its status: a refund, a return, an exchange or changed items."""
+    """Add, in place, what an order has by its status: a refund, return, exchange or changed items; nothing for others."""
     paid = order["payment_history"][0]
     if order["status"] == "cancelled":
         order["cancel_reason"] = rng.choice(("no longer needed", "ordered by mistake"))

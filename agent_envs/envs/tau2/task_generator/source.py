@@ -46,7 +46,7 @@ def members(split: str, count: int) -> range:
 
 @lru_cache(maxsize=24)
 def generated_domain(name: str, compat: str = "tau2-1.0.1", world: int = 0) -> Domain:
-    """Return a domain over one of its generated worlds (`compat` "tau2-1.0.1" or "fixed"), made once per process.
+    """Return a domain over a generated world, cached, facts told by value; UsageError for an unknown domain or `compat`.
 
     Numbers are told by value, whatever `compat` says.
     """

@@ -41,7 +41,7 @@ class Step:
 
 
 def plan(request: Request) -> tuple[Step, ...]:
-    """Return the steps of a request: a look at what it rests on, a look at what it changes, if any, and the call."""
+    """Return a request's steps: a look at its condition, a look at its switch (only set if the other way), and the call."""
     if request.look and request.look != "location":
         steps = plan(replace(request, look="", told="{}", shows=""))
         return (Step(request.look, request.told), replace(steps[0], when=request.shows), *steps[1:])
@@ -72,7 +72,7 @@ def due(steps: tuple[Step, ...], content: str) -> tuple[Step, ...]:
 
 
 def report(tool: str, content: str, label: str = "") -> str:
-    """Put a tool's answer into the user's words; with a label, that line of it alone. "It shows nothing." for none."""
+    """Put a tool's answer into the user's words; with a label, those lines alone if there. "It shows nothing." for none."""
     matches = [line for line in content.split("\n") if label and line.startswith(label)]
     text = "\n".join(matches) or content
     for icon, words in _ICONS:

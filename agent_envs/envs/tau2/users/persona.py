@@ -69,7 +69,7 @@ _TYPABLE = re.compile(r"[a-z]{5,}")
 
 
 def persona_of(spec: str | Mapping[str, Any], own: str = "plain") -> Persona:
-    """Return the persona of a name or of a mapping of knobs.
+    """Return the persona of a name ("task": `own`) or of knobs over "like"; UsageError for an unknown name, knob or value.
 
     Args:
         spec: a name; "task" for the script's own; or knobs that differ from those of the name in its member "like".
@@ -119,7 +119,7 @@ def swapped(value: str, random: Random) -> str:
 
 
 def mistyped(text: str, share: float, random: Random, spared: frozenset[str] = frozenset()) -> str:
-    """Return a text with letters of a share of words swapped; names, values, short and `spared` (small) ones stay."""
+    """Return a text with letters swapped in a share of words; short ones, names and `spared` (in small letters) stay."""
 
     def typed(match: re.Match[str]) -> str:
         """Return a word with two neighbouring letters swapped, or as it is."""
