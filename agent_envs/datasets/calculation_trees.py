@@ -92,7 +92,7 @@ class _Parser:
 
 
 def parse(text: str) -> tuple[Tree, list[Fraction]]:
-    """Return the tree of an expression of numbers, `+ - * /` and brackets, and its operands in order.
+    """Return an expression's tree and its operands in order; ValueError for any other text, a sign before a number included.
 
     Raises:
         ValueError: the text is something else (a sign before a number, too).
@@ -186,7 +186,7 @@ def _problem(chain: Chain, numbers: list[int]) -> WordProblem:
 
 
 def _signs(chain: Chain, numbers: list[int]) -> list[tuple[int, bool]] | None:
-    """Return (sign, whole) of every value in the calculation, or None where a value is too large or does not exist."""
+    """Return (sign, whole) of each calculation's value; None where one is too large or divides by zero."""
     operands = [Fraction(number) for number in numbers]
     results: list[Fraction] = []
     try:
@@ -245,7 +245,7 @@ class _Scaling:
         return self.rng.randint(max(low, 10 ** (size - 1)), min(high, 10**size - 1))
 
     def _stride(self) -> int:
-        """Return a step by which numbers can be moved while divisions stay exact; 1 where that step exceeds the top."""
+        """Return the least common multiple of all divisors, by which numbers can be moved; 1 where that exceeds the top."""
         operands = [Fraction(number) for number in self.numbers]
         divided_by: list[Fraction] = []
         for tree in self.chain.trees:

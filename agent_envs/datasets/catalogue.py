@@ -39,7 +39,7 @@ def download_path(name: str, file: Published) -> Path:
 
 
 def recorded_sha256(path: Path) -> str | None:
-    """Return the digest that the first download noted for a file, or None; UsageError where the note is damaged."""
+    """Return the digest that a file's first download noted; None without a note; UsageError where the note is damaged."""
     try:
         sha256 = json.loads((path.parent / "sha256.json").read_bytes()).get(path.name)
     except FileNotFoundError:
@@ -141,7 +141,7 @@ def find_questions(name: str, split: str) -> Path:
 
 
 def available_splits(name: str) -> tuple[str, ...]:
-    """Return the splits that can be loaded now, in the order train, dev, test; of a mixture those of all, of a file test."""
+    """Return the splits that can be loaded now, as train, dev, test; of a mixture those of all members, of a file "test"."""
     if name in MIXTURES:
         common = [available_splits(member) for member in MIXTURES[name].members]
         return tuple(split for split in SPLITS if all(split in splits for splits in common))
@@ -225,7 +225,7 @@ def find_problems(name: str, split: str) -> Path:
 
 
 def find_corpus(name: str = "auto") -> Path:
-    """Return the path of a corpus: `sample` (also `auto`), `wiki-18`, or a file's path, not checked; DataMissing if absent.
+    """Return the path of a corpus: `sample` (or `auto`), `wiki-18`, or a file's path, unchecked; DataMissing, or UsageError.
 
     Raises:
         DataMissing: it is not on this machine; the message says where it was looked for and how to get it.

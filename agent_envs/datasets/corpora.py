@@ -165,7 +165,7 @@ class FileCorpus(Uncopied):
         raise self._refusal(where, fields)
 
     def _refusal(self, where: str, fields: Mapping[str, Any]) -> UsageError:
-        """Build the error for a row that is no passage; it recognises a question file."""
+        """Return the UsageError for a row that is no passage; it says so if the file seems one of questions."""
         keys = ", ".join(sorted(fields))
         if _QUESTION_KEYS & set(fields):
             return UsageError(f"{self.path} is a question file, not a corpus ({where} has the keys {keys})")

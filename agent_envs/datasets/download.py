@@ -63,7 +63,7 @@ class Transfer:
         self.progress = progress
 
     def run(self) -> None:
-        """Complete the part, resuming an earlier run's, under a lock; EnvFault says how to resume, one final empties it."""
+        """Complete the part under a lock, resuming an earlier run's; EnvFault if it fails (one final drops an empty part)."""
         try:
             with self.part.open("ab") as file, httpx.Client(timeout=TIMEOUT_SECONDS) as client:
                 if not try_lock(file):
@@ -314,7 +314,7 @@ def _get_corpus(name: str, progress: Progress | None) -> Path:
 def get(
     name: str, split: str = "", progress: Progress | None = None, *, source: Literal["hub", "official"] = "hub"
 ) -> Path:
-    """Get a split of a data set, or a corpus, into the cache, and return its file (of a mixture: the folder of both).
+    """Get a split or a corpus into the cache and return its file, of a mixture its folder; UsageError for none, or EnvFault.
 
     What is there and intact is not transferred again; what is there and damaged is replaced.
 

@@ -100,7 +100,7 @@ def _calculations(solution: str) -> list[_Calculation]:
 
 
 def _hides_a_number(question: str, numbers: tuple[int, ...], operands: list[Fraction]) -> bool:
-    """Return whether an operand may have been meant as something else than the question's number that it equals."""
+    """Return whether an operand may mean something else than the number: a number word, a fraction, or used more than once."""
     used = set(operands)
     for word in _WORD.findall(question.lower()):
         if used & (_IMPLIED_VALUES.get(word, frozenset()) | _IMPLIED_VALUES.get(word.removesuffix("s"), frozenset())):
@@ -151,7 +151,7 @@ def _contributing_numbers(trees: tuple[Tree, ...], count: int) -> set[int]:
 
 
 def _fingerprint(trees: tuple[Tree, ...], count: int) -> tuple[Fraction, ...]:
-    """Return the last result for two sets of other numbers: equal for readings that are the same calculation."""
+    """Return the last result for each of some fixed sets of other numbers: equal for readings that calculate alike."""
     results = []
     for probe in _PROBES:
         operands = [Fraction(probe + place * place * 31, 7 + place) for place in range(count)]

@@ -80,7 +80,7 @@ def _hotpotqa(row: DataRow) -> Draft:
 
 
 def _musique(row: DataRow) -> Draft | None:
-    """Read a row of MuSiQue, or None if it is unanswerable; its id names the kind of hops."""
+    """Read a row of MuSiQue; None if it is unanswerable. An id that names hops gives the label "type"."""
     if row.fields.get("answerable") is False:
         return None
     identity = row.text("id")
@@ -205,7 +205,7 @@ def _unwrap(text: str) -> str:
 def read_file(
     path: Path | str, format: str | None = None, *, dataset: str, split: str, only: str = "", labels: Labels = ()
 ) -> Reading:
-    """Read a question file as questions, its format and how many rows were unanswerable; UsageError for a bad row or format.
+    """Read a question file as questions, format and number of unanswerable rows; DataMissing, or UsageError for a bad one.
 
     Args:
         path: the file.

@@ -46,7 +46,7 @@ def _draft(text: str, answer: str, identity: str = "", labels: dict[str, str] | 
 
 
 def _gsm8k(row: DataRow) -> Draft | None:
-    """Read a row of GSM8K: the answer stands behind #### in its solution; UsageError without it."""
+    """Read a row of GSM8K, never None: the answer stands behind #### in its solution; UsageError without it."""
     solution = row.text("answer")
     answer = without_thousands(solution.rpartition("####")[2].strip())
     if "####" not in solution:
@@ -63,7 +63,7 @@ def _boxed_answer(row: DataRow) -> str:
 
 
 def _math(row: DataRow) -> Draft | None:
-    """Read a row of MATH: its answer, else its solution's last box; UsageError without either."""
+    """Read a row of MATH, never None: its answer, else its solution's last box; UsageError without either."""
     labels = {
         "subject": row.optional("subject") or row.optional("type"),
         "level": row.optional("level").removeprefix("Level").strip(),
@@ -72,7 +72,7 @@ def _math(row: DataRow) -> Draft | None:
 
 
 def _aime(row: DataRow) -> Draft | None:
-    """Read a row of AIME; UsageError where the answer is no whole number from 0 to 999."""
+    """Read a row of AIME, never None; UsageError where the answer is no whole number from 0 to 999."""
     answer = _boxed_answer(row)
     if not (answer.isascii() and answer.isdigit() and len(answer) <= 3):
         raise row.fail("answer", f"a whole number from 0 to 999, not {answer[:40]!r}")
@@ -111,7 +111,7 @@ def _hle(row: DataRow) -> Draft | None:
 
 
 def _xbench(row: DataRow) -> Draft | None:
-    """Read a row of xBench; UsageError if the file is still encoded."""
+    """Read a row of xBench, never None; UsageError if the file is still encoded."""
     question = row.text("prompt")
     if _ENCODED.fullmatch(question):
         raise UsageError(

@@ -107,7 +107,7 @@ def evaluate(text: str) -> Fraction:
 
 
 def literals(text: str) -> tuple[Fraction, ...]:
-    """Return the numbers that are written in a text of numbers, operators and brackets, in order; a sign is no part of one.
+    """Return the numbers written in a text of numbers, operators and brackets, in order, unsigned; or raise ExpressionError.
 
     The order of the tokens need not be sound ("12+" has one number).
 
@@ -125,7 +125,7 @@ def literals(text: str) -> tuple[Fraction, ...]:
 
 
 def number_text(value: Fraction) -> str:
-    """Return an integer without a point, anything else with three decimals, rounded half to even and exactly.
+    """Return an integer without a point, any other value with three decimals, rounded half to even; zero without a sign.
 
     What rounds to zero is "0.000", never "-0.000"; what rounds to an integer keeps its decimals ("3.000"), so that a text
     without a point is always exact.

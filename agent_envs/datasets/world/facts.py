@@ -94,7 +94,7 @@ class Facts:
         return self.rng.choice(pool)
 
     def _draw_people(self) -> None:
-        """Draw each person's dates, places and spouse; a teacher is always older, so that chains have an end."""
+        """Draw, in place, each person's dates, places and spouse (of some); a teacher is always older, so that chains end."""
         rng, people = self.rng, self.entities["person"]
         years = sorted(rng.randint(FIRST_YEAR, LAST_YEAR - 60) for _ in people)
         order = rng.sample(people, len(people))
@@ -111,7 +111,7 @@ class Facts:
                 order[other].facts["spouse"] = order[one]
 
     def _draw_places(self) -> None:
-        """Draw each city's region, year and mayor; the first cities are the regions' capitals, and regions get governors."""
+        """Draw, in place, each city's region, year and mayor; the first cities are regions' capitals, regions get governors."""
         rng, regions, cities = self.rng, self.entities["region"], self.entities["city"]
         for row, city in enumerate(cities):
             city.facts["region"] = regions[row] if row < len(regions) else rng.choice(regions)
@@ -129,7 +129,7 @@ class Facts:
                 return city
 
     def _draw_organisations(self) -> None:
-        """Draw each organisation's seat, year and heads; a company's year follows from its founder's birth."""
+        """Draw, in place, each organisation's seat, year and heads; a company's year follows from its founder's birth."""
         rng = self.rng
         for kind in ("company", "university", "museum"):
             for entity in self.entities[kind]:
@@ -144,7 +144,7 @@ class Facts:
             university.facts["rector"] = self._draw_any("person", _LEADERS["university"])
 
     def _draw_works(self) -> None:
-        """Draw each work's maker, year and house, and the novel behind each film."""
+        """Draw each work's maker, year (by the maker's birth) and house, and the novel behind each film; in place."""
         for kind in WORKS:
             for work in self.entities[kind]:
                 maker = self._draw_any("person", _MAKERS[kind])
@@ -220,7 +220,7 @@ class Teller:
         return stated
 
     def _long_text(self, entity: Entity, kind: Kind) -> str:
-        """Write the passage of an entity: a lead, a sentence for each stated relation, and fillers where these are few."""
+        """Write an entity's passage: a lead, a sentence for each stated relation; fillers and a closing where these are few."""
         stated = self._stated_relations(entity, kind.relations)
         subjects = (_short_name(entity), f"the {entity.noun}")
         sentences = [self._pick(kind.leads).format(n=entity.name, k=entity.noun)]
@@ -238,7 +238,7 @@ class Teller:
         return self._pick(CLOSINGS).format(n=entity.name)
 
     def _short_text(self, entity: Entity, kind: Kind, relations: tuple[Relation, ...]) -> str:
-        """Write a short passage of an entity about one or two relations, with no paraphrase."""
+        """Write a short passage on an entity's one or two relations, in first wordings; where none is stated, on its kind."""
         stated = self._stated_relations(entity, relations)
         if not stated:
             return f"{entity.name} is a {entity.noun}. {self._close(entity)}"

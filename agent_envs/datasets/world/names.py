@@ -80,7 +80,7 @@ class Namer:
                 return f"{given_name} {surname}"
 
     def city(self) -> str:
-        """Draw a new city's name, one word: of the list in a closed world, else coined."""
+        """Draw a new city's name, one word, from the list in a closed world (IndexError once used up), else coined."""
         while True:
             name = self._towns.pop() if self._closed else self._coin(3)
             if self._claim(name):

@@ -62,7 +62,7 @@ class Kind:
 
 @cache
 def kinds() -> dict[str, Kind]:
-    """Return every kind of entity by name, read once."""
+    """Return every kind of entity by name, read from the package's table once, cached."""
     table = json.loads(files(__package__).joinpath("wordings.json").read_text("utf-8"))
     by_name = {}
     for name, row in table.items():

@@ -63,7 +63,7 @@ class DiscreteActions(TurnWrapper):
         return self._features(), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take the expanded action of that id and return numeric observation and the rest; UsageError unless a whole number."""
+        """Take the expanded action of that id; return observation, reward, ends and info; UsageError if no whole number."""
         try:
             number = index(action)
         except TypeError:

@@ -95,7 +95,7 @@ class ExpandedActionEnv(TurnEnv):
         return ""
 
     def legal_actions(self) -> tuple[int, ...]:
-        """Return the ids of the expanded actions that are legal now, in order: in language mode `end` and the open routes."""
+        """Return the ids of the actions legal now, rising: in language `end` and the open routes, else the environment's."""
         state: ExpandedState = self.episode.state
         if state.active == LANGUAGE:
             routes = enumerate(self.environments, start=1)
@@ -205,7 +205,7 @@ def both_faces(
     limits: Mapping[str, int],
     choices: Mapping[str, Any],
 ) -> tuple[Any, Any]:
-    """Return the classes NAME and NAMEExpA, which play the tasks of a source as text and with expanded actions.
+    """Return two classes NAME and NAMEExpA, which play the tasks of a source as text and with expanded actions.
 
     Their constructors take, by keyword, what the source takes, the choices of the problem, a limit and `render_mode`; NAME's
     takes `protocol`, too.

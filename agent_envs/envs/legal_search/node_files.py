@@ -32,7 +32,7 @@ def read_nodes(path: Path, name: str) -> Library:
 
 
 def make_library(name: str, sections: Iterable[Section], where: str) -> Library:
-    """Return a library; sections that make no tree are a UsageError that names the file."""
+    """Return sections as a library; UsageError, naming the file, where they make no tree."""
     try:
         return Library(name, sections)
     except ValueError as error:

@@ -58,7 +58,7 @@ def results(hits: Sequence[Hit], query: str, size: int) -> str:
 
 
 def _short_place(title: str) -> str:
-    """Return a place in the hierarchy; of one over 300 characters the last levels, behind "..."."""
+    """Return a place in the hierarchy unchanged; of one over 300 characters its last levels, behind "... > "."""
     if len(title) <= _PLACE:
         return title
     end = title[-_PLACE:]
@@ -74,7 +74,7 @@ class SectionPage:
 
 
 def page_of(library: Library, section: Section, number: int, size: int) -> SectionPage | None:
-    """Return a page of a section from 1, or None where it has no such page."""
+    """Return a section's page of a number, from 1, with its ID, place and parent; None where it has no such page."""
     pages = _pages(library, section.id, size)
     if not 1 <= number <= len(pages):
         return None

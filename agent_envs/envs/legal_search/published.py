@@ -267,7 +267,7 @@ def _dc_code(library: Library, files: tuple[tuple[Path, int, int], ...]) -> Rows
 
 
 def unsound(row: LegalRow, library: Library) -> str:
-    """Return why a templated question is unsound (its citations, a heading not unique); "" where it is sound.
+    """Return the fault of a question made by a template (its citations, a heading not unique); "" where it is sound.
 
     The template says that a section refers to exactly one other, and names places by their headings alone; neither need hold.
     """
@@ -342,7 +342,7 @@ def _benchmark(path: Path, size: int, changed_ns: int) -> BenchmarkSource:
 
 
 def _question(row: DataRow) -> LegalRow:
-    """Return a row of a question file as a question."""
+    """Return a row of a question file as a question; UsageError where a field is missing."""
     return LegalRow(
         id=row.text("id"),
         split=row.text("split"),
@@ -356,7 +356,7 @@ def _question(row: DataRow) -> LegalRow:
 
 
 def without(library: Library, removed: frozenset[str]) -> Library:
-    """Return a library without some of its sections and all below them; raises UsageError where one of them is not in it."""
+    """Return a library without some sections and all below; UsageError where one of them is not in it."""
     lost = sorted(removed - library.sections.keys())
     if lost:
         raise UsageError(f"library {library.name}: there is no section {lost[0]!r} to take out")

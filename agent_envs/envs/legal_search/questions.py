@@ -179,7 +179,7 @@ class StatuteAsker:
         return turn + timedelta(days=self._rng.randint(-1200, 1200))
 
     def _amount(self, rule: Rule, facts: CaseFacts) -> QuestionDraft:
-        """Draw a question for the amount of a rule in a case."""
+        """Draw a question for a rule's amount in a case; its answers are the amount's accepted forms."""
         trail = trace_rule(self._law, rule, facts)
         question = self._rng.choice(rule.kind.asks(self._wording))
         text = self._put(facts, question)
@@ -239,7 +239,7 @@ class StatuteAsker:
         )
 
     def _term(self, chapter: Chapter) -> QuestionDraft:
-        """Draw a question for the term that a chapter's definitions give to a description."""
+        """Draw a question for the term that a chapter's definitions give to a description; its heading is right, too."""
         trade, trail = chapter.trade, Trail()
         words = f"{chapter.province} {trade.heading} Definitions"
         trail.read(chapter.definitions_id, "a", query=words, removable=True)

@@ -109,7 +109,7 @@ def _spec(
     latest: tuple[Trajectory | None, dict[str, float]] = (None, {})  # all terms of a turn come from one reckoning
 
     def value(trajectory: Trajectory, key: str) -> float:
-        """Return one term of a trajectory's newest turn."""
+        """Return one term of a trajectory's newest turn, 0.0 where it has none; the values are computed once."""
         nonlocal latest
         cached = latest  # taken once: threads that share the spec may replace it
         if cached[0] is not trajectory:
@@ -191,7 +191,7 @@ def metrics(trajectory: Trajectory) -> dict[str, float]:
 
 
 def _metrics(trajectory: Trajectory) -> Iterator[tuple[str, float]]:
-    """Yield metrics: 1 for the episode's outcome, the share of gold that was hit, searches, reads, the judge's agreement."""
+    """Yield metrics: 1 for the outcome, else 0; gold found (if any), searches, reads, and the judge's agreement (if judged)."""
     ended, evidence = ended_of(trajectory), Evidence.of(trajectory)
     for name in ("abstained", "wrong", "out_of_turns", "format_error"):
         yield name, float(ended.outcome == name)

@@ -259,7 +259,7 @@ def _refer(rng: random.Random, law: Law) -> None:
 
 
 def _amendment(rng: random.Random, rule: Rule) -> Amendment:
-    """Draw another amount for a rule from a day on, sometimes later for those who were licensed before a day."""
+    """Draw another amount for a rule from a day on; for some rules later for those licensed before a day."""
     value = rng.choice([value for value in rule.kind.values if value != rule.value])
     amendment = Amendment(value, _day(rng, 2015, 2019))
     if rng.random() < _LATER:

@@ -139,7 +139,7 @@ def _general_chapters(writer: StatuteWriter) -> list[tuple[str, Rows]]:
 
 
 def _chapter_rows(writer: StatuteWriter, chapter: Chapter) -> Rows:
-    """Return (heading, text) of a chapter's sections: definitions, then each rule."""
+    """Return (heading, text) of a chapter's sections: its definitions, then each rule, in lettered paragraphs."""
     trade, (low, high) = chapter.trade, chapter.bounds
     lines = [
         writer.says("meaning", noun=trade.noun, means=trade.means),

@@ -210,7 +210,7 @@ def _without_doubles(sources: list[str]) -> tuple[str, ...]:
 
 
 def citable(section_id: str) -> bool:
-    """Return whether a read and a citation of an ID are read back as they were written, in both styles."""
+    """Return whether an ID, read and cited, is read back as it was written, in the style `tags`."""
     if not any(
         mark in section_id for mark in ";<["
     ):  # without these nothing in it ends a tag or a citation, or is a suffix

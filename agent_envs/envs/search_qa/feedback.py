@@ -103,7 +103,7 @@ def _query(text: str) -> str:
 
 
 def _spoken_of(name: str) -> re.Pattern[str]:
-    """Return the pattern of a name without accents: its first word, up to two others or its own, its last; or its one word."""
+    """Return the pattern of a name without accents: its first and last word, up to two words (or its own count) between."""
     words = re.findall(r"\w+", _without_accents(name)) or [""]
     if len(words) == 1:
         return re.compile(rf"\b{words[0]}\b")

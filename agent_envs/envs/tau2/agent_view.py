@@ -119,7 +119,7 @@ class SideView:
         return f"This turn could not be read: {reason}.{form}{task}"
 
     def news(self, before: Dialogue, after: Dialogue) -> tuple[Message, ...]:
-        """Return what the side observes of the lines since `before`, not its own words, and a note on the ending if untold."""
+        """Return the lines since `before` as the side observes them, without its own words, and a note on the ending."""
         messages = tuple(self._messages(seen_by(after, self.side, len(before.lines)), own=False))
         # The words with which the other side stops say enough.
         explains_end = bool(messages) and messages[-1].role == "user" and after.ended in ("user_stop", "agent_stop")

@@ -202,7 +202,7 @@ def _offer(flight: dict[str, Any], date: str, shown_date: str | None) -> Record 
 
 
 def _flights_between(world: World, origin: str | None, destination: str | None) -> list[dict[str, Any]]:
-    """Return the flights from one airport to another in file order; None stands for any airport."""
+    """Return the flights from one airport to another, in file order; None for either stands for any."""
     flights = list(world.agent.rows("flights"))
     if origin is not None:
         flights = [flight for flight in flights if flight["origin"] == origin]

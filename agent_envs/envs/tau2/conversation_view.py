@@ -164,7 +164,7 @@ class _ViewBuilder:
             yield ViewEntry(participant, "change", record, text, turn=turn, mark=self._mark(diffs))
 
     def _mark(self, diffs: list[Difference]) -> str:
-        """Return how many differences are expected ones: "as expected", "2 of 3 as expected", "" for none or if unknown."""
+        """Return the number of differences that are expected ones, as "as expected" or "2 of 3 as expected"; "" for none."""
         if self.expected is None:
             return ""
         fit = sum(item.stands_in(self.domain, self.expected) for item in diffs)
@@ -185,7 +185,7 @@ class _ViewBuilder:
             yield from self._judge(self.full, self.criteria, score_of(self.episode.turns[-1]).get(f"{NL_ASSERTION}*"))
 
     def _db_checks(self, counts: bool) -> Iterator[ViewCheck]:
-        """Yield checks of the expected changes of the databases, and of changes that were not expected; none if unknown."""
+        """Yield checks of each expected change of the databases, and of each change beside them; none where unknown."""
         world, expected = self.dialogue.world, self.expected
         if expected is None:
             return

@@ -132,7 +132,7 @@ class View:
         return merged
 
     def edit(self, table: str, key: str) -> Record:
-        """Return this call's own copy of a record, to be changed in place; asking again gives the same one.
+        """Return this call's own copy of a record, to be changed in place, the same each time; KeyError without a record.
 
         Raises KeyError: there is no such record.
         """

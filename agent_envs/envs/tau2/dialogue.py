@@ -93,7 +93,7 @@ class Dialogue:
 
 
 def recording_of(rows: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:
-    """Return the lines of a recording: rows of `sender`, and `text` or `calls` (each with `name` and `arguments`).
+    """Return a recording's rows (`sender`, `text`, `calls`) as lines; UsageError for another form, or where one says nothing.
 
     Raises UsageError: the rows are something else, or one says nothing; the message names the place.
     """

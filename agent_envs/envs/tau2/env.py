@@ -198,7 +198,7 @@ class Tau2Env(TurnEnv):
         return entry[1]
 
     def _begin(self, task: Task, key: str) -> tuple[Dialogue, tuple[Message, ...]]:
-        """Return the conversation at the policy's first turn and its messages; a chat model's opening is shared by a group."""
+        """Return the conversation at the policy's first turn, and its messages; a group shares a chat model's opening."""
         public, start = self.opened(task)
         seed = -1 if self._seed is None else int(self._seed)
         start_key = digest(["start", task.digest, seed])[:16]

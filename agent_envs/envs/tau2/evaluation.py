@@ -188,7 +188,7 @@ def _assertion_verdicts(domain: Domain, world: DomainState, criteria: Criteria) 
 
 
 def _judge_each(expectations: tuple[str, ...], lines: tuple[Line, ...], judging: Judging) -> tuple[bool, ...]:
-    """Return the judge's verdict on each expectation, each asked at a call site of its own."""
+    """Return the judge's verdict on each expectation, asked one by one at call sites of their own; EnvFault if it fails."""
     conversation, verdicts = transcript(lines), []
     for place, expectation in enumerate(expectations):
         # Two places each: a judge may ask a second time.

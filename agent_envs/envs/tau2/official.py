@@ -46,7 +46,7 @@ def official_folder() -> Path:
 
 
 def official_bytes(path: str) -> bytes:
-    """Return a published file's content, checked, by its path ("domains/retail/policy.md").
+    """Return a published file's content, checked, by its path ("domains/retail/policy.md"); UsageError, or DataMissing.
 
     Raises:
         DataMissing: the file is not there.
@@ -58,7 +58,7 @@ def official_bytes(path: str) -> bytes:
 
 
 def _read(file: Path, blob: str) -> bytes:
-    """Return a published file's content; raises DataMissing without it, and UsageError where its checksum is another."""
+    """Return a published file's content; DataMissing without it, UsageError where its checksum is another."""
     try:
         content = file.read_bytes()
     except FileNotFoundError:
@@ -78,7 +78,7 @@ def _matches_checksum(file: Path, size: int, changed: int, blob: str) -> bool:
 
 
 def load_domain(name: str, compat: str = "tau2-1.0.1", *, workflow: bool = False) -> Domain:
-    """Return a domain over the official data, read once per process; `workflow` is telecom's policy in place of its manual.
+    """Return a domain over the official data, cached; `workflow` is telecom's other policy, UsageError for other domains.
 
     Raises:
         UsageError: an unknown name.

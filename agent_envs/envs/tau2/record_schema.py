@@ -169,7 +169,7 @@ def _each_value(value: Any, shape: Each, where: str) -> Any:
 
 
 def _tagged_record(value: Any, shape: Tagged, where: str) -> Any:
-    """Return an object shaped by the kind that one member names; SchemaError for an unknown kind."""
+    """Return an object shaped by the kind that one of its members names; SchemaError for an unknown kind, or no object."""
     tag = value.get(shape.member) if isinstance(value, dict) else None
     if not isinstance(tag, str) or tag not in shape.shapes:
         raise SchemaError(f"{where}.{shape.member}: one of {', '.join(shape.shapes)} is needed")

@@ -140,7 +140,7 @@ def _with_data(domain: Domain, state: DomainState, data: Mapping[str, Any]) -> D
 
 
 def _merge(view: View, table: str, key: str, record: Mapping[str, Any]) -> None:
-    """Add a record, or merge it into the one that is there."""
+    """Add a record, or merge it into the one that is there, in the view."""
     if view.get(table, key) is None:
         view.add(table, key, record)
     else:

@@ -88,7 +88,7 @@ class World:
         return self.user
 
     def commit(self, state: DomainState) -> DomainState:
-        """Return the state after this call: the same object if nothing changed."""
+        """Return the state after this call; the very same object if nothing changed."""
         agent = self.agent.commit()
         user = self.user.commit() if self.user is not None else state.user
         if agent is state.agent and user is state.user and self.extras == state.extras:
@@ -244,7 +244,7 @@ def _execute(
     domain: Domain, state: DomainState, function: Callable[..., Any], arguments: Mapping[str, Any],
     finish: Callable[[Any], Any],
 ) -> tuple[Any, Exception | None, DomainState]:  # fmt: skip
-    """Return a function's finished result or what it raised (tools' failures and usual errors), and the state after it."""
+    """Return (a function's finished result, None, state), or (None, the usual error that it raised, state with its changes)."""
     world = World(domain, state)
     try:
         _check_storable(arguments)

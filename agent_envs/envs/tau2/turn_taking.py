@@ -156,7 +156,7 @@ def _sees(side: Side, line: Line) -> bool:
 
 
 def _ending(rules: Rules, side: Side, text: str) -> str:
-    """Return why a side's words end the conversation: user_stop, in solo mode agent_stop or agent_error; "" if they do not."""
+    """Return the reason for which words end the conversation: user_stop, solo agent_stop or agent_error; "" for none."""
     if side == "user":
         return "user_stop" if any(stop in text for stop in USER_STOPS) else ""
     if not rules.solo:

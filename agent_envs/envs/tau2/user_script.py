@@ -135,7 +135,7 @@ def read_script(row: Mapping[str, Any], where: str = "user_script") -> UserScrip
 
 
 def script_row(script: UserScript) -> dict[str, Any]:
-    """Return a script as JSON data, which `read_script` reads back."""
+    """Return a script as JSON data, which `read_script` reads back; checks' arguments as objects."""
     row = asdict(script)
     for want in row["wants"]:
         if want["check"] is not None:

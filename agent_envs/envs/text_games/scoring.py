@@ -56,7 +56,7 @@ REWARDS = ("binary", "native", "format_penalty", "format_penalty_released")
 def reward_of(
     name: str, native: tuple[float, float], native_episode: tuple[float, float], max_turns: int
 ) -> RewardSpec:
-    """Return a reward by name, `binary` for any unknown; see below for the four. The bounds of `native` are the game's.
+    """Return a reward: the game's own for `native`, else 1 for success, less 0.1 an invalid turn in `format_penalty...`.
 
     `binary` pays 1 for success. `native` is the game's own. `format_penalty` adds -0.1 for each invalid turn to `binary`;
     `format_penalty_released` is Verlog's release, where the penalty takes the place of the step's reward.

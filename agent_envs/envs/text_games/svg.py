@@ -21,7 +21,7 @@ def document(
     size: int = 13,
     before: str = "",
 ) -> str:
-    """Return a standalone SVG: a body, and below `top` lines of text, each `line` high; `before` stands before them."""
+    """Return a standalone SVG of a body and, from `top` down, lines of text, each `line` high; `before` stands before them."""
     texts = (f'<text x="{left}" y="{top + line * row}">{escape(text)}</text>' for row, text in enumerate(lines, 1))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '

@@ -46,7 +46,7 @@ def texts(argument: str, value: Any) -> tuple[str, ...]:
 
 
 def levels_of(levels: Any) -> tuple[int | str, ...]:
-    """Return a list of levels, numbers or names, as a tuple; UsageError for anything else."""
+    """Return a list of levels, whole numbers or names, as a tuple; UsageError for anything else."""
     fits = isinstance(levels, Sequence) and not isinstance(levels, str)
     if not fits or any(isinstance(one, bool) or not isinstance(one, int | str) for one in levels):
         raise UsageError(f"{_OWNER}: levels={levels!r}; give a list of numbers or names, such as [1, 2]")

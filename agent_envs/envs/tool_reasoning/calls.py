@@ -82,7 +82,7 @@ class Calls:
         return state, results
 
     def _problem(self, state: ToolReasoningState, wish: Wish) -> str:
-        """Return why a call cannot be carried out: unreadable, empty, or beyond its tool's limit; "" where it can."""
+        """Return the reason against carrying out a call: its problem, empty, or its tool used up; "" where there is none."""
         if wish.problem or not wish.text:
             return wish.problem or "it is empty"
         name = wish.call.name

@@ -276,7 +276,7 @@ class ToolReasoning(TurnEnv):
         return settings.reader.name if place and settings.reader is not None else ""
 
     def toolbox(self, task: Task) -> Toolbox:
-        """Return the retriever, page reader and sandbox behind a task's tools, made anew if corpus or recording changed."""
+        """Return the retriever, page reader and sandbox of a task's tools, kept until corpus or recording changes."""
         corpus, recording = self.source.corpus(task), self.services.recording
         digest = "" if corpus is None else corpus.digest
         cache_entry = self._toolbox

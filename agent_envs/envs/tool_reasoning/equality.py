@@ -50,7 +50,7 @@ Equality = Callable[[str, Sequence[str]], bool]  # whether an answer is one of t
 
 
 def make_equality(name: str, *, recording: Recording | None = None) -> Equality:
-    """Return a way to compare answers: `exact`, or `math_verify`, whose verdicts are recorded or replayed.
+    """Return a way to compare answers: `exact`, or `math_verify`, its verdicts recorded or replayed; UsageError for others.
 
     A replay of `math_verify` needs neither the package nor bubblewrap.
 

@@ -65,7 +65,7 @@ class TokenReader:
             raise Unreadable
 
     def signs(self) -> int:
-        """Read any number of + and -; return 1 or -1, and 0 if there is none."""
+        """Read any number of + and -; return 1, or -1 for an odd count of -, and 0 if there is none."""
         sign = 0
         while self.at("+", "-"):
             sign = (sign or 1) * (-1 if self.here().text == "-" else 1)
@@ -73,7 +73,7 @@ class TokenReader:
         return sign
 
     def deeper(self) -> None:
-        """Enter a nested level; raises Exhausted where the levels are too many."""
+        """Enter a nested level, spending a step; raises Exhausted where the levels, or the steps, are too many."""
         self.depth += 1
         self.budget.spend()
         if self.depth > MAX_DEPTH:
@@ -125,7 +125,7 @@ class _ExpressionParser(TokenReader):
                 return value
 
     def factor(self) -> Quotient:
-        """Read an operand with its factorials, degrees and powers; a double factorial is Unreadable."""
+        """Read an operand with its factorials, degrees and powers behind it, in order; a double factorial is Unreadable."""
         value = self.operand(mixed=True)
         while True:
             if self.take("!"):
@@ -207,7 +207,7 @@ class _ExpressionParser(TokenReader):
         return whole(Fraction(int(digits[0]), int(digits[1])))
 
     def _word(self, token: Token) -> Quotient:
-        """Read a word that is a number, or one in a formula as the product of its letters; words of prose are Unreadable."""
+        """Read a number word, or a word in a formula as the product of its letters; words of prose are Unreadable."""
         lower = token.text.lower()
         if lower in MULTIPLES:
             self.place += 1
@@ -219,7 +219,7 @@ class _ExpressionParser(TokenReader):
         return self._name(token.text[0])
 
     def _name(self, text: str) -> Quotient:
-        """Read a name with its subscript and primes; a number right behind a letter is a subscript."""
+        """Read a name with its subscripts and primes, to a symbol; a number right behind a letter is a subscript."""
         letter = self.here().kind == "letter"
         self.place += 1
         here = self.here()
@@ -337,7 +337,7 @@ INFINITY = symbol_value("infinity")
 
 
 def read_expression(tokens: list[Token], budget: StepBudget) -> Quotient:
-    """Return the value of an expression; infinity only where it stands alone.
+    """Return the value of an expression; infinity only alone, with a sign or not. Unreadable if more follows, or Exhausted.
 
     Raises:
         Unreadable: the tokens are no expression; Exhausted where it would cost too much.

@@ -98,7 +98,7 @@ def compound(base: Sum, budget: StepBudget) -> Atom:
 
 
 def rational(total: Sum) -> Fraction | None:
-    """Return the value of a sum that is a rational number; None for any other."""
+    """Return the value of a sum that is a rational number (0 without terms); None for any other."""
     if not total.terms:
         return Fraction(0)
     monomial, value = total.terms[0]

@@ -57,7 +57,7 @@ def rational_power(base: Quotient, exponent: Fraction, budget: StepBudget) -> Qu
 
 
 def opaque(title: str, values: tuple[Quotient, ...], budget: StepBudget) -> Quotient:
-    """Return a value that is known only by its name and its arguments: sin(x)."""
+    """Return a value known only by its name and its arguments, sin(x); equal for equal names and arguments alone."""
     key = f"{title}({', '.join(value.key for value in values)})"
     budget.spend(1 + len(key) // 16)
     return Quotient(
@@ -134,7 +134,7 @@ def positive_term(total: poly.Sum) -> bool:
 
 
 def _symbolic_power(total: poly.Sum, monomial: poly.Monomial, factor: Fraction, budget: StepBudget) -> Quotient:
-    """Return a sum, not zero, to the power `factor * monomial`."""
+    """Return a sum, not zero, to the power `factor * monomial`, power by power; e to the i pi is i squared."""
     if len(total.terms) > 1:
         content, rest = _primitive(total)
         powers = [*_positive_power(content, Fraction(1), budget), (poly.compound(rest, budget), Fraction(1))]
@@ -174,7 +174,7 @@ def _primitive(total: poly.Sum) -> tuple[Fraction, poly.Sum]:
 
 
 def _positive_power(value: Fraction, exponent: Fraction, budget: StepBudget) -> _Powers:
-    """Return a positive number to a power, as powers of primes."""
+    """Return a positive number to a power, as powers of primes; denominators' exponents are negative."""
     above = [(poly.prime(base), times_found * exponent) for base, times_found in prime_powers(value.numerator, budget)]
     below = [
         (poly.prime(base), -times_found * exponent) for base, times_found in prime_powers(value.denominator, budget)
@@ -208,7 +208,7 @@ def _denest(total: poly.Sum, budget: StepBudget) -> poly.Sum | None:
 
 
 def _primes(limit: int) -> tuple[int, ...]:
-    """Return the primes below a limit, by the sieve of Eratosthenes."""
+    """Return the primes below a limit, which is at least 1, in rising order."""
     marks = bytearray([1]) * limit
     for value in range(2, isqrt(limit) + 1):
         marks[value * value :: value] = bytes(len(range(value * value, limit, value)))

@@ -63,7 +63,7 @@ def negative(value: Quotient) -> Quotient:
 
 
 def quotient(above: Sum, below: Sum, budget: StepBudget) -> Quotient:
-    """Return `above / below` in the plainest form; raises Unreadable where `below` is zero."""
+    """Return `above / below` in the plainest form: a sum, a number if proportional, else a quotient; Unreadable for 0 below."""
     if not below.terms:
         raise Unreadable
     if not above.terms or below == ONE:

@@ -82,7 +82,7 @@ def _degree(texts: list[str]) -> int:
 
 
 def _power(texts: list[str]) -> int:
-    """Return the number of tokens of a unit's power at the end; 0 without one."""
+    """Return the number of tokens of a unit's power (square or cube) at the end, 2 or 4 in braces; 0 without one."""
     if len(texts) > 2 and texts[-2] == "^" and texts[-1] in ("2", "3"):
         return 2
     if len(texts) > 4 and texts[-4:-2] == ["^", "{"] and texts[-1] == "}" and texts[-2] in ("2", "3"):
@@ -204,7 +204,7 @@ class _Reader:
         self.budget = budget
 
     def answer(self, tokens: list[Token]) -> MathValue:
-        """Read one item, or a list at commas, semicolons, and/or (unreadable items as words); Unreadable if empty."""
+        """Read one item, or a list at commas, semicolons, and/or, its unreadable items as words; or Unreadable."""
         parts, joints = split(tokens, lambda token: _is_comma(token) or token.text.lower() in ("and", "or"))
         parts = [part for part in parts if part]
         if len(parts) == 1:

@@ -89,7 +89,7 @@ def _equation(parts: list[list[Token]], member: bool, read: Read, budget: StepBu
 
 
 def overlap(one: MathValue, other: MathValue) -> MathValue:
-    """Return the interval that lies in two half-lines, one without an upper end and one without a lower.
+    """Return the interval that lies in two half-lines of opposite directions; Unreadable for others, or without any overlap.
 
     Raises:
         Unreadable: they are not that, or no number lies in both.
@@ -127,7 +127,7 @@ def _inequality(parts: list[list[Token]], signs: list[str], read: Read, budget: 
 
 
 def _compare_sides(sign: str, sides: Sequence[MathValue], budget: StepBudget) -> MathValue:
-    """Return `left sign right` with everything on the right; Unreadable where no unknown is left."""
+    """Return `left sign right` with all on one side, its lead scaled; Unreadable without an unknown, or for a quotient."""
     left, right = map(lone, sides)
     total = plus(right, left, budget, -1)
     ordered = sign in RISING

@@ -87,7 +87,7 @@ def _numbers(text: str) -> tuple[Fraction, ...]:
 
 
 def _policy_text(turns: tuple[Turn, ...]) -> str:
-    """Return the policy's text: white space as single spaces, a line break wherever an answer or an action came between."""
+    """Return the policy's text, white space as single spaces, a line break for each observation, result or other action."""
     runs: list[list[str]] = [[]]
     for turn in turns:
         if isinstance(turn.action, str):

@@ -98,7 +98,7 @@ def spelled(tokens: Tokens) -> str:
 
 
 def admitted_value(tokens: Tokens) -> Fraction | None:
-    """Return the exact value of an expression that is below 1e9 in size and has at most 3 decimals; None for others.
+    """Return an expression's exact value if it is below 1e9 in size with at most 3 decimals; None for others, or if it fails.
 
     Floats sort out nearly all others first, which is several times as fast. What they get wrong (huge intermediate values
     that nearly cancel) is drawn again like any other: no admitted value is inexact.

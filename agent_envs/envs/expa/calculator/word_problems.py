@@ -87,7 +87,7 @@ class CalcBenchSource:
         return name, block * sizes[name] + place - (ends[member] - sizes[name])
 
     def _by_member_name(self, split: str, key: str) -> Task:
-        """Return the task of an id from the member whose name begins it; raises KeyError where there is none."""
+        """Return the task of an id from the member whose name, the longest first, begins it; KeyError where there is none."""
         # The longest name first: one member's name may begin another's.
         for source in sorted(self._members.values(), key=lambda source: -len(source.name)):
             if key.startswith(f"{source.name}-"):

@@ -56,7 +56,7 @@ def optimal(n: int) -> Moves:
 
 
 def insertion(n: int) -> Moves:
-    """Move each item down past its larger neighbours, one neighbour at a time."""
+    """Sort by insertion: move each item down past its larger neighbours, comparing and swapping one at a time."""
     order = list(range(n))
     for place in range(1, n):
         while place and (yield from _comes_before(order[place], order[place - 1])):
@@ -65,7 +65,7 @@ def insertion(n: int) -> Moves:
 
 
 def binary_insertion(n: int) -> Moves:
-    """Find each item's place among those before it by halving, then move it there past its neighbours."""
+    """Sort by binary insertion: find each item's place before it by halving, then swap it there past its neighbours."""
     order = list(range(n))
     for place in range(1, n):
         low, high = 0, place
@@ -111,7 +111,7 @@ def selection(n: int) -> Moves:
 
 
 def bubble(n: int) -> Moves:
-    """Swap neighbours that stand wrong, pass by pass, each one shorter; stop after a pass without a swap."""
+    """Sort by bubbles: swap neighbours that stand wrong, pass by pass, each one shorter; stop after one without a swap."""
     order = list(range(n))
     for end in range(n - 1, 0, -1):
         moved = False
@@ -170,7 +170,7 @@ _SIZES: Mapping[str, tuple[int, int]] = {
 
 
 def able_sizes(name: str) -> range:
-    """Return the numbers of items that an algorithm is for; UsageError for an unknown one."""
+    """Return the range of numbers of items that an algorithm is for; UsageError for an unknown one."""
     if name not in ALGORITHMS:
         raise UsageError(f"sorting: algorithm {name!r} is unknown; the algorithms are {', '.join(ALGORITHMS)}")
     low, high = _SIZES.get(name, (2, MOST))

@@ -78,7 +78,7 @@ def _system(data: SortData, action_space: str, env_prompt: bool) -> str:
 
 
 def _user(data: SortData, action_space: str) -> str:
-    """Return the user's message: the items, the direction, the known relations and how to finish."""
+    """Return the user's message: items, direction, known relations and how to finish, in an action space's words."""
     parts = sections("prompt.md")
     items = SYMBOLS[: data.size]
     native = ".json" if data.kind == "compare" and action_space == JSON else ""
@@ -92,7 +92,7 @@ def _user(data: SortData, action_space: str) -> str:
 
 
 def _faces(name: str, summary: str, source: type[SortingSource]) -> tuple[Any, Any]:
-    """Return the classes of a source as text and with expanded actions, their pages completed by sorting/page.md."""
+    """Return a source's two classes, as text and with expanded actions, their pages completed by sorting/page.md."""
     limits = {"max_generations": MAX_GENERATIONS, "max_actions": MAX_ACTIONS}
     choices = {"reward": "fixed", "env_prompt": True}
     text, expanded = both_faces(name, summary, source, (SortingText, SortingExpanded), limits, choices)

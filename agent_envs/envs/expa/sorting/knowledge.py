@@ -99,7 +99,7 @@ def least_swaps(values: tuple[int, ...], descending: bool = False) -> int:
 
 @cache
 def _masks(n: int) -> dict[Pair, int]:
-    """Return for each pair, as bits, the orders in which its first symbol comes before its second; cached."""
+    """Return for each pair a number whose bits mark the orders in which its first symbol comes before its second; cached."""
     orders = consistent(n, ())
     return {
         (one, other): sum(1 << bit for bit, order in enumerate(orders) if order.index(one) < order.index(other))

@@ -52,7 +52,7 @@ def _share(count: int, least: int, most: int) -> float:
 
 
 def fixed(kind: str, n: int, *, correct: bool, compares: int, swaps: int, least_swaps: int) -> float:
-    """Return 0 if wrong, else 0.5 and up to 0.5 that falls strictly with every comparison and every swap.
+    """Return 0 if wrong, else 0.5 and up to 0.5, less with each comparison and swap; a compare task wants one comparison.
 
     Sorting: a quarter each for comparisons and for swaps, order: a half for swaps. The fall is linear up to n * (n - 1) / 2,
     more than sensible play needs, so that the mean reward of plans that sort is a matter of their mean counts, and the

@@ -36,7 +36,7 @@ _MOST, _MOST_GIGABYTES = 3, 2.0  # times that a step is taken, or a payment is a
 
 
 def serve(desk: Desk) -> None:
-    """End the turn with the customer's next step, or in solo mode with that of each sentence of the ticket, or its end."""
+    """Raise DeskTurn with the customer's next step, in solo mode with that of each sentence of the ticket, or its end."""
     _lines(desk)
     if not desk.solo:
         desk.serve(desk.kind)
@@ -113,7 +113,7 @@ def _change(desk: Desk, line: Row, act: str, name: str, **arguments: object) -> 
 
 
 def _roaming(desk: Desk) -> None:
-    """Propose to turn roaming off if the wish says so, else on, for each line of it that differs; silent for the others."""
+    """Propose to turn roaming off if the wish says so, else on, for each line of it that differs; else return."""
     off = bool(re.search(_OFF, desk.text))
     verb = "disable" if off else "enable"
     for line in _wish_lines(desk):
@@ -152,7 +152,7 @@ def _refuel(desk: Desk, line: Row | None = None) -> None:
 
 
 def _pay(desk: Desk) -> None:
-    """Take the next step to get overdue bills paid, raising it; returns once all are; one unpaid too often is handed over."""
+    """Raise the next step (Act, or words) to get overdue bills paid; return once all are; hand over one unpaid too often."""
     bills = desk.look("get_bills_for_customer", {"customer_id": _customer(desk)["customer_id"]})[0]
     for bill in sorted(bills, key=lambda bill: str(bill["due_date"])):
         key, customer = bill["bill_id"], bill["customer_id"]

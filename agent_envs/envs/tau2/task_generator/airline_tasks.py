@@ -95,7 +95,7 @@ def _draw(case: Case, plan: list[str]) -> list[Piece]:
 
 
 def _facts(user: Mapping[str, Any]) -> tuple[Fact, ...]:
-    """Return the facts by which a customer is identified: name, user id and date of birth."""
+    """Return the facts that identify a customer: name, user id and date of birth."""
     name, key, born = f"{user['name']['first_name']} {user['name']['last_name']}", user["user_id"], user["dob"]
     return (
         Fact("name", f"My name is {name}.", name), Fact("user_id", f"My user id is {key}.", key),
@@ -104,7 +104,7 @@ def _facts(user: Mapping[str, Any]) -> tuple[Fact, ...]:
 
 
 def _instructions(case: Case, pieces: list[Piece]) -> Instructions:
-    """Write the scenario in the second person, for a language model."""
+    """Write the scenario in the second person: identity, wishes, details, what is unknown, and how to behave."""
     user = case.user
     wishes = [f"the {ordinal} wish" for ordinal in ORDINALS[: len(pieces)]] if pieces[1:] else ["your wish"]
     details = [_details(wish, piece) for wish, piece in zip(wishes, pieces, strict=True) if piece.facts]

@@ -160,7 +160,7 @@ REFUSED = {kind.__name__: kind for kind in _KINDS}
 
 
 def budgeted(case: Case) -> Pieces:
-    """Draw a wish for business within a price limit, and else for the next cabin up or down; Unfit if no trip allows it."""
+    """Draw a wish for business within a limit, else for economy (basic economy if it is economy); Unfit without a trip."""
     for trip in case.free():
         other = "economy" if trip.record["cabin"] == "basic_economy" else "basic_economy"
         rise = priced(case, trip, "business")

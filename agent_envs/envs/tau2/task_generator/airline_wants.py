@@ -92,7 +92,7 @@ def cabin(case: Case) -> Pieces:
 
 
 def priced(case: Case, trip: Trip, cabin_wanted: str) -> int | None:
-    """Return how much more another cabin costs (below 0: less); None where it cannot be had, or costs the same."""
+    """Return the rise in price of another cabin (a fall is below 0); None where it cannot be had, or costs the same."""
     if not trip.bookable or cabin_wanted == trip.record["cabin"]:
         return None
     total = 0

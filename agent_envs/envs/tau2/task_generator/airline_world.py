@@ -55,7 +55,7 @@ def _pairs(rng: Random) -> list[tuple[str, str]]:
 
 
 def _flights(rng: Random) -> dict[str, Any]:
-    """Draw the flights by number: some times a day each way between the drawn pairs of airports, an instance for each day."""
+    """Draw the flights by number: both ways between drawn pairs, some times a day, with a record for each day."""
     flights: dict[str, Any] = {}
     for one, two in _pairs(rng):
         minutes, fare = 5 * rng.randrange(15, 54), rng.randrange(90, 190)
@@ -184,7 +184,7 @@ class _Desk:
         return letters[:3] + figures[0] + letters[3] + figures[1]
 
     def _reservation(self, key: str, user: dict[str, Any], kind: str) -> dict[str, Any]:
-        """Draw a user's reservation of a kind, with legs, passengers, bags and a payment that fit the policy's prices."""
+        """Draw a user's reservation of a kind: cabin, legs, passengers, bags, insurance, and one card payment for all of it."""
         rng = self.rng
         cabin = {"business": "business", "basic": "basic_economy"}.get(kind) or (
             "economy" if kind in ("plain", "insured") else rng.choice(_ECONOMY)
@@ -211,7 +211,7 @@ class _Desk:
         }  # fmt: skip
 
     def _booking_time(self, kind: str) -> str:
-        """Return a time of booking by kind: within the last day, in April for trips begun or past, else early in May."""
+        """Return a booking time: within the last day (fresh), in April (begun, past), else on May 1 to 12."""
         rng = self.rng
         time = f"{rng.randrange(60):02d}:{rng.randrange(60):02d}"
         if kind == "fresh":

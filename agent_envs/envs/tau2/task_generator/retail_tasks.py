@@ -118,7 +118,7 @@ def _narrate(text: str) -> str:
 
 
 def _task_instructions(pieces: Pieces) -> str:
-    """Return when wishes that wait for a refusal come, details to tell if asked, how often to insist, and how to end."""
+    """Return the player's instructions: wishes after a refusal, details to tell if asked, how often to insist, how to end."""
     parts = []
     for ordinal, piece in zip(ORDINALS, pieces, strict=False):
         if piece.only_if_refused:

@@ -102,7 +102,7 @@ def _user(rng: Random, person: Person, code: str) -> Record:
 
 
 def _card(rng: Random) -> Record:
-    """Draw a credit card."""
+    """Draw a credit card, without looking at others' numbers."""
     return {
         "source": "credit_card", "id": f"credit_card_{digits(rng, 7)}", "brand": rng.choice(CARD_BRANDS),
         "last_four": digits(rng, 4),

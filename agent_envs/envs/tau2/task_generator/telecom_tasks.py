@@ -104,7 +104,7 @@ def _easy(rng: Random, account: Account) -> list[Part]:
 
 
 def _medium(rng: Random, account: Account) -> list[Part]:
-    """Draw the parts of a medium task: a trouble or a hopeless case, perhaps with one wish, or two wishes."""
+    """Draw a medium task's parts, by the account: a trouble or a hopeless case, perhaps with a wish, or two wishes."""
     by_number = rng.random() < 0.5
     if account.kind == "ended":
         return [*_wishes(rng, account, 1, [PLAIN, COMPUTED], ("phone",), by_number), hopeless(rng, account, "service")]
@@ -118,7 +118,7 @@ def _medium(rng: Random, account: Account) -> list[Part]:
 
 
 def _hard(rng: Random, account: Account) -> list[Part]:
-    """Draw the parts of a hard task: three wishes, or two beside a trouble or hopeless case; reasoned ones come first."""
+    """Draw a hard task's parts, by the account: three wishes, or two beside a trouble or a hopeless case."""
     by_number = rng.random() < 0.4
     kinds = [REASONED, FORBIDDEN, rng.choice((REASONED, QUESTIONS, FORBIDDEN))]
     if account.kind == "ended":
@@ -220,7 +220,7 @@ def _profile(account: Account, knows_number: bool) -> Iterator[str]:
 
 
 def _ticket(account: Account, parts: Sequence[Part], knows_number: bool) -> str:
-    """Write the ticket of solo mode: who the customer is, what they wrote, and what they agree to."""
+    """Write solo mode's ticket: who the customer is, what it wrote and agrees to, and whether it awaits an answer."""
     customer = account.customer
     number = f", phone number {customer['phone_number']}" if knows_number else ""
     phone = account.device(account.lines[0])["model"]

@@ -155,7 +155,7 @@ def _draw_faults(rng: Random, kind: str, count: int) -> list[str]:
 
 
 def _complaint(rng: Random, account: Account, kind: str) -> Part:
-    """Return the part of a task in which the phone's trouble is told, with the user's own check that it is gone."""
+    """Return the part that tells of a phone's trouble, with the look by which the user sees that it is gone."""
     wish = rng.choice(WORDS[kind])
     device = account.device(account.lines[0])["model"]
     return Part(

@@ -93,7 +93,7 @@ class _Company:
         return number
 
     def _add_plans(self) -> None:
-        """Add six plans: the more data, the dearer by month, and the cheaper to refuel."""
+        """Add six plans, in place: the more data, the dearer a month, and the cheaper to refuel."""
         plans = sorted(self.rng.sample(_PLANS, 6), key=lambda plan: plan[1])
         refuel = sorted(self.rng.sample(_REFUEL_PRICES, 6), reverse=True)
         price = 14

@@ -93,7 +93,7 @@ def persona_of(spec: str | Mapping[str, Any], own: str = "plain") -> Persona:
 
 
 def _fits(knob: str, value: Any) -> None:
-    """Raise UsageError unless a persona has this knob and the value is of its kind."""
+    """Raise UsageError unless a persona has this knob, and the value is of its kind and within its limits."""
     default = getattr(Persona(), knob, None) if knob in _KNOBS else None
     sound = {
         str: value in ("terse", "plain", "talkative"),
@@ -107,7 +107,7 @@ def _fits(knob: str, value: Any) -> None:
 
 
 def swapped(value: str, random: Random) -> str:
-    """Return a value with two neighbouring digits swapped; the value itself where it has no two that differ."""
+    """Return a value with two unequal neighbouring digits swapped, drawn at random; unchanged where there are none."""
     places = [
         place for place, (one, two) in enumerate(zip(value, value[1:], strict=False))
         if one.isdecimal() and two.isdecimal() and one != two
@@ -122,7 +122,7 @@ def mistyped(text: str, share: float, random: Random, spared: frozenset[str] = f
     """Return a text with letters swapped in a share of words; short ones, names and `spared` (in small letters) stay."""
 
     def typed(match: re.Match[str]) -> str:
-        """Return a word with two neighbouring letters swapped, or as it is."""
+        """Return a word with two neighbouring inner letters swapped; unchanged if short, spared or not drawn."""
         word = match.group()
         if not _TYPABLE.fullmatch(word) or word in spared or random.random() >= share:
             return word

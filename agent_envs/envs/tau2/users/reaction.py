@@ -205,7 +205,7 @@ class Reaction:
         self._news = self._news or (self.mind.told, self.mind.agreed) != (before.told, before.agreed)
 
     def _repeat(self, touched: bool) -> None:
-        """Answer an unclear message: ask what is meant, or say the want once more; after many, turn to the next want."""
+        """Answer an unclear message: ask what is meant (once), else say the want again; after many, go on to the next want."""
         if self.mind.unhelpful >= _MOST_REPEATS and following(self.script, self.mind, True) is not None:
             self._go_on(refused=True)  # whatever the agent says to it, what else is wanted shall be heard
         elif self.message.asks and not (touched or self.message.invites or self.message.probes or self.mind.unhelpful):

@@ -90,7 +90,7 @@ class ScriptedUser(Uncopied):
         return Line("user", _mistype(text, manners, random, script)), mind.replace(reports=(), checked="")
 
     def unconsented_changes(self, task: Task, public: Tau2Task, dialogue: Dialogue, domain: Domain) -> int:
-        """Return the count of the agent's changes before the customer consented to any open want; 0 before it has spoken."""
+        """Return the number of the agent's changes before the customer consented to any open want; 0 before it has spoken."""
         if dialogue.memory is None:  # it has not spoken
             return 0
         script = self._read(task, public)[0]

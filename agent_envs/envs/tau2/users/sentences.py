@@ -82,7 +82,7 @@ def _sentence(text: str) -> Sentence:
 
 
 def topics_in(part: Sentence) -> tuple[str, ...]:
-    """Return the topics that a sentence asks for; () of one that does not ask, or only proposes."""
+    """Return the topics that a sentence asks for; () for one that does not ask, or only proposes something."""
     if not (part.asking or part.question):
         return ()
     zone = _zone(part)

@@ -117,7 +117,7 @@ class Telling:
         return as_sentence(fact).replace(fact.value, wrong)
 
     def _admit_missing(self, topics: tuple[str, ...]) -> list[str]:
-        """Return what is said on topics without facts: unknown, no preference, or the want again; [] for none, or a report."""
+        """Return sentences on topics without facts: unknown, no preference, or the want again; [] for none, or a report."""
         if not topics or self.mind.reports:
             return []  # what its device shows is what was asked for
         want = self.script.wants[self.place]

@@ -296,7 +296,7 @@ def _way(game: AdaptedGame, live: LiveGame, same: Callable[[AnyEnv], Hashable] |
 
 
 def _copy_live(third_party: ThirdParty, live: LiveGame) -> LiveGame:
-    """Return a copy of a live game; raises UsageError where it cannot be copied."""
+    """Return a copy of a live game; UsageError where copying raises anything."""
     try:
         return third_party.copied(live)
     except Exception as error:

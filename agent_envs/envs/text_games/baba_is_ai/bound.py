@@ -174,7 +174,7 @@ class Bound:
         return starts
 
     def _later(self, moment: _Moment, kind: str) -> tuple[set[int], int]:
-        """Return what is left once a kind is YOU, too: goals for who is YOU now, and the new one's least steps (or AWAY)."""
+        """Return the goals for who is YOU now once a kind is YOU, too, and the least steps for the new one (AWAY: none)."""
         winners = [own for own in self._kinds if self._may_form(moment.blocks, own, WIN)]
         goals = self._places(moment, winners)
         if moment.room == OFF or kind in winners or any(own in moment.rules.you for own in winners):

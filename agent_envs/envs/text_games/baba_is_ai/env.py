@@ -127,7 +127,7 @@ def describe(world: BabaWorld) -> str:
 
 
 def _yourself(world: BabaWorld, mine: list[tuple[int, str]]) -> str:
-    """Return the sentences on the map's size and on the first place of YOU."""
+    """Return the sentences on the map's size and on where the first YOU is, or that nothing is YOU any more."""
     size = f"The map has {world.width} columns and {world.height} rows"
     if not mine:
         return f"{size}. Nothing on it is YOU any more."

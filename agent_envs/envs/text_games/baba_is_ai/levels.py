@@ -179,7 +179,7 @@ def drafted(recipe: Recipe, rng: random.Random) -> BabaWorld | None:
 
 
 def _short_cut(world: BabaWorld, recipe: Recipe, first: str, second: str) -> bool:
-    """Return whether another thing may become YOU, or win, where the recipe wants that out of reach: a short cut."""
+    """Return whether another thing may become YOU, or win, although the recipe wants that out of reach."""
     bound = Bound(world)
     yous = () if recipe.you else {kind for kind in world.objects if kind != BABA}
     wins = {first} if recipe.win == "lost" else {second} if recipe.thing and not recipe.you else ()

@@ -80,7 +80,7 @@ class Belief:
         return thing.state == "locked" and (carried is None or (carried.kind, carried.color) != ("key", thing.color))
 
     def _act(self, action: str) -> None:
-        """Follow a turn or a step of the player; it stays where a wall or thing is known to stand in its way."""
+        """Follow a turn or a step of the player in place; a wall or thing known to be ahead keeps it; others do nothing."""
         if action == "turn left":
             self.facing *= -1j
         elif action == "turn right":
@@ -203,7 +203,7 @@ class _Way:
         self.belief = belief
 
     def take(self, clause: Clause) -> tuple[str, Thing, bool]:
-        """Return the next action of a clause by its verb: put, go to, open, or fetch for `pick up`."""
+        """Return a clause's next action by its verb: put, go to or open, else fetching the thing."""
         verb, thing, beside = clause
         if verb == "put":
             return self._put(thing, beside)

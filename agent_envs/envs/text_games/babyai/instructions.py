@@ -95,7 +95,7 @@ def _update_in_order(mission: BabySequence, action: int, world: BabyWorld) -> tu
 def _with_parts(
     mission: BabySequence, first: Instructions, second: Instructions, first_done: bool, second_done: bool
 ) -> BabySequence:
-    """Return the mission with its parts; the same object where nothing changed."""
+    """Return the mission with its parts and what is done; the same object where nothing changed."""
     done = (first_done, second_done)
     if first is mission.first and second is mission.second and done == (mission.first_done, mission.second_done):
         return mission

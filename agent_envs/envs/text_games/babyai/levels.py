@@ -58,7 +58,7 @@ class Level:
 
 
 def local_level(kind: str, distractors: int = 0) -> Level:
-    """Return one of the five kinds of local level.
+    """Return one of the five kinds of local level, with so many distractors; MissingExtra without minigrid.
 
     Args:
         kind: one of KINDS.
@@ -118,7 +118,7 @@ def world_of(level: Any) -> BabyWorld:
 
 
 def _thing(thing: Any, place: int, numbers: dict[int, int]) -> BabyThing:
-    """Return minigrid's object as a thing; a door has its state, a box the number of what it holds."""
+    """Return minigrid's object as a thing: state "" but for a door, and the number of what a box holds or -1."""
     state = ""
     if thing.type == "door":
         state = "locked" if thing.is_locked else "open" if thing.is_open else "closed"
@@ -221,7 +221,7 @@ def _quiet_class(base: Any, mission: Callable[[Any], None] | None) -> Any:
 
 @cache
 def _registered_levels() -> dict[str, Any]:
-    """Return minigrid's BabyAI levels by their short names, cached."""
+    """Return minigrid's registered BabyAI levels by their short names, cached; MissingExtra without minigrid."""
     _minigrid()
     from gymnasium import registry
 

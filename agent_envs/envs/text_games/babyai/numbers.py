@@ -43,7 +43,7 @@ class GridActions(TurnWrapper):
         return self._features(), info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take the action of that number and return the numeric observation and the rest; UsageError for any but 0 to 5."""
+        """Take the action of that number; return numeric observation, reward, ends and info; UsageError for any but 0 to 5."""
         if not self.action_space.contains(action):
             raise UsageError(f"GridActions: step() got {action!r:.40}; an action is a number from 0 to 5")
         _, *outcome, info = self.env.step(self.get_wrapper_attr("say")(int(action)))

@@ -60,7 +60,7 @@ def plan(world: BabyWorld) -> tuple[int, ...]:
 
 
 def plan_or_none(world: BabyWorld) -> tuple[int, ...]:
-    """Return the plan, () where there is none."""
+    """Return the plan of a world, cached; () where there is none."""
     try:
         return plan(world)
     except Unsolvable:
@@ -117,7 +117,7 @@ class _Attempt:
             return False
 
     def _pursue(self, clause: BabyClause) -> None:
-        """Play a clause through by its verb; never returns: `_Over` at its end, `_Stuck` where it cannot go on."""
+        """Play a clause on by its verb; `_Over` once it or the mission is decided, `_Stuck` where it cannot go on."""
         self.only_open = clause.strict and clause.verb == "open"
         self.targets = clause.thing.matches + (clause.beside.matches if clause.beside else ())
         if clause.verb == "open":
@@ -146,7 +146,7 @@ class _Attempt:
         self._do(TOGGLE)
 
     def _put_next(self, clause: BabyClause) -> None:
-        """Do one part of a `putnext`: fetch the thing, clear the cell to be faced, or drop it beside the other one."""
+        """Work on a `putnext`: fetch the thing, clear the cell to be faced, or drop the thing beside the other one."""
         fixed = clause.beside.matches if clause.beside else ()
         if self.world.carrying not in clause.thing.matches:
             others = self._places(fixed)

@@ -93,7 +93,7 @@ def nearest(sight: CrafterSight) -> dict[str, tuple[tuple[int, int], int]]:
 
 
 def unmet(action: str, sight: CrafterSight) -> str:
-    """Return why an action (crafter's name) could do nothing at a moment; "" for no known reason, and for other verbs."""
+    """Return the reason for which an action (crafter's name) could do nothing; "" for none known, and for other verbs."""
     verb, _, name = action.partition("_")
     tables, items = rules(), dict(zip(rules().items, sight.items, strict=True))
     if action == "do":

@@ -62,7 +62,7 @@ class Land:
 
     @classmethod
     def of(cls, turns: Sequence[Observed]) -> "Land":
-        """Build the knowledge of the land from observations."""
+        """Build the knowledge of the land from observations, in order."""
         land = cls()
         listed: Nearest = {}
         for turn in turns:

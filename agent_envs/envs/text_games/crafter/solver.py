@@ -59,7 +59,7 @@ class Planner:
                 yield name
 
     def toward(self, name: str) -> NextAction | None:
-        """Return the next action towards an achievement; None where the chart shows no way to it."""
+        """Return the next action towards an achievement; None without a way, or (wake_up) where the player is rested."""
         verb, _, thing = name.partition("_")
         if verb == "collect":
             return self._collect(thing)
@@ -169,7 +169,7 @@ class Planner:
         return self._walk(way, f"I look for room for a {thing}.") if way else None
 
     def _use(self, targets: Collection[int], what: str) -> NextAction | None:
-        """Return the next action of going to one of the cells, turning to it and acting on it; None where no way leads."""
+        """Return the next step to one of the cells, a turn to it, or "do" in front of it; None where no way leads there."""
         goals = set(targets)
         if self._next_cell(self.chart.place, self.chart.facing) in goals:
             return NextAction("do", f"I am in front of {what}.")

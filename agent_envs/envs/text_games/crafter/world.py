@@ -168,7 +168,7 @@ def rules() -> CrafterRules:
 
 
 def world_text(live: CrafterLive) -> str:
-    """Return a new world as one text: SIDE rows of marks, then what stands where."""
+    """Return a new world as one text: SIDE rows of marks, then the player's place and what stands where."""
     chart = live.chart()
     rows = [chart.ground[start : start + SIDE] for start in range(0, SIDE * SIDE, SIDE)]
     things = " ".join(f"{mark}{place}" for place, mark in sorted(chart.things.items()))

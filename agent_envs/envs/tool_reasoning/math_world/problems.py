@@ -104,7 +104,7 @@ def _iterate(x: int, c: int, m: int, n: int) -> int:
 
 
 def _collatz(n: int) -> int:
-    """Return the steps of the Collatz rule from n to 1."""
+    """Return the number of steps of the Collatz rule from n >= 1 to 1."""
     count = 0
     while n != 1:
         n = n // 2 if n % 2 == 0 else 3 * n + 1
@@ -162,7 +162,7 @@ def _by_pick(a: int, b: int, c: int, d: int) -> int:
 
 
 def _quotients(w: int, h: int) -> list[int]:
-    """Return the quotients of the continued fraction of w / h."""
+    """Return the quotients of the continued fraction of w / h; [] for h = 0."""
     quotients = []
     while h:
         quotients.append(w // h)
@@ -236,7 +236,7 @@ def _coins(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
 
 
 def _by_largest_first(n: int, coins: tuple[int, ...]) -> int:
-    """Return the ways to pay by choosing how often each coin is used, the largest first."""
+    """Return the number of ways to pay n by choosing how often each coin is used, the largest first."""
     left = {n: 1}
     for coin in reversed(coins[1:]):
         after: dict[int, int] = {}
@@ -322,7 +322,7 @@ def _congruences(rng: random.Random, level: int, numbers: Numbers) -> Numbers:
 
 
 def _by_inverses(r: int, s: int, rest: tuple[int, ...], moduli: tuple[int, ...]) -> int:
-    """Return the least number with these remainders, by the Chinese remainder theorem."""
+    """Return the least number >= 0 with these remainders, by the Chinese remainder theorem; moduli must be coprime."""
     whole = prod(moduli)
     parts = (
         residue * (whole // modulus) * pow(whole // modulus, -1, modulus)
@@ -332,7 +332,7 @@ def _by_inverses(r: int, s: int, rest: tuple[int, ...], moduli: tuple[int, ...])
 
 
 def _congruence_text(r: int, s: int, rest: tuple[int, ...], moduli: tuple[int, ...]) -> dict[str, str]:
-    """Return the slots for moduli and remainders: m1, m2, and also, more, further for the others ("" without any)."""
+    """Return the slots m1, m2 for the first two moduli, and also, more, further for any further ones ("" without)."""
     pairs = [f"{residue} modulo {modulus}" for residue, modulus in zip(rest, moduli[2:], strict=True)]
     rows = [f" and x - {residue} by {modulus}" for residue, modulus in zip(rest, moduli[2:], strict=True)]
     more = [f"the remainder {row}" for row in pairs]

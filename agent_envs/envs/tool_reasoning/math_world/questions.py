@@ -54,7 +54,7 @@ class _Fact:
 
 
 def calculation(rng: random.Random, kinds: tuple[ProblemKind, ...], level: int, split: str) -> ProblemDraft:
-    """Draw a problem that needs nothing but code and belongs to the split; AssertionError after too many tries.
+    """Draw a problem for code alone that belongs to the split; AssertionError after MOST_TRIES.
 
     Args:
         rng: the task's draws.
@@ -136,7 +136,7 @@ def _fact(rng: random.Random, world: NumberWorld, lookups: int, span: tuple[int,
 
 
 def _figure(rng: random.Random, world: NumberWorld, lookups: int) -> _Fact | None:
-    """Return a number of the world at the end of a chain of look-ups; None where the chain has none."""
+    """Draw a chain of look-ups that ends in a number, as a fact; None where the draw finds none."""
     chain = world.chain(rng, lookups, lambda kind, relation: relation.value in NUMBERS)
     if chain is None or not isinstance(chain.value, int):
         return None
