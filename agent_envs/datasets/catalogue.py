@@ -32,7 +32,7 @@ class _Place(NamedTuple):
 
 
 def download_path(name: str, file: Published) -> Path:
-    """Return the path of a published file. Each has a folder of its own, and so its own `sha256.json`."""
+    """Return the path in the cache where a published file goes, in a folder of its own for its split and source."""
     folder = (file.split or "corpus") + ("-official" if file.url else "")
     family = () if name in PROBLEMS else (_SUBFOLDER,)
     return cache_dir().joinpath(*family, name, folder, file.path)
@@ -67,7 +67,7 @@ def _check_recorded(path: Path, actual: str) -> None:
 
 
 def dataset(name: str) -> DataSet:
-    """Return a row of the catalogue; a UsageError names the rows there are."""
+    """Return a row of the catalogue; UsageError, with the rows there are, for any other name, a mixture's included."""
     if name not in DATASETS:
         raise UsageError(f"data set {name!r} is unknown; known: {', '.join((*DATASETS, *MIXTURES))}, or a file's path")
     return DATASETS[name]

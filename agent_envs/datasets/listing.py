@@ -63,7 +63,7 @@ def data_paths(name: str, split: str) -> list[Path]:
 
 
 def origin_of(problems: ProblemSet) -> str:
-    """Return the origin of a problem set."""
+    """Return a problem set's origin, as it is given or else as its files' repositories."""
     return problems.origin or _from(problems.files)
 
 

@@ -80,7 +80,7 @@ def _aime(row: DataRow) -> Draft | None:
 
 
 def _webwalkerqa(row: DataRow) -> Draft | None:
-    """Read a row of WebWalkerQA, with labels by either name that its publications use; its start page is a label, too."""
+    """Read a row of WebWalkerQA, never None, with labels by either name that its publications use, and its start page."""
     info = _lower(row.inner("info")) if "info" in row.fields else DataRow(row.where, {})
     names = {"subject": "domain", "level": "difficulty_level", "language": "lang", "type": "type"}
     labels = {label: info.optional(name) for label, name in names.items()}

@@ -141,7 +141,7 @@ def number_text(value: Fraction) -> str:
 
 
 def _tokens(text: str) -> list[str]:
-    """Return the tokens of an expression; one that is too long raises ExpressionError."""
+    """Return an expression's tokens, whatever their order; ExpressionError where the text is too long."""
     if len(text) > MAX_CHARACTERS:
         raise ExpressionError("too_long", f"the expression is longer than {MAX_CHARACTERS} characters")
     return _TOKEN.findall(text)
@@ -195,6 +195,6 @@ def _misplaced_error(tokens: list[str], place: int) -> ExpressionError:
 
 
 def _quote(token: str) -> str:
-    """Return a token in quotes, escaped and cut: `repr` would depend on the Unicode version of Python."""
+    """Return a token in quotes, escaped as ASCII, and cut where it is long; not `repr`, which differs between Pythons."""
     escaped = ascii(token)[1:-1]
     return f"'{escaped if len(escaped) <= _SHOWN_CHARACTERS else escaped[:_SHOWN_CHARACTERS] + '...'}'"

@@ -51,7 +51,7 @@ def asks_per_cent(question: str) -> bool:
 
 
 def plain_number(text: str, *, per_cent: bool = False) -> str | None:
-    r"""Return the one number that a text is, without its dress (`"$1,234.50"`: `"1234.5"`); None where it is none, or several.
+    r"""Return the one number of a text without its dress ("$1,234.50": "1234.5"; 18 % only if `per_cent`); None for others.
 
     Args:
         text: one line, such as `**€18**`, `18.00`, `\boxed{18}`, `18 dollars` or `18. So she has 18 left`.
@@ -115,7 +115,7 @@ def are_told(facts: Iterable[str], texts: Iterable[str]) -> tuple[bool, ...]:
 
 
 def undressed(answer: str, golds: Iterable[str]) -> tuple[str, tuple[str, ...]]:
-    """Rewrite an answer that is one dressed number as that number, where a gold answer is a plain number; return an event."""
+    """Return (answer, ()), or, if it is one dressed number and a gold a plain one, (that number, an event)."""
     number = plain_number(answer) if any(map(is_plain, golds)) and not is_plain(answer) else None
     return (answer, ()) if number is None else (number, (f"tolerated: {answer.strip()[:60]!r} was read as {number}",))
 

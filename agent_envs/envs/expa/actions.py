@@ -205,12 +205,12 @@ def expanded_vocabulary(
 
 
 def _encode(tokenizer: Any, text: str) -> tuple[int, ...]:
-    """Return a text's token ids, without special tokens where the tokenizer can leave them out."""
+    """Return a text's token ids: by `encode` without special tokens where the tokenizer has it, else by calling it."""
     encode: Callable[..., Any] | None = getattr(tokenizer, "encode", None)
     ids = tokenizer(text) if encode is None else encode(text, add_special_tokens=False)
     return tuple(int(token) for token in ids)
 
 
 def _shorten(text: str) -> str:
-    """Return a text in ASCII with quotes, cut after 40 characters."""
+    """Return a text as an ASCII literal in quotes; of more than 40 characters the first 40 and "..."."""
     return ascii(text if len(text) <= 40 else text[:40] + "...")  # repr differs between versions of Python

@@ -141,7 +141,7 @@ class ExpandedActionEnv(TurnEnv):
         return (number if 0 <= number < len(self.expanded_actions) else UNKNOWN), ()
 
     def _advance(self, episode: Episode, action: str | int) -> Outcome:
-        """Play a text as writing and an id as an expanded action, and judge success at the end."""
+        """Play a text as writing and a number as an expanded action; success is judged where the episode ends."""
         outcome = self._write(episode, action) if isinstance(action, str) else self._take_action(episode, action)
         return self.problem.with_success(episode, action, outcome, self.max_turns)
 

@@ -68,7 +68,7 @@ def policy_language(trajectory: Trajectory, *, as_read: bool = False) -> str:
 
 
 def ended(trajectory: Trajectory) -> bool:
-    """Return whether the newest turn is the episode's last."""
+    """Return whether the newest turn terminated or truncated the episode."""
     return trajectory.last.terminated or trajectory.last.truncated
 
 

@@ -31,7 +31,7 @@ class TagEnv(TurnEnv):
     _protocol = "tags"
 
     def words_of(self, protocol: str) -> str:
-        """Take the protocol, `tags` or `json`, and return whose words a problem has to use."""
+        """Take the protocol (UsageError for an unknown one), and return JSON for "json", TEXT for "tags"."""
         self._protocol = choice(type(self).__name__, "protocol", protocol, PROTOCOLS)
         return JSON if protocol == "json" else TEXT
 
@@ -86,7 +86,7 @@ class TagEnv(TurnEnv):
         return self.problem.with_success(episode, action, outcome, self.max_turns)
 
     def spoken(self, text: str, prefill: str = "") -> str:
-        """Return a turn that is written in tags as this environment's protocol has it, unless it begins in a given way."""
+        """Return a turn written in tags, as native calls if the protocol is "json" and no prefill is given; else unchanged."""
         return self.native.write(text) if self.native and not prefill else text
 
     def restate(self, episode: Episode) -> str:

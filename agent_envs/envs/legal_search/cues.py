@@ -68,7 +68,7 @@ def units_in(question: str) -> set[str]:
 
 
 def unit_of(text: str) -> str:
-    """Return the unit of the first quantity of a text; "" without one."""
+    """Return the unit of a text's first quantity, "dollar" for $; "" without a quantity."""
     match = re.search(rf"\$\d|\d {_UNIT}", text)
     return (match[1] or "dollar") if match else ""
 

@@ -158,7 +158,7 @@ class QuestionReader:
         return self._page(next(fitting, f"{start}{end}"))
 
     def _best_page(self, pages: Sequence[Excerpt], missing: str) -> Excerpt:
-        """Return the page whose heading and first sentence fit the question best."""
+        """Return the page whose heading and first sentence fit the question best, as used; Missing(`missing`) if none."""
         scores = fits({page.id: (page.heading, page.lines[0]) for page in pages}, self.question)
         best = max(scores, key=lambda name: scores[name], default="")
         return self._page(best if scores.get(best) else missing)
@@ -205,7 +205,7 @@ class QuestionReader:
         return self._enacted(rule)
 
     def _enacted(self, rule: Excerpt) -> int:
-        """Return the amount of a rule's first paragraph, or by reference that of another rule and a difference."""
+        """Return the amount of a rule's first paragraph, by reference another rule's plus or minus a difference; or Missing."""
         if not (reference := _RELATIVE.search(rule.lines[0])):
             return number_in(rule.lines[0])
         return self._enacted(self._page(reference[3])) + number_in(reference[1]) * (1 if reference[2] == "more" else -1)

@@ -83,7 +83,7 @@ class Library(Uncopied):
         return self.sections[section_id]
 
     def find(self, name: str) -> str:
-        """Return the id of a section by its id, or by the number that texts cite it by where no other section has it.
+        """Return a section's id by its id, or by a number (with or without §) that it alone has; KeyError for any other name.
 
         Raises KeyError: there is neither.
         """

@@ -91,7 +91,7 @@ def _units(text: str) -> frozenset[str]:
 
 
 def scenario_of(task: Task | None) -> LegalScenario:
-    """Return the scenario of a task; of one without, that of a question about which nothing is known."""
+    """Return a task's scenario; of one without, an answerable one judged by `em`, without sections."""
     if task is not None and isinstance(task.hidden, LegalScenario):
         return task.hidden
     return LegalScenario((), (), (), True, "em")

@@ -206,6 +206,6 @@ def _metrics(trajectory: Trajectory) -> Iterator[tuple[str, float]]:
 
 
 def labels(task: Task) -> dict[str, str]:
-    """Return the kind of a task's question, and whether it has an answer."""
+    """Return the strata `kind` (of the question; "question" if unknown) and `answerable` (yes or no)."""
     kind = str(task.data[0]) if isinstance(task.data, tuple) and task.data else "question"
     return {"kind": kind, "answerable": "yes" if scenario_of(task).answerable else "no"}

@@ -107,7 +107,7 @@ class Holder:
 
     @property
     def paragraphs(self) -> tuple[str, ...]:
-        """What its paragraphs are about, in their order."""
+        """Its paragraphs' subjects in their order; "group" only for a holder in one."""
         return ("trade", "size", "granted", *(("group",) if self.group else ()), "special")
 
 
@@ -130,7 +130,7 @@ class Chapter:
     definitions_id: str = ""
 
     def counted(self, size: int, idle: int) -> str:
-        """Return the size of a business with so many units, some of them out of use."""
+        """Return the size of a business of so many units, one of SIZES; idle ones count if the chapter says so."""
         count = size if self.counts_idle else size - idle
         return SIZES[sum(count >= bound for bound in self.bounds)]
 

@@ -113,7 +113,7 @@ def _assign_ids(law: Law) -> None:
 
 
 def _acts(law: Law) -> list[list[Rule]]:
-    """Return the amended rules, those of one year together."""
+    """Return the amended rules, one list for each year of amendment, years rising."""
     amended = [rule for rule in law.rules if rule.amendment]
     years = sorted({rule.amendment.since.year for rule in amended if rule.amendment})
     return [[rule for rule in amended if rule.amendment and rule.amendment.since.year == year] for year in years]

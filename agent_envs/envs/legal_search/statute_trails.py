@@ -29,7 +29,7 @@ class CaseFacts:
 
     @staticmethod
     def of(holder: Holder, when: date | None = None) -> "CaseFacts":
-        """Return the register's facts about a holder."""
+        """Return the facts that the register tells of a holder, who is excepted from no group, and the day of a matter."""
         group = (holder.group, False) if holder.group else None
         return CaseFacts(holder.chapter, holder.size, holder.idle, group, holder.granted, when, holder)
 
@@ -150,14 +150,14 @@ def _changes(law: Law, trail: Trail, rule: Rule, facts: CaseFacts) -> list[int]:
 
 
 def trace_size(trail: Trail, facts: CaseFacts, size: str) -> None:
-    """Add what tells whether a business is minor, or major."""
+    """Add to the trail the definition that tells whether a business is `size`, idle units', and the register's paragraph."""
     chapter = facts.chapter
     trail.read(chapter.definitions_id, "b" if size == "minor" else "c", *("d" if facts.idle else ""))
     _read_register(trail, facts, "size")
 
 
 def _read_register(trail: Trail, facts: CaseFacts, name: str) -> None:
-    """Add the paragraph of the register that a fact stands in."""
+    """Add to the trail the register's paragraph on a fact; nothing for a case without a holder."""
     if facts.holder:
         trail.read(facts.holder.id, letter(facts.holder.paragraphs, name))
 

@@ -22,7 +22,7 @@ class Excerpt:
 
     @property
     def lines(self) -> list[str]:
-        """Its paragraphs, without their letters."""
+        """Its paragraphs without their letters and blank lines; [""] where there are none."""
         return [re.sub(r"^\(\w\) ", "", line.strip()) for line in self.text.splitlines() if line.strip()] or [""]
 
     @property

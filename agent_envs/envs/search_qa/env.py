@@ -253,7 +253,7 @@ class SearchQA(TurnEnv):
         return hits, Message("user", information(hits, self._format, self._cut), "tool")
 
     def spoken(self, text: str, prefill: str = "") -> str:
-        """Return a turn that is written in tags as this environment's protocol has it, unless it begins in a given way."""
+        """Return a turn written in tags, as native calls if the protocol has them and no prefill is given; else unchanged."""
         return NATIVE.write(text) if self._native and not prefill else text
 
     @property
@@ -270,7 +270,7 @@ class SearchQA(TurnEnv):
 
 
 def _source(tasks: str, world: dict[str, Any] | None, corpus: str, remote: bool) -> QuestionSource:
-    """Return the source of the arguments; UsageError for combinations without meaning, DataMissing for absent data."""
+    """Return the arguments' source, `remote` without passages; UsageError for combinations without meaning, or DataMissing."""
     for name, value in (("tasks", tasks), ("corpus", corpus)):
         if not isinstance(value, str):
             raise UsageError(f"SearchQA: {name}={value!r}; give a name or a path as text")
@@ -321,7 +321,7 @@ def explain(text: str) -> str:
 
 
 def _cut(body: str, limit: int) -> str:
-    """Return a text up to a limit, with a note on how much is left out."""
+    """Return a body up to a limit, with a note on how much was cut; unchanged where it is no longer."""
     if len(body) <= limit:
         return body
     return f"{body[:limit]} [cut: {len(body) - limit} of {len(body)} characters are not shown]\n"

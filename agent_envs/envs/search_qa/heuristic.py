@@ -23,7 +23,7 @@ def search_once_and_guess(request: Request) -> str:
 
 
 def in_protocol(request: Request, text: str) -> str:
-    """Return a turn that is written in tags as the call that it stands for, where tools are offered natively."""
+    """Return a turn written in tags as its native call, if tools are offered and no prefill is given; else unchanged."""
     return NATIVE.write(text) if request.tools and not request.prefill else text
 
 

@@ -107,7 +107,7 @@ class PublishedSource(Uncopied):
         return len(self._split(split)[0])
 
     def get(self, split: str, key: int | str) -> Task:
-        """Return a task by index or id."""
+        """Return a task by index or id; KeyError where there is none."""
         rows, index = self._split(split)
         return self._task(split, index[key] if isinstance(key, str) else _check_index(key, len(rows)))
 
@@ -146,7 +146,7 @@ def _check_index(key: int, size: int) -> int:
 
 
 def published(name: str, corpus: str | None) -> PublishedSource:
-    """Return the source of a name, shared by the environments of a process while its files stay as they are.
+    """Return the source of a name, cached while its files stay unchanged; DataMissing where they, or the corpus, are absent.
 
     A corpus of None is outside: no passage is read here.
 

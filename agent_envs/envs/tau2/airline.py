@@ -144,7 +144,7 @@ def _free_instance(world: World, choice: ChosenFlight, cabin: str, passengers: i
 
 
 def _records(values: Any, shape: Any, where: str) -> Any:
-    """Read a list of objects by their shape; a list with anything else in it stays as it is."""
+    """Return a list of objects read by a shape (SchemaError if one is unfit); a list with anything else in it unchanged."""
     if all(isinstance(value, dict) for value in values):
         return shaped(list(values), [shape], where)
     return values

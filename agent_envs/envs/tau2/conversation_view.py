@@ -57,7 +57,7 @@ def _sides(core: Tau2Env) -> tuple[Participant, ...]:
 
 
 def _facts(last: Turn) -> tuple[tuple[str, str], ...]:
-    """Return the names and values of the last turn's score, those of the basis marked as counting."""
+    """Return the names and values of the last turn's score, those of the basis with "(counts)"."""
     score = score_of(last)
     names = {name: f"{name.rstrip('*')} (counts)" if name.endswith("*") else name for name in score} | _FACTS
     return tuple((names[name], value) for name, value in score.items())
@@ -146,7 +146,7 @@ class _ViewBuilder:
         return turns
 
     def _words(self, line: Line, turn: int) -> Iterator[ViewEntry]:
-        """Yield a line's words as an entry; those beside calls reach nobody, and are marked so."""
+        """Yield a line's words as an entry, those beside calls marked as said to nobody; none for no words, or results."""
         if line.text and line.sender != "environment":
             odd = "said to nobody, as it stands beside a call" if line.calls else ""
             yield ViewEntry(_NAMES[line.sender], "words", odd, line.text, turn=turn)
@@ -185,7 +185,7 @@ class _ViewBuilder:
             yield from self._judge(self.full, self.criteria, score_of(self.episode.turns[-1]).get(f"{NL_ASSERTION}*"))
 
     def _db_checks(self, counts: bool) -> Iterator[ViewCheck]:
-        """Yield checks of each expected change of the databases, and of each change beside them; none where unknown."""
+        """Yield checks of each expected change of the databases and each other change; `counts` if they do; none if unknown."""
         world, expected = self.dialogue.world, self.expected
         if expected is None:
             return
@@ -242,7 +242,7 @@ def _group_by_record(diffs: tuple[Difference, ...]) -> dict[str, list[Difference
 
 
 def _lines(diffs: list[Difference]) -> list[str]:
-    """Return the texts of the first differences, and how many more there are."""
+    """Return the first MOST_MEMBERS differences' texts, and a line on how many more there are, if any."""
     left = len(diffs) - MOST_MEMBERS
     return [item.text for item in diffs[:MOST_MEMBERS]] + ([f"and {left:,} more"] if left > 0 else [])
 

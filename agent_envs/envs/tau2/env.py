@@ -143,7 +143,7 @@ class Tau2Env(TurnEnv):
 
     @property
     def spec_digest(self) -> str:
-        """The digest of `TurnEnv`, and in it the version of the scripted user that plays."""
+        """The digest of `TurnEnv`; where a scripted user plays, with its version in it."""
         if not self._digest and isinstance(self.partner, ScriptedUser):
             self._digest = digest([super().spec_digest, "scripted user", VERSION])
         return super().spec_digest
@@ -233,7 +233,7 @@ class Tau2Env(TurnEnv):
         return dialogue
 
     def restate(self, episode: Episode) -> str:
-        """Return the form of a turn, as the task is in the words of the other side; "" without examples."""
+        """Return a reminder that a turn is a call or words, as in the example; "" without examples."""
         return "As in the example, call a tool, or write to the other side." if self.examples else ""
 
     def form_reminder(self) -> str:
@@ -271,13 +271,13 @@ class Tau2Env(TurnEnv):
         )  # fmt: skip
 
     def _let_other_side_speak(self, task: Task, dialogue: Dialogue, key: str, branch: str = "") -> Dialogue:
-        """Let the other side speak, and return the conversation."""
+        """Let the other side speak, and return the conversation; unchanged in solo mode."""
         if self.partner is None:
             return dialogue
         return take_turn(self.partner, self.scene(task, dialogue, other(self.face.side), key, branch))
 
     def _user_metrics(self, task: Task, dialogue: Dialogue) -> dict[str, int]:
-        """Return the metrics of a scripted user that spoke; none of any other."""
+        """Return the scripted user's count of unconsented changes and its version; {} for any other partner."""
         unconsented = self._count_unconsented(task, dialogue)
         return {} if unconsented < 0 else {"unconsented_changes": unconsented, "user_version": VERSION}
 

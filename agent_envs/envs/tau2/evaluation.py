@@ -157,7 +157,7 @@ def _pick(arguments: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
 def _checks(
     domain: Domain, task: Tau2Task, criteria: Criteria, lines: tuple[Line, ...], solo: bool
 ) -> dict[str, tuple[bool, ...]]:
-    """Return the verdicts of all components that need no judge, by name; the database's from a replay of the conversation."""
+    """Return the verdicts of all components that need no judge, by name; the database's by a replay of the calls."""
     world = replayed_world(domain, initial_world(domain, task), lines[len(task.history) :], solo)
     # A task that expects nothing of the databases accepts every one of them.
     free = criteria.actions is None and criteria.env_assertions is None

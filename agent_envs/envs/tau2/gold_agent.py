@@ -90,7 +90,7 @@ def _expected_lines(criteria: Criteria, solo: bool) -> list[Line]:
 
 
 def _line(action: ExpectedAction, place: int, solo: bool) -> Line:
-    """Return the line that makes an expected action: a call, or words that ask the user for its own."""
+    """Return the line of an expected action: a call, or (the user's, unless solo) words that ask the user for it."""
     if action.requestor == "assistant" or solo:
         return Line("assistant", calls=(ToolCall("call_0", action.name, action.arguments),))
     return Line("assistant", f"Step {place + 1}: please do this on your phone: {_call_text(action)}")

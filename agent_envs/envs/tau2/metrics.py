@@ -47,7 +47,7 @@ def labels(task: Task) -> dict[str, str]:
 
 
 def metrics(trajectory: Trajectory) -> dict[str, float]:
-    """Return the components of the score, and `null_policy`: the score of doing nothing on the same task."""
+    """Return the score's components and, where known, `null_policy`: the score of doing nothing on the same task."""
     floor = None if trajectory.task is None else null_policy(trajectory.task)
     return scoring.metrics(trajectory) | ({} if floor is None else {"null_policy": floor})
 

@@ -117,7 +117,7 @@ def _text(path: str) -> str:
 
 
 def user_guidelines(scenario: str, with_tools: bool) -> str:
-    """Return the original's guidelines for a model that plays a customer, with a scenario behind them.
+    """Return the original's guidelines for a model as customer (`with_tools` or not), the scenario behind them; DataMissing.
 
     Raises DataMissing: the data is not there.
     """

@@ -65,7 +65,7 @@ class Tagged:
 
 
 def shaped(value: Any, shape: Shape, where: str = "value") -> Any:
-    """Read a value by its shape, frozen (lists become tuples, members stand in declared order).
+    """Read a value by its shape, frozen (lists become tuples, members in declared order); SchemaError where it does not fit.
 
     Raises SchemaError: it does not fit; the message names the place.
     """

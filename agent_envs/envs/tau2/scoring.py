@@ -156,7 +156,7 @@ def _in_order(shares: dict[str, float]) -> list[float]:
 
 
 def _shares(score: dict[str, str], reward: str) -> dict[str, float]:
-    """Return each counting component's share: equal parts of 1 for those that hold."""
+    """Return each counting component's share: 1 over their number if it holds, else 0; judged ones only in `official`."""
     basis = [name for name in COMPONENTS if f"{name}*" in score and (reward == "official" or name != NL_ASSERTION)]
     return {name: float(score[f"{name}*"] == "1") / len(basis) for name in basis}
 

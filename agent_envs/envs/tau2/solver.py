@@ -71,7 +71,7 @@ def random_action(env: TurnEnv, rng: random.Random) -> str:
 
 
 def _words(core: Tau2Env) -> list[str]:
-    """Return words of the observations, those of the last messages more often."""
+    """Return the words of prompt and last three turns, each message's first 2,000 characters; ["nothing"] without any."""
     episode = core.episode
     messages = [episode.prompt[-1], *(message for turn in episode.turns[-3:] for message in turn.observation)]
     return _WORD.findall(" ".join(message.content[:2000] for message in messages)) or ["nothing"]

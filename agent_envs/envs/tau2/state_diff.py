@@ -36,7 +36,7 @@ class Difference:
 
     @property
     def record(self) -> str:
-        """The record's name."""
+        """The record's table and key, "customer's" before them on the user's side."""
         whose = "customer's " if self.side == "user" else ""
         return f"{whose}{self.table} {self.key}".rstrip()
 
@@ -125,13 +125,13 @@ def _are_equal(one: Any, other: Any) -> bool:
 
 
 def _place(path: Path) -> str:
-    """Return a path as text: dots before names, brackets around numbers."""
+    """Return a path as text: dots between names, brackets around numbers; "" for none."""
     text = "".join(f"[{name}]" if isinstance(name, int) else f".{name}" for name in path)
     return text.removeprefix(".")
 
 
 def _value(value: Any) -> str:
-    """Return a value as text: plain texts as they are, others as JSON, long ones cut."""
+    """Return a value as text: a trimmed text itself, others as JSON; long ones are cut, with their length."""
     plain = isinstance(value, str) and value.strip() == value != ""
     text = value if plain else json.dumps(thawed(value), ensure_ascii=False)
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}... ({len(text):,} characters)"

@@ -61,7 +61,7 @@ def solved_world(domain: Domain, task: Tau2Task) -> DomainState:
 
 
 def _act(domain: Domain, state: DomainState, task: Tau2Task) -> DomainState:
-    """Return the state after a task's expected actions; failures of them are passed over."""
+    """Return the state after a task's expected actions; one that fails is passed over. Unchanged without criteria."""
     for action in (task.criteria.actions if task.criteria is not None else None) or ():
         _, state = call(domain, state, action.requestor, action.name, expected_arguments(action.arguments))
     return state

@@ -88,7 +88,7 @@ class OfficialSource(RowSource):
         self.splits = (*splits, *_OURS)
 
     def ids(self, split: str) -> tuple[str, ...]:
-        """Return the ids of a split in file order."""
+        """Return a split's ids in file order, one of ours drawn from the base tasks; KeyError without it, or DataMissing."""
         return drawn_split(self.domain, split) if split in _OURS else super().ids(split)
 
 

@@ -43,7 +43,7 @@ def _find(world: World, table: str, key: str) -> Any:
 
 
 def _line_of(world: World, customer_id: str, line_id: str) -> Any:
-    """Return a customer's line; raises ToolFailure where it belongs to another customer."""
+    """Return a customer's line; ToolFailure where it is another's, or customer or line is unknown."""
     if line_id not in _find(world, "customers", customer_id)["line_ids"]:
         raise ToolFailure(f"Line {line_id} not found for customer {customer_id}")
     return _find(world, "lines", line_id)
@@ -244,7 +244,7 @@ def disable_roaming(world: World, customer_id: str, line_id: str) -> str:
 
 
 def _set_roaming(world: World, customer_id: str, line_id: str, allowed: bool, word: str) -> str:
-    """Set a line's roaming, and return the reply; nothing changes where it is so; ToolFailure for another's line."""
+    """Set a line's roaming as `allowed`, and return the reply; nothing changes if it is so; ToolFailure for another's line."""
     if _line_of(world, customer_id, line_id)["roaming_enabled"] == allowed:
         return f"Roaming was already {word}"
     world.agent.edit("lines", line_id)["roaming_enabled"] = allowed
@@ -403,7 +403,7 @@ def synchronise(world: World) -> None:
 
 
 def _carry(world: World, field: str, value: Any) -> None:
-    """Set a member of the surroundings, and copy the record only if the member differs."""
+    """Set a member of the phone's surroundings; nothing is edited where it has the value already."""
     if surroundings(world)[field] != value:
         edit_surroundings(world)[field] = value
 
@@ -421,5 +421,5 @@ def telecom(
 
 
 def for_expected_actions(domain: Domain) -> Domain:
-    """Return the domain as expected actions are executed on it: not synchronised where `gold_without_sync` says so."""
+    """Return the domain for expected actions: with `gold_without_sync` its phone is left apart, else unchanged."""
     return replace(domain, sync=left_apart) if domain.compat.gold_without_sync else domain

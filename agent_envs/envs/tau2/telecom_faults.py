@@ -28,7 +28,7 @@ from agent_envs.envs.tau2.toolkit import World
 
 
 def _settle(world: World, flip: Callable[[World], str], field: str, goal: bool) -> str:
-    """Flip once, and once more if that was the wrong way; return the last answer's first line."""
+    """Flip once, and once more if the field is not as the goal; return the last answer's first line."""
     text = flip(world)
     if phone(world)[field] != goal:
         text = flip(world)

@@ -60,7 +60,7 @@ def network_search(world: World) -> None:
 
 
 def _technology(mode: str, signals: Any) -> str:
-    """Return the network that a mode connects to: 5G only if there is a signal of it."""
+    """Return the network of a mode, "2G" to "4G"; of 4g_5g_preferred 5G if there is a signal of it, else 4G."""
     if mode == "4g_5g_preferred":
         return "5G" if signals.get("5G", "none") != "none" else "4G"
     return mode[:2].upper()

@@ -150,7 +150,7 @@ class Kit:
         return function
 
     def function(self, name: str) -> Callable[..., Any] | None:
-        """Return a tool's function or a helper."""
+        """Return a tool's function, else the helper of that name, else None."""
         return self.tools[name].function if name in self.tools else self.helpers.get(name)
 
 
@@ -272,7 +272,7 @@ def _check_storable(value: Any, depth: int = 0) -> None:
 
 
 def _copy_result(value: Any) -> Any:
-    """Copy a result, so that it shares no record with a database."""
+    """Return a copy of a dict or list, sharing no record with a database; any other value unchanged."""
     return thawed(value) if isinstance(value, dict | list) else value
 
 

@@ -120,7 +120,7 @@ def answered(rules: Rules, dialogue: Dialogue, side: Side, speak: Speak) -> Dial
 
 
 def stopped(rules: Rules, dialogue: Dialogue) -> Dialogue:
-    """Return the conversation after the side whose turn it is ended it."""
+    """Return the conversation after the side whose turn it is ended it, with a stop: user_stop or agent_stop."""
     side = dialogue.turn
     new = spoke(rules, dialogue, AGENT_STOP)
     return new if new.ended else limited(rules, new.replace(ended="user_stop" if side == "user" else "agent_stop"))

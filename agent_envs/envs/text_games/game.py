@@ -181,7 +181,7 @@ class TextGame(TurnEnv):
         return self.game.drawing(self.episode.state)
 
     def say(self, action: int, thought: str = "") -> str:
-        """Return the turn that takes an action: what solvers and samplers write."""
+        """Return the turn that takes an action by its number, behind a thought if one is given."""
         line = f"{PROTOCOL.label} {self.game.actions[action].name}"
         return f"THINK: {thought}\n{line}" if thought else line
 

@@ -65,7 +65,7 @@ def _towards(places: list[str], chance: random.Random) -> str:
 
 
 def _read(request: Request) -> tuple[str, str, random.Random]:
-    """Return the prompt, the newest observation, and the generator of random numbers of a request."""
+    """Return prompt, newest observation ("" for both without messages), and a generator seeded by the request's seed."""
     texts = [str(row["content"])[:20_000] for row in request.messages] or [""]
     return texts[0], texts[-1], random.Random(f"heuristic:{request.seed}")
 

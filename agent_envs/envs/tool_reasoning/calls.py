@@ -117,7 +117,7 @@ class Calls:
 
 
 def _without_brackets(name: str) -> str:
-    """Return an ID as it is, where it was copied with the brackets in which it is shown."""
+    """Return an ID without the brackets in which it is shown; unchanged without them."""
     return name[1:-1].strip() if name[:1] == "[" and name[-1:] == "]" else name
 
 
@@ -130,7 +130,7 @@ def search_pages(toolbox: Toolbox, task: Task, query: str, top_k: int, key: str)
 
 
 def as_messages(results: Sequence[ToolResult], protocol: str) -> list[Message]:
-    """Return results as the policy reads them: a tool message a call, or a frame of tags."""
+    """Return results as the policy reads them: for "json" a tool message each, else a user's frame of tags each."""
     if protocol == "json":
         return [Message("tool", result.content, "tool", (), result.call_id) for result in results]
     return [Message("user", observations.framed(result.content), "tool") for result in results]

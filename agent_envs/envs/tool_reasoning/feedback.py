@@ -56,7 +56,7 @@ class FeedbackContext:
 
     @property
     def calculates(self) -> bool:
-        """Whether the question asks for more than facts."""
+        """Whether programs are offered and the question names nothing, or has letters for numbers."""
         return self.may_run and (not _NAME.search(self.question[:3_000]) or bool(_LETTER.search(self.question)))
 
     def onward(self) -> str:

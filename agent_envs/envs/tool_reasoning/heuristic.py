@@ -47,7 +47,7 @@ def search_and_guess(request: Request) -> str:
 
 
 def _program(question: str) -> str:
-    """Return a program that may answer a question, "" where none comes to mind."""
+    """Return a program for a polynomial or another known form of question; "" for any other."""
     if match := _POLYNOMIAL.search(question):
         return f"x = {match[2]}\nprint({re.sub(r'(?<=[0-9])x', '*x', match[1]).replace('^', '**')})"
     return next((code.format(*hit.groups()) for form, code in _PROGRAMS.items() if (hit := form.search(question))), "")

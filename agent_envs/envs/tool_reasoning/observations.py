@@ -111,5 +111,5 @@ def output(result: ExecResult, limit: int) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """Return a text, cut at a number of characters, and saying so."""
+    """Return a text cut at a number of characters, and saying so; unchanged where it is no longer."""
     return text if len(text) <= limit else f"{text[:limit]} [cut: {len(text) - limit} of {len(text)} characters]"

@@ -37,7 +37,7 @@ class Atom:
 
     @property
     def positive(self) -> bool:
-        """Whether it is known to be a positive real number."""
+        """Whether it is known to be a positive real number: a prime, or one of the named constants."""
         return self.kind == "prime" or self.key in CONSTANT_NAMES
 
 
@@ -76,7 +76,7 @@ IMAGINARY = Atom("#i", "unit")
 
 
 def number(value: Fraction | int) -> Sum:
-    """Return a rational number as a sum."""
+    """Return a rational number as a sum; ZERO, without terms, for 0."""
     return Sum((((), Fraction(value)),)) if value else ZERO
 
 

@@ -128,7 +128,7 @@ def _root(total: poly.Sum, exponent: Fraction, budget: StepBudget) -> poly.Sum:
 
 
 def positive_term(total: poly.Sum) -> bool:
-    """Return whether a sum is one term that is known to be positive."""
+    """Return whether a sum, not zero, is one term with a positive coefficient and atoms known to be positive."""
     (monomial, value), *more = total.terms
     return not more and value > 0 and all(atom.positive for atom, _ in monomial)
 

@@ -26,7 +26,7 @@ def symbol_value(text: str) -> Quotient:
 
 
 def rational_value(value: Quotient) -> Fraction | None:
-    """Return the value if it is a rational number."""
+    """Return the value if it is a rational number; None for any other."""
     return rational(value.above) if value.below == ONE else None
 
 

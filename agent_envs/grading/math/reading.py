@@ -191,7 +191,7 @@ def read_math(text: str) -> MathValue | None:
 
 
 def math_equal(prediction: str, gold: str) -> bool:
-    """Return whether two answers are the same, as mathematics or else word for word; exact, bounded, never raises.
+    """Return whether two answers are the same, as mathematics or as words; False where one is empty or too long; never raises.
 
     An equivalence of texts that have a value, as long as comparing them stays within its bound: what does not is unequal.
     """
@@ -334,7 +334,7 @@ def _is_comma(token: Token) -> bool:
 
 
 def _flat(values: Iterable[MathValue]) -> list[MathValue]:
-    """Return the values, the items of lists and sets in their place."""
+    """Return the values, a list's or set's items in its place (one level deep); Exhausted if there are too many."""
     return _limit_parts([item for value in values for item in (value.items if isinstance(value, Many) else (value,))])
 
 

@@ -72,7 +72,7 @@ def _without_subscripts(tokens: list[Token]) -> list[Token]:
 
 
 def _equation(parts: list[list[Token]], member: bool, read: Read, budget: StepBudget) -> tuple[str, MathValue]:
-    """Read an equation: name and value of "x = 5", the value of equal sides, or the sides as a comparison; else Unreadable."""
+    """Read an equation (`member`: x in ...) as a name's value, equal sides' value or a comparison; else Unreadable."""
     if not parts[0]:  # "= 5"
         parts = parts[1:]
     name, last = name_of(parts[0]) if len(parts) > 1 else "", name_of(parts[-1])

@@ -109,7 +109,7 @@ class _Scanner:
         return match.end()
 
     def _in_prose(self) -> bool:
-        """Return whether the innermost open group holds prose."""
+        """Return whether the innermost open group holds prose; False outside of groups."""
         return bool(self.groups) and self.groups[-1][0]
 
     def _scan_command(self, title: str) -> None:

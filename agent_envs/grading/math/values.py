@@ -39,7 +39,7 @@ class Quotient(MathValue):
 
     @property
     def key(self) -> str:
-        """Its text."""
+        """Its text: the sum above the line, with the sum below behind a slash unless that is one."""
         return self.above.key if self.below == ONE else f"({self.above.key})/({self.below.key})"
 
     @property
@@ -173,7 +173,7 @@ def _same_quotients(left: Quotient, right: Quotient, budget: StepBudget) -> bool
 
 
 def _same_rows(left: tuple[MathValue, ...], right: tuple[MathValue, ...], budget: StepBudget) -> bool:
-    """Return whether two rows have the same length and the same values in order, within the budget of steps."""
+    """Return whether two rows have the same length and the same values in order; Exhausted if that takes too many steps."""
     return len(left) == len(right) and all(same(one, two, budget) for one, two in zip(left, right, strict=True))
 
 

@@ -59,7 +59,7 @@ class Calculator(ExternalEnvironment):
 
 
 def legal_buttons(keyed: tuple[str, ...], decimal_point: bool) -> tuple[str, ...]:
-    """Return the buttons that may follow those keyed, by id, limits kept: at least one in every reachable state."""
+    """Return the buttons that may follow those keyed, by id, at least one if reachable; "." only with `decimal_point`."""
     tail = keyed[-1] if keyed else "("
     opened = keyed.count("(") - keyed.count(")")
     # How many buttons remain after the next one, if all that is then pressed is ")" for every open bracket.

@@ -45,7 +45,7 @@ def count_planning_phrases(text: str) -> int:
 
 @cache
 def planning_phrases() -> tuple[str, ...]:
-    """Return the list of phrases in its order, cached."""
+    """Return the list of phrases in its order, without comments and blank lines, cached."""
     return tuple(line for line in _lines() if line and not line.startswith("#"))
 
 

@@ -27,7 +27,7 @@ _RELEASED_LINE = re.compile(r"####([^\n]*)")
 
 
 def calc_solved(trajectory: Trajectory) -> bool:
-    """Return whether the answer behind the last `####` is the task's: the text of the number, or a right expression."""
+    """Return whether an ended episode's answer behind the last `####` is the task's number as text or a right expression."""
     return ended(trajectory) and _is_exact(marked_answer(_answer_text(trajectory))[1], task_of(trajectory))
 
 
@@ -39,13 +39,13 @@ def plain_answer(text: str, task: Task) -> tuple[str, tuple[str, ...]]:
 
 
 def _answer_text(trajectory: Trajectory) -> str:
-    """Return the policy's answer behind the mark, as it was read; without a typed one, all its language."""
+    """Return a typed answer behind the mark, as it was read; without one, all of the policy's language as it was read."""
     parsed = trajectory.last.parsed
     return f"{MARK} {parsed.text}" if isinstance(parsed, Answer) else policy_language(trajectory, as_read=True)
 
 
 def _policy_text(trajectory: Trajectory) -> str:
-    """Return the policy's text as it wrote it; a native call that answers reads as an answer behind the mark."""
+    """Return the policy's text as it wrote it; where the last turn has results, its answer behind the mark."""
     return _answer_text(trajectory) if trajectory.last.results else policy_language(trajectory)
 
 

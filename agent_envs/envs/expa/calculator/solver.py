@@ -14,7 +14,7 @@ from agent_envs.envs.expa.problem import policy_language
 
 
 def next_action(core: TurnEnv, left: int, prefill: str) -> str | int:
-    """Return the next action with `left` turns to go; `prefill` is what the turn begins with."""
+    """Return the next action: an expanded one's number or a turn's text; the answer where too few turns are left."""
     if isinstance(core, ExpandedActionEnv):
         return _keyed_calculation(core, left)
     return _written_calculation(core.trajectory, left, prefill)

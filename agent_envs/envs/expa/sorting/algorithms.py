@@ -31,7 +31,7 @@ def _exchange(order: list[int], one: int, other: int) -> Moves:
 
 
 def _learn(one: int, other: int, pairs: set[knowledge.Pair]) -> Moves:
-    """Compare two symbols, and note which comes first."""
+    """Yield a comparison of two symbols, and add (smaller, larger) to `pairs` by the answer."""
     first = yield from _comes_before(one, other)
     pairs.add((one, other) if first else (other, one))
 

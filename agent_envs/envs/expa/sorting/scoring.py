@@ -93,7 +93,7 @@ def arrangement(trajectory: Trajectory) -> tuple[int, ...]:
 
 
 def calls(trajectory: Trajectory, name: str) -> int:
-    """Count the calls of an environment that were carried out."""
+    """Count an environment's calls that were carried out without error."""
     return sum(result.name == name and not result.error for turn in trajectory.turns for result in turn.results)
 
 

@@ -130,7 +130,7 @@ def _direction(descending: bool) -> str:
 
 
 def _shares(source: str, size: int | None, mixture: Mapping[int, int]) -> Mapping[int, int]:
-    """Return the weights of a mixture by number of items, all of one number if `size` says so."""
+    """Return a mixture's weights by number of items; {size: 1} where a size is given, UsageError for one out of range."""
     return mixture if size is None else {whole_number(source, "size", size, 2, len(SYMBOLS)): 1}
 
 
@@ -165,7 +165,7 @@ def _relations(draw: Draw, ascending: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def _question(kind: str, size: int, descending: bool, relations: tuple[str, ...]) -> str:
-    """Return the question in words: bring items into order, perhaps with known relations, or name the larger of two."""
+    """Return the question: bring items into ascending (or `descending`) order, with relations if any, or name the larger."""
     items = ", ".join(SYMBOLS[:size])
     if kind == "compare":
         return f"Which of {items} has the larger number?"

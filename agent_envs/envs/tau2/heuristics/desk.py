@@ -67,12 +67,12 @@ class Desk:
         self.kind = next(filter(None, map(self.kind_of, sentences(self.text))), "")
 
     def kind_of(self, sentence: str) -> str:
-        """Return the kind of wish that a sentence makes; "" for none."""
+        """Return the first kind, in the plans' order, that a sentence's words fit; "" for none, or for what is no wish."""
         kinds = (kind for kind, (words, _) in self.plans.items() if re.search(words, sentence, re.I))
         return "" if _NOT_A_WISH.match(sentence) else next(kinds, "")
 
     def serve_once(self) -> None:
-        """Take the next step of the wish in hand; a change that was just made ends it."""
+        """Take the next step of the wish in hand; where a change was just made, close it instead. Always raises a turn."""
         if self.changed():
             self.close()
         self.serve(self.kind)
@@ -110,17 +110,17 @@ class Desk:
         self.close(f"{SORRY} {why}.")
 
     def repetitions(self, words: str) -> int:
-        """Count the agent's messages about the present wish that contain these words."""
+        """Count the agent's messages since the present wish began (and those before the user's first) that hold these words."""
         return sum(words in text for text, before in self.own if before > self.start or not before)
 
     def ask(self, question: str) -> NoReturn:
-        """End the turn with a question; where it was put often enough in vain, with a refusal."""
+        """End the turn with a question; with a refusal once it was put _MOST_TIMES for this wish."""
         if self.repetitions(question) >= _MOST_TIMES:
             self.refuse("I lack the details for that")
         self.say(question)
 
     def look(self, name: str, *queries: Row, fresh: bool = True) -> list[Any]:
-        """Return a tool's results for the queries, failures left out; raise Act with the calls (30 at most) not made yet."""
+        """Return a tool's results for the queries, without failures; raise Act with calls not made (or stale, if `fresh`)."""
         calls = [self._last_look(name, one, fresh) for one in queries]
         missing = [(name, one) for one, call in zip(queries, calls, strict=True) if call is None]
         if missing:

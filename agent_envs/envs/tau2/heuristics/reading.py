@@ -93,7 +93,7 @@ def mentions(text: str, phrase: str) -> bool:
 
 
 def answer(text: str) -> bool | None:
-    """Parse an answer to a proposal: yes, or what it agrees to; no; or None for neither."""
+    """Return True for a yes or words that agree, False for a no, None for neither; by the text's beginning first."""
     first = _ANSWER.match(text)
     return bool(first[1]) if first else CONSENT.search(text) is not None or None
 
@@ -123,6 +123,6 @@ def methods_in(text: str, methods: Sequence[Row]) -> list[Row]:
 
 
 def called(method: Row) -> str:
-    """Describe a payment method in words."""
+    """Return a payment method in words, "the KIND" or "the KIND ending in DIGITS"."""
     name = str(method["source"]).replace("_", " ").replace("paypal", "PayPal account")
     return f"the {name} ending in {method['last_four']}" if "last_four" in method else f"the {name}"

@@ -51,7 +51,7 @@ def _order(desk: Desk, *statuses: str) -> Row:
 
 
 def _fullest(desk: Desk, orders: Sequence[Row]) -> Row | None:
-    """Return the one order with the most items that are named; None where there is no one."""
+    """Return the order with most items named in the wish; None if none is named, or two have as many."""
     counts = [sum(mentions(desk.text, item["name"]) for item in order["items"]) for order in orders]
     most = max(counts, default=0)
     return orders[counts.index(most)] if most and counts.count(most) == 1 else None

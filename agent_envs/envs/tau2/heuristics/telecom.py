@@ -100,13 +100,13 @@ def _wish_lines(desk: Desk) -> list[Row]:
 
 
 def _is_done(desk: Desk, name: str, line: Row) -> bool:
-    """Return whether a change was made to a line for the present wish."""
+    """Return whether a line's change was made without error for the present wish; in solo mode, at any time."""
     call = desk.last(name, line_id=line["line_id"])
     return call is not None and not call.failed and (desk.solo or call.turn > desk.start)
 
 
 def _change(desk: Desk, line: Row, act: str, name: str, **arguments: object) -> None:
-    """Propose a change of a line, unless it was made."""
+    """Propose a change of a line, ending the turn; does nothing where it was made for this wish."""
     if not _is_done(desk, name, line):
         own = {"customer_id": _customer(desk)["customer_id"], "line_id": line["line_id"]}
         desk.propose(f"I would {act} the line {line['phone_number']}.", name, **own, **arguments)

@@ -164,7 +164,7 @@ class Case:
         return Fact("reason", f"the reason is that {self.pick(*WORDS['reasons'][kind])}.")
 
     def label(self, trip: Trip) -> str:
-        """Return the customer's words for a trip: its number, or a description."""
+        """Return the customer's words for a trip: its number, or, of a vague customer, a description."""
         return trip.words if self.vague else f"reservation {trip.id}"
 
     def about(self, trip: Trip, dated: bool = True) -> tuple[Fact, ...]:

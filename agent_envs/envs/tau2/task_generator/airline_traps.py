@@ -146,7 +146,7 @@ def too_dear(case: Case) -> Pieces:
 
 
 def cancel_rest(case: Case) -> Pieces:
-    """Draw a wish to cancel a trip of which a part has been flown."""
+    """Draw a wish to cancel the rest of a trip of which a part has been flown, which is refused; Unfit without one."""
     trip = case.find(lambda trip: not trip.ahead and "available" in trip.statuses)
     say = f"<I> want to cancel what is left of <my> {case.label(trip)} and get <my> money back for it."
     return (refused(case, trip, say, "it is only about the flight back", case.reason("plans")),)

@@ -32,7 +32,7 @@ BOOKED = ("booked", "HATHAT")
 
 
 def cancel(case: Case) -> Pieces:
-    """Draw a cancellation that the policy allows."""
+    """Draw a cancellation that the policy allows, of a trip with no cancelled flight; Unfit without one."""
     trip = case.find(lambda trip: "cancelled" not in trip.statuses and trip.grounds(True))
     return (cancelling(case, trip, case.reason(case.pick(*trip.grounds(True)))),)
 
@@ -168,7 +168,7 @@ def rerouted(case: Case, trip: Trip, place: int, flight: Row) -> tuple[int, Fact
 
 
 def part_of(trip: Trip, place: int) -> str:
-    """Return the customer's words for one flight of a trip."""
+    """Return "flight" for a trip's only flight, else "flight out" or "flight back" by place."""
     return "flight" if len(trip.legs) == 1 else ("flight out", "flight back")[place]
 
 

@@ -116,7 +116,7 @@ def figure(amount: float) -> str:
 
 
 def method_words(method: Record) -> str:
-    """Return the customer's words for one of its payment methods."""
+    """Return the customer's words for a method: a card by brand and digits, else "gift card" or "PayPal account"."""
     if method["source"] == "credit_card":
         return f"<my> {method['brand'].capitalize()} card ending in {method['last_four']}"
     return "<my> gift card" if method["source"] == "gift_card" else "<my> PayPal account"
@@ -233,7 +233,7 @@ def _changes(item: Record, variant: Record) -> list[str]:
 
 
 def swap(case: Case) -> Pieces:
-    """Draw a wish to exchange items of a delivered order."""
+    """Draw a wish to exchange an item of a delivered order, of a vague customer one or two; Unfit without one."""
     return _swap_wish(case, "delivered", 2 if case.vague else 1)
 
 

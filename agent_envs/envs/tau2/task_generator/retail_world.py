@@ -143,7 +143,7 @@ def total(items: list[Record] | tuple[Record, ...]) -> float:
 
 
 def _ship(order: Record, tracking_id: str) -> None:
-    """Enter the parcel of an order, where its status says that it was shipped."""
+    """Enter an order's parcel, in place, where its status says that it was shipped; nothing otherwise."""
     if order["status"] in _SHIPPED:
         ids = [item["item_id"] for item in order["items"]]
         order["fulfillments"] = [{"tracking_id": [tracking_id], "item_ids": ids}]

@@ -80,7 +80,7 @@ class GeneratedSource(SeededSource[Task]):
         self.digest = digest(["tau2 generated", domain, world, difficulty, "told by value"])
 
     def build(self, split: str, index: int) -> Task:
-        """Build the task of a number."""
+        """Return the task of a number, cached; "mixed" takes the three difficulties by turns."""
         difficulty = DIFFICULTIES[index % 3] if self.difficulty == "mixed" else self.difficulty
         return _build_task(self.domain, self.world, split, index, difficulty)
 

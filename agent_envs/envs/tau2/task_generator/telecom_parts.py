@@ -137,7 +137,7 @@ def function(side: str, name: str, /, **arguments: Any) -> Row:
 
 
 def action(side: str, name: str, compared: tuple[str, ...] | None = None, /, **arguments: Any) -> Row:
-    """Return an expected call; unless said otherwise, all of its arguments are compared."""
+    """Return an expected call; all of its arguments are compared, or those that `compared` names."""
     names = list(arguments) if compared is None else list(compared)
     return {"requestor": side, "name": name, "arguments": arguments, "compare_args": names}
 

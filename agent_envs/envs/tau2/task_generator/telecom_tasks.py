@@ -134,7 +134,7 @@ def _hard(rng: Random, account: Account) -> list[Part]:
 def _wishes(
     rng: Random, account: Account, count: int, kinds: Sequence[Sequence[Wish]], exclusions: tuple[str, ...], by_number: bool
 ) -> list[Part]:  # fmt: skip
-    """Draw so many wishes without conflict, or fewer, [] without a line, shuffled; `exclusions` may hold "phone" (its line)."""
+    """Draw up to `count` wishes without conflict, [] without a line, shuffled; `exclusions` may hold "phone" (its line)."""
     lines = account.lines[1:] if "phone" in exclusions else account.lines
     if not lines:
         return []
@@ -196,7 +196,7 @@ def _rules(parts: Sequence[Part]) -> list[str]:
 
 
 def _identity(account: Account, knows_number: bool) -> tuple[list[Row], list[str]]:
-    """Return the facts that identify a customer, the phone number only if known, and the topics that it does not know."""
+    """Return the facts that identify a customer, the phone number if `knows_number`, and the topics that it does not know."""
     customer, born = account.customer, account.customer["date_of_birth"]
     facts = [
         fact("name", f"<my> name is {customer['full_name']}", str(customer["full_name"])),
@@ -237,7 +237,7 @@ def _ticket(account: Account, parts: Sequence[Part], knows_number: bool) -> str:
 
 
 def _start(account: Account, parts: Sequence[Part], abroad: bool) -> list[Row]:
-    """Return the initial actions: user, place, faults (the company's first), and a search for the network."""
+    """Return the initial actions: user, place (home or `abroad`), faults (the company's first), a search for the network."""
     customer = account.customer
     start = [
         function("user", "set_user_info", name=customer["full_name"], phone_number=customer["phone_number"]),

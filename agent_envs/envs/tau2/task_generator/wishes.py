@@ -51,7 +51,7 @@ def voiced(text: str, first: bool) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names as a sentence lists them: "a, b and c"."""
+    """Return names as a sentence lists them, "a, b and c"; one alone unchanged; ValueError for none."""
     *rest, last = names
     return f"{', '.join(rest)} and {last}" if rest else last
 

@@ -27,7 +27,7 @@ class Words:
         return self.compiled.search(text) if self.stand(text) else None
 
     def sub(self, new: str | Callable[[re.Match[str]], str], text: str) -> str:
-        """Replace the matches in a text."""
+        """Return a text with the matches replaced; unchanged where there are none."""
         return self.compiled.sub(new, text) if self.stand(text) else text
 
 

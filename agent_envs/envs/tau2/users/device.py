@@ -56,13 +56,13 @@ def plan(request: Request) -> tuple[Step, ...]:
 
 
 def feasible(requests: tuple[Request, ...], abroad: bool) -> tuple[Request, ...]:
-    """Return the requests that the customer's location does not rule out."""
+    """Return the requests without those for a customer who is elsewhere: abroad, or at home."""
     where = "abroad" if abroad else "!abroad"
     return tuple(one for one in requests if one.look != "location" or one.shows == where)
 
 
 def due(steps: tuple[Step, ...], content: str) -> tuple[Step, ...]:
-    """Return the steps that are left after the last call, by its answer.
+    """Return the steps that are left after a call: () if the next one's condition is not met by the answer, else all.
 
     There are none where it does not show what the next step needs.
     """
@@ -84,7 +84,7 @@ def report(tool: str, content: str, label: str = "") -> str:
 
 
 def _voice(line: str) -> str:
-    """Return a line of the phone as a sentence; the status bar's signs become a list."""
+    """Return a line of the phone as a sentence; a bare status bar as a list, any other line unchanged."""
     label, _, items = line.partition("Status Bar: ")
     return f"The status bar shows: {items.replace(' | ', ', ')}" if items and not label else line
 

@@ -175,7 +175,7 @@ def _is_stray_condition(sentence: str, before: str) -> bool:
 
 
 def _is_hint(sentence: str) -> bool:
-    """Return whether a sentence without a request seems to be one."""
+    """Return whether a sentence without a request hints at one: a thing and hinting words, not about the agent's own doing."""
     subject = terms.THINGS.search(sentence) or terms.PRONOUN.search(sentence)
     framed = (terms.AGENT_DOES, terms.AGENT_DID, terms.OFFERS, terms.FORBIDS)
     return bool(subject and terms.HINTS.search(sentence)) and not any(frame.search(sentence) for frame in framed)
@@ -275,7 +275,7 @@ def _state_of_condition(reading: _Reading, what: str, sentence: str) -> Request 
 
 
 def _turn_around(condition: Request) -> Request:
-    """Return a request with the opposite condition; one without a condition stays as it is."""
+    """Return a request with the opposite condition; one without a condition unchanged."""
     shows = condition.shows
     return replace(condition, shows=shows[1:] if shows.startswith("!") else f"!{shows}" if shows else "")
 
@@ -368,7 +368,7 @@ def _direct_requests(reading: _Reading, clause: _Clause, things: dict[str, int])
 
 
 def _points_back(text: str, action: str) -> bool:
-    """Return whether a clause that names nothing means what was named before it."""
+    """Return whether a clause that names nothing means what was named before: "it" for an action, for "check" a look at it."""
     pattern = terms.CHECK_IT if action == "check" else terms.PRONOUN
     return bool(action and pattern.search(text))
 
@@ -379,7 +379,7 @@ def _goes_on(clause: _Clause) -> bool:
 
 
 def _action(clause: _Clause, question: bool) -> str:
-    """Return the action on a clause's things: "on", "off", "on_then_off" or the reverse, "flip", "check", or ""."""
+    """Return a clause's action: "on", "off", "on_then_off" or the reverse, "flip", "check" (also for a question), or ""."""
     cycled = terms.CYCLED.search(clause.text)
     if cycled:
         return str(cycled[1])

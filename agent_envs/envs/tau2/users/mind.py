@@ -110,7 +110,7 @@ def open_wants(script: UserScript, mind: Mind) -> list[int]:
 
 
 def unconsented(script: UserScript, mind: Mind, changes: int) -> int:
-    """Return the number of the agent's changes made while the user had consented to none of its open wants."""
+    """Return the count so far, and changes made since the last count if the user consented to none of its open wants."""
     consented = any(place in mind.agreed for place in open_wants(script, mind))
     return mind.unconsented + (0 if consented else max(0, changes - mind.counted))
 

@@ -157,13 +157,13 @@ class Reaction:
         return want if declined or want.declines and _BEYOND.search(offered) else None
 
     def _object(self, want: Want) -> None:
-        """Add a want's objection to the answer, or the want where it has none; whether it helps depends on its being new."""
+        """Add a want's objection, or its words, to the answer, noted; it is news unless the agent repeats itself."""
         self._parts.append(want.objection or want.say)
         self._news = self._news or not self._repeated
         self.mind = self.mind.replace(reminded=(*self.mind.reminded, self.mind.want))  # a goodbye now suits it
 
     def _places(self) -> tuple[int, ...]:
-        """Return the places of the wants that the message touches; one that names none may go on about the current one."""
+        """Return the open wants (places) the message touches; else the current one if agreed to and asked, else ()."""
         places = touched(self.script, open_wants(self.script, self.mind), self.message.ids, self._text)
         goes_on = self.message.asks and self.mind.want in self.mind.agreed
         return places or ((self.mind.want,) if goes_on else ())
@@ -205,7 +205,7 @@ class Reaction:
         self._news = self._news or (self.mind.told, self.mind.agreed) != (before.told, before.agreed)
 
     def _repeat(self, touched: bool) -> None:
-        """Answer an unclear message: ask what is meant (once), else say the want again; after many, go on to the next want."""
+        """Answer an unclear message: ask what is meant if nothing is `touched`, else say the want; after many, go on."""
         if self.mind.unhelpful >= _MOST_REPEATS and following(self.script, self.mind, True) is not None:
             self._go_on(refused=True)  # whatever the agent says to it, what else is wanted shall be heard
         elif self.message.asks and not (touched or self.message.invites or self.message.probes or self.mind.unhelpful):

@@ -135,7 +135,7 @@ def _begins(groups: Sequence[_Group], part: Statement, of_reason: bool) -> bool:
 
 
 def _want(say: str, facts: tuple[Fact, ...], insists: int, only_if_refused: bool = False) -> Want:
-    """Return a want with the signs that its words stand for; one without signs and without a deed is a question."""
+    """Return a want with the signs that its words stand for; a question where they have neither signs nor a deed."""
     stems = dict.fromkeys(stem.lower() for stem in _STEM.findall(say))
     signs = tuple(dict.fromkeys(_SIGNS[stem] for stem in stems))
     question = not (signs or _DEED.search(say))

@@ -52,7 +52,7 @@ def must_look(script: UserScript, mind: Mind, message: Understood) -> bool:
 
 
 def fulfilled(script: UserScript, mind: Mind, message: Understood, changed: bool) -> tuple[int, ...]:
-    """Return the places of the open wants that a message settles: checked, answered, or reported after a change.
+    """Return the open wants (places) that a message settles: checked, answered, or reported if the agent `changed` anything.
 
     What asks for anything settles nothing but what the user saw for itself. `changed`: the agent changed something since the
     current want was told; without that, no report is one.
@@ -89,7 +89,7 @@ def _reported_wants(script: UserScript, mind: Mind, message: Understood) -> set[
 
 
 def _consents(script: UserScript, mind: Mind) -> set[int]:
-    """Return the current want where it was consented to, else the first that was."""
+    """Return the current want as a set if it was consented to, else the first open one that was; set() for none."""
     agreed = [place for place in open_wants(script, mind) if place in mind.agreed]
     return {mind.want} & set(agreed) or set(agreed[:1])
 

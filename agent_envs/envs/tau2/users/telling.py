@@ -102,12 +102,12 @@ class Telling:
         return sentences
 
     def _limit_details(self, facts: list[Fact], fresh: list[Fact]) -> list[Fact]:
-        """Return the facts to tell at once: of a want, no more than two details that were not told before."""
+        """Return the facts to tell at once: all but details of a want beyond MOST_DETAILS that were not told before."""
         rest = [fact for fact in fresh if fact not in self.script.facts and fact.topic not in IDENTITY][MOST_DETAILS:]
         return [fact for fact in facts if fact not in rest]
 
     def _phrase(self, fact: Fact, fresh: bool) -> str:
-        """Return a fact as a sentence; once in a conversation, if the manners make mistakes, with two digits swapped."""
+        """Return a fact as a sentence; once, if it is `fresh` and the manners make mistakes, with two digits swapped."""
         if not (fresh and fact.value and not self.mind.wrong and self.persona.mistakes):
             return as_sentence(fact)
         wrong = swapped(fact.value, self.random)

@@ -150,7 +150,7 @@ def _asks(part: Sentence) -> bool:
 
 
 def _is_closing(part: Sentence) -> bool:
-    """Return whether a sentence asks for more wishes, or says goodbye, and nothing else."""
+    """Return whether a sentence asks for more wishes or says goodbye; False where other words deny that."""
     match = words("closes").search(part.text)
     return match is not None and not words("not_closing").search(part.text)
 
@@ -161,7 +161,7 @@ def _offers_transfer(part: Sentence) -> bool:
 
 
 def _is_refusal(clause: str) -> bool:
-    """Return whether a clause refuses, and is not one that only sounds so."""
+    """Return whether a clause refuses; False for words that only sound so."""
     return bool(words("refuses").search(clause)) and not words("no_refusal").search(clause)
 
 

@@ -244,7 +244,7 @@ class TextAdapter(TextGame):
             self.metadata = {**TextGame.metadata, "render_modes": ["ansi"]}  # type: ignore[misc]
 
     def _picture(self, episode: Episode) -> str:
-        """Return the adapted environment's own picture; UsageError if it has none."""
+        """Return the adapted environment's own picture; UsageError without a picture function."""
         return super()._picture(episode) if self.game.picture_fn else TurnEnv._picture(self, episode)
 
 

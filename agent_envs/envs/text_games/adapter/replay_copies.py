@@ -135,7 +135,7 @@ class Replayed(Generic[E, R]):
         return None if twin is env else twin
 
     def _stand(self, place: Place, env: E) -> None:
-        """Store a live copy at its place, and every so many actions a checkpoint of it."""
+        """Store a live copy at its place as the latest, and every so many actions a checkpoint of it."""
         if place[1] and len(place[1]) % self._every == 0:
             self._keep(place, env)
         self._put(self._live, self._most_live, place, env)

@@ -168,7 +168,7 @@ class ThirdParty:
         return Moved(live.mark(), live.reward, progress, live.terminated, success, live.truncated)
 
     def over(self, live: LiveGame) -> bool:
-        """Return whether an episode has come to its end."""
+        """Return whether an episode has ended: terminated, truncated, or at the turn limit."""
         return live.terminated or live.truncated or live.turns >= self.most
 
     def copied(self, live: LiveGame) -> LiveGame:

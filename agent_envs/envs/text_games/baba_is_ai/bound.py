@@ -276,7 +276,7 @@ class Bound:
 
 
 def _lower(table: dict[K, int], key: K, cost: int) -> None:
-    """Keep the lower of two costs; AWAY is not kept."""
+    """Set a key's cost if it is lower than the one there; AWAY is never set."""
     if cost < table.get(key, AWAY):
         table[key] = cost
 

@@ -189,7 +189,7 @@ def _next(
 
 
 def _with_change(things: tuple[BabyThing, ...], number: int, place: int, state: str = "") -> tuple[BabyThing, ...]:
-    """Return things with one of them at another place, and perhaps in another state."""
+    """Return things with one of them at another place, and in another state if one is given."""
     thing = things[number]
     put = BabyThing(thing.kind, thing.color, place, state or thing.state, thing.holds)
     return (*things[:number], put, *things[number + 1 :])

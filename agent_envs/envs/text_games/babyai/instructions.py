@@ -52,7 +52,7 @@ def _locate(instructions: Instructions, world: BabyWorld) -> Instructions:
 
 
 def _update_part(instructions: Instructions, action: int, world: BabyWorld) -> tuple[Instructions, str]:
-    """Return a part of a mission after an action, and the verdict on it."""
+    """Return a part of a mission after an action, and `continue`, `success` or `failure`: a clause, an `and`, or in order."""
     if isinstance(instructions, BabyClause):
         return _update_clause(instructions, action, world)
     return (_update_both if instructions.order == "and" else _update_in_order)(instructions, action, world)

@@ -248,7 +248,7 @@ class _Attempt:
         self._drop(goal)
 
     def _put_down(self) -> None:
-        """Drop what is carried at once, because it is wanted out of the hands."""
+        """Drop what is carried in the nearest empty cell, in the way or not; _Stuck where there is none."""
         cells, ahead = self.world.cells, strides(self.world)
         self._drop(lambda state: 0 if cells[(state >> 2) + ahead[state & 3]] == EMPTY else None)
 
@@ -263,7 +263,7 @@ class _Attempt:
         self._do(DROP)
 
     def _drop_cost(self, cell: int, reserved: frozenset[int], near: set[int]) -> int | None:
-        """Return the later cost of dropping a thing in a cell; None where the cell is not empty."""
+        """Return the later cost of a thing dropped in a cell, in the way or crowding others; None where it is not empty."""
         if self.world.cells[cell] != EMPTY:
             return None
         return IN_THE_WAY * (cell in reserved) + CROWDED * ((cell in near) + _narrows(self.world, cell))

@@ -59,6 +59,6 @@ def baby_source(kind: str, level: str = "", distractors: int = 0) -> BabySource:
 
 
 def labels_of(task: Task) -> Mapping[str, str]:
-    """Return the labels by which reports group a task: its kind, or its level."""
+    """Return {"kind": ...} for one of the five kinds, {"level": ...} for a named level."""
     name = task.data.level
     return {"kind" if name in KINDS else "level": name}

@@ -115,7 +115,7 @@ def unmet(action: str, sight: CrafterSight) -> str:
 
 
 def phrase(kind: str) -> str:
-    """Return a kind with its article, where it has one."""
+    """Return a kind with "a" or "an"; one that is a mass, such as water, alone."""
     return kind if kind in _MASSES else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 

@@ -100,7 +100,7 @@ class Land:
         return next((way for way in ways if path and _neighbour(self.place, way) in path[1:2]), self.facing)
 
     def _open(self, cell: Cell) -> bool:
-        """Return whether the player can walk into a cell, as far as is known."""
+        """Return whether the player can walk into a cell: its ground, grass if unknown, is free, and nothing stands there."""
         return self.ground.get(cell, "grass") in _FREE and cell not in self.near
 
     def _from_here(self, cell: Cell) -> Cell:

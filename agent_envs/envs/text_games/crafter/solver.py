@@ -332,7 +332,7 @@ def _play_on(
 
 
 def _is_threatened(chart: Chart) -> bool:
-    """Return whether something that hurts is near, or health is low."""
+    """Return whether a harmful thing is near, or health is low."""
     x, y = chart.place % SIDE, chart.place // SIDE
     near = (abs(cell % SIDE - x) + abs(cell // SIDE - y) for cell, mark in chart.things.items() if mark in _HARMFUL)
     return chart.items["health"] <= _FRAIL or min(near, default=SIDE) <= _CLOSE

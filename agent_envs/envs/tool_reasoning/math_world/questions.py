@@ -159,7 +159,7 @@ def _gap(rng: random.Random, world: NumberWorld, lookups: int) -> _Fact | None:
 
 
 def _introduction(rng: random.Random, letter: str, phrase: str, pattern: str) -> str:
-    """Return the sentence that gives a letter its meaning."""
+    """Return the sentence that says a letter is a fact, a sum with it, or a remainder of it, by the pattern."""
     low, span = [*pattern.split()[::4], "", ""][:2]
     table = wordings()["letters"]["whole" if low == "{}" else "rest" if span else "sum"]
     return str(rng.choice(table).format(letter=letter, phrase=phrase, low=low, span=span))
