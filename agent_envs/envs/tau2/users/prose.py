@@ -110,6 +110,6 @@ def _read_conditional(text: str) -> Statement:
 
 
 def _consequence(text: str) -> int:
-    """Return where a condition's consequence begins, behind a comma or at "you want", "ask"; 0 where it cannot be told."""
+    """Return the position of the consequence in a sentence: behind a comma, or at "you want" or "ask"; 0 if unclear."""
     comma = re.search(r",\s*(?:then )?|\b(?=(?:you|ask|say) )(?<=[a-z] )(?=you want|you would|ask )", text)
     return comma.end() if comma else 0
