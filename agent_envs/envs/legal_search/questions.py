@@ -43,7 +43,7 @@ class QuestionDraft:
 
     @property
     def reads(self) -> int:
-        """How many sections it needs."""
+        """The number of sections it needs."""
         return len(self.trail.queries)
 
 
@@ -188,7 +188,7 @@ class StatuteAsker:
         )
 
     def _deadline(self, rule: Rule, facts: CaseFacts) -> QuestionDraft:
-        """Draw a question for a period's last day, from a notice handed over or posted; the rule for either is evidence."""
+        """Draw a question for a period's last day, from a notice handed over or (half of the time) posted."""
         law, rng = self._law, self._rng
         trail = trace_rule(law, rule, facts)
         start = date(2020, 1, 1) + timedelta(days=rng.randrange(1800))

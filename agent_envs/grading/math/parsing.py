@@ -54,7 +54,7 @@ class TokenReader:
         return self.here().text in texts and self.here().kind in ("sign", "command")
 
     def take(self, text: str) -> bool:
-        """Step over a sign or command if it stands here."""
+        """Step over a sign or command and return True; False, and no step, where it does not stand here."""
         is_here = self.at(text)
         self.place += is_here
         return is_here

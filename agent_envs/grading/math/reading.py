@@ -144,7 +144,7 @@ def split(tokens: list[Token], separates: Callable[[Token], bool]) -> tuple[list
 
 
 def is_bracket(tokens: list[Token]) -> bool:
-    """Return whether the tokens are one bracket: what opens first closes last; False for none."""
+    """Return whether the tokens are one bracket: what opens first closes last; False for no tokens."""
     level = 0
     for place, token in enumerate(tokens):
         level += _step(token)

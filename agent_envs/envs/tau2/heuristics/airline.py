@@ -21,7 +21,7 @@ serve = Desk.serve_once
 
 
 def _user(desk: Desk) -> Row:
-    """Return the user's record by the last id found of those it wrote; raises a turn that looks it up or asks for the id."""
+    """Return the user's record by the last id found of those it wrote; raises Act to look it up, or DeskTurn to ask for one."""
     ids = matches(r"\b[a-z]+(?:_[a-z]+)+_\d{2,6}\b", "\n".join(desk.user))
     records = desk.look("get_user_details", *({"user_id": one} for one in ids))
     if not records:
@@ -35,7 +35,7 @@ def _days(text: str) -> list[str]:
 
 
 def _reservations(desk: Desk) -> list[Row]:
-    """Return the reservations named, else those that match the description best; raises a turn that looks up or asks."""
+    """Return the reservations named, else those that match the description best; raises Act to look up, DeskTurn to ask."""
     own = list(_user(desk)["reservations"])
     keys = [key for key in matches(r"\b[A-Z0-9]{6}\b", desk.text) if key in own]
     # As they were at first: an apology is for the flights of then.
@@ -66,7 +66,7 @@ def _flight(leg: Row) -> dict[str, Any]:
 
 
 def _payer(desk: Desk, cost: int) -> Row:
-    """Return the first method that can pay a change, by the user's words (any if free, or the only one); else ask for it."""
+    """Return the first method that can pay, by the user's words (any if free, or the only one); DeskTurn asks for it."""
     own = [method for method in _user(desk)["payment_methods"].values() if method["source"] != "certificate"]
     candidates = own if len(own) == 1 else methods_in(desk.text, own) or ([] if cost else own)
     able = [method for method in candidates if method["source"] == "credit_card" or method["amount"] >= cost]

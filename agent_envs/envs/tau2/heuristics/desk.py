@@ -72,7 +72,7 @@ class Desk:
         return "" if _NOT_A_WISH.match(sentence) else next(kinds, "")
 
     def serve_once(self) -> None:
-        """Take the next step of the wish in hand; where a change was just made, close it instead. Always raises a turn."""
+        """Take the next step of the wish in hand; where a change was just made, close it. Raises Act or DeskTurn."""
         if self.changed():
             self.close()
         self.serve(self.kind)
@@ -102,11 +102,11 @@ class Desk:
         raise DeskTurn(f"It is done. {words}" if change and not change.failed else words)
 
     def close(self, words: str = "") -> NoReturn:
-        """End the turn, and the wish with it."""
+        """End the turn by raising DeskTurn with these and closing words; the wish ends with it."""
         self.say(f"{words} {CLOSING}".strip())
 
     def refuse(self, why: str) -> NoReturn:
-        """End the wish with a refusal."""
+        """Raise DeskTurn with a refusal and closing words, which end the wish."""
         self.close(f"{SORRY} {why}.")
 
     def repetitions(self, words: str) -> int:

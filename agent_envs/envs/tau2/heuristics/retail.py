@@ -23,7 +23,7 @@ serve = Desk.serve_once
 
 
 def _user(desk: Desk) -> Row:
-    """Return the customer's record by the names and zip codes it wrote; raises a turn that looks up, or asks for them."""
+    """Return the customer's record by names and zip codes it wrote; raises Act to look up, or DeskTurn to ask for them."""
     for call in desk.calls:
         if call.name == "find_user_id_by_name_zip" and not call.failed:
             return dict(desk.look("get_user_details", {"user_id": call.content})[0])

@@ -72,7 +72,7 @@ def _customer(desk: Desk) -> Row:
 
 
 def _lines(desk: Desk) -> list[Row]:
-    """Return the customer's lines, the phone's first, each with plan (or None) and device (or {}); looks up by raising."""
+    """Return the customer's lines, the phone's first, each with plan (or None) and device (or {}); raises Act to look up."""
     customer = _customer(desk)
     lines = desk.look("get_details_by_id", *({"id": key} for key in customer["line_ids"]))
     keys = dict.fromkeys(line[part] for line in lines for part in ("plan_id", "device_id") if line[part])

@@ -60,7 +60,7 @@ def first_person(text: str) -> str:
 
 
 def _classify(text: str) -> Statement:
-    """Return a sentence as a Statement: hidden, want, unknown, detail, or what a condition makes it; in the first person."""
+    """Return a sentence as a Statement: hidden (unchanged), or, in the first person, want, unknown, detail or alternative."""
     if _prose("secret").search(text) and not _prose("condition").search(text) or _prose("manners").search(text):
         return Statement("hidden", text)
     if (turn := _prose("turns").search(text)) is not None:

@@ -83,7 +83,7 @@ class Reaction:
         return self.want.check if must_look(self.script, self.mind, self.message) else None
 
     def answer(self) -> tuple[str, Mind]:
-        """Answer the message: stop at a transfer, else settle, complain, go on or tell; return words and memory after it."""
+        """Answer the message: accept, then stop at a transfer; else settle, complain, go on or tell; return words, memory."""
         message = self.message
         if message.transfers:
             if self.mind.announced or not message.announces:
@@ -169,7 +169,7 @@ class Reaction:
         return places or ((self.mind.want,) if goes_on else ())
 
     def _consent(self, fact_count: int) -> None:
-        """Consent to what is wanted alone (a bare yes by a persona that agrees to all), or repeat where nothing is meant."""
+        """Consent to what is wanted only (a bare yes by a persona that agrees to all), or repeat where nothing is meant."""
         if self.message.extends and not fact_count:
             self._say("nothing_more")
         if self.persona.agrees and self.message.asks and self.random.random() < self.persona.agrees:
@@ -275,7 +275,7 @@ class Reaction:
         self._parts.append(self.want.say)
 
     def _finish(self) -> tuple[str, Mind]:
-        """Return the answer's text, each part once, and the memory; a stop is added at the end or when patience is over."""
+        """Return the answer's text, each part once, and the memory; it stops where that is due or patience is over."""
         unhelpful = 0 if self._news else self.mind.unhelpful + 1
         if self._stopped:
             self._parts += [self._stopped, STOP]

@@ -95,7 +95,7 @@ def _consents(script: UserScript, mind: Mind) -> set[int]:
 
 
 def _unsigned_wants(script: UserScript, mind: Mind, message: Understood, sentence: str) -> set[int]:
-    """Return the wants that a report without signs settles: all if it says so, those agreed to, or a current one without."""
+    """Return the wants settled by a report without signs: all if it says so, those agreed to, else a current one without."""
     if message.generic and _ALL.search(sentence):
         return set(open_wants(script, mind))
     want = script.wants[mind.want]

@@ -61,7 +61,7 @@ class Telling:
         return bool(ids) and all(one and one <= self.message.ids for one in ids)
 
     def _topics(self) -> tuple[str, ...]:
-        """Return the topics to answer: asked for, then owed; where the agent found nothing, identity or what it named."""
+        """Return the topics to answer: owed ones, then those asked; if none and nothing was found, identity or ids."""
         topics, pending = tuple(topic for topic in self.message.topics if not self._agent_names(topic)), self.mind.owed
         waiting = not topics and not self.message.acts
         if pending and (waiting or not self.persona.piecemeal):

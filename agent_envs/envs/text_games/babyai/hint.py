@@ -212,12 +212,12 @@ class _Way:
         return self._open(thing) if verb == "open" else self._fetch(thing)
 
     def _reach(self, thing: Thing, then: str) -> tuple[str, Thing, bool]:
-        """Go to a thing and do something there; look for it where it was not seen."""
+        """Return the action `then` at a thing, the next step to it, or a look for it where it was not seen."""
         cells = {cell for cell, candidate in self.belief.things.items() if fits(candidate, thing)}
         return self._face(cells, thing, then)
 
     def _face(self, cells: set[complex], thing: Thing, then: str) -> tuple[str, Thing, bool]:
-        """Return `then` where the player faces one of the cells, else the next step towards one, or a look without a way."""
+        """Return `then` where the player faces one of the cells, else the next step towards one, or (no way) a look."""
         if self.belief.front in cells:
             return then, thing, True
         step = self._step(lambda state: state[0] + state[1] in cells) if cells else ""
